@@ -1,0 +1,33 @@
+/** Time, injectable. Wall time is for people and stored rows; monotonic time is for every timeout, age and health decision. */
+
+export interface Clock {
+  /** Wall clock, milliseconds since 1970. May jump, also backwards. */
+  wallMs(): number;
+  /** Never goes back. Milliseconds, origin unspecified (CLOCK_MONOTONIC on Linux). */
+  monotonicMs(): number;
+}
+
+export const systemClock: Clock = {
+  wallMs: () => Date.now(),
+  monotonicMs: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
+};
+
+/** Resolves after `delayMs`, or rejects with the signal's reason. The timer does not keep the process alive when `keepAlive` is false. */
+export function sleep(delayMs: number, signal?: AbortSignal, keepAlive = true): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason as Error);
+      return;
+    }
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, delayMs);
+    if (!keepAlive) timer.unref();
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * The one error class of Coral. `code` says what kind of failure it is and maps 1:1 to an exit code of the CLI, an HTTP status and an RPC code.
+ * Messages: verb first, state after the colon, values quoted, no full stop: `Cannot attach probe "x": process 42 has exited`.
+ */
+
+export type ErrorCode =
+  | "usage" // the caller's words are off: unknown flag, malformed value
+  | "invalid" // data that does not fit its schema: config, request body
+  | "not-found"
+  | "already-exists"
+  | "unauthenticated" // who are you: missing, wrong or expired certificate or token
+  | "not-permitted" // we know who you are, and you may not
+  | "unsupported" // this host or these targets cannot do it
+  | "unavailable" // try again later: daemon away, busy, disk full
+  | "timeout"
+  | "cancelled"
+  | "exhausted" // a limit was reached: rows, bytes, memory
+  | "corrupt" // stored data cannot be read
+  | "internal";
+
+export interface CoralErrorOptions {
+  code: ErrorCode;
+  message: string;
+  cause?: unknown;
+  /** Facts for machines: file, line, allowed values. Never secrets. */
+  details?: Record<string, unknown>;
+}
+
+export class CoralError extends Error {
+  override readonly name = "CoralError";
+  readonly code: ErrorCode;
+  readonly details: Record<string, unknown>;
+
+  constructor(options: CoralErrorOptions) {
+    super(options.message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = options.code;
+    this.details = options.details ?? {};
+  }
+
+  /** For boundaries only (RPC, CLI, tool call, native edge): keeps a CoralError as it is and wraps anything else with its cause. */
+  static from(error: unknown, code: ErrorCode = "internal"): CoralError {
+    if (error instanceof CoralError) return error;
+    if (error instanceof Error) {
+      const isAbort = error.name === "AbortError";
+      return new CoralError({ code: isAbort ? "cancelled" : code, message: error.message, cause: error });
+    }
+    return new CoralError({ code, message: String(error), cause: error });
+  }
+}
+
+/** 0 fine (also partial) · 1 failed · 2 not supported by the targets · 3 not permitted · 4 nothing found · 64 usage. */
+export function exitCodeOf(code: ErrorCode): number {
+  switch (code) {
+    case "usage":
+    case "invalid":
+      return 64;
+    case "unsupported":
+      return 2;
+    case "unauthenticated":
+    case "not-permitted":
+      return 3;
+    case "not-found":
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+const httpStatuses: Record<ErrorCode, number> = {
+  usage: 400,
+  invalid: 400,
+  "not-found": 404,
+  "already-exists": 409,
+  unauthenticated: 401,
+  "not-permitted": 403,
+  unsupported: 501,
+  unavailable: 503,
+  timeout: 504,
+  cancelled: 499,
+  exhausted: 429,
+  corrupt: 500,
+  internal: 500,
+};
+
+export function httpStatusOf(code: ErrorCode): number {
+  return httpStatuses[code];
+}
+
+export function isErrorCode(value: unknown): value is ErrorCode {
+  return typeof value === "string" && Object.hasOwn(httpStatuses, value);
+}

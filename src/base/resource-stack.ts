@@ -1,0 +1,37 @@
+/**
+ * Owns resources and closes them last in, first out. Node 20 has no AsyncDisposableStack; this one keeps closing after a failure
+ * and then throws the first error, so that one stuck resource does not leak the others.
+ */
+export class ResourceStack implements AsyncDisposable {
+  #closers: (() => void | Promise<void>)[] = [];
+  #closed: Promise<void> | undefined;
+
+  /** Takes ownership and returns the resource. */
+  use<T extends AsyncDisposable | Disposable>(resource: T): T {
+    this.defer(() => (Symbol.asyncDispose in resource ? resource[Symbol.asyncDispose]() : resource[Symbol.dispose]()) as void | Promise<void>);
+    return resource;
+  }
+
+  defer(close: () => void | Promise<void>): void {
+    if (this.#closed) throw new Error("Cannot add a resource: the stack is closed");
+    this.#closers.push(close);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closed ??= this.#closeAll();
+    return this.#closed;
+  }
+
+  async #closeAll(): Promise<void> {
+    let firstError: unknown;
+    for (const close of this.#closers.reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        firstError ??= error;
+      }
+    }
+    this.#closers = [];
+    if (firstError) throw firstError;
+  }
+}
