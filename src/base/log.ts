@@ -71,7 +71,10 @@ export function formatTerminalLine(record: LogRecord, colour: boolean): string {
   const level = record.level.toUpperCase().padEnd(5);
   const fields = Object.entries(record.fields)
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => ` ${key}=${value instanceof Error ? value.message : typeof value === "string" ? value : JSON.stringify(value, jsonValue)}`)
+    .map(
+      ([key, value]) =>
+        ` ${key}=${value instanceof Error ? value.message : typeof value === "string" ? value : JSON.stringify(value, jsonValue)}`,
+    )
     .join("");
   const head = colour ? `${colours[record.level]}${level}\u001b[0m` : level;
   return `${time} ${head} ${record.scope}: ${record.message}${fields}\n`;

@@ -8,7 +8,9 @@ export class ResourceStack implements AsyncDisposable {
 
   /** Takes ownership and returns the resource. */
   use<T extends AsyncDisposable | Disposable>(resource: T): T {
-    this.defer(() => (Symbol.asyncDispose in resource ? resource[Symbol.asyncDispose]() : resource[Symbol.dispose]()) as void | Promise<void>);
+    this.defer(
+      () => (Symbol.asyncDispose in resource ? resource[Symbol.asyncDispose]() : resource[Symbol.dispose]()) as void | Promise<void>,
+    );
     return resource;
   }
 
@@ -23,15 +25,15 @@ export class ResourceStack implements AsyncDisposable {
   }
 
   async #closeAll(): Promise<void> {
-    let firstError: unknown;
+    const errors: unknown[] = [];
     for (const close of this.#closers.reverse()) {
       try {
         await close();
       } catch (error) {
-        firstError ??= error;
+        errors.push(error);
       }
     }
     this.#closers = [];
-    if (firstError) throw firstError;
+    if (errors.length > 0) throw errors[0];
   }
 }

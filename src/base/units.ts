@@ -11,7 +11,10 @@ export function parseDurationMs(text: string): number {
   const parts = [...trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/gy)];
   const consumed = parts.reduce((length, part) => length + part[0].length, 0);
   if (parts.length === 0 || consumed !== trimmed.length) {
-    throw new CoralError({ code: "invalid", message: `Cannot read duration "${text}": write a number with a unit, such as 250ms, 30s, 5m, 2h or 7d` });
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot read duration "${text}": write a number with a unit, such as 250ms, 30s, 5m, 2h or 7d`,
+    });
   }
   let totalMs = 0;
   for (const [, amount, unit] of parts) totalMs += Number(amount) * (durationUnitsMs[unit ?? ""] ?? Number.NaN);
@@ -22,7 +25,10 @@ export function parseDurationMs(text: string): number {
 export function parseSizeBytes(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)$/.exec(text.trim());
   if (!match) {
-    throw new CoralError({ code: "invalid", message: `Cannot read size "${text}": write a number with a unit, such as 512B, 64KiB, 256MiB or 2GiB` });
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot read size "${text}": write a number with a unit, such as 512B, 64KiB, 256MiB or 2GiB`,
+    });
   }
   return Math.round(Number(match[1]) * (sizeUnitsBytes[match[2] ?? ""] ?? Number.NaN));
 }

@@ -24,7 +24,11 @@ export type ColumnType = keyof ColumnTypes;
 export type ColumnSpec = ColumnType | `${ColumnType}?`;
 export type Columns = Record<string, ColumnSpec>;
 
-type ValueOf<S extends ColumnSpec> = S extends `${infer T extends ColumnType}?` ? ColumnTypes[T] | null : S extends ColumnType ? ColumnTypes[S] : never;
+type ValueOf<S extends ColumnSpec> = S extends `${infer T extends ColumnType}?`
+  ? ColumnTypes[T] | null
+  : S extends ColumnType
+    ? ColumnTypes[S]
+    : never;
 
 /** What a collector hands to the store. The store adds `seq`. */
 export type RowOf<C extends Columns> = { [K in keyof C]: ValueOf<C[K]> } & SampleTime;

@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { completenessSchema, type Completeness } from "./completeness.ts";
+import { type Completeness, completenessSchema } from "./completeness.ts";
 
 /** What a caller must be allowed to do. Each one includes those before it. */
 export const permissions = ["read", "debug", "exec", "admin"] as const;

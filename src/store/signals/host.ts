@@ -80,7 +80,15 @@ export const host = defineSignal({
 export const hostCpu = defineSignal({
   name: "host_cpu",
   description: "One row per CPU core and sample",
-  columns: { core: "int", busy_ratio: "float", user_ratio: "float", system_ratio: "float", iowait_ratio: "float", steal_ratio: "float", softirq_ratio: "float" },
+  columns: {
+    core: "int",
+    busy_ratio: "float",
+    user_ratio: "float",
+    system_ratio: "float",
+    iowait_ratio: "float",
+    steal_ratio: "float",
+    softirq_ratio: "float",
+  },
   retention: retention(1),
   rollup: { keys: ["core"], measures: { busy_ratio: ["avg", "max"], softirq_ratio: ["max"] } },
 });
@@ -100,7 +108,10 @@ export const hostMount = defineSignal({
     read_only: "bool",
   },
   retention: retention(1),
-  rollup: { keys: ["mount"], measures: { size_bytes: ["last"], used_bytes: ["last", "max"], available_bytes: ["min"], inodes_used: ["max"] } },
+  rollup: {
+    keys: ["mount"],
+    measures: { size_bytes: ["last"], used_bytes: ["last", "max"], available_bytes: ["min"], inodes_used: ["max"] },
+  },
 });
 
 export const hostDisk = defineSignal({
@@ -120,7 +131,13 @@ export const hostDisk = defineSignal({
   retention: retention(1),
   rollup: {
     keys: ["device"],
-    measures: { read_bytes_per_s: ["avg", "max"], write_bytes_per_s: ["avg", "max"], read_latency_ms: ["max"], write_latency_ms: ["max"], busy_ratio: ["avg", "max"] },
+    measures: {
+      read_bytes_per_s: ["avg", "max"],
+      write_bytes_per_s: ["avg", "max"],
+      read_latency_ms: ["max"],
+      write_latency_ms: ["max"],
+      busy_ratio: ["avg", "max"],
+    },
   },
 });
 
@@ -141,7 +158,14 @@ export const hostInterface = defineSignal({
   retention: retention(1),
   rollup: {
     keys: ["interface"],
-    measures: { rx_bytes_per_s: ["avg", "max"], tx_bytes_per_s: ["avg", "max"], rx_errors: ["sum"], tx_errors: ["sum"], rx_drops: ["sum"], tx_drops: ["sum"] },
+    measures: {
+      rx_bytes_per_s: ["avg", "max"],
+      tx_bytes_per_s: ["avg", "max"],
+      rx_errors: ["sum"],
+      tx_errors: ["sum"],
+      rx_drops: ["sum"],
+      tx_drops: ["sum"],
+    },
   },
 });
 
@@ -159,7 +183,10 @@ export const hostCgroup = defineSignal({
     pids: "int?",
   },
   retention: retention(2),
-  rollup: { keys: ["cgroup"], measures: { cpu_cores: ["avg", "max"], throttled_ratio: ["avg", "max"], mem_used_bytes: ["max"], mem_limit_bytes: ["last"] } },
+  rollup: {
+    keys: ["cgroup"],
+    measures: { cpu_cores: ["avg", "max"], throttled_ratio: ["avg", "max"], mem_used_bytes: ["max"], mem_limit_bytes: ["last"] },
+  },
 });
 
 export const hostProcess = defineSignal({

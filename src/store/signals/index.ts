@@ -4,4 +4,13 @@ import type { Signal } from "../define-signal.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 import { listener } from "./listener.ts";
 
-export const signals: readonly Signal[] = [host, hostCpu, hostMount, hostDisk, hostInterface, hostCgroup, hostProcess, listener] as readonly Signal[];
+export const signals: readonly Signal[] = [
+  host,
+  hostCpu,
+  hostMount,
+  hostDisk,
+  hostInterface,
+  hostCgroup,
+  hostProcess,
+  listener,
+] as readonly Signal[];

@@ -1,0 +1,24 @@
+import { defineConfig } from "vitest/config";
+
+/** Tests that start daemons or load BPF programs share ports, cgroups and the kernel: one file at a time. */
+const serial = { fileParallelism: false, maxWorkers: 1 };
+
+export default defineConfig({
+  test: {
+    environment: "node",
+    // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
+    maxWorkers: 2,
+    projects: [
+      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 15_000, hookTimeout: 15_000 } },
+      {
+        extends: true,
+        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
+      },
+      { extends: true, test: { ...serial, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
+      {
+        extends: true,
+        test: { ...serial, name: "privileged", include: ["test/privileged/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },
+      },
+    ],
+  },
+});
