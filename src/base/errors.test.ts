@@ -1,0 +1,30 @@
+import { expect, it } from "vitest";
+import { CoralError, exitCodeOf, httpStatusOf, isErrorCode } from "./errors.ts";
+
+it("CoralError.from() keeps a CoralError, wraps others with their cause, and calls an abort cancelled", () => {
+  const own = new CoralError({ code: "not-found", message: "x" });
+  expect(CoralError.from(own)).toBe(own);
+  const cause = new TypeError("boom");
+  expect(CoralError.from(cause)).toMatchObject({ code: "internal", message: "boom", cause });
+  expect(CoralError.from("text", "invalid")).toMatchObject({ code: "invalid", message: "text" });
+  expect(CoralError.from(new DOMException("stop", "AbortError")).code).toBe("cancelled");
+});
+
+it("exit codes follow the contract of the CLI", () => {
+  const contract = {
+    usage: 64,
+    unsupported: 2,
+    "not-permitted": 3,
+    unauthenticated: 3,
+    "not-found": 4,
+    internal: 1,
+    unavailable: 1,
+  } as const;
+  for (const [code, exit] of Object.entries(contract)) expect(exitCodeOf(code as keyof typeof contract)).toBe(exit);
+});
+
+it("isErrorCode() accepts only codes that have an HTTP status", () => {
+  expect(isErrorCode("timeout")).toBe(true);
+  expect(isErrorCode("toString")).toBe(false);
+  expect(httpStatusOf("timeout")).toBe(504);
+});

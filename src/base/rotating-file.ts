@@ -1,0 +1,64 @@
+/** An append-only file that renames itself when full: `x.log` → `x.log.1` → … Writes are synchronous, so the last lines before a crash are there. */
+
+import { closeSync, fstatSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+
+export interface RotatingFileOptions {
+  path: string;
+  /** Default 10 MiB. */
+  maxBytes?: number;
+  /** Old files kept besides the current one. Default 3. */
+  keep?: number;
+  /** Called after a file was opened, so that its owner can be set. */
+  onOpen?: (path: string) => void;
+}
+
+export class RotatingFile implements Disposable {
+  readonly #options: Required<RotatingFileOptions>;
+  #fd: number | undefined;
+  #sizeBytes = 0;
+  /** Lines that could not be written (disk full, directory gone). */
+  lost = 0;
+
+  constructor(options: RotatingFileOptions) {
+    this.#options = { maxBytes: 10 * 1024 * 1024, keep: 3, onOpen: () => undefined, ...options };
+    this.#open();
+  }
+
+  write(text: string): void {
+    try {
+      if (this.#sizeBytes > 0 && this.#sizeBytes + Buffer.byteLength(text) > this.#options.maxBytes) this.#rotate();
+      if (this.#fd === undefined) this.#open();
+      if (this.#fd !== undefined) this.#sizeBytes += writeSync(this.#fd, text);
+    } catch {
+      // A log line is worth less than the daemon: count it and go on.
+      this.lost++;
+    }
+  }
+
+  #open(): void {
+    this.#fd = openSync(this.#options.path, "a", 0o600);
+    this.#sizeBytes = fstatSync(this.#fd).size;
+    this.#options.onOpen(this.#options.path);
+  }
+
+  #rotate(): void {
+    this[Symbol.dispose]();
+    const { path, keep } = this.#options;
+    rmSync(`${path}.${keep}`, { force: true });
+    for (let index = keep - 1; index >= 0; index--) {
+      try {
+        renameSync(index === 0 ? path : `${path}.${index}`, `${path}.${index + 1}`);
+      } catch (error) {
+        // Fewer old files than `keep` is the normal case in a young daemon.
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      }
+    }
+    this.#open();
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#fd === undefined) return;
+    closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+}
