@@ -4,11 +4,18 @@
  */
 
 import { z } from "zod";
+import { CoralError } from "../base/errors.ts";
 import { type Completeness, completenessSchema } from "./completeness.ts";
+import { describeInputProblems } from "./input-problems.ts";
 
 /** What a caller must be allowed to do. Each one includes those before it. */
 export const permissions = ["read", "debug", "exec", "admin"] as const;
 export type Permission = (typeof permissions)[number];
+
+/** Whether a caller who holds `held` may do what needs `needed`. */
+export function permits(held: Permission, needed: Permission): boolean {
+  return permissions.indexOf(held) >= permissions.indexOf(needed);
+}
 
 export interface ToolDefinition<Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
   /** `coral_<verb>_<noun>`. */
@@ -16,6 +23,7 @@ export interface ToolDefinition<Input extends z.ZodObject, Output extends z.ZodO
   title: string;
   /** One or two sentences for people and language models: what it answers and when to use it. */
   description: string;
+  /** Keys that are not in it are refused. */
   input: Input;
   /** Without `completeness`: defineTool adds it. */
   output: Output;
@@ -45,6 +53,54 @@ export interface Tool<Backend> {
   outputJsonSchema: Record<string, unknown>;
   /** Checks the input (CoralError `invalid` names the field), runs the handler, checks the output. */
   call: (backend: Backend, input: unknown, context: ToolCallContext) => Promise<Record<string, unknown>>;
+}
+
+/** Makes the erased tool. The JSON schemas are made on first use, so that importing the table costs little. */
+export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject, Backend>(
+  definition: ToolDefinition<Input, Output, Backend>,
+): Tool<Backend> {
+  const { name, title, description, permission, changes } = definition;
+  if (!/^coral_[a-z]+(_[a-z]+)+$/.test(name)) throw new Error(`Cannot define tool "${name}": names have the form coral_<verb>_<noun>`);
+  const inputSchema = definition.input.strict();
+  const outputSchema = definition.output.extend({ completeness: completenessSchema });
+  let inputJson: Record<string, unknown> | undefined;
+  let outputJson: Record<string, unknown> | undefined;
+  return {
+    name,
+    title,
+    description,
+    permission,
+    changes,
+    get inputJsonSchema() {
+      inputJson ??= jsonSchemaOf(inputSchema, "input");
+      return inputJson;
+    },
+    get outputJsonSchema() {
+      outputJson ??= jsonSchemaOf(outputSchema, "output");
+      return outputJson;
+    },
+    call: async (backend, input, context) => {
+      context.signal.throwIfAborted();
+      const checked = inputSchema.safeParse(input ?? {});
+      if (!checked.success) throw describeInputProblems(name, checked.error, inputSchema);
+      const result = await definition.handle(backend, checked.data as z.infer<Input>, context);
+      const answer = outputSchema.safeParse({ ...result.output, completeness: result.completeness });
+      if (!answer.success) {
+        const where = answer.error.issues.slice(0, 3).map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+        throw new CoralError({
+          code: "internal",
+          message: `Cannot answer ${name}: the result does not fit its schema (${where.join("; ")})`,
+          cause: answer.error,
+        });
+      }
+      return answer.data as Record<string, unknown>;
+    },
+  };
+}
+
+function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Record<string, unknown> {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io }) as Record<string, unknown>;
+  return rest;
 }
 
 export { completenessSchema, z };

@@ -1,0 +1,95 @@
+/**
+ * What the tools need from a colony. The colony implements it with facts only; shaping, bounding, warnings, findings and completeness
+ * are the tools' own work, so that they are the same everywhere and tested here.
+ */
+
+import type { Permission, ToolCallContext } from "./define-tool.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import type { ColonyEvent } from "./schemas/event.ts";
+import type { HostFacts } from "./schemas/host.ts";
+import type { ServiceListener } from "./schemas/service.ts";
+import type { SqlResult } from "./schemas/sql.ts";
+import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
+import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
+
+/** Rows that are known to be missing: pruned before the pull, dropped at the agent, or gone with a store. */
+export interface LossFact {
+  agentId: string;
+  signal: string;
+  /** Null when the number cannot be known. */
+  rows: number | null;
+  reason: string;
+  /** When the colony noticed, ISO 8601. */
+  at: string;
+}
+
+/** Hosts that claim the same agent id. */
+export interface DuplicateAgentFact {
+  agentId: string;
+  hostnames: string[];
+}
+
+export interface ColonyFacts {
+  colony: ColonyInfo;
+  store: StoreInfo;
+  duplicates: DuplicateAgentFact[];
+}
+
+export interface HostRequest {
+  agentIds: string[];
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  /** Upper bound of points in each series; 0 = none. */
+  maxPoints: number;
+}
+
+export interface SqlRequest {
+  sql: string;
+  maxRows: number;
+  timeoutMs: number;
+}
+
+export interface EventsRequest {
+  agentIds?: string[];
+  kind?: string;
+  sinceMs: number;
+  limit: number;
+}
+
+export interface LossesRequest {
+  agentIds?: string[];
+  signals?: string[];
+  /** Absent: all that the ledger has. */
+  sinceMs?: number;
+}
+
+export interface CreateTokenRequest {
+  kind: TokenKind;
+  name: string;
+  /** For user tokens; null for join tokens. */
+  permission: Permission | null;
+  validForMs: number;
+  /** Null: unlimited until it expires. */
+  uses: number | null;
+}
+
+export interface ColonyBackend {
+  status(context: ToolCallContext): Promise<ColonyFacts>;
+  /** The whole registry, revoked agents included. */
+  agents(context: ToolCallContext): Promise<AgentInfo[]>;
+  /** The newest host values of every agent that has any. */
+  hostsNow(context: ToolCallContext): Promise<HostNow[]>;
+  host(request: HostRequest, context: ToolCallContext): Promise<HostFacts[]>;
+  /** Of each agent's newest listener sample. */
+  services(context: ToolCallContext): Promise<ServiceListener[]>;
+  sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
+  /** Newest first. */
+  events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
+  losses(request: LossesRequest, context: ToolCallContext): Promise<LossFact[]>;
+  createToken(request: CreateTokenRequest, context: ToolCallContext): Promise<TokenCreated>;
+  tokens(context: ToolCallContext): Promise<TokenInfo[]>;
+  /** Throws `not-found` for an unknown id; revoking twice is fine. */
+  revokeToken(tokenId: string, context: ToolCallContext): Promise<TokenRevoked>;
+  /** Refuses the agent's certificates from now on and ends its tunnel. */
+  revokeAgent(agentId: string, context: ToolCallContext): Promise<AgentRevoked>;
+}

@@ -1,0 +1,36 @@
+/**
+ * Every operation of Coral, defined once: schemas, permission and handler against `ColonyBackend`. No `node:` imports here: the room also
+ * runs in the script sandbox and the browser. The CLI takes types only, so that it loads no schema library.
+ *
+ * @module
+ */
+
+export type {
+  ColonyBackend,
+  ColonyFacts,
+  CreateTokenRequest,
+  DuplicateAgentFact,
+  EventsRequest,
+  HostRequest,
+  LossesRequest,
+  LossFact,
+  SqlRequest,
+} from "./backend.ts";
+export { type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
+export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
+export type { ColonyEvent, EventList } from "./schemas/event.ts";
+export type {
+  HostFacts,
+  HostFinding,
+  HostMetric,
+  HostQueryResult,
+  HostReport,
+  HostSample,
+  HostSeries,
+  HostTotals,
+} from "./schemas/host.ts";
+export type { Service, ServiceList, ServiceListener } from "./schemas/service.ts";
+export type { SqlResult } from "./schemas/sql.ts";
+export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
+export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";

@@ -1,0 +1,60 @@
+import { z } from "zod";
+
+/** By last contact, with hysteresis. */
+export const agentHealthSchema = z.enum(["healthy", "degraded", "unhealthy"]);
+export type AgentHealth = z.infer<typeof agentHealthSchema>;
+
+/** Wall time, ISO 8601 in UTC with milliseconds. */
+export const isoTimeSchema = z.string();
+
+/** One agent as the registry knows it. */
+export const agentInfoSchema = z.object({
+  agentId: z.string(),
+  hostname: z.string(),
+  health: agentHealthSchema,
+  /** Why it is not healthy; empty when it is. */
+  healthReason: z.string(),
+  /** Whether its tunnel is up now. */
+  connected: z.boolean(),
+  version: z.string(),
+  os: z.string(),
+  kernel: z.string(),
+  arch: z.string(),
+  machineId: z.string(),
+  bootId: z.string(),
+  /** UUID of the agent's store. */
+  epoch: z.string(),
+  labels: z.record(z.string(), z.string()),
+  capabilities: z.array(z.object({ name: z.string(), available: z.boolean(), reason: z.string() })),
+  firstSeenAt: isoTimeSchema,
+  /** Null: never since the colony knows it. */
+  lastContactAt: isoTimeSchema.nullable(),
+  lastContactAgoMs: z.number().nullable(),
+  /** How old the newest stored row is; null when there is none. */
+  pullLagMs: z.number().nullable(),
+  /** Agent's wall clock minus the colony's, at registration; null when unknown. */
+  clockDifferenceMs: z.number().nullable(),
+  certificateExpiresAt: isoTimeSchema.nullable(),
+  revoked: z.boolean(),
+});
+export type AgentInfo = z.infer<typeof agentInfoSchema>;
+
+/** What lists show of an agent. */
+export const agentSummarySchema = agentInfoSchema.pick({
+  agentId: true,
+  hostname: true,
+  health: true,
+  healthReason: true,
+  connected: true,
+  version: true,
+  lastContactAgoMs: true,
+  pullLagMs: true,
+});
+export type AgentSummary = z.infer<typeof agentSummarySchema>;
+
+/** Output of coral_list_agents. `details` is there when `verbose` was asked for. */
+export const agentListSchema = z.object({
+  total: z.number(),
+  agents: z.array(agentSummarySchema.extend({ details: agentInfoSchema.optional() })),
+});
+export type AgentList = z.infer<typeof agentListSchema>;

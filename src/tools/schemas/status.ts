@@ -1,0 +1,68 @@
+import { z } from "zod";
+import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
+
+export const colonyInfoSchema = z.object({
+  colonyId: z.string(),
+  name: z.string(),
+  environment: z.string(),
+  version: z.string(),
+  pid: z.number(),
+  startedAt: isoTimeSchema,
+  uptimeMs: z.number(),
+  /** Where it listens, ready to print: `https://127.0.0.1:9000`, `unix:/…/colony.sock`. */
+  endpoints: z.array(z.string()),
+});
+export type ColonyInfo = z.infer<typeof colonyInfoSchema>;
+
+export const storeInfoSchema = z.object({
+  usedBytes: z.number(),
+  /** Null: no limit set. */
+  limitBytes: z.number().nullable(),
+  /** Empty while writes succeed, else the reason, such as a full disk. */
+  writeProblem: z.string(),
+  /** Space left on the file system; null when it cannot be asked. */
+  diskFreeBytes: z.number().nullable(),
+});
+export type StoreInfo = z.infer<typeof storeInfoSchema>;
+
+/** The newest values of one host; null before its first sample. */
+export const hostNowSchema = z.object({
+  agentId: z.string(),
+  sampledAt: isoTimeSchema.nullable(),
+  cpuBusyRatio: z.number().nullable(),
+  cpuCount: z.number().nullable(),
+  memUsedRatio: z.number().nullable(),
+  memTotalBytes: z.number().nullable(),
+  load1m: z.number().nullable(),
+});
+export type HostNow = z.infer<typeof hostNowSchema>;
+
+export const statusWarningSchema = z.object({
+  kind: z.enum([
+    "duplicate-agent",
+    "agent-silent",
+    "agent-revoked",
+    "rows-lost",
+    "store-near-limit",
+    "store-write",
+    "disk-full",
+    "clock-difference",
+    "no-agents",
+  ]),
+  message: z.string(),
+  fix: z.string(),
+  agentId: z.string().optional(),
+});
+export type StatusWarning = z.infer<typeof statusWarningSchema>;
+
+/** Output of coral_get_status. */
+export const colonyStatusSchema = z.object({
+  colony: colonyInfoSchema,
+  agents: z.object({ total: z.number(), healthy: z.number(), degraded: z.number(), unhealthy: z.number() }),
+  /** Unhealthy first, then by CPU. */
+  hosts: z.array(hostNowSchema.extend({ hostname: z.string(), health: agentHealthSchema })),
+  services: z.object({ total: z.number() }),
+  store: storeInfoSchema,
+  warnings: z.array(statusWarningSchema),
+});
+export type ColonyStatus = z.infer<typeof colonyStatusSchema>;
