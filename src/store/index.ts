@@ -1,0 +1,60 @@
+/**
+ * The store room: the only one that knows DuckDB. An Engine owns the process's one instance; an AgentStore or a ColonyStore owns one file
+ * in it. Signals are declared with `defineSignal` and listed in `signals`; everything else follows from the declaration.
+ * @module
+ */
+
+export {
+  type AgentStore,
+  type AgentStoreOptions,
+  type LossCount,
+  type PruneResult,
+  type ReadLimits,
+  type SeqRange,
+  type SignalHead,
+  type SignalSlice,
+  type StoreStats,
+  openAgentStore,
+} from "./agent-store.ts";
+export {
+  type AgentCheckpoint,
+  type AgentPull,
+  type ColonyStore,
+  type ColonyStoreOptions,
+  type Gap,
+  type GapFilter,
+  type PublishedView,
+  type PullOutcome,
+  type RollupResult,
+  openColonyStore,
+  viewSchema,
+} from "./colony-store.ts";
+export type { ColumnInfo, RowBatch } from "./column-codec.ts";
+export type { Opened, Row, SqlParameters, SqlValue, Transaction } from "./database.ts";
+export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
+export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+export {
+  type AgentConflict,
+  type AgentRecord,
+  type AgentRegistration,
+  type AgentTouch,
+  type EventRecord,
+  type TokenRecord,
+  type TokenUse,
+  findAgent,
+  insertToken,
+  listAgents,
+  listConflicts,
+  listEvents,
+  listTokens,
+  recordConflict,
+  recordEvent,
+  revokeAgent,
+  revokeToken,
+  touchAgents,
+  upsertAgent,
+  useToken,
+} from "./registry-tables.ts";
+export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
+export { signals } from "./signals/index.ts";
+export { listener } from "./signals/listener.ts";
