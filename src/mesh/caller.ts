@@ -1,0 +1,28 @@
+/** Who is at the other end of a request, as far as the transport can tell. */
+
+import { Code, ConnectError, createContextKey, type ContextKey, type ContextValues } from "@connectrpc/connect";
+
+export type Caller =
+  /** On the unix socket, uid checked: the daemon's owner or root. */
+  | { kind: "local"; uid: number; pid: number }
+  /** Showed a certificate of this colony's authority that is valid now. */
+  | { kind: "agent"; agentId: string }
+  /** Sent `Authorization: Bearer …`; the token is not checked yet: that is `authorize`'s work. */
+  | { kind: "bearer"; token: string; loopback: boolean }
+  | { kind: "anonymous"; loopback: boolean }
+  /** Showed a certificate that this colony does not accept. `reason` is fit to be shown to the caller. */
+  | { kind: "refused"; reason: string; loopback: boolean };
+
+/** The caller, for ConnectRouter services: `context.values.get(callerKey)`. */
+export const callerKey: ContextKey<Caller> = /*@__PURE__*/ createContextKey<Caller>(
+  { kind: "anonymous", loopback: false },
+  { description: "who calls" },
+);
+
+/** The id of the agent that calls, or a ConnectError `unauthenticated` with the exact reason. */
+export function requireAgent(values: ContextValues): string {
+  const caller = values.get(callerKey);
+  if (caller.kind === "agent") return caller.agentId;
+  const reason = caller.kind === "refused" ? caller.reason : "no client certificate was shown; join the colony first";
+  throw new ConnectError(`Cannot accept the call: ${reason}`, Code.Unauthenticated);
+}

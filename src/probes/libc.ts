@@ -1,0 +1,78 @@
+/** The few calls of the C library that Node does not offer. Linux only; koffi is loaded at the first call. */
+
+import { createRequire } from "node:module";
+import { CoralError } from "../base/errors.ts";
+
+/** Who is at the other end of a unix socket, as the kernel saw it at connect time. */
+export interface PeerCredentials {
+  pid: number;
+  uid: number;
+  gid: number;
+}
+
+interface Libc {
+  getsockopt(fd: number, level: number, name: number, value: Buffer, length: Buffer): number;
+  flock(fd: number, operation: number): number;
+  errno(): number;
+}
+
+// <asm-generic/socket.h>: the same on x86 and arm.
+const SOL_SOCKET = 1;
+const SO_PEERCRED = 17;
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+const EINTR = 4;
+const EWOULDBLOCK = 11;
+
+let loaded: Libc | undefined;
+
+function libc(what: string): Libc {
+  if (process.platform !== "linux") {
+    throw new CoralError({ code: "unsupported", message: `Cannot ${what}: this needs Linux, the platform is "${process.platform}"` });
+  }
+  loaded ??= load(what);
+  return loaded;
+}
+
+function load(what: string): Libc {
+  try {
+    const koffi = createRequire(import.meta.url)("koffi") as typeof import("koffi");
+    // The symbols of this very process: node is linked with the C library, glibc or musl.
+    const self = koffi.load(null);
+    return {
+      getsockopt: self.func("int getsockopt(int fd, int level, int name, void *value, void *length)") as Libc["getsockopt"],
+      flock: self.func("int flock(int fd, int operation)") as Libc["flock"],
+      errno: () => koffi.errno(),
+    };
+  } catch (error) {
+    throw new CoralError({ code: "unsupported", message: `Cannot ${what}: the native library "koffi" does not load here`, cause: error });
+  }
+}
+
+/** SO_PEERCRED of a connected unix socket. */
+export function peerCredentials(fd: number): PeerCredentials {
+  const c = libc("ask who is at the other end of a socket");
+  const value = Buffer.alloc(12);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(value.length);
+  if (c.getsockopt(fd, SOL_SOCKET, SO_PEERCRED, value, length) !== 0) throw failed(`read the peer of descriptor ${fd}`, c.errno());
+  return { pid: value.readInt32LE(0), uid: value.readUInt32LE(4), gid: value.readUInt32LE(8) };
+}
+
+/**
+ * Takes the exclusive flock of an open file; false when another process (or another open of the file) has it. The lock goes away with
+ * the descriptor, also when the process is killed.
+ */
+export function tryLockFile(fd: number): boolean {
+  const c = libc("lock a file");
+  for (;;) {
+    if (c.flock(fd, LOCK_EX | LOCK_NB) === 0) return true;
+    const errno = c.errno();
+    if (errno === EWOULDBLOCK) return false;
+    if (errno !== EINTR) throw failed(`lock descriptor ${fd}`, errno);
+  }
+}
+
+function failed(what: string, errno: number): CoralError {
+  return new CoralError({ code: "internal", message: `Cannot ${what}: the system call failed with errno ${errno}`, details: { errno } });
+}
