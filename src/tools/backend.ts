@@ -46,6 +46,7 @@ export interface HostRequest {
 export interface SqlRequest {
   sql: string;
   maxRows: number;
+  maxBytes: number;
   timeoutMs: number;
 }
 

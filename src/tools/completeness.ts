@@ -17,6 +17,9 @@ export const completenessSchema = z.object({
 export type Completeness = z.infer<typeof completenessSchema>;
 export type CompletenessNote = Completeness["notes"][number];
 
+/** What a tool answers: its own output with what that could not see. */
+export type Answer<Output> = Output & { completeness: Completeness };
+
 export function completenessOf(notes: CompletenessNote[]): Completeness {
   return { complete: notes.length === 0, notes };
 }

@@ -16,8 +16,18 @@ export type {
   LossFact,
   SqlRequest,
 } from "./backend.ts";
-export { type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
+export { colonyTools } from "./colony-tools.ts";
+export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+export {
+  findTool,
+  handleToolRequest,
+  isToolPath,
+  listTools,
+  type ToolHttpRequest,
+  type ToolHttpResponse,
+  type ToolListEntry,
+} from "./http-api.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {

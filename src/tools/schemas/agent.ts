@@ -49,6 +49,7 @@ export const agentSummarySchema = agentInfoSchema.pick({
   version: true,
   lastContactAgoMs: true,
   pullLagMs: true,
+  revoked: true,
 });
 export type AgentSummary = z.infer<typeof agentSummarySchema>;
 

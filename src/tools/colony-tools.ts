@@ -1,0 +1,26 @@
+import type { ColonyBackend } from "./backend.ts";
+import { createToken } from "./create-token.ts";
+import type { Tool } from "./define-tool.ts";
+import { getStatus } from "./get-status.ts";
+import { listAgents } from "./list-agents.ts";
+import { listEvents } from "./list-events.ts";
+import { listServices } from "./list-services.ts";
+import { listTokens } from "./list-tokens.ts";
+import { queryHost } from "./query-host.ts";
+import { querySql } from "./query-sql.ts";
+import { revokeAgent } from "./revoke-agent.ts";
+import { revokeToken } from "./revoke-token.ts";
+
+/** Every tool of a colony. A new one is a file beside this one and a line here. */
+export const colonyTools: readonly Tool<ColonyBackend>[] = [
+  getStatus,
+  listAgents,
+  listServices,
+  queryHost,
+  querySql,
+  listEvents,
+  createToken,
+  listTokens,
+  revokeToken,
+  revokeAgent,
+];

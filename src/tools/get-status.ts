@@ -1,0 +1,65 @@
+import { z } from "zod";
+import type { ColonyBackend } from "./backend.ts";
+import { completenessOf } from "./completeness.ts";
+import { defineTool } from "./define-tool.ts";
+import { activeAgents } from "./match-agents.ts";
+import { cutList, lossNotes, silentAgentNotes } from "./missing-data.ts";
+import type { AgentHealth } from "./schemas/agent.ts";
+import { type ColonyStatus, colonyStatusSchema } from "./schemas/status.ts";
+import { statusWarnings } from "./status-warnings.ts";
+
+const hostsMax = 50;
+const warningsMax = 50;
+const lossWindowMs = 86_400_000;
+const severity: Record<AgentHealth, number> = { unhealthy: 0, degraded: 1, healthy: 2 };
+
+export const getStatus = defineTool({
+  name: "coral_get_status",
+  title: "Colony status",
+  description: "Overview of the colony: agents by health, CPU and memory of each host now, warnings with fixes. Start here.",
+  input: z.object({}),
+  output: colonyStatusSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, _input, context) => {
+    const [facts, allAgents, hostsNow, listeners, losses] = await Promise.all([
+      backend.status(context),
+      backend.agents(context),
+      backend.hostsNow(context),
+      backend.services(context),
+      backend.losses({ sinceMs: lossWindowMs }, context),
+    ]);
+    const agents = activeAgents(allAgents);
+    const nowOf = new Map(hostsNow.map((host) => [host.agentId, host]));
+    const hosts = agents
+      .map(({ agentId, hostname, health }): ColonyStatus["hosts"][number] => {
+        const now = nowOf.get(agentId);
+        return {
+          agentId,
+          hostname,
+          health,
+          sampledAt: now?.sampledAt ?? null,
+          cpuBusyRatio: now?.cpuBusyRatio ?? null,
+          cpuCount: now?.cpuCount ?? null,
+          memUsedRatio: now?.memUsedRatio ?? null,
+          memTotalBytes: now?.memTotalBytes ?? null,
+          load1m: now?.load1m ?? null,
+        };
+      })
+      .sort((a, b) => severity[a.health] - severity[b.health] || (b.cpuBusyRatio ?? -1) - (a.cpuBusyRatio ?? -1));
+    const shown = cutList(hosts, hostsMax, "hosts", "coral_list_agents has them all");
+    const warnings = cutList(statusWarnings(facts, allAgents, losses), warningsMax, "warnings", "solve these first");
+    const count = (health: AgentHealth): number => agents.filter((agent) => agent.health === health).length;
+    return {
+      output: {
+        colony: facts.colony,
+        agents: { total: agents.length, healthy: count("healthy"), degraded: count("degraded"), unhealthy: count("unhealthy") },
+        hosts: shown.items,
+        services: { total: new Set(listeners.map((listener) => listener.service)).size },
+        store: facts.store,
+        warnings: warnings.items,
+      },
+      completeness: completenessOf([...silentAgentNotes(agents), ...lossNotes(losses), ...shown.notes, ...warnings.notes]),
+    };
+  },
+});

@@ -1,0 +1,38 @@
+import { z } from "zod";
+import type { ColonyBackend } from "./backend.ts";
+import { completenessOf } from "./completeness.ts";
+import { defineTool } from "./define-tool.ts";
+import { durationInput } from "./duration-input.ts";
+import { matchAgents } from "./match-agents.ts";
+import { cutList } from "./missing-data.ts";
+import { eventListSchema } from "./schemas/event.ts";
+
+export const listEvents = defineTool({
+  name: "coral_list_events",
+  title: "List events",
+  description: "What happened in the colony, newest first: agents joined, health changed, rows lost, restarts.",
+  input: z.object({
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    kind: z.string().min(1).optional().describe("such as agent-joined"),
+    since: durationInput({ minMs: 1_000, maxMs: 365 * 86_400_000 })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(1000).default(50),
+  }),
+  output: eventListSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
+    const request = {
+      sinceMs: input.since,
+      // One more than wanted tells whether there are more.
+      limit: input.limit + 1,
+      ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
+      ...(input.kind === undefined ? {} : { kind: input.kind }),
+    };
+    const events = await backend.events(request, context);
+    const { items, notes } = cutList(events, input.limit, "or more events", "shorten since, narrow with agent or kind, or raise limit");
+    return { output: { events: items }, completeness: completenessOf(notes) };
+  },
+});

@@ -1,0 +1,98 @@
+/** What an operator should look at, each with what to do about it. */
+
+import { formatBytes, formatDurationMs } from "../base/units.ts";
+import type { ColonyFacts, LossFact } from "./backend.ts";
+import { activeAgents } from "./match-agents.ts";
+import { lossNotes } from "./missing-data.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import type { StatusWarning } from "./schemas/status.ts";
+
+const clockDifferenceMaxMs = 5_000;
+const storeNearLimitRatio = 0.95;
+const diskFreeMinBytes = 512 * 1024 ** 2;
+
+export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: LossFact[]): StatusWarning[] {
+  return [...storeWarnings(facts), ...duplicateWarnings(facts), ...agentWarnings(agents), ...lossWarnings(losses)];
+}
+
+function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
+  const warnings: StatusWarning[] = [];
+  if (store.writeProblem !== "") {
+    warnings.push({
+      kind: "store-write",
+      message: `Rows cannot be stored: ${store.writeProblem}`,
+      fix: "Free space or fix the data directory; agents keep their rows meanwhile and the colony catches up",
+    });
+  }
+  if (store.diskFreeBytes !== null && store.diskFreeBytes < diskFreeMinBytes) {
+    warnings.push({
+      kind: "disk-full",
+      message: `The file system of the colony's store has ${formatBytes(store.diskFreeBytes)} left`,
+      fix: `Free at least ${formatBytes(diskFreeMinBytes)} there, or lower the store's size limit`,
+    });
+  }
+  if (store.limitBytes !== null && store.usedBytes > store.limitBytes * storeNearLimitRatio) {
+    warnings.push({
+      kind: "store-near-limit",
+      message: `The store holds ${formatBytes(store.usedBytes)} of ${formatBytes(store.limitBytes)}: the oldest rows go before their age says so`,
+      fix: "Raise the store's size limit in colony.yaml to keep a longer history",
+    });
+  }
+  return warnings;
+}
+
+function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
+  return duplicates.map((duplicate) => ({
+    kind: "duplicate-agent",
+    agentId: duplicate.agentId,
+    message: `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
+    fix: "Stop the agent on all but one of them, remove the agent directory under CORAL_HOME there, and join again with a new token",
+  }));
+}
+
+function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
+  const active = activeAgents(agents);
+  if (active.length === 0) {
+    return [
+      {
+        kind: "no-agents",
+        message: "No agent has joined this colony",
+        fix: "Make a token with coral token create, then run coral agent start --token … on a host",
+      },
+    ];
+  }
+  const warnings: StatusWarning[] = [];
+  for (const agent of active) {
+    const { agentId, hostname } = agent;
+    if (agent.health !== "healthy") {
+      const ago =
+        agent.lastContactAgoMs === null ? "has never been heard" : `was last heard ${formatDurationMs(agent.lastContactAgoMs)} ago`;
+      const reason = agent.healthReason === "" ? "" : ` (${agent.healthReason})`;
+      warnings.push({
+        kind: "agent-silent",
+        agentId,
+        message: `${hostname} is ${agent.health}: it ${ago}${reason}`,
+        fix: `On ${hostname} run coral agent status; start it with coral agent start, or revoke it if the host is gone`,
+      });
+    }
+    if (agent.clockDifferenceMs !== null && Math.abs(agent.clockDifferenceMs) > clockDifferenceMaxMs) {
+      const direction = agent.clockDifferenceMs > 0 ? "ahead of" : "behind";
+      warnings.push({
+        kind: "clock-difference",
+        agentId,
+        message: `The clock of ${hostname} is ${formatDurationMs(Math.abs(agent.clockDifferenceMs))} ${direction} the colony's`,
+        fix: `Switch on time synchronisation on ${hostname} (timedatectl set-ntp true)`,
+      });
+    }
+  }
+  return warnings;
+}
+
+function lossWarnings(losses: LossFact[]): StatusWarning[] {
+  return lossNotes(losses).map((note) => ({
+    kind: "rows-lost",
+    message: note.message,
+    fix: "Keep the colony reachable for longer than the agent's retention, or raise the agent's store limit",
+    ...(note.agent === undefined ? {} : { agentId: note.agent }),
+  }));
+}
