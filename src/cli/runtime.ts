@@ -1,0 +1,58 @@
+/**
+ * What the CLI needs from the composition root and may not import itself: running daemons in this process, making a colony, looking at
+ * the host. `src/main/` implements it with lazy imports, so that `coral version` loads none of it.
+ */
+
+export type DaemonKind = "colony" | "agent" | "up";
+
+export interface RunOptions {
+  /** Path of a config file; default: the one under CORAL_HOME. */
+  config?: string;
+  /** Which colony; default: the current context's, or the only one there is. */
+  colonyId?: string;
+  /** `host:port` or port; overrides the config. Port 0 picks a free one. */
+  listen?: string;
+  /** Join token for an agent that has not joined yet. */
+  token?: string;
+  logLevel?: string;
+  logFormat?: "json" | "text";
+}
+
+export interface DaemonStarted {
+  kind: DaemonKind;
+  pid: number;
+  logFile: string;
+  /** URLs and addresses, ready to print. */
+  endpoints: Record<string, string>;
+}
+
+export type DaemonStopped = { kind: "stopped"; pid: number; tookMs: number } | { kind: "not-running" };
+
+export interface ColonyInitialised {
+  colonyId: string;
+  directory: string;
+  caFingerprint: string;
+  contextName: string;
+}
+
+/** One line of `coral doctor`. */
+export interface DoctorCheck {
+  area: "runtime" | "host" | "ebpf" | "mesh" | "storage" | "daemons";
+  name: string;
+  state: "ok" | "degraded" | "unavailable";
+  /** What was seen. */
+  detail: string;
+  /** What to do about it; only when not ok. */
+  fix?: string;
+}
+
+export interface CliRuntime {
+  /** Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. */
+  run(kind: DaemonKind, options: RunOptions): Promise<void>;
+  /** Starts in the background and resolves when the daemon answers; throws `already-exists` naming the pid when one runs. */
+  start(kind: "colony" | "agent", options: RunOptions): Promise<DaemonStarted>;
+  /** Resolves when the process is gone. */
+  stop(kind: "colony" | "agent", options: { colonyId?: string; timeoutMs: number }): Promise<DaemonStopped>;
+  init(options: { app: string; environment: string }): Promise<ColonyInitialised>;
+  doctor(): Promise<DoctorCheck[]>;
+}

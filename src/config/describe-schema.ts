@@ -1,0 +1,98 @@
+/** Reads a config schema back: its keys for the docs, what is allowed at a place for error messages. Loads no zod of its own. */
+
+import type { z } from "zod";
+import type { KeyMeta } from "./schema-parts.ts";
+
+/** One line of docs/config.md. */
+export interface ConfigKey {
+  /** Dotted: `log.level`. */
+  path: string;
+  kind: string;
+  description: string;
+  /** As written in YAML; absent when there is none. */
+  default?: string;
+  required: boolean;
+}
+
+interface Unwrapped {
+  schema: z.core.$ZodType;
+  meta: KeyMeta | undefined;
+  default: unknown;
+  optional: boolean;
+}
+
+/** Every key that holds a value, in the order of the schema. */
+export function describeKeys(schema: z.core.$ZodType, prefix = ""): ConfigKey[] {
+  const keys: ConfigKey[] = [];
+  for (const [name, child] of Object.entries(shapeOf(schema) ?? {})) {
+    const path = prefix + name;
+    const inner = unwrap(child);
+    if (shapeOf(inner.schema) && inner.meta === undefined) {
+      keys.push(...describeKeys(inner.schema, `${path}.`));
+      continue;
+    }
+    const hasDefault = inner.default !== undefined;
+    keys.push({
+      path,
+      kind: inner.meta?.kind ?? "text",
+      description: inner.meta?.description ?? "",
+      ...(hasDefault ? { default: typeof inner.default === "object" ? JSON.stringify(inner.default) : String(inner.default) } : {}),
+      required: !hasDefault && !inner.optional,
+    });
+  }
+  return keys;
+}
+
+/** The schema at a key path; undefined when the path leaves it. */
+export function schemaAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
+  let current = unwrap(schema).schema;
+  for (const segment of path) {
+    const def = definitionOf(current);
+    const next = def.type === "array" ? def.element : def.type === "record" ? def.valueType : shapeOf(current)?.[String(segment)];
+    if (!next) return undefined;
+    current = unwrap(next).schema;
+  }
+  return current;
+}
+
+/** Keys allowed under a path; empty when it is not a section. */
+export function allowedKeys(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
+  const at = schemaAt(schema, path);
+  return at ? Object.keys(shapeOf(at) ?? {}) : [];
+}
+
+type Definition = z.core.$ZodTypeDef & {
+  innerType?: z.core.$ZodType;
+  in?: z.core.$ZodType;
+  element?: z.core.$ZodType;
+  valueType?: z.core.$ZodType;
+  shape?: Record<string, z.core.$ZodType>;
+  defaultValue?: unknown;
+};
+
+function definitionOf(schema: z.core.$ZodType): Definition {
+  return schema._zod.def;
+}
+
+function shapeOf(schema: z.core.$ZodType): Record<string, z.core.$ZodType> | undefined {
+  const def = definitionOf(schema);
+  return def.type === "object" ? def.shape : undefined;
+}
+
+function unwrap(schema: z.core.$ZodType): Unwrapped {
+  const found: Unwrapped = { schema, meta: metaOf(schema), default: undefined, optional: false };
+  for (;;) {
+    const def = definitionOf(found.schema);
+    if (def.type === "prefault" || def.type === "default") found.default ??= def.defaultValue;
+    if (def.type === "optional") found.optional = true;
+    const next = def.innerType ?? (def.type === "pipe" ? def.in : undefined);
+    if (!next) return found;
+    found.schema = next;
+    found.meta ??= metaOf(next);
+  }
+}
+
+function metaOf(schema: z.core.$ZodType): KeyMeta | undefined {
+  const read = (schema as { meta?: () => unknown }).meta;
+  return read?.call(schema) as KeyMeta | undefined;
+}
