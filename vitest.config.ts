@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { SkipReporter } from "./test/skip-reporter.ts";
 
 /** Tests that start daemons or load BPF programs share ports, cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
@@ -6,6 +7,7 @@ const serial = { fileParallelism: false, maxWorkers: 1 };
 export default defineConfig({
   test: {
     environment: "node",
+    reporters: [new SkipReporter(), "default"],
     // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
     maxWorkers: 2,
     projects: [

@@ -1,0 +1,31 @@
+// `npm run bench [-- name ...]`: runs bench/*.ts, all or those named, one after the other. Each is its own process and writes its own results.
+import { mkdirSync } from "node:fs";
+import { basename, join } from "node:path";
+import { requireNode } from "./lib/require-node.mjs";
+
+requireNode();
+const { setup } = await import("./lib/setup.mjs");
+const { bundleOptions } = await import("./lib/bundle.mjs");
+const { reportFailure, say, SetupError } = await import("./lib/report.mjs");
+const { root, runVisibly } = await import("./lib/run.mjs");
+const { filesBelow } = await import("./lib/stamps.mjs");
+
+async function main() {
+  const available = filesBelow("bench", (file) => /^bench[/\\][a-z0-9-]+\.ts$/.test(file)).map((file) => basename(file, ".ts"));
+  const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+  const unknown = wanted.filter((name) => !available.includes(name));
+  if (unknown.length > 0) throw new SetupError(`Cannot run benchmark "${unknown.join('", "')}": there is ${available.join(", ")}`);
+  await setup({ forTests: false });
+  const { build } = await import("esbuild");
+  mkdirSync(join(root, "bench/results"), { recursive: true });
+  for (const name of wanted.length > 0 ? wanted : available) {
+    // Beside node_modules, so that the external packages are found; the depth is that of bench/, so that relative URLs keep their meaning.
+    const outfile = join(root, "build", `bench-${name}.js`);
+    await build({ ...bundleOptions, absWorkingDir: root, entryPoints: [`bench/${name}.ts`], outfile, sourcemap: "inline" });
+    say(`benchmark ${name}`);
+    const code = await runVisibly(process.execPath, ["--enable-source-maps", "--expose-gc", outfile]);
+    if (code !== 0) process.exitCode = code;
+  }
+}
+
+await main().catch(reportFailure);

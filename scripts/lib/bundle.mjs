@@ -1,0 +1,87 @@
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
+import { SetupError } from "./report.mjs";
+import { root } from "./run.mjs";
+import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
+
+/** What runs as its own process gets its own file in dist/. */
+const entryPoints = { coral: "src/main/coral.ts", "ability-child": "src/probes/ability-child.ts" };
+const stamp = "dist/.stamp";
+/** Old chunks stay for a day: a daemon started from them may still load one lazily. */
+const staleAfterMs = 24 * 60 * 60_000;
+
+/** Bundled CommonJS packages call require() for Node's own modules, which an ES module does not have. */
+const requireBanner =
+  'import { createRequire as coralCreateRequire } from "node:module"; const require = coralCreateRequire(import.meta.url);';
+
+/**
+ * esbuild options that the product bundle and the benchmarks share. Native packages stay outside.
+ * @satisfies {import("esbuild").BuildOptions}
+ */
+export const bundleOptions = /** @type {const} */ ({
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  external: ["@duckdb/*", "koffi"],
+  banner: { js: requireBanner },
+  legalComments: "eof",
+  logLevel: "silent",
+});
+
+function inputHash() {
+  const sources = filesBelow("src", (file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+  return hashOf([...sources, "package.json", "package-lock.json", "scripts/lib/bundle.mjs"]);
+}
+
+/** @returns {boolean} */
+export function isBundled() {
+  return readStamp(stamp) === inputHash();
+}
+
+/** Builds dist/*.js with code splitting, so that a short command loads only what it uses. */
+export async function bundle() {
+  const hash = inputHash();
+  const esbuild = await import("esbuild");
+  let result;
+  try {
+    result = await esbuild.build({
+      ...bundleOptions,
+      absWorkingDir: root,
+      entryPoints,
+      outdir: "dist",
+      // Chunks lie beside the entry points, so that a path relative to import.meta.url is the same in each of them.
+      chunkNames: "[name]-[hash]",
+      splitting: true,
+      sourcemap: "linked",
+      write: false,
+    });
+  } catch (error) {
+    const failures = error instanceof Error && "errors" in error ? /** @type {import("esbuild").Message[]} */ (error.errors) : undefined;
+    if (failures === undefined) throw error;
+    throw new SetupError(
+      "Cannot bundle src/; correct the lines above",
+      (await esbuild.formatMessages(failures, { kind: "error" })).join("\n"),
+    );
+  }
+  writeOutputs(result.outputFiles);
+  writeStamp(stamp, hash);
+}
+
+/** @param {import("esbuild").OutputFile[]} outputs */
+function writeOutputs(outputs) {
+  const isEntry = (/** @type {string} */ path) => basename(path).replace(/\.js(\.map)?$/, "") in entryPoints;
+  // Entry points last: until then bin/coral runs the old bundle, whole.
+  const ordered = [...outputs].sort((left, right) => Number(isEntry(left.path)) - Number(isEntry(right.path)));
+  for (const { path, contents } of ordered) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(`${path}.new`, contents);
+    renameSync(`${path}.new`, path);
+  }
+  const kept = new Set(outputs.map(({ path }) => relative(join(root, "dist"), path)));
+  for (const name of readdirSync(join(root, "dist"))) {
+    const path = join(root, "dist", name);
+    if (kept.has(name) || !/\.js(\.map|\.new)?$/.test(name)) continue;
+    if (Date.now() - statSync(path).mtimeMs > staleAfterMs) rmSync(path);
+  }
+}

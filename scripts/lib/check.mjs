@@ -1,0 +1,75 @@
+import { join } from "node:path";
+import { staleDocuments } from "./documentation.mjs";
+import { generateCode, isGeneratedCodeChecked } from "./generated-code.mjs";
+import { fail, SetupError, say, step } from "./report.mjs";
+import { moduleFile, mustRun, root } from "./run.mjs";
+
+/** @typedef {{ name: string, work: () => Promise<unknown> }} Check */
+
+/**
+ * @param {string} file a tool's JavaScript below node_modules
+ * @param {string[]} args
+ * @param {string} advice
+ */
+const tool = (file, args, advice) => () => mustRun(process.execPath, [moduleFile(file), ...args], advice);
+
+/** @type {Check[]} */
+const checks = [
+  {
+    name: "format (biome)",
+    work: tool("@biomejs/biome/bin/biome", ["ci", "--colors=off", "."], "Files are not formatted; run: npm run format"),
+  },
+  { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "Types do not check") },
+  {
+    name: "lint (oxlint)",
+    work: tool("oxlint/bin/oxlint", ["--type-aware", "--deny-warnings", "--format=unix"], "The linter found mistakes"),
+  },
+  { name: "unused code (knip)", work: tool("knip/bin/knip.js", ["--no-progress"], "There is unused code, or a dependency nobody uses") },
+  {
+    name: "wire contracts (buf lint)",
+    work: () => mustRun(join(root, "node_modules/.bin/buf"), ["lint"], "proto/ breaks the rules of buf.yaml"),
+  },
+  { name: "generated code", work: checkGeneratedCode },
+  { name: "documentation", work: checkDocumentation },
+];
+
+/** @type {Check} */
+const boundaries = {
+  name: "boundaries",
+  work: tool(
+    "vitest/vitest.mjs",
+    ["run", "--project=unit", "test/boundaries.test.ts"],
+    "An import crosses a boundary that it may not cross",
+  ),
+};
+
+async function checkGeneratedCode() {
+  if (isGeneratedCodeChecked()) return;
+  const stale = await generateCode({ write: false });
+  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} does not fit proto/; run: npm run generate`);
+}
+
+async function checkDocumentation() {
+  const stale = await staleDocuments();
+  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} is out of date; run: npm run docs`);
+}
+
+/**
+ * Runs every check, also after a failure, so that one run shows all that is wrong.
+ * @param {{ withBoundaries: boolean }} options false when the whole test suite runs afterwards, which holds the boundary test
+ */
+export async function check({ withBoundaries }) {
+  /** @type {string[]} */
+  const failed = [];
+  for (const { name, work } of withBoundaries ? [...checks, boundaries] : checks) {
+    try {
+      await step(name, work);
+    } catch (error) {
+      if (!(error instanceof SetupError)) throw error;
+      if (error.output.trim() !== "") say(error.output.trimEnd());
+      fail(error.message);
+      failed.push(name);
+    }
+  }
+  if (failed.length > 0) throw new SetupError(`Checks failed: ${failed.join(", ")}`);
+}

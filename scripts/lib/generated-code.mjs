@@ -1,0 +1,52 @@
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { mustRun, root } from "./run.mjs";
+import { filesBelow, hashOf, listFiles, readStamp, writeStamp } from "./stamps.mjs";
+
+const stamp = "build/stamps/proto";
+const generated = "src/proto/coral";
+
+function stateHash() {
+  return hashOf([...filesBelow("proto"), ...filesBelow(generated), "buf.gen.yaml", "buf.yaml", "package-lock.json"]);
+}
+
+/** @returns {boolean} whether src/proto is known to fit proto/ */
+export function isGeneratedCodeChecked() {
+  return readStamp(stamp) === stateHash();
+}
+
+/**
+ * Generates src/proto from proto/, without network.
+ * @param {{ write: boolean }} options with write false only the difference is told
+ * @returns {Promise<string[]>} files that were out of date
+ */
+export async function generateCode({ write }) {
+  const directory = mkdtempSync(join(tmpdir(), "coral-proto-"));
+  try {
+    // buf looks for its plugins by PATH; run outside npm, node_modules/.bin is not on it.
+    const env = { PATH: [join(root, "node_modules/.bin"), process.env["PATH"] ?? ""].join(delimiter) };
+    await mustRun(
+      join(root, "node_modules/.bin/buf"),
+      ["generate", "--output", directory],
+      "Cannot generate code from proto/; correct the lines above",
+      { env },
+    );
+    const made = join(directory, "src/proto");
+    const names = new Set([...listFiles(made), ...listFiles(join(root, generated)).map((file) => join("coral", file))]);
+    const stale = [...names].filter((name) => read(join(made, name)) !== read(join(root, "src/proto", name)));
+    if (write && stale.length > 0) {
+      rmSync(join(root, generated), { recursive: true, force: true });
+      cpSync(join(made, "coral"), join(root, generated), { recursive: true });
+    }
+    if (write || stale.length === 0) writeStamp(stamp, stateHash());
+    return stale.map((name) => `src/proto/${name}`);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** @param {string} path @returns {string | undefined} */
+function read(path) {
+  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+}

@@ -1,0 +1,68 @@
+/** Progress and findings of the scripts: short lines on stderr, so that stdout stays for answers. */
+
+const colour = Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"];
+/** @param {string} code @param {string} text */
+const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
+
+/** @param {string} text */
+export function say(text) {
+  process.stderr.write(`${text}\n`);
+}
+
+/** @param {string} text */
+export function warn(text) {
+  say(`${paint("33", "!")} ${text}`);
+}
+
+/** @param {string} text */
+export function fail(text) {
+  say(`${paint("31", "✗")} ${text}`);
+}
+
+/**
+ * Runs one named step and prints how long it took.
+ * @template T
+ * @param {string} name
+ * @param {() => T | Promise<T>} work
+ * @returns {Promise<T>}
+ */
+export async function step(name, work) {
+  const startMs = performance.now();
+  if (process.stderr.isTTY) process.stderr.write(`${paint("90", "…")} ${name}\r`);
+  try {
+    const result = await work();
+    say(`${paint("32", "✓")} ${name} ${paint("90", `(${seconds(performance.now() - startMs)})`)}`);
+    return result;
+  } catch (error) {
+    fail(`${name} ${paint("90", `(${seconds(performance.now() - startMs)})`)}`);
+    throw error;
+  }
+}
+
+/** @param {number} ms */
+export function seconds(ms) {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** A failure that the user can act on: printed without a stack. */
+export class SetupError extends Error {
+  /** @param {string} message @param {string} [output] what the failed command printed */
+  constructor(message, output = "") {
+    super(message);
+    this.output = output;
+  }
+}
+
+/**
+ * Prints a failure and sets the exit code: a SetupError as one message, anything else with its stack.
+ * @param {unknown} error
+ */
+export function reportFailure(error) {
+  if (error instanceof SetupError) {
+    if (error.output.trim() !== "") say(error.output.trimEnd());
+    fail(error.message);
+  } else {
+    say(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  }
+  process.exitCode = 1;
+}

@@ -1,0 +1,96 @@
+import { spawn, spawnSync } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SetupError } from "./report.mjs";
+
+/** The checkout. */
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/**
+ * Runs a command in the checkout and collects what it prints. Never rejects: a command that cannot be started has code 127.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {{ env?: NodeJS.ProcessEnv, cwd?: string }} [options]
+ * @returns {Promise<{ code: number, output: string }>}
+ */
+export function run(command, args, options = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, {
+      cwd: options.cwd ?? root,
+      env: { ...process.env, ...options.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let output = "";
+    /** @param {Buffer} chunk */
+    const collect = (chunk) => {
+      output += chunk.toString();
+    };
+    child.stdout.on("data", collect);
+    child.stderr.on("data", collect);
+    child.on("error", (error) => resolve({ code: 127, output: error.message }));
+    child.on("close", (code, signal) => resolve({ code: code ?? 1, output: signal ? `${output}\nended by ${signal}` : output }));
+  });
+}
+
+/**
+ * Like run(), but a failing command throws a SetupError with its output and this advice.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {string} advice
+ * @param {{ env?: NodeJS.ProcessEnv, cwd?: string }} [options]
+ */
+export async function mustRun(command, args, advice, options) {
+  const { code, output } = await run(command, args, options);
+  if (code !== 0) throw new SetupError(advice, output);
+  return output;
+}
+
+/**
+ * Runs a command that talks to the terminal itself and returns its exit code.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @returns {Promise<number>}
+ */
+export function runVisibly(command, args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
+    child.on("error", reject);
+    child.on("close", (code) => resolve(code ?? 1));
+  });
+}
+
+/**
+ * The JavaScript file behind a tool in node_modules, to be run with this Node: without a shell, and also where the checkout forbids execution.
+ * @param {string} path below node_modules
+ */
+export function moduleFile(path) {
+  return join(root, "node_modules", path);
+}
+
+/** @param {string} name @returns {string | undefined} the full path of an executable, by PATH */
+export function which(name) {
+  // sbin: Debian leaves it out of the PATH of ordinary users, and ip, mount and friends live there.
+  for (const directory of [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/sbin"]) {
+    if (directory === "") continue;
+    const path = join(directory, name);
+    try {
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch {
+      // not in this directory
+    }
+  }
+  return undefined;
+}
+
+/**
+ * The words to put before a command that needs root: none as root, `sudo -n` when sudo asks no password, otherwise undefined.
+ * @returns {string[] | undefined}
+ */
+export function rootPrefix() {
+  if (process.getuid?.() === 0) return [];
+  const sudo = which("sudo");
+  if (sudo === undefined) return undefined;
+  return spawnSync(sudo, ["-n", "true"], { stdio: "ignore" }).status === 0 ? [sudo, "-n"] : undefined;
+}

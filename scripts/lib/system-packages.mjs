@@ -1,0 +1,159 @@
+import { existsSync, readFileSync } from "node:fs";
+import { areObjectsBuilt, findClang } from "./bpf-objects.mjs";
+import { step } from "./report.mjs";
+import { rootPrefix, run, which } from "./run.mjs";
+import { readStamp, writeStamp } from "./stamps.mjs";
+
+/**
+ * @typedef {{ package: string, present: () => boolean, lost: string }} Need
+ *   `lost` says what does not work without it.
+ */
+
+/** Debian's name of this processor in library paths. */
+const multiarch = `${process.arch === "x64" ? "x86_64" : process.arch === "arm64" ? "aarch64" : process.arch}-linux-gnu`;
+const libraryDirectories = ["/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64", `/lib/${multiarch}`, `/usr/lib/${multiarch}`];
+
+/** @type {Need[]} */
+const runtimeNeeds = [
+  { package: "clang", present: () => areObjectsBuilt() || findClang() !== undefined, lost: "eBPF programs cannot be compiled" },
+  {
+    package: "libbpf1",
+    present: () => libraryDirectories.some((directory) => existsSync(`${directory}/libbpf.so.1`)),
+    lost: "eBPF programs cannot be loaded",
+  },
+];
+
+/** @type {Need[]} */
+const testNeeds = [
+  { package: "iproute2", present: () => which("ip") !== undefined, lost: "tests with network namespaces are skipped" },
+  { package: "procps", present: () => which("ps") !== undefined, lost: "some end-to-end tests are skipped" },
+];
+
+const failureStamp = "build/stamps/system-packages";
+const retryAfterMs = 60 * 60_000;
+
+/**
+ * @param {boolean} forTests
+ * @returns {Need[]} what this machine lacks
+ */
+export function missingPackages(forTests) {
+  return [...runtimeNeeds, ...(forTests ? testNeeds : [])].filter((need) => !need.present());
+}
+
+/**
+ * Installs what is missing with apt when that is possible without asking; returns one line per thing that stays degraded.
+ * A failed try is remembered for an hour, so that a machine without network starts at once.
+ * @param {Need[]} missing
+ * @param {boolean} force try again now
+ * @returns {Promise<string[]>}
+ */
+export async function installPackages(missing, force) {
+  if (missing.length === 0) return [];
+  const names = missing.map((need) => need.package);
+  /** @param {string} why */
+  const degraded = (why) => missing.filter((need) => !need.present()).map((need) => `${need.lost}: ${need.package} is missing and ${why}`);
+  const byHand = `sudo apt-get install ${names.join(" ")}`;
+
+  const apt = which("apt-get");
+  if (apt === undefined) return degraded(`this machine has no apt-get; install it with your package manager`);
+  const prefix = rootPrefix();
+  if (prefix === undefined) return degraded(`installing needs root; run: ${byHand}`);
+  const [failedAt = "0", ...failedNames] = readStamp(failureStamp).split(" ");
+  if (!force && failedNames.join(" ") === names.join(" ") && Date.now() - Number(failedAt) < retryAfterMs) {
+    return degraded("apt-get failed recently; to try again: npm run setup -- --force");
+  }
+  const lastLine = await step(`system packages: ${names.join(", ")}`, () => aptInstall([...prefix, ...aptCommand(apt)], names));
+  if (lastLine === undefined) return degraded(`apt-get installed another version; run: ${byHand}`);
+  writeStamp(failureStamp, [Date.now(), ...names].join(" "));
+  return degraded(`apt-get failed (${lastLine}); run: ${byHand}`);
+}
+
+/** @param {string} apt */
+function aptCommand(apt) {
+  return [
+    "env",
+    "DEBIAN_FRONTEND=noninteractive",
+    "NEEDRESTART_MODE=l",
+    "LC_ALL=C",
+    apt,
+    "-qq",
+    "-y",
+    "-o",
+    "DPkg::Lock::Timeout=180",
+    "-o",
+    "Dpkg::Use-Pty=0",
+    "-o",
+    "Acquire::Retries=2",
+    "-o",
+    "Acquire::http::Timeout=30",
+  ];
+}
+
+/**
+ * Package lists are fetched only when installing from the present ones fails: that is the slow part.
+ * @param {string[]} command
+ * @param {string[]} names
+ * @returns {Promise<string | undefined>} the last line that apt printed when it failed
+ */
+async function aptInstall(command, names) {
+  /** @param {string[]} args */
+  const call = (args) => {
+    const [program = "", ...rest] = command;
+    return run(program, [...rest, ...args]);
+  };
+  const install = ["install", "--no-install-recommends", ...names];
+  if ((await call(install)).code === 0) return undefined;
+  const update = await call(["update"]);
+  let last = await call(install);
+  if (last.code === 0) return undefined;
+  // One unknown name makes apt refuse all of them, so each gets its own chance.
+  for (const name of names) {
+    const single = await call(["install", "--no-install-recommends", name]);
+    if (single.code !== 0) last = single;
+  }
+  const output = update.code === 0 ? last.output : update.output;
+  return (
+    output
+      .split("\n")
+      .filter((line) => line.startsWith("E:"))
+      .at(-1) ??
+    output.trim().split("\n").at(-1) ??
+    "no message"
+  );
+}
+
+/**
+ * Syscall tracepoints are found through tracefs, which small images do not mount.
+ * @returns {Promise<string | undefined>} what stays degraded
+ */
+export async function mountTracefs() {
+  const target = "/sys/kernel/tracing";
+  if (!existsSync(target) || /^\S+ \S+ tracefs /m.test(readFileSync("/proc/mounts", "utf8"))) return undefined;
+  const byHand = `mount -t tracefs tracefs ${target}`;
+  const prefix = rootPrefix();
+  if (prefix === undefined) return `syscall tracepoints cannot be used: tracefs is not mounted; run: sudo ${byHand}`;
+  const [program = "", ...args] = [...prefix, ...byHand.split(" ")];
+  const { code, output } = await run(program, args);
+  return code === 0 ? undefined : `syscall tracepoints cannot be used: tracefs cannot be mounted (${output.trim()})`;
+}
+
+/** @returns {string | undefined} what an account without the two eBPF capabilities cannot do */
+export function missingCapabilities() {
+  let effective;
+  try {
+    effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  } catch {
+    // No /proc: not Linux, so there is no eBPF to miss.
+    return undefined;
+  }
+  const has = (/** @type {bigint} */ bit) => ((effective >> bit) & 1n) === 1n;
+  const names = { CAP_BPF: 39n, CAP_PERFMON: 38n };
+  const lacking = has(21n)
+    ? []
+    : Object.entries(names)
+        .filter(([, bit]) => !has(bit))
+        .map(([name]) => name);
+  return lacking.length === 0
+    ? undefined
+    : `eBPF is not allowed for this user: ${lacking.join(" and ")} missing; run as root, or see: coral doctor`;
+}

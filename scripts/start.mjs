@@ -1,0 +1,16 @@
+// `npm start`: set-up, then `coral up` in this same process, so that Ctrl-C reaches it directly and its exit code is ours.
+import { fileURLToPath } from "node:url";
+import { requireNode } from "./lib/require-node.mjs";
+
+requireNode();
+const { setup } = await import("./lib/setup.mjs");
+const { reportFailure } = await import("./lib/report.mjs");
+try {
+  await setup({ forTests: false });
+} catch (error) {
+  reportFailure(error);
+  process.exit();
+}
+const program = new URL("../bin/coral", import.meta.url);
+process.argv.splice(1, 1, fileURLToPath(program), "up");
+await import(program.href);

@@ -1,0 +1,17 @@
+// `npm test [-- vitest arguments]`: set-up, checks, all tests. With arguments only those tests run, without the checks.
+import { requireNode } from "./lib/require-node.mjs";
+
+requireNode();
+const { setup } = await import("./lib/setup.mjs");
+const { check } = await import("./lib/check.mjs");
+const { reportFailure } = await import("./lib/report.mjs");
+const { moduleFile, runVisibly } = await import("./lib/run.mjs");
+
+const selection = process.argv.slice(2);
+try {
+  await setup({ forTests: true });
+  if (selection.length === 0) await check({ withBoundaries: false });
+  process.exitCode = await runVisibly(process.execPath, [moduleFile("vitest/vitest.mjs"), "run", ...selection]);
+} catch (error) {
+  reportFailure(error);
+}
