@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
+import { directImports } from "./direct-imports.mjs";
 import { SetupError } from "./report.mjs";
 import { root } from "./run.mjs";
 import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
@@ -31,7 +32,7 @@ export const bundleOptions = /** @type {const} */ ({
 
 function inputHash() {
   const sources = filesBelow("src", (file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
-  return hashOf([...sources, "package.json", "package-lock.json", "scripts/lib/bundle.mjs"]);
+  return hashOf([...sources, "package.json", "package-lock.json", "scripts/lib/bundle.mjs", "scripts/lib/direct-imports.mjs"]);
 }
 
 /** @returns {boolean} */
@@ -53,6 +54,7 @@ export async function bundle() {
       // Chunks lie beside the entry points, so that a path relative to import.meta.url is the same in each of them.
       chunkNames: "[name]-[hash]",
       splitting: true,
+      plugins: [directImports],
       sourcemap: "linked",
       write: false,
     });
