@@ -5,6 +5,7 @@
  * @module
  */
 
+export type { AgentColonyLink, AgentHostSummary, AgentStatus, AgentStoreStatus } from "./agent-status.ts";
 export type {
   ColonyBackend,
   ColonyFacts,

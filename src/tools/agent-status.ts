@@ -1,0 +1,55 @@
+/** What an agent says about itself at `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
+
+export interface AgentStatus {
+  agentId: string;
+  version: string;
+  pid: number;
+  hostname: string;
+  /** ISO 8601, as all times here. */
+  startedAt: string;
+  colony: AgentColonyLink;
+  store: AgentStoreStatus;
+  /** Rows that were made and could not be kept, since the store was created. */
+  losses: { signal: string; reason: string; rows: number }[];
+  capabilities: { name: string; available: boolean; reason: string }[];
+  /** The newest host sample; null before the first. */
+  host: AgentHostSummary | null;
+  listeners: { count: number };
+  /** What the agent itself costs. */
+  process: { cpuRatio: number; rssBytes: number };
+  /** What an operator should know, ready to print. */
+  notes: string[];
+}
+
+export interface AgentColonyLink {
+  /** Null before the agent has joined. */
+  id: string | null;
+  /** `host:port`; null when unknown. */
+  endpoint: string | null;
+  state: "joining" | "connecting" | "connected" | "refused";
+  /** When this state began. */
+  since: string;
+  /** Why the last attempt failed; absent while connected. */
+  lastError?: string;
+  certificateExpiresAt?: string;
+}
+
+export interface AgentStoreStatus {
+  /** UUID of the store. */
+  epoch: string;
+  fileBytes: number;
+  rowsBySignal: Record<string, number>;
+  /** Of the oldest stored row. */
+  oldestAt?: string;
+}
+
+export interface AgentHostSummary {
+  sampledAt: string;
+  /** Share of all cores, 0..1. */
+  cpuBusyRatio: number;
+  cpuCount: number;
+  /** 1 - available / total. */
+  memUsedRatio: number;
+  memTotalBytes: number;
+  load1m: number;
+}
