@@ -15,5 +15,5 @@ it.each([
 });
 
 it("closest() prefers the nearer candidate", () => {
-  expect(closest("servce", ["serve", "service"])).toBe("service");
+  expect(closest("servic", ["serve", "service"])).toBe("service");
 });
