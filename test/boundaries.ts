@@ -22,11 +22,11 @@ export const rooms: Readonly<Record<string, Room>> = {
   config: { rooms: ["base"], packages: ["yaml", "zod"] },
   probes: { rooms: ["base"], packages: ["koffi"] },
   host: { rooms: ["base"], packages: [] },
-  store: { rooms: ["base"], packages: ["@duckdb/node-api"] },
+  store: { rooms: ["base"], packages: ["@duckdb/node-bindings"] },
   mesh: { rooms: ["base", "proto"], packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"] },
   tools: { rooms: ["base", "proto"], packages: ["zod"], node: false },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
-  agent: { rooms: [...daemonBasics, "probes", "host"], packages: [...rpc, "prom-client"] },
+  agent: { rooms: [...daemonBasics, "probes", "host", "tools"], packages: [...rpc, "prom-client"] },
   colony: { rooms: [...daemonBasics, "tools", "mcp"], packages: [...rpc, "prom-client"] },
   cli: { rooms: ["base", "proto", "config", "tools", "mcp", "mesh"], packages: ["commander", "yaml"] },
   main: {
