@@ -4,4 +4,6 @@
  * @module
  */
 
-export { peerCredentials, tryLockFile, type PeerCredentials } from "./libc.ts";
+export { type AbilityName, abilityNames, type KernelAbility } from "./kernel-ability.ts";
+export { type PeerCredentials, peerCredentials, tryLockFile } from "./libc.ts";
+export { type ProbeAbilitiesOptions, probeKernelAbilities } from "./probe-kernel-abilities.ts";

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What every BPF program of Coral starts from: fixed-width types, the section and map macros, the helpers in use, and the few kernel
+ * structures that are read. Hand-written, so that building needs clang only: no kernel headers, no libbpf headers.
+ * Kernel structures name only the fields that are read; preserve_access_index makes libbpf look up the real offsets at load time (CO-RE).
+ */
+#ifndef CORAL_H
+#define CORAL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed int s32;
+typedef signed long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define always_inline inline __attribute__((always_inline))
+
+/* Map definitions are read from type information: a number is the length of an array type, a type the target of a pointer. */
+#define MAP_NUMBER(name, value) int(*name)[value]
+#define MAP_TYPE(name, value) typeof(value) *name
+
+/* <linux/bpf.h>, enum bpf_map_type */
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_RINGBUF 27
+
+/* Helpers are called by number: <linux/bpf.h>, enum bpf_func_id. */
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
+static void *(*const bpf_ringbuf_reserve)(void *ringbuf, u64 size_bytes, u64 flags) = (void *)131;
+static void (*const bpf_ringbuf_submit)(void *record, u64 flags) = (void *)132;
+
+#define BPF_RB_NO_WAKEUP 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	s32 pid;
+	s32 tgid;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,140 @@
+/** What a kernel may allow, and how a refusal is told to people. Pure: the trying is done in `try-ability.ts`. */
+
+export const abilityNames = [
+  "ring_buffer",
+  "raw_tp",
+  "tp_btf",
+  "tracepoint",
+  "perf_event",
+  "uprobe",
+  "uprobe_multi",
+  "kprobe",
+  "fentry",
+] as const;
+
+/** One way of attaching a BPF program, or the ring buffer that carries events out of it. */
+export type AbilityName = (typeof abilityNames)[number];
+
+/** Whether this process may use one way of attaching, tried for real. `fix` is missing when nothing can be done on this kernel. */
+export type KernelAbility = { name: AbilityName; available: true } | { name: AbilityName; available: false; reason: string; fix?: string };
+
+/** How far a try got. `errno` is positive; `log` holds what libbpf said. */
+export type AbilityOutcome =
+  | { stage: "attached" }
+  | { stage: "object-missing" }
+  | { stage: "library-missing"; message: string }
+  | { stage: "not-run"; message: string }
+  | { stage: "open" | "load" | "attach"; errno: number; log: string };
+
+/** What the trying process knows of itself; decides which capability is named. */
+export interface AbilityFacts {
+  /** Effective capability bits of the process. */
+  capabilities: bigint;
+  /** Whether the kernel offers its type information. */
+  hasBtf: boolean;
+}
+
+const EPERM = 1;
+const ENOENT = 2;
+const ESRCH = 3;
+const EACCES = 13;
+const EINVAL = 22;
+const ENOSYS = 38;
+const EOPNOTSUPP = 95;
+/** Kernel-internal, yet it reaches user space when a program cannot be attached by trampoline. */
+const ENOTSUPP = 524;
+
+const CAP_SYS_ADMIN = 21n;
+const CAP_PERFMON = 38n;
+const CAP_BPF = 39n;
+
+const needsBtf: ReadonlySet<AbilityName> = new Set(["tp_btf", "fentry"]);
+
+const kernelOption: Readonly<Record<AbilityName, string>> = {
+  ring_buffer: "Linux 5.8 or newer",
+  raw_tp: "CONFIG_BPF_EVENTS",
+  tp_btf: "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS",
+  tracepoint: "CONFIG_FTRACE_SYSCALLS",
+  perf_event: "CONFIG_PERF_EVENTS",
+  uprobe: "CONFIG_UPROBE_EVENTS",
+  uprobe_multi: "CONFIG_UPROBES and Linux 6.6 or newer",
+  kprobe: "CONFIG_KPROBE_EVENTS",
+  fentry: "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
+};
+
+/** Turns a try into what `coral doctor` prints. */
+export function explainOutcome(name: AbilityName, outcome: AbilityOutcome, facts: AbilityFacts): KernelAbility {
+  switch (outcome.stage) {
+    case "attached":
+      return { name, available: true };
+    case "object-missing":
+      return unavailable(name, "the BPF objects are not built", 'install clang (apt-get install clang), then run "npm run setup"');
+    case "library-missing":
+      return unavailable(name, `libbpf.so.1 does not load: ${outcome.message}`, "apt-get install libbpf1");
+    case "not-run":
+      return unavailable(name, outcome.message);
+    default:
+      return explainRefusal(name, outcome.stage, outcome.errno, outcome.log, facts);
+  }
+}
+
+function unavailable(name: AbilityName, reason: string, fix?: string): KernelAbility {
+  return fix === undefined ? { name, available: false, reason } : { name, available: false, reason, fix };
+}
+
+function explainRefusal(
+  name: AbilityName,
+  stage: "open" | "load" | "attach",
+  errno: number,
+  log: string,
+  facts: AbilityFacts,
+): KernelAbility {
+  if (errno === EPERM || errno === EACCES) return explainDenial(name, facts);
+  if (needsBtf.has(name) && !facts.hasBtf) {
+    return unavailable(
+      name,
+      "the kernel offers no type information (/sys/kernel/btf/vmlinux is missing)",
+      "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+    );
+  }
+  if (name === "tracepoint" && errno === ENOENT) {
+    const reason = `tracefs is not mounted, or the kernel is built without ${kernelOption.tracepoint}`;
+    return unavailable(name, reason, "mount -t tracefs tracefs /sys/kernel/tracing");
+  }
+  if ([ENOENT, ESRCH, EINVAL, ENOSYS, EOPNOTSUPP, ENOTSUPP].includes(errno)) {
+    return unavailable(name, `the kernel cannot ${stage} it (errno ${errno}): it is built without ${kernelOption[name]}`);
+  }
+  return unavailable(name, `cannot ${stage} it (errno ${errno})${lastLine(log)}`);
+}
+
+function explainDenial(name: AbilityName, facts: AbilityFacts): KernelAbility {
+  const missing = missingCapabilities(name, facts.capabilities);
+  if (missing.length === 0) {
+    return unavailable(
+      name,
+      "the kernel refuses it although the capabilities are there: its configuration, lockdown or a seccomp profile forbids it",
+    );
+  }
+  const fix = `run as root, or give it these capabilities (systemd: AmbientCapabilities=${missing.join(" ")})`;
+  return unavailable(name, `not permitted: this process lacks ${missing.join(" and ")}`, fix);
+}
+
+/**
+ * CAP_SYS_ADMIN stands for both others. Classic uprobes and kprobes, made through perf, still ask for CAP_SYS_ADMIN itself; tracepoints are
+ * looked up in tracefs, which only root may read.
+ */
+function missingCapabilities(name: AbilityName, capabilities: bigint): string[] {
+  const has = (bit: bigint): boolean => ((capabilities >> bit) & 1n) === 1n;
+  if (has(CAP_SYS_ADMIN)) return [];
+  const missing: string[] = [];
+  if (!has(CAP_BPF)) missing.push("CAP_BPF");
+  if (!has(CAP_PERFMON)) missing.push("CAP_PERFMON");
+  if (missing.length === 0 && (name === "uprobe" || name === "kprobe")) missing.push("CAP_SYS_ADMIN");
+  if (missing.length === 0 && name === "tracepoint") missing.push("CAP_DAC_READ_SEARCH");
+  return missing;
+}
+
+function lastLine(log: string): string {
+  const line = log.trim().split("\n").at(-1) ?? "";
+  return line === "" ? "" : `: ${line}`;
+}

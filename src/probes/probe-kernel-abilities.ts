@@ -1,0 +1,122 @@
+/** Asks the kernel what it allows, in a child process, so that a crash or a hang in foreign code cannot hurt the caller. */
+
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import {
+  type AbilityFacts,
+  type AbilityName,
+  type AbilityOutcome,
+  abilityNames,
+  explainOutcome,
+  type KernelAbility,
+} from "./kernel-ability.ts";
+
+export interface ProbeAbilitiesOptions {
+  /** For one child; default 20 s. Detaching a uprobe alone can take 0.1 s. */
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  /** For tests: other files than those of the bundle. */
+  childPath?: string;
+  objectPath?: string;
+}
+
+interface ChildReport {
+  facts: AbilityFacts;
+  outcomes: Map<AbilityName, AbilityOutcome>;
+}
+
+/** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
+function builtFile(name: string): string | undefined {
+  return [`./${name}`, `../../dist/${name}`].map((path) => fileURLToPath(new URL(path, import.meta.url))).find((path) => existsSync(path));
+}
+
+/** Each ability, tried by load and attach; in the order of `abilityNames`. Takes about half a second. Never throws for what the kernel refuses. */
+export async function probeKernelAbilities(options: ProbeAbilitiesOptions = {}): Promise<KernelAbility[]> {
+  const childPath = options.childPath ?? builtFile("ability-child.js");
+  const objectPath = options.objectPath ?? builtFile("probes/ability.bpf.o");
+  const facts: AbilityFacts = { capabilities: 0n, hasBtf: false };
+  const outcomes = new Map<AbilityName, AbilityOutcome>();
+  if (childPath === undefined || objectPath === undefined) {
+    return abilityNames.map((name) => explainOutcome(name, { stage: "object-missing" }, facts));
+  }
+  for (;;) {
+    const remaining = abilityNames.filter((name) => !outcomes.has(name));
+    if (remaining.length === 0) break;
+    const report = await runChild(childPath, [objectPath, ...remaining], options);
+    Object.assign(facts, report.facts);
+    // Each round settles at least one, so this ends.
+    for (const [name, outcome] of report.outcomes) outcomes.set(name, outcome);
+  }
+  return abilityNames.map((name) => explainOutcome(name, outcomes.get(name) ?? { stage: "not-run", message: "not tried" }, facts));
+}
+
+async function runChild(childPath: string, args: readonly string[], options: ProbeAbilitiesOptions): Promise<ChildReport> {
+  options.signal?.throwIfAborted();
+  const timeoutMs = options.timeoutMs ?? 20_000;
+  const child = spawn(process.execPath, [childPath, ...args], { stdio: ["ignore", "pipe", "ignore"] });
+  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
+  const abort = (): boolean => child.kill("SIGKILL");
+  options.signal?.addEventListener("abort", abort, { once: true });
+  const ended = new Promise<string>((resolve) => {
+    child.on("error", (error) => resolve(error.message));
+    child.on("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  const reader = new ReportReader(args.slice(1) as AbilityName[]);
+  try {
+    for await (const line of createInterface({ input: child.stdout })) reader.take(line);
+    const end = await ended;
+    options.signal?.throwIfAborted();
+    return reader.finish(end === "SIGKILL" ? `did not end within ${timeoutMs} ms` : `ended the trying process (${end})`);
+  } finally {
+    child.kill("SIGKILL");
+    clearTimeout(timer);
+    options.signal?.removeEventListener("abort", abort);
+  }
+}
+
+/** Collects a child's lines. What was begun and not ended is blamed on the ability that was being tried. */
+class ReportReader {
+  readonly #wanted: readonly AbilityName[];
+  readonly #report: ChildReport = { facts: { capabilities: 0n, hasBtf: false }, outcomes: new Map() };
+  #begun: AbilityName | undefined;
+
+  constructor(wanted: readonly AbilityName[]) {
+    this.#wanted = wanted;
+  }
+
+  take(line: string): void {
+    const message = JSON.parse(line) as {
+      libraryMissing?: string;
+      capabilities?: string;
+      hasBtf?: boolean;
+      begin?: AbilityName;
+      end?: AbilityName;
+      outcome?: AbilityOutcome;
+    };
+    const { outcomes } = this.#report;
+    if (message.libraryMissing !== undefined) {
+      for (const name of this.#wanted) outcomes.set(name, { stage: "library-missing", message: message.libraryMissing });
+    }
+    if (message.capabilities !== undefined) {
+      this.#report.facts = { capabilities: BigInt(message.capabilities), hasBtf: message.hasBtf ?? false };
+    }
+    if (message.begin !== undefined) this.#begun = message.begin;
+    if (message.end !== undefined && message.outcome !== undefined) {
+      outcomes.set(message.end, message.outcome);
+      this.#begun = undefined;
+    }
+  }
+
+  finish(why: string): ChildReport {
+    const { outcomes } = this.#report;
+    if (this.#begun !== undefined) {
+      outcomes.set(this.#begun, { stage: "not-run", message: `trying it ${why}` });
+    } else if (outcomes.size < this.#wanted.length) {
+      // It died before the first try, or between two: the next round would do the same.
+      for (const name of this.#wanted) if (!outcomes.has(name)) outcomes.set(name, { stage: "not-run", message: `the check ${why}` });
+    }
+    return this.#report;
+  }
+}
