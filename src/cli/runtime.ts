@@ -26,6 +26,13 @@ export interface DaemonStarted {
   endpoints: Record<string, string>;
 }
 
+export interface DaemonReady {
+  /** URLs and addresses, ready to print. */
+  endpoints: Record<string, string>;
+  /** What this host cannot do, with the reason and the fix. */
+  degraded: { name: string; reason: string }[];
+}
+
 export type DaemonStopped = { kind: "stopped"; pid: number; tookMs: number } | { kind: "not-running" };
 
 export interface ColonyInitialised {
@@ -47,8 +54,11 @@ export interface DoctorCheck {
 }
 
 export interface CliRuntime {
-  /** Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. */
-  run(kind: DaemonKind, options: RunOptions): Promise<void>;
+  /**
+   * Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. `onReady` is called once it answers on its
+   * sockets; `up` makes a colony "local-dev" first when there is none.
+   */
+  run(kind: DaemonKind, options: RunOptions, onReady?: (ready: DaemonReady) => Promise<void>): Promise<void>;
   /** Starts in the background and resolves when the daemon answers; throws `already-exists` naming the pid when one runs. */
   start(kind: "colony" | "agent", options: RunOptions): Promise<DaemonStarted>;
   /** Resolves when the process is gone. */

@@ -1,0 +1,83 @@
+/** AgentService: what the colony may ask of this agent through the tunnel. */
+
+import type { ConnectRouter } from "@connectrpc/connect";
+import type { Clock } from "../base/clock.ts";
+import { toConnectError } from "../mesh/index.ts";
+import { AgentService, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { AgentStore, SignalSlice } from "../store/index.ts";
+
+export interface AgentServiceOptions {
+  agentId: string;
+  sessionId: string;
+  store: AgentStore;
+  clock: Clock;
+}
+
+/** Whatever the colony asks for, one answer stays below this. */
+const maxAnswerBytes = 16 * 1024 * 1024;
+const maxRowsPerSignal = 100_000;
+
+export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
+  router.service(AgentService, {
+    hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
+    pull: async (request) => {
+      try {
+        return await answerPull(options, request);
+      } catch (error) {
+        throw toConnectError(error);
+      }
+    },
+  });
+}
+
+async function answerPull({ store, clock }: AgentServiceOptions, request: PullRequest) {
+  const heads = store.heads();
+  let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
+  let more = false;
+  let oldestMonoMs = Number.POSITIVE_INFINITY;
+  const slices: SignalSlice[] = [];
+  for (const { signal, afterSeq } of request.cursors) {
+    const head = heads.get(signal);
+    // A newer colony may know signals that this agent does not have.
+    if (!head) continue;
+    const after = Number(afterSeq);
+    if (head.nextSeq <= after + 1 || leftBytes <= 0) {
+      more ||= head.nextSeq > after + 1;
+      slices.push({ signal, ...head });
+      continue;
+    }
+    const slice = await store.readAfter(signal, after, { maxBytes: leftBytes, maxRows: maxRowsPerSignal });
+    slices.push(slice);
+    if (!slice.batch) continue;
+    leftBytes -= slice.batch.data.byteLength;
+    oldestMonoMs = Math.min(oldestMonoMs, slice.batch.firstMonoMs);
+    more ||= slice.batch.lastSeq + 1 < slice.nextSeq;
+  }
+  return {
+    epoch: store.epoch,
+    slices: slices.map(toWire),
+    more,
+    losses: store.losses().map((loss) => ({ ...loss, rows: BigInt(loss.rows) })),
+    // Negative after a reboot: the monotonic clock began again while the rows waited.
+    oldestAgeMs: BigInt(Math.max(0, Math.round(Number.isFinite(oldestMonoMs) ? clock.monotonicMs() - oldestMonoMs : 0))),
+  };
+}
+
+function toWire({ signal, oldestSeq, nextSeq, batch }: SignalSlice) {
+  return {
+    signal,
+    oldestSeq: BigInt(oldestSeq),
+    nextSeq: BigInt(nextSeq),
+    ...(batch
+      ? {
+          batch: {
+            firstSeq: BigInt(batch.firstSeq),
+            lastSeq: BigInt(batch.lastSeq),
+            rows: batch.rows,
+            columns: batch.columns,
+            data: batch.data,
+          },
+        }
+      : {}),
+  };
+}

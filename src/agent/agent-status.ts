@@ -1,0 +1,92 @@
+/** Gathers what the agent says of itself at `GET /v1/status`. */
+
+import type { Clock } from "../base/clock.ts";
+import type { AgentStore, StoreStats } from "../store/index.ts";
+import type { AgentColonyLink, AgentHostSummary, AgentStatus } from "../tools/index.ts";
+import type { ColonyLink } from "./colony-link.ts";
+
+export interface AgentStatusSources {
+  agentId: string;
+  version: string;
+  hostname: string;
+  store: AgentStore;
+  link: Pick<ColonyLink, "state" | "endpoint" | "colonyId">;
+  /** What the collectors could not see. */
+  notes: () => string[];
+  capabilities: { name: string; available: boolean; reason: string }[];
+  clock: Clock;
+  startedAtMs: number;
+  startedMonotonicMs: number;
+}
+
+export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
+  const { store, clock } = sources;
+  const [stats, host, listeners, oldestAt] = await Promise.all([store.stats(), readHost(store), countListeners(store), readOldest(store)]);
+  const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
+  const { user, system } = process.cpuUsage();
+  return {
+    agentId: sources.agentId,
+    version: sources.version,
+    pid: process.pid,
+    hostname: sources.hostname,
+    startedAt: new Date(sources.startedAtMs).toISOString(),
+    colony: describeLink(sources.link),
+    store: { epoch: store.epoch, fileBytes: fileBytesOf(stats), rowsBySignal: stats.rows, ...(oldestAt === undefined ? {} : { oldestAt }) },
+    losses: store.losses(),
+    capabilities: sources.capabilities,
+    host,
+    listeners: { count: listeners },
+    process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
+    notes: [...recoveryNotes(store), ...sources.notes()],
+  };
+}
+
+function describeLink({ state, endpoint, colonyId }: AgentStatusSources["link"]): AgentColonyLink {
+  return {
+    id: colonyId ?? null,
+    endpoint: endpoint ?? null,
+    state: state.kind,
+    since: new Date(state.sinceMs).toISOString(),
+    ...("lastError" in state && state.lastError !== undefined ? { lastError: state.lastError } : {}),
+    ...(state.kind === "connected" ? { certificateExpiresAt: new Date(state.certificateExpiresAtMs).toISOString() } : {}),
+  };
+}
+
+function fileBytesOf(stats: StoreStats): number {
+  return stats.fileBytes + stats.walBytes;
+}
+
+async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
+  const [row] = await store.query(
+    "SELECT epoch_us(at) AS at_us, cpu_busy_ratio, cpu_count, mem_available_bytes, mem_total_bytes, load_1m FROM host ORDER BY seq DESC LIMIT 1",
+  );
+  if (!row) return null;
+  const total = Number(row["mem_total_bytes"]);
+  return {
+    sampledAt: new Date(Number(row["at_us"]) / 1_000).toISOString(),
+    cpuBusyRatio: Number(row["cpu_busy_ratio"]),
+    cpuCount: Number(row["cpu_count"]),
+    memUsedRatio: total > 0 ? 1 - Number(row["mem_available_bytes"]) / total : 0,
+    memTotalBytes: total,
+    load1m: Number(row["load_1m"]),
+  };
+}
+
+/** Rows of one sample share their instant. */
+async function countListeners(store: AgentStore): Promise<number> {
+  const [row] = await store.query(
+    "SELECT count(*) AS listeners FROM listener WHERE mono_ms = (SELECT mono_ms FROM listener ORDER BY seq DESC LIMIT 1)",
+  );
+  return Number(row?.["listeners"] ?? 0);
+}
+
+async function readOldest(store: AgentStore): Promise<string | undefined> {
+  const [row] = await store.query("SELECT epoch_us(min(at)) AS at_us FROM host");
+  const atUs = row?.["at_us"] ?? null;
+  return atUs === null ? undefined : new Date(Number(atUs) / 1_000).toISOString();
+}
+
+function recoveryNotes({ opened }: AgentStore): string[] {
+  if (opened.how !== "recovered") return [];
+  return [`The store was damaged (${opened.reason}) and was started anew; the damaged file is kept at ${opened.movedTo}`];
+}

@@ -1,0 +1,193 @@
+/** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
+
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { repeat } from "../base/repeat.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
+import { createHostReader, readMachine } from "../host/index.ts";
+import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startLoopbackServer } from "../mesh/index.ts";
+import { type AgentStore, type Engine, openAgentStore, signals } from "../store/index.ts";
+import { readFile } from "node:fs/promises";
+import { loadAgentId } from "./agent-id.ts";
+import { createAgentMetrics } from "./agent-metrics.ts";
+import { addAgentService } from "./agent-service.ts";
+import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import { createCollectors } from "./collectors.ts";
+import { ColonyLink } from "./colony-link.ts";
+
+export interface AgentOptions {
+  config: AgentConfig;
+  paths: AgentPaths;
+  engine: Engine;
+  version: string;
+  owner: FileOwner | undefined;
+  peerCredentials: ControlServerOptions["peerCredentials"];
+  obtainToken: () => Promise<string | undefined>;
+  /** What this host lets the agent do, with reasons where not. */
+  capabilities: { name: string; available: boolean; reason: string }[];
+  /** Ports to try after a taken one. */
+  portSearch: number;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface Agent extends AsyncDisposable {
+  agentId: string;
+  /** `http://127.0.0.1:9001`. */
+  url: string;
+  socketFile: string;
+  /** Takes what can change without a restart; names what cannot. */
+  reload(config: AgentConfig): string[];
+}
+
+/** Raised when the meaning of a message changes. */
+const protocolVersion = 1;
+const pruneIntervalMs = 60_000;
+
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { paths, engine, clock, log, version, owner } = options;
+  const stack = new ResourceStack();
+  try {
+    const stopped = new AbortController();
+    let config = options.config;
+    const reader = createHostReader();
+    const machine = readMachine(reader);
+    const { hostname } = machine;
+    const agentId = await loadAgentId(paths.idFile, hostname);
+    const store = await openAgentStore(engine, {
+      file: paths.databaseFile,
+      signals,
+      maxBytes: config.store.maxSizeBytes,
+      clock,
+      log: log.child("store"),
+    });
+    stack.defer(() => store.close());
+    reportRecovery(store, log);
+
+    const link = new ColonyLink({
+      agentId,
+      identityDirectory: paths.identityDirectory,
+      owner,
+      colonyId: config.colony.id,
+      endpoint: config.colony.endpoint,
+      obtainToken: options.obtainToken,
+      describe: () => ({
+        protocolVersion,
+        version,
+        host: machine,
+        epoch: store.epoch,
+        labels: config.labels,
+        capabilities: options.capabilities,
+        wallMs: BigInt(Math.round(clock.wallMs())),
+      }),
+      routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, clock }),
+      endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
+      clock,
+      log: log.child("link"),
+    });
+
+    const collectors = createCollectors({ store, reader, clock, log: log.child("collect"), config: () => config });
+    const sources: AgentStatusSources = {
+      agentId,
+      version,
+      hostname,
+      store,
+      link,
+      notes: collectors.notes,
+      capabilities: options.capabilities,
+      clock,
+      startedAtMs: clock.wallMs(),
+      startedMonotonicMs: clock.monotonicMs(),
+    };
+    const metrics = createAgentMetrics(store, link);
+    const handler = createHttpRoutes({
+      routes: [
+        {
+          kind: "json",
+          method: "GET",
+          path: "/v1/status",
+          permission: "read",
+          handle: async () => ({ kind: "json", value: await readAgentStatus(sources) }),
+        },
+      ],
+      // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
+      authorize: localOnly,
+      notReady: () => undefined,
+      metrics: () => metrics.metrics(),
+      log: log.child("http"),
+    });
+    const server = stack.use(
+      await startLoopbackServer({ ...config.listen, portSearch: options.portSearch, http: handler, log: log.child("http") }),
+    );
+    const control = stack.use(
+      await startControlServer({
+        path: paths.socketFile,
+        peerCredentials: options.peerCredentials,
+        http: handler,
+        log: log.child("control"),
+        ...ownerOf(owner),
+      }),
+    );
+    const loops = [
+      link.run(stopped.signal),
+      ...collectors.run(stopped.signal),
+      repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
+    ];
+    stack.defer(async () => {
+      stopped.abort();
+      await Promise.allSettled(loops);
+    });
+    return {
+      agentId,
+      url: `http://${server.host}:${server.port}`,
+      socketFile: control.path,
+      reload: (next) => {
+        const fixed = needsRestart(config, next);
+        config = { ...next, listen: config.listen, store: config.store, colony: config.colony };
+        return fixed;
+      },
+      [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await stack[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function reportRecovery(store: AgentStore, log: Logger): void {
+  if (store.opened.how !== "recovered") return;
+  log.error(`The store was damaged (${store.opened.reason}) and was started anew; the damaged file is kept`, {
+    movedTo: store.opened.movedTo,
+  });
+}
+
+const localOnly: Authorize = (caller) => {
+  if (caller.kind === "local") return { name: `local:uid=${caller.uid}` };
+  throw new CoralError({ code: "not-permitted", message: "Cannot serve this here: ask on the agent's unix socket, or ask the colony" });
+};
+
+function ownerOf(owner: FileOwner | undefined): Pick<ControlServerOptions, "owner" | "ownerUid"> {
+  return owner ? { owner, ownerUid: owner.uid } : {};
+}
+
+/** Where the colony was reached last; a small file beside the identity. */
+function rememberIn(file: string) {
+  return {
+    read: async (): Promise<string | undefined> => {
+      try {
+        return (await readFile(file, "utf8")).trim() || undefined;
+      } catch {
+        // Never joined, or removed by hand: the link joins again and writes it.
+        return undefined;
+      }
+    },
+    write: (endpoint: string): Promise<void> => writePrivateFile(file, `${endpoint}\n`),
+  };
+}
+
+function needsRestart(before: AgentConfig, after: AgentConfig): string[] {
+  const keys = ["listen", "store", "colony"] as const;
+  return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+}

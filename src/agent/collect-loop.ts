@@ -1,0 +1,36 @@
+/** Runs one collector at its interval and appends what it made. A failed append is counted by the store; the loop goes on. */
+
+import { type Clock, sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+
+export interface CollectLoopOptions {
+  name: string;
+  /** Read before each wait, so that a reloaded config counts at once. */
+  intervalMs: () => number;
+  /** Samples and appends; resolves when the rows are stored. */
+  collect: () => Promise<void>;
+  clock: Clock;
+  log: Logger;
+}
+
+/** Resolves when aborted. Samples are spaced from start to start; one that overruns its slot skips ahead instead of piling up. */
+export async function runCollectLoop(options: CollectLoopOptions, signal: AbortSignal): Promise<void> {
+  const { name, collect, clock, log, intervalMs } = options;
+  let nextMs = clock.monotonicMs();
+  let lastFailure = "";
+  while (!signal.aborted) {
+    try {
+      await collect();
+      if (lastFailure !== "") log.info(`${name} is stored again`);
+      lastFailure = "";
+    } catch (error) {
+      const problem = CoralError.from(error);
+      // Said once, not every 15 s: the losses are counted and reported with the data.
+      log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}`, { code: problem.code });
+      lastFailure = problem.message;
+    }
+    nextMs = Math.max(nextMs + intervalMs(), clock.monotonicMs());
+    await sleep(nextMs - clock.monotonicMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
+  }
+}

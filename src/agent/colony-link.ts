@@ -1,0 +1,190 @@
+/**
+ * The agent's way to its colony: join once, renew in time, register, hold the tunnel, and begin again when it breaks. The state says
+ * at every moment what is going on and why.
+ */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { type Clock, sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { createBackoff } from "../base/retry.ts";
+import {
+  checkIdentity,
+  createKey,
+  dialTunnel,
+  type FileOwner,
+  type Identity,
+  joinColony,
+  parseToken,
+  registerAgent,
+  renewCertificate,
+  saveIdentity,
+} from "../mesh/index.ts";
+import type { RegisterRequestSchema } from "../proto/coral/colony/v1/colony_pb.ts";
+
+export type LinkState =
+  | { kind: "joining"; sinceMs: number; lastError?: string }
+  | { kind: "connecting"; sinceMs: number; lastError?: string }
+  | { kind: "connected"; sinceMs: number; colonyName: string; certificateExpiresAtMs: number }
+  /** The colony, or the lack of a token, says no. Tried again slowly: a person has to act. */
+  | { kind: "refused"; sinceMs: number; lastError: string };
+
+export interface ColonyLinkOptions {
+  agentId: string;
+  identityDirectory: string;
+  owner?: FileOwner | undefined;
+  /** From config; undefined = whatever the token or the stored identity says. */
+  colonyId: string | undefined;
+  endpoint: string | undefined;
+  /** A join token's text, or undefined when none is to be had. Asked only when there is no usable identity. */
+  obtainToken: () => Promise<string | undefined>;
+  /** Facts for Register, read anew each time. */
+  describe: () => Omit<MessageInitShape<typeof RegisterRequestSchema>, "colonyId" | "agentId">;
+  /** What the colony may call through the tunnel, for one session. */
+  routes: (router: ConnectRouter, sessionId: string) => void;
+  /** Where the colony answers is kept here, because a token may be gone by the next start. */
+  endpointMemory: { read: () => Promise<string | undefined>; write: (endpoint: string) => Promise<void> };
+  clock: Clock;
+  log: Logger;
+}
+
+const refusedRetryMs = 30_000;
+
+export class ColonyLink {
+  readonly #options: ColonyLinkOptions;
+  #state: LinkState;
+  #endpoint: string | undefined;
+  #colonyId: string | undefined;
+
+  constructor(options: ColonyLinkOptions) {
+    this.#options = options;
+    this.#endpoint = options.endpoint;
+    this.#colonyId = options.colonyId;
+    this.#state = { kind: "joining", sinceMs: options.clock.wallMs() };
+  }
+
+  get state(): LinkState {
+    return this.#state;
+  }
+
+  get endpoint(): string | undefined {
+    return this.#endpoint;
+  }
+
+  get colonyId(): string | undefined {
+    return this.#colonyId;
+  }
+
+  /** Runs until aborted; every failure is a state, a log line and another try. */
+  async run(signal: AbortSignal): Promise<void> {
+    const backoff = createBackoff();
+    while (!signal.aborted) {
+      try {
+        const identity = await this.#usableIdentity(signal);
+        const ended = await this.#hold(identity, signal, () => backoff.reset());
+        if (ended.code !== "cancelled") this.#fail(ended);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#fail(CoralError.from(error));
+      }
+      const delayMs = this.#state.kind === "refused" ? refusedRetryMs : backoff.nextMs();
+      await sleep(delayMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
+    }
+  }
+
+  /** The stored identity, renewed when due; a new one by joining when there is none. */
+  async #usableIdentity(signal: AbortSignal): Promise<Identity> {
+    const { identityDirectory, clock, log } = this.#options;
+    const expected = this.#options.colonyId === undefined ? {} : { colonyId: this.#options.colonyId };
+    const check = await checkIdentity(identityDirectory, { ...expected, nowMs: clock.wallMs() });
+    if (check.kind === "unusable") {
+      if (check.problem !== "missing") log.warn(`The stored identity cannot be used: ${check.message}`);
+      return this.#join(check.message, signal);
+    }
+    this.#colonyId = check.identity.colonyId;
+    this.#endpoint ??= await this.#options.endpointMemory.read();
+    if (this.#endpoint === undefined) return this.#join("nothing says where the colony is", signal);
+    return clock.wallMs() >= check.identity.renewAtMs ? this.#renew(check.identity, signal) : check.identity;
+  }
+
+  async #join(why: string, signal: AbortSignal): Promise<Identity> {
+    const { identityDirectory, agentId, owner, obtainToken, endpointMemory, clock, log } = this.#options;
+    const lastError = "lastError" in this.#state ? this.#state.lastError : undefined;
+    this.#state = { kind: "joining", sinceMs: clock.wallMs(), ...(lastError === undefined ? {} : { lastError }) };
+    const text = await obtainToken();
+    if (text === undefined) {
+      throw new CoralError({
+        code: "unauthenticated",
+        message: `Cannot join a colony: ${why}, and there is no join token; make one at the colony with \`coral colony token create\` and start the agent with --token`,
+      });
+    }
+    const parsed = parseToken(text, "join");
+    if (this.#options.colonyId !== undefined && parsed.colonyId !== this.#options.colonyId) {
+      throw new CoralError({
+        code: "unauthenticated",
+        message: `Cannot join colony "${this.#options.colonyId}": the token is for colony "${parsed.colonyId}"`,
+      });
+    }
+    const token = this.#options.endpoint === undefined ? parsed : { ...parsed, endpoints: [this.#options.endpoint] };
+    const key = await createKey(identityDirectory, owner);
+    const { certPem, caPem, endpoint } = await joinColony({ token, agentId, key, signal });
+    const identity = await saveIdentity(identityDirectory, { keyPem: key.keyPem, certPem, caPem }, owner);
+    this.#endpoint = endpoint;
+    this.#colonyId = token.colonyId;
+    await endpointMemory.write(endpoint);
+    log.info(`Joined colony ${token.colonyId} at ${endpoint}`);
+    return identity;
+  }
+
+  async #renew(identity: Identity, signal: AbortSignal): Promise<Identity> {
+    const { identityDirectory, owner, log } = this.#options;
+    const key = await createKey(identityDirectory, owner);
+    const { certPem, caPem } = await renewCertificate({ endpoint: this.#endpoint ?? "", identity, key, signal });
+    const renewed = await saveIdentity(identityDirectory, { keyPem: key.keyPem, certPem, caPem }, owner);
+    log.info("Renewed the certificate", { until: new Date(renewed.notAfterMs).toISOString() });
+    return renewed;
+  }
+
+  /** Registers, opens the tunnel and stays until it ends or the certificate is due. Gives the reason. */
+  async #hold(identity: Identity, signal: AbortSignal, onConnected: () => void): Promise<CoralError> {
+    const { agentId, describe, routes, clock, log } = this.#options;
+    const endpoint = this.#endpoint ?? "";
+    const lastError = "lastError" in this.#state ? this.#state.lastError : undefined;
+    this.#state = { kind: "connecting", sinceMs: clock.wallMs(), ...(lastError === undefined ? {} : { lastError }) };
+    const request = { ...describe(), colonyId: identity.colonyId, agentId };
+    const registered = await registerAgent({ endpoint, identity, request, signal });
+    await using tunnel = await dialTunnel({
+      endpoint,
+      identity,
+      colonyId: identity.colonyId,
+      routes: (router) => routes(router, registered.sessionId),
+      signal,
+      log,
+    });
+    this.#state = {
+      kind: "connected",
+      sinceMs: clock.wallMs(),
+      colonyName: registered.colonyName,
+      certificateExpiresAtMs: identity.notAfterMs,
+    };
+    log.info(`Connected to colony ${registered.colonyName} at ${endpoint}`);
+    onConnected();
+    const renewal = new AbortController();
+    const due = sleep(Math.max(1_000, identity.renewAtMs - clock.wallMs()), renewal.signal).then(
+      () => new CoralError({ code: "cancelled", message: "the certificate is due for renewal" }),
+      () => new CoralError({ code: "cancelled", message: "closed" }),
+    );
+    const ended = await Promise.race([tunnel.closed, due]);
+    renewal.abort();
+    return ended;
+  }
+
+  #fail(error: CoralError): void {
+    const { clock, log } = this.#options;
+    const isRefusal = error.code === "unauthenticated" || error.code === "not-permitted" || error.code === "already-exists";
+    const isNews = !("lastError" in this.#state) || this.#state.lastError !== error.message;
+    this.#state = { kind: isRefusal ? "refused" : "connecting", sinceMs: clock.wallMs(), lastError: error.message };
+    log[isNews ? "warn" : "debug"](`Not connected to the colony: ${error.message}`, { code: error.code });
+  }
+}

@@ -1,0 +1,26 @@
+import { sleep } from "./clock.ts";
+import { CoralError } from "./errors.ts";
+import type { Logger } from "./log.ts";
+
+/** Runs a task every `intervalMs` until aborted. A failure is logged once per kind in a row and does not end the loop. */
+export async function repeat(
+  name: string,
+  intervalMs: number,
+  task: () => Promise<unknown>,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  let lastFailure = "";
+  while (!signal.aborted) {
+    try {
+      await task();
+      if (lastFailure !== "") log.info(`${name} works again`);
+      lastFailure = "";
+    } catch (error) {
+      const problem = CoralError.from(error);
+      log[problem.message === lastFailure ? "debug" : "error"](`${name} failed: ${problem.message}`, { code: problem.code });
+      lastFailure = problem.message;
+    }
+    await sleep(intervalMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
+  }
+}

@@ -1,0 +1,257 @@
+/**
+ * Who is in this colony: the stored agents with what is known of them now (health, session, lag). Sessions live in memory only;
+ * after a restart every agent registers again by itself.
+ */
+
+import { randomUUID } from "node:crypto";
+import { background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import type { Tunnel } from "../mesh/index.ts";
+import {
+  type AgentRecord,
+  type AgentRegistration,
+  type ColonyStore,
+  listAgents,
+  recordConflict,
+  recordEvent,
+  revokeAgent,
+  touchAgents,
+  upsertAgent,
+} from "../store/index.ts";
+import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
+
+export interface Session {
+  readonly id: string;
+  readonly agentId: string;
+  readonly host: AgentHost;
+  readonly epoch: string;
+  /** Absent until the agent has dialled. */
+  tunnel?: Tunnel;
+}
+
+export interface AgentHost {
+  hostname: string;
+  machineId: string;
+  bootId: string;
+}
+
+export interface AgentEntry {
+  record: AgentRecord;
+  tracker: HealthTracker;
+  /** As last reported in an event. */
+  reportedHealth: AgentHealth;
+  session?: Session;
+  pullLagMs: number | null;
+  /** Agent's wall clock minus ours at registration. */
+  clockDifferenceMs: number | null;
+  certificateExpiresAtMs: number | null;
+}
+
+export interface AgentRegistryOptions {
+  store: ColonyStore;
+  clock: Clock;
+  thresholds: HealthThresholds;
+  log: Logger;
+  /** Whether the other end of a tunnel still answers. */
+  isAlive: (tunnel: Tunnel) => Promise<boolean>;
+}
+
+export interface RegistrationFacts extends AgentRegistration {
+  /** The agent's wall clock. */
+  wallMs: number;
+}
+
+export class AgentRegistry {
+  readonly #options: AgentRegistryOptions;
+  readonly #entries = new Map<string, AgentEntry>();
+  readonly #sessions = new Map<string, Session>();
+  #touched = new Set<string>();
+
+  private constructor(options: AgentRegistryOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: AgentRegistryOptions): Promise<AgentRegistry> {
+    const registry = new AgentRegistry(options);
+    const records = await listAgents(options.store);
+    const newestUs = Math.max(0, ...records.map((record) => record.lastSeenAt));
+    for (const record of records) {
+      const silentMs = silenceBeforeRestartMs(record.lastSeenAt / 1_000, newestUs / 1_000);
+      const tracker = new HealthTracker(options.thresholds, options.clock.monotonicMs() - silentMs);
+      registry.#entries.set(record.agentId, {
+        record,
+        tracker,
+        reportedHealth: tracker.evaluate(options.clock.monotonicMs()),
+        pullLagMs: record.pullLagMs,
+        clockDifferenceMs: null,
+        certificateExpiresAtMs: null,
+      });
+    }
+    return registry;
+  }
+
+  entries(): IterableIterator<AgentEntry> {
+    return this.#entries.values();
+  }
+
+  find(agentId: string): AgentEntry | undefined {
+    return this.#entries.get(agentId);
+  }
+
+  isRevoked(agentId: string): boolean {
+    return (this.#entries.get(agentId)?.record.revokedAt ?? null) !== null;
+  }
+
+  healthOf(entry: AgentEntry): AgentHealth {
+    return entry.tracker.evaluate(this.#options.clock.monotonicMs());
+  }
+
+  /** Takes a registration; throws `already-exists` when another live host has the id. */
+  async register(facts: RegistrationFacts): Promise<Session> {
+    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
+    const previous = this.#entries.get(facts.agentId)?.session;
+    if (previous?.tunnel && !isSameHost(previous.host, host) && (await this.#options.isAlive(previous.tunnel))) {
+      await this.#reportConflict(facts.agentId, previous.host, host);
+    }
+    const { store, clock, thresholds } = this.#options;
+    const nowUs = clock.wallMs() * 1_000;
+    const { wallMs, ...registration } = facts;
+    await upsertAgent(store, registration, nowUs);
+    const known = this.#entries.get(facts.agentId);
+    const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch };
+    const record: AgentRecord = {
+      ...registration,
+      firstSeenAt: known?.record.firstSeenAt ?? nowUs,
+      lastSeenAt: nowUs,
+      registeredAt: nowUs,
+      revokedAt: known?.record.revokedAt ?? null,
+      pullLagMs: known?.pullLagMs ?? null,
+    };
+    if (!known) {
+      const message = `Agent ${facts.agentId} on host "${facts.hostname}" has joined`;
+      await recordEvent(store, { at: nowUs, kind: "agent-joined", agentId: facts.agentId, message, details: { hostname: facts.hostname } });
+    }
+    this.#dropSession(previous, "replaced by a newer registration");
+    const tracker = known?.tracker ?? new HealthTracker(thresholds, clock.monotonicMs());
+    tracker.contact(clock.monotonicMs());
+    this.#entries.set(facts.agentId, {
+      record,
+      tracker,
+      reportedHealth: known?.reportedHealth ?? "healthy",
+      session,
+      pullLagMs: known?.pullLagMs ?? null,
+      clockDifferenceMs: Math.round(wallMs - clock.wallMs()),
+      certificateExpiresAtMs: known?.certificateExpiresAtMs ?? null,
+    });
+    this.#sessions.set(session.id, session);
+    return session;
+  }
+
+  /** Binds a tunnel to the registration that its agent named in Hello; undefined when there is none: it must register first. */
+  attach(sessionId: string, tunnel: Tunnel): Session | undefined {
+    const session = this.#sessions.get(sessionId);
+    if (!session || session.agentId !== tunnel.agentId) return undefined;
+    if (session.tunnel) background(this.#options.log, "Closing a replaced tunnel", session.tunnel.close("replaced by a newer tunnel"));
+    session.tunnel = tunnel;
+    const entry = this.#entries.get(session.agentId);
+    if (entry) entry.certificateExpiresAtMs = tunnel.certificateNotAfterMs;
+    this.contact(session.agentId);
+    return session;
+  }
+
+  detach(session: Session, tunnel: Tunnel): void {
+    if (session.tunnel !== tunnel) return;
+    delete session.tunnel;
+  }
+
+  contact(agentId: string, pullLagMs?: number): void {
+    const entry = this.#entries.get(agentId);
+    if (!entry) return;
+    entry.tracker.contact(this.#options.clock.monotonicMs());
+    entry.record.lastSeenAt = this.#options.clock.wallMs() * 1_000;
+    if (pullLagMs !== undefined) entry.pullLagMs = pullLagMs;
+    this.#touched.add(agentId);
+  }
+
+  /** Writes last contacts; the owner calls it every few seconds and before closing. */
+  async flush(): Promise<void> {
+    const touched = this.#touched;
+    if (touched.size === 0) return;
+    this.#touched = new Set();
+    const touches = [...touched].flatMap((agentId) => {
+      const entry = this.#entries.get(agentId);
+      if (!entry) return [];
+      return [{ agentId, lastSeenAt: entry.record.lastSeenAt, ...(entry.pullLagMs === null ? {} : { pullLagMs: entry.pullLagMs }) }];
+    });
+    await touchAgents(this.#options.store, touches);
+  }
+
+  /** Records an event for each agent whose health changed since the last call. */
+  async reportHealthChanges(): Promise<void> {
+    const { store, clock, log } = this.#options;
+    for (const entry of this.#entries.values()) {
+      const health = this.healthOf(entry);
+      const before = entry.reportedHealth;
+      if (health === before) continue;
+      entry.reportedHealth = health;
+      const { agentId, hostname } = entry.record;
+      const message = `Agent ${agentId} on host "${hostname}" is ${health} (was ${before})`;
+      log[health === "healthy" ? "info" : "warn"](message);
+      await recordEvent(store, {
+        at: clock.wallMs() * 1_000,
+        kind: "agent-health-changed",
+        agentId,
+        message,
+        details: { before, after: health, hostname },
+      });
+    }
+  }
+
+  /** Refuses the agent from now on. Throws `not-found` for an unknown id. */
+  async revoke(agentId: string): Promise<void> {
+    const entry = this.#entries.get(agentId);
+    const { store, clock } = this.#options;
+    const nowUs = clock.wallMs() * 1_000;
+    if (!entry || !(await revokeAgent(store, agentId, nowUs))) {
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot revoke agent "${agentId}": no such agent; \`coral agent list\` shows the ids`,
+      });
+    }
+    entry.record.revokedAt ??= nowUs;
+    await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });
+    this.#dropSession(entry.session, "revoked");
+    delete entry.session;
+  }
+
+  #dropSession(session: Session | undefined, reason: string): void {
+    if (!session) return;
+    this.#sessions.delete(session.id);
+    if (session.tunnel) background(this.#options.log, "Closing a tunnel", session.tunnel.close(reason));
+  }
+
+  async #reportConflict(agentId: string, holder: AgentHost, claimant: AgentHost): Promise<never> {
+    const { store, clock, log } = this.#options;
+    const noticedAt = clock.wallMs() * 1_000;
+    const message = `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
+    log.warn(message, { agentId, holder, claimant });
+    await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });
+    await recordEvent(store, { at: noticedAt, kind: "agent-id-duplicate", agentId, message, details: { holder, claimant } });
+    throw new CoralError({
+      code: "already-exists",
+      message: `Cannot register agent "${agentId}": host "${holder.hostname}" is connected with the same id; if this host was cloned from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
+      details: { agentId, holder: holder.hostname },
+    });
+  }
+}
+
+/** A restarted agent has the same boot; a rebooted host the same machine id, and its old tunnel no longer answers. */
+function isSameHost(a: AgentHost, b: AgentHost): boolean {
+  return a.machineId === b.machineId && a.bootId === b.bootId;
+}
+
+function describeHost(host: AgentHost): string {
+  return `${host.hostname} (machine ${host.machineId.slice(0, 8)}, boot ${host.bootId.slice(0, 8)})`;
+}

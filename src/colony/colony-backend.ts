@@ -1,0 +1,170 @@
+/** The colony behind the tools: facts from the registry and the store, nothing shaped for display. */
+
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Clock } from "../base/clock.ts";
+import type { ColonyConfig } from "../config/index.ts";
+import { type ColonyStore, listConflicts, listEvents, queryHosts, queryHostsNow, queryServices, runReadOnlySql } from "../store/index.ts";
+import type { AgentInfo, ColonyBackend, ColonyEvent, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
+import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
+import type { TokenBook } from "./token-book.ts";
+
+export interface ColonyBackendOptions {
+  store: ColonyStore;
+  registry: AgentRegistry;
+  tokens: TokenBook;
+  config: () => ColonyConfig;
+  databaseFile: string;
+  version: string;
+  startedAtMs: number;
+  endpoints: () => string[];
+  /** Empty while writes succeed. */
+  writeProblem: () => string;
+  clock: Clock;
+}
+
+export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
+  const { store, registry, tokens, clock, config } = options;
+  const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
+  return {
+    status: () => readStatus(options),
+    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, registry, clock))),
+    hostsNow: () => queryHostsNow(store),
+    host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
+    services: () => queryServices(store),
+    sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
+    events: async (request) => {
+      const events = await listEvents(store, sinceUs(request.sinceMs));
+      return events
+        .filter((event) => request.kind === undefined || event.kind === request.kind)
+        .filter((event) => request.agentIds === undefined || (event.agentId !== null && request.agentIds.includes(event.agentId)))
+        .slice(0, request.limit)
+        .map(colonyEvent);
+    },
+    losses: async (request) => {
+      const gaps = await store.gaps(request.sinceMs === undefined ? {} : { since: sinceUs(request.sinceMs) });
+      return gaps
+        .filter((gap) => request.agentIds === undefined || request.agentIds.includes(gap.agentId))
+        .filter((gap) => request.signals === undefined || request.signals.includes(gap.signal))
+        .map((gap): LossFact => ({ agentId: gap.agentId, signal: gap.signal, rows: gap.rows, reason: gap.reason, at: isoTime(gap.at) }));
+    },
+    createToken: (request) => tokens.create(request),
+    tokens: () => tokens.list(),
+    revokeToken: async (tokenId) => ({ tokenId, revokedAt: await tokens.revoke(tokenId) }),
+    revokeAgent: async (agentId) => {
+      await registry.revoke(agentId);
+      const record = registry.find(agentId)?.record;
+      return { agentId, hostname: record?.hostname ?? "", revokedAt: isoTime(record?.revokedAt ?? clock.wallMs() * 1_000) };
+    },
+  };
+}
+
+/** People may ask for less than the config allows, not for more. */
+function sqlLimits(config: ColonyConfig, request: { maxRows: number; timeoutMs: number }): { maxRows: number; timeoutMs: number } {
+  return { maxRows: Math.min(request.maxRows, config.sql.maxRows), timeoutMs: Math.min(request.timeoutMs, config.sql.timeoutMs) };
+}
+
+async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
+  const conflicts = await listConflicts(options.store);
+  const hostnames = new Map<string, Set<string>>();
+  for (const { agentId, hostA, hostB } of conflicts) {
+    const names = hostnames.get(agentId) ?? new Set<string>();
+    hostnames.set(agentId, names.add(hostA).add(hostB));
+  }
+  return {
+    colony: colonyInfo(options),
+    store: await storeInfo(options),
+    duplicates: [...hostnames].map(([agentId, names]) => ({ agentId, hostnames: [...names] })),
+  };
+}
+
+function colonyInfo({ config, version, startedAtMs, clock, endpoints }: ColonyBackendOptions): ColonyInfo {
+  const { id, name, environment } = config();
+  return {
+    colonyId: id,
+    name,
+    environment,
+    version,
+    pid: process.pid,
+    startedAt: new Date(startedAtMs).toISOString(),
+    uptimeMs: Math.max(0, clock.wallMs() - startedAtMs),
+    endpoints: endpoints(),
+  };
+}
+
+async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
+  const { usedBytes } = await store.stats();
+  return {
+    usedBytes,
+    limitBytes: config().store.maxSizeBytes,
+    writeProblem: writeProblem(),
+    diskFreeBytes: await freeBytesOf(dirname(databaseFile)),
+  };
+}
+
+async function freeBytesOf(directory: string): Promise<number | null> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch {
+    // Some network file systems do not answer; the field says "unknown".
+    return null;
+  }
+}
+
+function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): AgentInfo {
+  const { record, tracker } = entry;
+  const health = registry.healthOf(entry);
+  const silentMs = Math.max(0, Math.round(clock.monotonicMs() - tracker.lastContactMs));
+  return {
+    agentId: record.agentId,
+    hostname: record.hostname,
+    health,
+    healthReason: health === "healthy" ? "" : reasonFor(entry, silentMs),
+    connected: entry.session?.tunnel !== undefined,
+    version: record.version,
+    os: record.os,
+    kernel: record.kernel,
+    arch: record.arch,
+    machineId: record.machineId,
+    bootId: record.bootId,
+    epoch: record.epoch,
+    labels: record.labels,
+    capabilities: record.capabilities,
+    firstSeenAt: isoTime(record.firstSeenAt),
+    lastContactAt: isoTime(record.lastSeenAt),
+    lastContactAgoMs: silentMs,
+    pullLagMs: entry.pullLagMs,
+    clockDifferenceMs: entry.clockDifferenceMs,
+    certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
+    revoked: record.revokedAt !== null,
+  };
+}
+
+function reasonFor(entry: AgentEntry, silentMs: number): string {
+  if (entry.record.revokedAt !== null) return "revoked";
+  if (entry.session?.tunnel) return `connected, but the last answer was ${Math.round(silentMs / 1_000)} s ago`;
+  return `not connected; last answer ${Math.round(silentMs / 1_000)} s ago`;
+}
+
+const severities: Record<string, ColonyEvent["severity"]> = {
+  "agent-id-duplicate": "error",
+  "store-recovered": "error",
+  "rows-lost": "warning",
+  "agent-revoked": "warning",
+};
+
+function colonyEvent(event: {
+  at: number;
+  kind: string;
+  agentId: string | null;
+  message: string;
+  details: Record<string, unknown>;
+}): ColonyEvent {
+  const isBadHealth = event.kind === "agent-health-changed" && event.details["after"] !== "healthy";
+  return { ...event, at: isoTime(event.at), severity: isBadHealth ? "warning" : (severities[event.kind] ?? "info") };
+}
+
+function isoTime(atUs: number): string {
+  return new Date(atUs / 1_000).toISOString();
+}

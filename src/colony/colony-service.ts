@@ -1,0 +1,123 @@
+/** ColonyService: what agents may ask of the colony. Join is authorised by a token, the rest by the certificate that mesh has checked. */
+
+import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { type Authority, isProofValid, requireAgent, toConnectError } from "../mesh/index.ts";
+import { ColonyService, type JoinRequest, type RegisterRequest, type RenewRequest } from "../proto/coral/colony/v1/colony_pb.ts";
+import type { AgentRegistry } from "./agent-registry.ts";
+import type { TokenBook } from "./token-book.ts";
+
+/** Raised when the meaning of a message changes. */
+export const protocolVersion = 1;
+
+export interface ColonyServiceOptions {
+  colonyId: string;
+  name: string;
+  environment: string;
+  authority: Authority;
+  tokens: TokenBook;
+  registry: AgentRegistry;
+  agentTtlMs: () => number;
+  pullIntervalMs: () => number;
+  clock: Clock;
+  log: Logger;
+}
+
+const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+export function addColonyService(router: ConnectRouter, options: ColonyServiceOptions): void {
+  router.service(ColonyService, {
+    join: (request) => onWire(() => join(options, request)),
+    renew: (request, context) => onWire(() => renew(options, request, context)),
+    register: (request, context) => onWire(() => register(options, request, context)),
+  });
+}
+
+async function onWire<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof ConnectError ? error : toConnectError(error);
+  }
+}
+
+async function join(options: ColonyServiceOptions, request: JoinRequest): Promise<{ certificate: string; caCertificate: string }> {
+  checkColonyId(options, request.colonyId);
+  if (!agentIdPattern.test(request.agentId)) {
+    throw new CoralError({
+      code: "invalid",
+      message: "Cannot join: the agent id must be 1 to 128 letters, digits, dots, dashes or underscores",
+    });
+  }
+  if (options.registry.isRevoked(request.agentId))
+    throw new ConnectError(`Cannot join: agent "${request.agentId}" was revoked`, Code.Unauthenticated);
+  checkProof(options, request.agentId, request.publicKey, request.proof);
+  const [tokenId = "", secret = ""] = request.token.split(".");
+  await options.tokens.useJoin(tokenId, secret);
+  options.log.info(`Agent ${request.agentId} has joined with token ${tokenId}`);
+  return issue(options, request.agentId, request.publicKey);
+}
+
+async function renew(
+  options: ColonyServiceOptions,
+  request: RenewRequest,
+  context: HandlerContext,
+): Promise<{ certificate: string; caCertificate: string }> {
+  const agentId = requireAgent(context.values);
+  checkProof(options, agentId, request.publicKey, request.proof);
+  return issue(options, agentId, request.publicKey);
+}
+
+async function register(options: ColonyServiceOptions, request: RegisterRequest, context: HandlerContext) {
+  const agentId = requireAgent(context.values);
+  checkColonyId(options, request.colonyId);
+  if (request.agentId !== agentId) {
+    throw new ConnectError(`Cannot register agent "${request.agentId}": the certificate is for agent "${agentId}"`, Code.PermissionDenied);
+  }
+  const host = request.host;
+  if (!host || request.epoch === "") throw new CoralError({ code: "invalid", message: "Cannot register: host and epoch are required" });
+  const session = await options.registry.register({
+    agentId,
+    hostname: host.hostname,
+    machineId: host.machineId,
+    bootId: host.bootId,
+    os: host.os,
+    kernel: host.kernel,
+    arch: host.arch,
+    version: request.version,
+    protocolVersion: request.protocolVersion,
+    epoch: request.epoch,
+    labels: request.labels,
+    capabilities: request.capabilities.map(({ name, available, reason }) => ({ name, available, reason })),
+    wallMs: Number(request.wallMs),
+  });
+  return {
+    sessionId: session.id,
+    colonyName: options.name,
+    environment: options.environment,
+    protocolVersion,
+    pullIntervalMs: BigInt(options.pullIntervalMs()),
+  };
+}
+
+function checkColonyId(options: ColonyServiceOptions, colonyId: string): void {
+  if (colonyId === options.colonyId) return;
+  throw new ConnectError(`Cannot accept the call: it is for colony "${colonyId}", this is "${options.colonyId}"`, Code.Unauthenticated);
+}
+
+function checkProof(options: ColonyServiceOptions, agentId: string, publicKeyDer: Uint8Array, proof: Uint8Array): void {
+  if (isProofValid(proof, { colonyId: options.colonyId, agentId, publicKeyDer })) return;
+  throw new ConnectError("Cannot accept the public key: the proof of possession does not fit it", Code.Unauthenticated);
+}
+
+async function issue(
+  options: ColonyServiceOptions,
+  agentId: string,
+  publicKeyDer: Uint8Array,
+): Promise<{ certificate: string; caCertificate: string }> {
+  const { authority, agentTtlMs, clock } = options;
+  const issued = await authority.issueAgent({ agentId, publicKeyDer, ttlMs: agentTtlMs(), nowMs: clock.wallMs() });
+  return { certificate: issued.certPem, caCertificate: authority.caPem };
+}

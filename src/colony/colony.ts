@@ -1,0 +1,260 @@
+/** The colony: takes agents in, pulls their signals, keeps them, answers questions about them. */
+
+import { background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { repeat } from "../base/repeat.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import type { ColonyConfig, ColonyPaths, FileOwner } from "../config/index.ts";
+import {
+  type Authority,
+  type ColonyServer,
+  type ControlServerOptions,
+  openAuthority,
+  startColonyServer,
+  startControlServer,
+} from "../mesh/index.ts";
+import { type ColonyStore, type Engine, openColonyStore, signals } from "../store/index.ts";
+import { AgentRegistry } from "./agent-registry.ts";
+import { createAuthorize } from "./colony-authorize.ts";
+import { createColonyBackend } from "./colony-backend.ts";
+import { createColonyMetrics } from "./colony-metrics.ts";
+import { createColonyRoutes } from "./colony-routes.ts";
+import { addColonyService } from "./colony-service.ts";
+import { Ingest } from "./ingest.ts";
+import { PullScheduler } from "./pull-scheduler.ts";
+import { TokenBook } from "./token-book.ts";
+import { answersHello, hostTunnel } from "./tunnel-host.ts";
+
+export interface ColonyOptions {
+  config: ColonyConfig;
+  paths: ColonyPaths;
+  engine: Engine;
+  version: string;
+  owner: FileOwner | undefined;
+  peerCredentials: ControlServerOptions["peerCredentials"];
+  /** Ports to try after a taken one. */
+  portSearch: number;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface Colony extends AsyncDisposable {
+  /** `host:port`, for agents and the CLI. */
+  endpoint: string;
+  socketFile: string;
+  tokens: TokenBook;
+  /** Takes what can change without a restart; names what cannot. */
+  reload(config: ColonyConfig): string[];
+}
+
+const certificateTtlMs = 30 * 86_400_000;
+const healthIntervalMs = 1_000;
+const flushIntervalMs = 10_000;
+const rollupIntervalMs = 60_000;
+const pruneIntervalMs = 60_000;
+
+export async function startColony(options: ColonyOptions): Promise<Colony> {
+  const stack = new ResourceStack();
+  try {
+    return await assemble(options, stack);
+  } catch (error) {
+    await stack[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<Colony> {
+  const { paths, engine, version, owner, clock, log } = options;
+  const state = { config: options.config, writeProblem: "" };
+  const stopped = new AbortController();
+  const authority = await openAuthority(paths.caDirectory, state.config.id);
+  const store = await openColonyStore(engine, {
+    file: paths.databaseFile,
+    signals: withRetention(state.config),
+    maxBytes: state.config.store.maxSizeBytes,
+    clock,
+    log: log.child("store"),
+  });
+  stack.defer(() => store.close());
+
+  const thresholds = { ...state.config.health };
+  const registry = await AgentRegistry.open({ store, clock, thresholds, log: log.child("registry"), isAlive: answersHello });
+  let server: ColonyServer | undefined;
+  const endpoint = (): string => (server ? joinHostPort(server.host, server.port) : "");
+  const advertised = (): string[] => (state.config.advertise.length > 0 ? state.config.advertise : [endpoint()]);
+  const tokens = new TokenBook({ store, clock, colonyId: state.config.id, caFingerprint: authority.fingerprint, endpoints: advertised });
+  const metrics = createColonyMetrics({
+    agentsByHealth: () => countByHealth(registry),
+    storeBytes: async () => (await store.stats()).usedBytes,
+  });
+  const scheduler = new PullScheduler({
+    store,
+    ingest: new Ingest(watched(store, state)),
+    signals: signals.map((signal) => signal.name),
+    settings: () => state.config.pull,
+    clock,
+    log: log.child("pull"),
+    metrics,
+    onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
+  });
+  const backend = createColonyBackend({
+    store,
+    registry,
+    tokens,
+    config: () => state.config,
+    databaseFile: paths.databaseFile,
+    version,
+    startedAtMs: clock.wallMs(),
+    endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
+    writeProblem: () => state.writeProblem,
+    clock,
+  });
+  const http = createColonyRoutes({
+    backend,
+    authorize: createAuthorize(tokens),
+    metrics,
+    notReady: () => (server ? undefined : "starting"),
+    version,
+    log: log.child("http"),
+  });
+
+  const tls = await createServerTls(authority);
+  const tunnels = new Set<Promise<void>>();
+  server = stack.use(
+    await startColonyServer({
+      ...state.config.listen,
+      portSearch: options.portSearch,
+      colonyId: state.config.id,
+      tls: () => tls.current(),
+      routes: (router) =>
+        addColonyService(router, {
+          colonyId: state.config.id,
+          name: state.config.name,
+          environment: state.config.environment,
+          authority,
+          tokens,
+          registry,
+          agentTtlMs: () => state.config.certificates.agentTtlMs,
+          pullIntervalMs: () => state.config.pull.intervalMs,
+          clock,
+          log: log.child("agents"),
+        }),
+      http,
+      onTunnel: (tunnel) => {
+        const hosted = hostTunnel(tunnel, { registry, scheduler, log: log.child("agents"), signal: stopped.signal });
+        tunnels.add(hosted);
+        background(
+          log,
+          "Tunnel",
+          hosted.finally(() => tunnels.delete(hosted)),
+        );
+      },
+      isRevoked: (agentId) => registry.isRevoked(agentId),
+      log: log.child("server"),
+    }),
+  );
+  const control = stack.use(
+    await startControlServer({
+      path: paths.socketFile,
+      peerCredentials: options.peerCredentials,
+      http,
+      log: log.child("control"),
+      ...(owner ? { owner, ownerUid: owner.uid } : {}),
+    }),
+  );
+  const loops = [
+    repeat("Watching health", healthIntervalMs, () => registry.reportHealthChanges(), log, stopped.signal),
+    repeat("Writing contacts", flushIntervalMs, () => registry.flush(), log, stopped.signal),
+    repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
+    repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
+    repeat(
+      "Renewing the colony's certificate",
+      3_600_000,
+      () => tls.renewWhenDue(clock.wallMs(), () => server?.reloadTls()),
+      log,
+      stopped.signal,
+    ),
+  ];
+  stack.defer(async () => {
+    stopped.abort();
+    await Promise.allSettled([...loops, ...tunnels]);
+    // A full disk must not keep the colony from closing; the contacts are a convenience.
+    await registry.flush().catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
+  });
+  return {
+    endpoint: endpoint(),
+    socketFile: control.path,
+    tokens,
+    reload: (next) => {
+      const fixed = needsRestart(state.config, next);
+      Object.assign(thresholds, next.health);
+      state.config = {
+        ...next,
+        id: state.config.id,
+        listen: state.config.listen,
+        store: state.config.store,
+        retentionMs: state.config.retentionMs,
+      };
+      return fixed;
+    },
+    [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
+  };
+}
+
+/** The signals with the ages that the config sets. */
+function withRetention(config: ColonyConfig): typeof signals {
+  return signals.map((signal) => {
+    const maxAgeMs = config.retentionMs[signal.name];
+    if (maxAgeMs === undefined) return signal;
+    return { ...signal, retention: { ...signal.retention, colony: { ...signal.retention.colony, maxAgeMs } } };
+  });
+}
+
+/** Remembers why the last write failed, for status; nothing else changes. */
+function watched(store: ColonyStore, state: { writeProblem: string }): Pick<ColonyStore, "applyPulls"> {
+  return {
+    applyPulls: async (pulls) => {
+      try {
+        const outcomes = await store.applyPulls(pulls);
+        state.writeProblem = "";
+        return outcomes;
+      } catch (error) {
+        state.writeProblem = CoralError.from(error).message;
+        throw error;
+      }
+    },
+  };
+}
+
+/** The colony's own certificate, kept in memory only and made anew at two thirds of its life. */
+async function createServerTls(authority: Authority) {
+  let issued = await authority.issueColony({ ttlMs: certificateTtlMs });
+  return {
+    current: () => ({ certPem: issued.certPem, keyPem: issued.keyPem, caPem: authority.caPem }),
+    renewWhenDue: async (nowMs: number, onRenewed: () => void): Promise<void> => {
+      if (issued.notAfterMs - nowMs > certificateTtlMs / 3) return;
+      issued = await authority.issueColony({ ttlMs: certificateTtlMs });
+      onRenewed();
+    },
+  };
+}
+
+function countByHealth(registry: AgentRegistry): Record<string, number> {
+  const counts: Record<string, number> = { healthy: 0, degraded: 0, unhealthy: 0 };
+  for (const entry of registry.entries()) {
+    const health = registry.healthOf(entry);
+    counts[health] = (counts[health] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {
+  const keys = ["id", "listen", "store", "retentionMs"] as const;
+  return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+}
+
+function joinHostPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

@@ -1,0 +1,157 @@
+/**
+ * Asks every connected agent for what comes after its checkpoint. One loop per tunnel; a bounded pool decides how many ask at once,
+ * and agents that failed lately share a small pool of their own, so that slow ones delay nobody.
+ */
+
+import { createClient } from "@connectrpc/connect";
+import { type Clock, sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { createBackoff } from "../base/retry.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import type { Tunnel } from "../mesh/index.ts";
+import { AgentService, type PullResponse } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { AgentPull, ColonyStore, SignalSlice } from "../store/index.ts";
+import type { ColonyMetrics } from "./colony-metrics.ts";
+import type { Ingest } from "./ingest.ts";
+
+export interface PullOptions {
+  intervalMs: number;
+  concurrency: number;
+  timeoutMs: number;
+  maxBatchBytes: number;
+}
+
+export interface PullSchedulerOptions {
+  store: Pick<ColonyStore, "checkpoints">;
+  ingest: Ingest;
+  /** Signals to ask for. */
+  signals: readonly string[];
+  /** Read before each pull, so that a reloaded config counts at once. */
+  settings: () => PullOptions;
+  clock: Clock;
+  log: Logger;
+  metrics: ColonyMetrics;
+  /** Called after each answer, with the lag of its oldest row when it had any. */
+  onContact: (agentId: string, lagMs: number | undefined) => void;
+}
+
+/** Agents that failed their last pull may take this many slots, besides the pool. */
+const slowLaneSlots = 8;
+
+export class PullScheduler {
+  readonly #options: PullSchedulerOptions;
+  readonly #pool: Semaphore;
+  readonly #slowLane = new Semaphore(slowLaneSlots);
+
+  constructor(options: PullSchedulerOptions) {
+    this.#options = options;
+    this.#pool = new Semaphore(options.settings().concurrency);
+  }
+
+  /** Pulls until the tunnel closes or the signal aborts; resolves then, never rejects for an agent's failure. */
+  async run(tunnel: Tunnel, epoch: string, signal: AbortSignal): Promise<void> {
+    const { settings, log } = this.#options;
+    const client = createClient(AgentService, tunnel.transport);
+    const backoff = createBackoff({ initialMs: settings().intervalMs, maxMs: Math.max(60_000, settings().intervalMs) });
+    const reported = new ReportedLosses();
+    let failures = 0;
+    while (!signal.aborted) {
+      const lane = failures === 0 ? this.#pool : this.#slowLane;
+      try {
+        const more = await lane.run(() => this.#pullOnce(client, tunnel.agentId, epoch, reported, signal));
+        failures = 0;
+        backoff.reset();
+        if (!more) await sleep(jittered(settings().intervalMs), signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        failures++;
+        this.#options.metrics.pullFailures.inc();
+        const problem = CoralError.from(error);
+        log[failures === 1 ? "warn" : "debug"](`Cannot pull from agent ${tunnel.agentId}: ${problem.message}`, {
+          code: problem.code,
+          failures,
+        });
+        await sleep(backoff.nextMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
+      }
+    }
+  }
+
+  /** True when the agent has more rows ready. */
+  async #pullOnce(
+    client: ReturnType<typeof createClient<typeof AgentService>>,
+    agentId: string,
+    epoch: string,
+    reported: ReportedLosses,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { store, ingest, clock, metrics, onContact, signals, settings } = this.#options;
+    if (signal.aborted) return false;
+    const { timeoutMs, maxBatchBytes } = settings();
+    const { afterSeq } = store.checkpoints(agentId, epoch);
+    const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
+    const askedMs = clock.monotonicMs();
+    const response = await client.pull({ cursors, maxBytes: BigInt(maxBatchBytes) }, { timeoutMs, signal });
+    const pull = toAgentPull(agentId, response);
+    const hasRows = pull.slices.some((slice) => slice.batch);
+    const hasNews = hasRows || pull.epoch !== epoch || reported.hasChanged(pull) || pull.slices.some((slice) => isGap(slice, afterSeq));
+    if (!hasNews) {
+      onContact(agentId, undefined);
+      return false;
+    }
+    const outcome = await ingest.submit(pull);
+    reported.accept(pull);
+    const lagMs = hasRows ? Number(response.oldestAgeMs) + (clock.monotonicMs() - askedMs) : undefined;
+    onContact(agentId, lagMs);
+    if (lagMs !== undefined) metrics.pullLag.observe(lagMs / 1_000);
+    metrics.rowsStored.inc(outcome.storedRows);
+    metrics.rowsLost.inc(outcome.lostRows);
+    return response.more;
+  }
+}
+
+/** The losses that were stored last, so that an unchanged report costs no transaction. */
+class ReportedLosses {
+  #key = "";
+
+  hasChanged(pull: AgentPull): boolean {
+    return pull.losses.length > 0 && JSON.stringify(pull.losses) !== this.#key;
+  }
+
+  accept(pull: AgentPull): void {
+    this.#key = JSON.stringify(pull.losses);
+  }
+}
+
+function isGap(slice: SignalSlice, afterSeq: ReadonlyMap<string, number>): boolean {
+  return slice.oldestSeq > (afterSeq.get(slice.signal) ?? 0) + 1;
+}
+
+function toAgentPull(agentId: string, response: PullResponse): AgentPull {
+  return {
+    agentId,
+    epoch: response.epoch,
+    slices: response.slices.map(({ signal, oldestSeq, nextSeq, batch }) => ({
+      signal,
+      oldestSeq: Number(oldestSeq),
+      nextSeq: Number(nextSeq),
+      ...(batch
+        ? {
+            batch: {
+              firstSeq: Number(batch.firstSeq),
+              lastSeq: Number(batch.lastSeq),
+              rows: batch.rows,
+              columns: batch.columns,
+              data: batch.data,
+            },
+          }
+        : {}),
+    })),
+    losses: response.losses.map(({ signal, reason, rows }) => ({ signal, reason, rows: Number(rows) })),
+  };
+}
+
+/** Within a tenth, so that a thousand agents that registered together do not answer together for ever. */
+function jittered(intervalMs: number): number {
+  return intervalMs * (0.95 + Math.random() * 0.1);
+}

@@ -1,0 +1,6 @@
+/** The one entry of the `coral` command. */
+
+import { runCli } from "../cli/index.ts";
+import { createRuntime } from "./runtime.ts";
+
+process.exitCode = await runCli(process.argv, createRuntime());

@@ -1,0 +1,54 @@
+/** What every daemon process needs around it: a log, signals, and a clean end. */
+
+import { createLogger, formatJsonLine, formatTerminalLine, type Logger, streamSink } from "../base/log.ts";
+import { RotatingFile } from "../base/rotating-file.ts";
+import { type LogConfig, sudoOwner } from "../config/index.ts";
+import { chownSync } from "node:fs";
+import { backgroundVariable } from "./background-daemon.ts";
+
+export interface DaemonLog extends Disposable {
+  log: Logger;
+}
+
+/** To the terminal in the foreground, to a rotating file in the background; JSON unless a person is reading. */
+export function openDaemonLog(scope: string, config: LogConfig, file: string): DaemonLog {
+  const isBackground = process.env[backgroundVariable] === "1";
+  const isTerminal = !isBackground && process.stderr.isTTY === true;
+  const asText = config.format === "text" || (config.format === "auto" && isTerminal);
+  const format = asText
+    ? (record: Parameters<typeof formatTerminalLine>[0]) => formatTerminalLine(record, isTerminal && !process.env["NO_COLOR"])
+    : formatJsonLine;
+  if (!isBackground)
+    return { log: createLogger(scope, config.level, streamSink(process.stderr, format)), [Symbol.dispose]: () => undefined };
+  const owner = sudoOwner();
+  const output = new RotatingFile({ path: file, onOpen: (path) => (owner ? chownSync(path, owner.uid, owner.gid) : undefined) });
+  return { log: createLogger(scope, config.level, streamSink(output, format)), [Symbol.dispose]: () => output[Symbol.dispose]() };
+}
+
+export interface DaemonSignals {
+  log: Logger;
+  /** On SIGHUP; its failure is logged and the daemon goes on with the old config. */
+  reload: () => Promise<void>;
+  /** When set, its end ends the daemon too. */
+  signal?: AbortSignal;
+}
+
+/** Resolves on SIGINT or SIGTERM. A second one of either ends the process at once, for a shut-down that hangs. */
+export function untilStopped({ log, reload, signal }: DaemonSignals): Promise<void> {
+  return new Promise((resolve) => {
+    const onHangup = (): void => {
+      reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
+    };
+    let isStopping = false;
+    const onStop = (name: string): void => {
+      if (isStopping) process.exit(1);
+      isStopping = true;
+      log.info(`Stopping on ${name}`);
+      resolve();
+    };
+    process.on("SIGHUP", onHangup);
+    process.on("SIGINT", () => onStop("SIGINT"));
+    process.on("SIGTERM", () => onStop("SIGTERM"));
+    signal?.addEventListener("abort", () => onStop("request"), { once: true });
+  });
+}

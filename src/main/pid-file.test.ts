@@ -1,0 +1,51 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { PidFile, readPidFile, runningHolder } from "./pid-file.ts";
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "coral-pid-"));
+  path = join(directory, "x.pid");
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+it("PidFile.acquire() refuses a second holder and names the first", () => {
+  using file = PidFile.acquire(path, "colony", "0.1.0");
+  file.setEndpoints({ colony: "127.0.0.1:9000" });
+  expect(() => PidFile.acquire(path, "colony", "0.1.0")).toThrow(new RegExp(`running already with pid ${process.pid}`));
+  expect(runningHolder(path)).toMatchObject({ pid: process.pid, endpoints: { colony: "127.0.0.1:9000" } });
+});
+
+it("a released file has no holder and can be acquired again", () => {
+  {
+    using file = PidFile.acquire(path, "agent", "0.1.0");
+    expect(file.path).toBe(path);
+  }
+  expect(runningHolder(path)).toBeUndefined();
+  expect(readFileSync(path, "utf8")).toBe("");
+  using again = PidFile.acquire(path, "agent", "0.1.0");
+  expect(readPidFile(again.path)?.pid).toBe(process.pid);
+});
+
+it("a file whose writer was killed is not in the way", async () => {
+  const child = spawn("flock", [path, "sleep", "60"], { stdio: "ignore" });
+  await once(child, "spawn");
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  writeFileSync(path, '{"pid":1,"startedAt":"x"}');
+  using file = PidFile.acquire(path, "agent", "0.1.0");
+  expect(readPidFile(file.path)?.pid).toBe(process.pid);
+});
+
+it("readPidFile() answers undefined for missing, empty and foreign content", () => {
+  expect(readPidFile(path)).toBeUndefined();
+  for (const text of ["", "123", "{", '{"pid":"x","startedAt":""}']) {
+    writeFileSync(path, text);
+    expect(readPidFile(path)).toBeUndefined();
+  }
+});

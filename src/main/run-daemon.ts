@@ -1,0 +1,263 @@
+/** Runs colony, agent, or both in this process until told to stop. One DuckDB engine serves whatever runs. */
+
+import { systemClock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import { version } from "../base/version.ts";
+import type { DaemonReady, RunOptions } from "../cli/runtime.ts";
+import {
+  type AgentConfig,
+  type AgentPaths,
+  agentPaths,
+  checkSocketPath,
+  type ColonyConfig,
+  type ColonyPaths,
+  colonyPaths,
+  listLocalColonies,
+  loadAgentConfig,
+  loadColonyConfig,
+  makePrivateDirectory,
+  readContexts,
+  resolveColony,
+  sudoOwner,
+} from "../config/index.ts";
+import type { Agent } from "../agent/index.ts";
+import type { Colony } from "../colony/index.ts";
+import type { Engine } from "../store/index.ts";
+import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
+import { openDaemonLog, untilStopped } from "./daemon-process.ts";
+import { createTokenSource } from "./join-token-source.ts";
+import { PidFile } from "./pid-file.ts";
+
+/** How many ports after a taken default are tried. A port that the user named is taken as said. */
+const portSearch = 50;
+
+type OnReady = ((ready: DaemonReady) => Promise<void>) | undefined;
+
+export async function runColony(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const { config, paths, reload } = await prepareColony(home, options);
+  await using stack = new ResourceStack();
+  const { log } = stack.use(openDaemonLog("colony", config.log, paths.logFile));
+  const pidFile = stack.use(PidFile.acquire(paths.pidFile, "colony", version));
+  const engine = await openEngineFor(stack, log, { colony: { config, paths } });
+  const colony = stack.use(await launchColony(config, paths, engine, log, options.listen === undefined));
+  const endpoints = { colony: `https://${colony.endpoint}`, socket: colony.socketFile };
+  pidFile.setEndpoints(endpoints);
+  await onReady?.({ endpoints, degraded: [] });
+  log.info(`Colony ${config.id} is ready`, { endpoint: colony.endpoint, socket: colony.socketFile, pid: process.pid });
+  await untilStopped({ log, reload: async () => reportReload(log, colony.reload(await reload(log))) });
+}
+
+export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const { config, paths, reload } = await prepareAgent(home, options);
+  await using stack = new ResourceStack();
+  const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
+  const pidFile = stack.use(PidFile.acquire(paths.pidFile, "agent", version));
+  const engine = await openEngineFor(stack, log, { agent: { config, paths } });
+  const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
+  const capabilities = await readCapabilities();
+  const agent = stack.use(
+    await launchAgent({ config, paths, engine, log, obtainToken, capabilities, mayMovePort: options.listen === undefined }),
+  );
+  const endpoints = { agent: agent.url, socket: agent.socketFile };
+  pidFile.setEndpoints(endpoints);
+  await onReady?.({ endpoints, degraded: degradedOf(capabilities) });
+  log.info(`Agent ${agent.agentId} is ready`, { url: agent.url, socket: agent.socketFile, pid: process.pid });
+  await untilStopped({ log, reload: async () => reportReload(log, agent.reload(await reload(log))) });
+}
+
+/** Colony and agent in one process; makes a colony first when this home has none. */
+export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  if (options.colonyId === undefined && (await hasNoColony(home))) {
+    const { initColony } = await import("./init-colony.ts");
+    await initColony(home, { app: "local", environment: "dev" });
+  }
+  const forColony = await prepareColony(home, options);
+  const forAgent = await prepareAgent(home, withoutColonyFlags(options));
+  await using stack = new ResourceStack();
+  const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
+  const colonyPid = stack.use(PidFile.acquire(forColony.paths.pidFile, "colony", version));
+  const agentPid = stack.use(PidFile.acquire(forAgent.paths.pidFile, "agent", version));
+  const engine = await openEngineFor(stack, log, { colony: forColony, agent: forAgent });
+  const colony = stack.use(
+    await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
+  );
+  const obtainToken = async (): Promise<string> => {
+    const created = await colony.tokens.create({ kind: "join", name: "coral up", permission: null, validForMs: 600_000, uses: 1 });
+    return created.token;
+  };
+  // The port may have moved since the last run: this run's endpoint wins over what the agent remembers.
+  const agentConfig: AgentConfig = {
+    ...forAgent.config,
+    colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
+  };
+  const capabilities = await readCapabilities();
+  const agent = stack.use(
+    await launchAgent({
+      config: agentConfig,
+      paths: forAgent.paths,
+      engine,
+      log: log.child("agent"),
+      obtainToken,
+      capabilities,
+      mayMovePort: true,
+    }),
+  );
+  colonyPid.setEndpoints({ colony: `https://${colony.endpoint}`, socket: colony.socketFile });
+  agentPid.setEndpoints({ agent: agent.url, socket: agent.socketFile });
+  await onReady?.({
+    endpoints: {
+      colony: `https://${colony.endpoint}`,
+      mcp: `http://${colony.endpoint}/mcp`,
+      metrics: `http://${colony.endpoint}/metrics`,
+      agent: agent.url,
+    },
+    degraded: degradedOf(capabilities),
+  });
+  await untilStopped({
+    log,
+    reload: async () => {
+      reportReload(log, colony.reload(await forColony.reload(log)));
+      reportReload(log, agent.reload({ ...(await forAgent.reload(log)), colony: agentConfig.colony }));
+    },
+  });
+}
+
+interface Prepared<Config, Paths> {
+  config: Config;
+  paths: Paths;
+  /** Reads the file again, and sets the log's level from it. */
+  reload: (log: Logger) => Promise<Config>;
+}
+
+async function prepareColony(home: string, options: RunOptions): Promise<Prepared<ColonyConfig, ColonyPaths>> {
+  const target = await resolveColony(home, options.colonyId);
+  if (target.kind === "remote") {
+    throw new CoralError({
+      code: "usage",
+      message: `Cannot start colony "${target.colonyId}" here: it lives at ${target.endpoint}; make one here with \`coral init <app>\``,
+    });
+  }
+  const paths = colonyPaths(home, target.colonyId);
+  const { signals } = await import("../store/index.ts");
+  const load = async (): Promise<ColonyConfig> => {
+    const loaded = await loadColonyConfig({
+      home,
+      colonyId: target.colonyId,
+      file: options.config,
+      flags: { listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat },
+      signals: signals.map((signal) => signal.name),
+    });
+    return loaded.config;
+  };
+  const config = await load();
+  if (config.id !== target.colonyId) {
+    throw new CoralError({ code: "invalid", message: `Cannot start colony "${target.colonyId}": its config says id "${config.id}"` });
+  }
+  checkSocketPath(paths.socketFile);
+  const owner = sudoOwner();
+  await makePrivateDirectory(paths.dataDirectory, owner);
+  await makePrivateDirectory(paths.logsDirectory, owner);
+  return { config, paths, reload: reloadWith(load) };
+}
+
+async function prepareAgent(home: string, options: RunOptions): Promise<Prepared<AgentConfig, AgentPaths>> {
+  const paths = agentPaths(home);
+  const load = async (): Promise<AgentConfig> => {
+    const flags = { colonyId: options.colonyId, listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat };
+    return (await loadAgentConfig({ home, file: options.config, flags })).config;
+  };
+  checkSocketPath(paths.socketFile);
+  const owner = sudoOwner();
+  await makePrivateDirectory(paths.dataDirectory, owner);
+  await makePrivateDirectory(paths.logsDirectory, owner);
+  await makePrivateDirectory(paths.identityDirectory, owner);
+  return { config: await load(), paths, reload: reloadWith(load) };
+}
+
+function reloadWith<Config extends { log: { level: Parameters<Logger["setLevel"]>[0] } }>(load: () => Promise<Config>) {
+  return async (log: Logger): Promise<Config> => {
+    const config = await load();
+    log.setLevel(config.log.level);
+    return config;
+  };
+}
+
+interface EngineUsers {
+  colony?: { config: ColonyConfig; paths: ColonyPaths };
+  agent?: { config: AgentConfig; paths: AgentPaths };
+}
+
+async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent }: EngineUsers): Promise<Engine> {
+  const { openEngine } = await import("../store/index.ts");
+  const engine = await openEngine({
+    dataDirectories: [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined),
+    memoryLimitBytes: (colony?.config.store.memoryBytes ?? 0) + (agent?.config.store.memoryBytes ?? 0),
+    threads: colony ? 2 : 1,
+    log: log.child("engine"),
+  });
+  stack.defer(() => engine.close());
+  return engine;
+}
+
+async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
+  const [{ startColony }, { peerCredentials }] = await Promise.all([import("../colony/index.ts"), import("../probes/index.ts")]);
+  return startColony({
+    config,
+    paths,
+    engine,
+    version,
+    owner: sudoOwner(),
+    peerCredentials,
+    portSearch: mayMovePort ? portSearch : 0,
+    clock: systemClock,
+    log,
+  });
+}
+
+interface AgentLaunch {
+  config: AgentConfig;
+  paths: AgentPaths;
+  engine: Engine;
+  log: Logger;
+  obtainToken: () => Promise<string | undefined>;
+  capabilities: CapabilityReport[];
+  mayMovePort: boolean;
+}
+
+async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
+  const [{ startAgent }, { peerCredentials }] = await Promise.all([import("../agent/index.ts"), import("../probes/index.ts")]);
+  return startAgent({
+    ...launch,
+    version,
+    owner: sudoOwner(),
+    peerCredentials,
+    portSearch: mayMovePort ? portSearch : 0,
+    clock: systemClock,
+  });
+}
+
+function degradedOf(capabilities: CapabilityReport[]): DaemonReady["degraded"] {
+  return capabilities.filter(({ available }) => !available).map(({ name, reason }) => ({ name, reason }));
+}
+
+async function hasNoColony(home: string): Promise<boolean> {
+  const [local, { contexts }] = await Promise.all([listLocalColonies(home), readContexts(home)]);
+  return local.length === 0 && contexts.length === 0;
+}
+
+/** `coral up` prints a page of its own: the log keeps to warnings unless somebody asked for more. */
+function quiet(log: ColonyConfig["log"], options: RunOptions): ColonyConfig["log"] {
+  return options.logLevel === undefined && log.level === "info" ? { ...log, level: "warn" } : log;
+}
+
+/** --listen, --config and --colony of `coral up` are the colony's. */
+function withoutColonyFlags({ logLevel, logFormat }: RunOptions): RunOptions {
+  return { ...(logLevel === undefined ? {} : { logLevel }), ...(logFormat === undefined ? {} : { logFormat }) };
+}
+
+function reportReload(log: Logger, needRestart: string[]): void {
+  if (needRestart.length === 0) log.info("Reloaded the config");
+  else log.warn(`Reloaded the config; a restart is needed for ${needRestart.join(", ")}`);
+}
