@@ -5,7 +5,7 @@ import { openSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
-import type { DaemonStarted, DaemonStopped } from "../cli/runtime.ts";
+import type { DaemonStarted, DaemonStopped } from "../cli/index.ts";
 import { processStateOf } from "../host/index.ts";
 import { requestJson } from "../mesh/index.ts";
 import { runningHolder } from "./pid-file.ts";

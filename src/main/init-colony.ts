@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { CoralError } from "../base/errors.ts";
-import type { ColonyInitialised } from "../cli/runtime.ts";
+import type { ColonyInitialised } from "../cli/index.ts";
 import {
   colonyPaths,
   listLocalColonies,

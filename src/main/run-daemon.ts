@@ -5,7 +5,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { version } from "../base/version.ts";
-import type { DaemonReady, RunOptions } from "../cli/runtime.ts";
+import type { DaemonReady, RunOptions } from "../cli/index.ts";
 import {
   type AgentConfig,
   type AgentPaths,

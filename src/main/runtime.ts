@@ -1,6 +1,6 @@
 /** What the CLI asks of this process: everything heavy comes in by lazy import, so that `coral version` loads none of it. */
 
-import type { CliRuntime, DaemonKind, RunOptions } from "../cli/runtime.ts";
+import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";
 
 export function createRuntime(): CliRuntime {
   return {

@@ -1,0 +1,59 @@
+import { expect, it } from "vitest";
+import { CoralError } from "../base/errors.ts";
+import type { AgentPull, PullOutcome } from "../store/index.ts";
+import { Ingest } from "./ingest.ts";
+
+const pullOf = (agentId: string): AgentPull => ({ agentId, epoch: "e", slices: [], losses: [] });
+const stored = (pull: AgentPull): PullOutcome => ({ agentId: pull.agentId, storedRows: 1, lostRows: 0 });
+
+/** A store whose transactions end when the test says so. */
+function heldStore() {
+  const groups: string[][] = [];
+  const release: (() => void)[] = [];
+  return {
+    groups,
+    release,
+    applyPulls: async (pulls: readonly AgentPull[]): Promise<PullOutcome[]> => {
+      groups.push(pulls.map((pull) => pull.agentId));
+      await new Promise<void>((resolve) => release.push(resolve));
+      return pulls.map(stored);
+    },
+  };
+}
+
+it("submit() gathers what arrives during a transaction into the next one", async () => {
+  const store = heldStore();
+  const ingest = new Ingest(store, 3);
+  const first = ingest.submit(pullOf("a"));
+  const rest = ["b", "c", "d", "e"].map((name) => ingest.submit(pullOf(name)));
+  store.release.shift()?.();
+  await first;
+  store.release.shift()?.();
+  await Promise.all(rest.slice(0, 3));
+  store.release.shift()?.();
+  await Promise.all(rest);
+  expect(store.groups).toEqual([["a"], ["b", "c", "d"], ["e"]]);
+});
+
+it("submit() rejects every pull of a failed transaction and stores later ones", async () => {
+  let isFull = true;
+  const ingest = new Ingest({
+    applyPulls: (pulls) =>
+      isFull ? Promise.reject(new CoralError({ code: "unavailable", message: "no space left" })) : Promise.resolve(pulls.map(stored)),
+  });
+  const results = await Promise.allSettled([ingest.submit(pullOf("a")), ingest.submit(pullOf("b"))]);
+  expect(results.map((result) => result.status)).toEqual(["rejected", "rejected"]);
+  isFull = false;
+  await expect(ingest.submit(pullOf("a"))).resolves.toMatchObject({ storedRows: 1 });
+});
+
+it("submit() rejects only the agent whose answer was malformed", async () => {
+  const error = new CoralError({ code: "invalid", message: "short record" });
+  const ingest = new Ingest({
+    applyPulls: (pulls) =>
+      Promise.resolve(pulls.map((pull) => (pull.agentId === "bad" ? { ...stored(pull), storedRows: 0, error } : stored(pull)))),
+  });
+  const [good, bad] = await Promise.allSettled([ingest.submit(pullOf("good")), ingest.submit(pullOf("bad"))]);
+  expect(good?.status).toBe("fulfilled");
+  expect(bad).toEqual({ status: "rejected", reason: error });
+});
