@@ -2,9 +2,10 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { RowBatch } from "./column-codec.ts";
-import type { Opened, Row, SqlParameters } from "./database.ts";
+import type { Opened } from "./database.ts";
 import type { Columns, RowOf, Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
+import type { Row, SqlParameters } from "./sql-values.ts";
 
 export interface AgentStoreOptions {
   file: string;

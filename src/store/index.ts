@@ -30,7 +30,7 @@ export {
   viewSchema,
 } from "./colony-store.ts";
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
-export type { Opened, Row, SqlParameters, SqlValue, Transaction } from "./database.ts";
+export type { Opened, Transaction } from "./database.ts";
 export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export {
@@ -56,5 +56,6 @@ export {
   useToken,
 } from "./registry-tables.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
+export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export { signals } from "./signals/index.ts";
 export { listener } from "./signals/listener.ts";
