@@ -1,0 +1,43 @@
+/** Growth of kernel counters between two samples. Counters wrap, and start again with their device, interface or group. */
+
+const wrap32 = 2 ** 32;
+/** A step back is taken for a 32-bit wrap only when the growth behind it is this small; anything else is a reset. */
+const maxWrapGrowth = 2 ** 28;
+
+export interface CounterDeltas {
+  /** Never negative; null after a reset, which is counted. */
+  of(before: number, now: number): number | null;
+  /** The same, divided by the interval; 0 after a reset. */
+  perSecond(before: number, now: number): number;
+  /** How many counters were reset so far. */
+  readonly resets: number;
+}
+
+export function createCounterDeltas(intervalS: number): CounterDeltas {
+  let resets = 0;
+  const of = (before: number, now: number): number | null => {
+    if (now >= before) return now - before;
+    const wrapped = now + wrap32 - before;
+    if (before < wrap32 && wrapped < maxWrapGrowth) return wrapped;
+    resets++;
+    return null;
+  };
+  return {
+    of,
+    perSecond: (before, now) => roundTo((of(before, now) ?? 0) / intervalS, 3),
+    get resets() {
+      return resets;
+    },
+  };
+}
+
+/** Fewer digits than a double holds: they are noise, and cost space in the store. */
+export function roundTo(value: number, digits: number): number {
+  const factor = 10 ** digits;
+  return Math.round(value * factor) / factor;
+}
+
+/** 0..1 with four digits: timers of the two sides of a division differ a little. */
+export function ratioOf(part: number, whole: number): number {
+  return whole <= 0 ? 0 : roundTo(Math.min(1, Math.max(0, part / whole)), 4);
+}
