@@ -1,6 +1,6 @@
 /** Who is at the other end of a request, as far as the transport can tell. */
 
-import { Code, ConnectError, createContextKey, type ContextKey, type ContextValues } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextKey, type ContextValues, createContextKey } from "@connectrpc/connect";
 
 export type Caller =
   /** On the unix socket, uid checked: the daemon's owner or root. */

@@ -1,35 +1,200 @@
 /** JSON over HTTP/1.1 to a daemon: its unix socket, or the colony's TLS port. Light on purpose: every CLI command loads it. */
 
-import { CoralError } from "../base/errors.ts";
+import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { CoralError, type ErrorCode, isErrorCode } from "../base/errors.ts";
 
 export type ControlTarget =
   | { kind: "unix"; path: string }
   /** `endpoint` is `host:port`; `token` is the whole `coral_user_…` text, sent as Bearer. */
-  | { kind: "https"; endpoint: string; caFingerprint: string; token: string };
+  | { kind: "https"; endpoint: string; caFingerprint: string; token: string; colonyId?: string };
 
-export interface JsonRequest {
+export interface RawRequest {
   target: ControlTarget;
   method: "GET" | "POST" | "DELETE";
   /** With its query. */
   path: string;
+  headers?: Record<string, string>;
+  body?: string;
+  /** Until the headers of the reply. Default 30 s. */
+  timeoutMs?: number;
+  signal?: AbortSignal | undefined;
+}
+
+export interface JsonRequest extends Omit<RawRequest, "body" | "headers"> {
   /** Sent as JSON when given. */
   body?: unknown;
-  /** For the whole exchange. Default 30 s. */
-  timeoutMs?: number;
-  signal?: AbortSignal;
   /** Default 64 MiB. */
   maxReplyBytes?: number;
 }
 
 /**
  * The parsed reply. A failure reply becomes the CoralError that the daemon threw; a daemon that is not there becomes `unavailable` with
- * `details.reason` "not-running" (no socket, or nobody listens on it), so that the caller can say how to start it.
+ * `details.reason` "not-running" (no socket, or nobody listens), so that the caller can say how to start it.
  */
-export function requestJson(_request: JsonRequest): Promise<unknown> {
-  throw new CoralError({ code: "internal", message: "not built" });
+export async function requestJson(request: JsonRequest): Promise<unknown> {
+  const text = await requestText(request);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOf(request.target)}: its reply is not JSON`, cause: error });
+  }
 }
 
-/** As requestJson, for text such as `/metrics`. */
-export function requestText(_request: JsonRequest): Promise<string> {
-  throw new CoralError({ code: "internal", message: "not built" });
+/** As requestJson, for text such as `/metrics`. `timeoutMs` covers the whole exchange. */
+export async function requestText(request: JsonRequest): Promise<string> {
+  const { target, body, timeoutMs = 30_000, maxReplyBytes = 64 * 1024 * 1024 } = request;
+  const deadline = AbortSignal.timeout(timeoutMs);
+  const signal = request.signal ? AbortSignal.any([request.signal, deadline]) : deadline;
+  try {
+    const reply = await requestRaw({
+      ...request,
+      timeoutMs,
+      signal,
+      headers: body === undefined ? {} : { "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    } as RawRequest);
+    const text = await readAll(reply, target, maxReplyBytes);
+    const status = reply.statusCode ?? 0;
+    if (status >= 200 && status < 300) return text;
+    throw reviveError(target, status, text);
+  } catch (error) {
+    if (deadline.aborted) throw timedOut(target, timeoutMs, error);
+    throw error;
+  }
+}
+
+/** The reply as it comes, whatever its status; the caller reads or destroys it. For streams, such as MCP. */
+export async function requestRaw(request: RawRequest): Promise<IncomingMessage> {
+  const { target, method, path, body, headers = {}, timeoutMs = 30_000, signal } = request;
+  if (signal?.aborted) throw cancelled(target, signal);
+  const connection = await connectionTo(target, timeoutMs, signal);
+  return new Promise((resolve, reject) => {
+    const bytes = body === undefined ? undefined : Buffer.from(body);
+    const outgoing = httpRequest({
+      ...connection,
+      method,
+      path,
+      headers: {
+        host: target.kind === "unix" ? "localhost" : target.endpoint,
+        ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
+        ...headers,
+        ...(bytes ? { "content-length": bytes.length } : {}),
+      },
+      ...(signal ? { signal } : {}),
+    });
+    const timer = setTimeout(() => outgoing.destroy(timedOut(target, timeoutMs)), timeoutMs);
+    outgoing.once("response", (reply) => {
+      clearTimeout(timer);
+      // A reply that is cut off tells its reader; without one, the process must not end.
+      reply.on("error", () => undefined);
+      resolve(reply);
+    });
+    // Also after the reply: a daemon may answer and hang up before it has read all.
+    outgoing.on("error", (error) => {
+      clearTimeout(timer);
+      reject(signal?.aborted ? cancelled(target, signal) : explain(target, error));
+    });
+    outgoing.end(bytes);
+  });
+}
+
+async function connectionTo(target: ControlTarget, timeoutMs: number, signal: AbortSignal | undefined): Promise<RequestOptions> {
+  if (target.kind === "unix") return { socketPath: target.path, agent: false };
+  // Lazily: the local CLI needs no TLS.
+  const { dialTls } = await import("./dial-tls.ts");
+  const { endpoint, caFingerprint, colonyId } = target;
+  const socket = await dialTls({ endpoint, trust: { kind: "fingerprint", caFingerprint, colonyId }, alpn: "http/1.1", timeoutMs, signal });
+  return { createConnection: () => socket };
+}
+
+function readAll(reply: IncomingMessage, target: ControlTarget, maxBytes: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    reply.on("data", (chunk: Buffer) => {
+      sizeBytes += chunk.length;
+      chunks.push(chunk);
+      if (sizeBytes <= maxBytes) return;
+      reply.destroy();
+      reject(
+        new CoralError({ code: "exhausted", message: `Cannot read the reply of ${nameOf(target)}: it is larger than ${maxBytes} bytes` }),
+      );
+    });
+    reply.once("end", () => resolve(Buffer.concat(chunks).toString("utf8")));
+    reply.once("close", () => {
+      if (!reply.complete)
+        reject(new CoralError({ code: "unavailable", message: `Cannot read the reply of ${nameOf(target)}: the connection was cut` }));
+    });
+  });
+}
+
+const codesByStatus: Record<number, ErrorCode> = {
+  400: "invalid",
+  401: "unauthenticated",
+  403: "not-permitted",
+  404: "not-found",
+  408: "timeout",
+  409: "already-exists",
+  413: "exhausted",
+  429: "exhausted",
+  501: "unsupported",
+  503: "unavailable",
+  504: "timeout",
+};
+
+function reviveError(target: ControlTarget, status: number, text: string): CoralError {
+  const { code, message, details } = errorIn(text);
+  if (isErrorCode(code) && typeof message === "string") {
+    return new CoralError({ code, message, details: typeof details === "object" && details !== null ? { ...details } : {} });
+  }
+  // `/readyz` and whatever is not ours.
+  return new CoralError({
+    code: codesByStatus[status] ?? "internal",
+    message: `Cannot get an answer of ${nameOf(target)}: HTTP status ${status}`,
+    details: { status, text: text.slice(0, 1_000) },
+  });
+}
+
+function errorIn(text: string): { code?: unknown; message?: unknown; details?: unknown } {
+  try {
+    const value = JSON.parse(text) as { error?: unknown } | null;
+    return typeof value?.error === "object" && value.error !== null ? value.error : {};
+  } catch {
+    // Not JSON: not written by a daemon of ours.
+    return {};
+  }
+}
+
+function explain(target: ControlTarget, error: Error): CoralError {
+  if (error instanceof CoralError) return error;
+  const code = "code" in error ? String(error.code) : "";
+  if (code === "ENOENT" || code === "ECONNREFUSED") {
+    return new CoralError({
+      code: "unavailable",
+      message: `Cannot reach ${nameOf(target)}: nobody answers there`,
+      cause: error,
+      details: { reason: "not-running" },
+    });
+  }
+  if (code === "EACCES" || code === "EPERM") {
+    return new CoralError({ code: "not-permitted", message: `Cannot use ${nameOf(target)}: it belongs to another user`, cause: error });
+  }
+  return new CoralError({
+    code: "unavailable",
+    message: `Cannot reach ${nameOf(target)}: ${error.message}`,
+    cause: error,
+    details: { reason: code },
+  });
+}
+
+function timedOut(target: ControlTarget, timeoutMs: number, cause?: unknown): CoralError {
+  return new CoralError({ code: "timeout", message: `Cannot get an answer of ${nameOf(target)}: none within ${timeoutMs} ms`, cause });
+}
+
+function cancelled(target: ControlTarget, signal: AbortSignal): CoralError {
+  return new CoralError({ code: "cancelled", message: `Cannot get an answer of ${nameOf(target)}: cancelled`, cause: signal.reason });
+}
+
+function nameOf(target: ControlTarget): string {
+  return target.kind === "unix" ? `the daemon at "${target.path}"` : `the colony at "${target.endpoint}"`;
 }

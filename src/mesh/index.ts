@@ -6,54 +6,56 @@
  */
 
 export {
-  createAuthority,
-  openAuthority,
   type Authority,
+  createAuthority,
   type IssueAgentOptions,
   type IssueColonyOptions,
   type IssuedCertificate,
+  openAuthority,
 } from "./authority.ts";
-export { callerKey, requireAgent, type Caller } from "./caller.ts";
-export { joinColony, registerAgent, renewCertificate, type CallOptions, type IssuedIdentity } from "./colony-client.ts";
+export { type Caller, callerKey, requireAgent } from "./caller.ts";
+export { type CallOptions, type IssuedIdentity, joinColony, registerAgent, renewCertificate } from "./colony-client.ts";
 export {
-  startColonyServer,
   type ColonyServer,
   type ColonyServerLimits,
   type ColonyServerOptions,
   type ColonyServerStats,
-  type HttpHandler,
-  type HttpRequest,
-  type HttpResponse,
+  type RefusalReason,
   type ServerTls,
+  startColonyServer,
 } from "./colony-server.ts";
-export { requestJson, requestText, type ControlTarget, type JsonRequest } from "./control-client.ts";
-export { startControlServer, type ControlServer, type ControlServerOptions, type PeerCredentials } from "./control-server.ts";
-export { dialTunnel, type DialledTunnel, type DialTunnelOptions } from "./dial-tunnel.ts";
+export { type ControlTarget, type JsonRequest, type RawRequest, requestJson, requestRaw, requestText } from "./control-client.ts";
+export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
+export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
+export type { HttpHandler, HttpRequest, HttpResponse } from "./http-handler.ts";
 export {
-  createHttpRoutes,
   type Authorize,
+  createHttpRoutes,
   type HttpRoutesOptions,
   type JsonReply,
   type JsonRouteContext,
+  type Permission,
   type Principal,
   type Route,
   type RouteContext,
   type RoutePermission,
 } from "./http-routes.ts";
 export {
+  type AgentKey,
   checkIdentity,
   createKey,
-  isProofValid,
-  loadIdentity,
-  proofOf,
-  saveIdentity,
-  type AgentKey,
+  generateKey,
   type Identity,
   type IdentityCheck,
   type IdentityProblem,
+  isProofValid,
+  loadIdentity,
   type ProofInput,
+  proofOf,
+  removeIdentity,
+  saveIdentity,
 } from "./identity.ts";
-export { type FileOwner } from "./private-file.ts";
+export type { FileOwner } from "./private-file.ts";
 export { coralErrorsOnWire, fromConnectError, toConnectError } from "./rpc-errors.ts";
 export { createSecret, formatToken, hashSecret, isSecretOf, parseToken, type Token, type TokenKind } from "./token.ts";
-export { type Tunnel, type TunnelClosed, type TunnelOptions } from "./tunnel.ts";
+export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

@@ -1,6 +1,10 @@
 /** The colony's end of a tunnel: HTTP/2 client over the connection that the agent has dialled. */
 
+import { type ClientHttp2Session, constants } from "node:http2";
+import type { TLSSocket } from "node:tls";
 import type { Transport } from "@connectrpc/connect";
+import { startKeepAlive } from "./keep-alive.ts";
+import { createClientSession, createSessionTransport } from "./session-transport.ts";
 
 export interface TunnelOptions {
   /** Silence after which a ping is sent. Default 10 s. */
@@ -12,7 +16,7 @@ export interface TunnelOptions {
 }
 
 export interface TunnelClosed {
-  /** Fit for a log line: `closed by the agent`, `no answer for 20 s`. */
+  /** Fit for a log line: `closed by the agent: shutting down`, `no answer for 20 s`. */
   reason: string;
 }
 
@@ -29,4 +33,116 @@ export interface Tunnel extends AsyncDisposable {
   closed: Promise<TunnelClosed>;
   /** Tells the agent why (it appears in the agent's log), then ends the connection. Idempotent. */
   close(reason: string): Promise<void>;
+}
+
+/** GOAWAY code that means "you may not", in place of "not now". */
+export const refusalCode = constants.NGHTTP2_INADEQUATE_SECURITY;
+/** For the agent to read our last words. */
+const farewellMs = 1_000;
+const maxTimerMs = 2 ** 31 - 1;
+
+export interface OpenTunnelOptions extends TunnelOptions {
+  socket: TLSSocket;
+  agentId: string;
+  certificateNotAfterMs: number;
+  nowMs: number;
+}
+
+/**
+ * Turns an accepted connection round. The first ping is the colony's "accepted": the agent waits for it, and its answer tells the
+ * colony that the agent serves. Resolves then; rejects when the connection ends before.
+ */
+export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
+  const {
+    socket,
+    agentId,
+    certificateNotAfterMs,
+    pingIntervalMs = 10_000,
+    pingTimeoutMs = 10_000,
+    maxReplyBytes = 32 * 1024 * 1024,
+  } = options;
+  const remoteAddress = `${socket.remoteAddress ?? "?"}:${socket.remotePort ?? "?"}`;
+  const session = createClientSession(socket);
+  let reason: string | undefined;
+  const end = (why: string): void => {
+    reason ??= why;
+    session.destroy(undefined, constants.NGHTTP2_CANCEL);
+  };
+  const closed = new Promise<TunnelClosed>((resolve) => {
+    session.once("close", () => resolve({ reason: reason ?? "the connection was lost" }));
+  });
+  session.on("error", (error) => {
+    reason ??= `the connection was lost (${error.message})`;
+  });
+  session.on("goaway", (_code, _lastStream, data) => {
+    reason ??= `closed by the agent${data?.length ? `: ${lastWords(data)}` : ""}`;
+  });
+  const keepAlive = startKeepAlive(session, {
+    intervalMs: pingIntervalMs,
+    timeoutMs: pingTimeoutMs,
+    onDead: (silentMs) => end(`no answer for ${Math.round(silentMs / 1_000)} s`),
+  });
+  const expiry = setTimeout(
+    () => void tunnel.close("the agent's certificate has expired; renew it"),
+    Math.min(Math.max(certificateNotAfterMs - options.nowMs, 0), maxTimerMs),
+  );
+  expiry.unref();
+  session.once("close", () => clearTimeout(expiry));
+
+  const tunnel: Tunnel = {
+    agentId,
+    remoteAddress,
+    certificateNotAfterMs,
+    closed,
+    transport: createSessionTransport(session, {
+      maxReplyBytes,
+      onActivity: keepAlive.touch,
+      closedReason: () => `the tunnel to agent "${agentId}" is closed (${reason ?? "the connection was lost"})`,
+    }),
+    close: async (why) => {
+      if (reason === undefined) {
+        reason = `closed by the colony: ${why}`;
+        sayGoodbye(session, constants.NGHTTP2_NO_ERROR, why);
+      }
+      await closed;
+    },
+    [Symbol.asyncDispose]: () => tunnel.close("the colony lets it go"),
+  };
+
+  return new Promise((resolve, reject) => {
+    session.once("close", () => reject(new Error(`the tunnel ended before it was open: ${reason ?? "the connection was lost"}`)));
+    session.once("connect", () => {
+      session.ping((error) => {
+        if (!error) resolve(tunnel);
+      });
+    });
+  });
+}
+
+/** Tells the agent why it gets no tunnel, and hangs up. */
+export function refuseTunnel(socket: TLSSocket, reason: string): void {
+  const session = createClientSession(socket);
+  // The agent may hang up first; nobody is waiting for this connection.
+  session.on("error", () => undefined);
+  session.once("connect", () => sayGoodbye(session, refusalCode, reason));
+}
+
+function sayGoodbye(session: ClientHttp2Session, code: number, reason: string): void {
+  if (session.destroyed) return;
+  if (session.connecting) {
+    session.destroy();
+    return;
+  }
+  session.goaway(code, 0, Buffer.from(reason));
+  session.close();
+  const timer = setTimeout(() => session.destroy(), farewellMs);
+  timer.unref();
+  session.once("close", () => clearTimeout(timer));
+}
+
+/** Text of a GOAWAY frame: foreign bytes for our log, so one line and bounded. */
+export function lastWords(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, Math.min(data.byteLength, 500))
+    .toString("utf8")
+    .replaceAll(/\p{Cc}/gu, " ");
 }

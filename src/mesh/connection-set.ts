@@ -1,0 +1,30 @@
+/** Open connections of one kind, with a bound. */
+
+import type { Socket } from "node:net";
+
+export class ConnectionSet {
+  readonly #open = new Set<Socket>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  get isFull(): boolean {
+    return this.#open.size >= this.#max;
+  }
+
+  /** Until the socket closes. */
+  add(socket: Socket): void {
+    this.#open.add(socket);
+    socket.once("close", () => this.#open.delete(socket));
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+}

@@ -1,0 +1,56 @@
+/** Notices a peer that is gone without a word (partition, power cut): HTTP/2 pings after silence. */
+
+import type { Http2Session } from "node:http2";
+
+export interface KeepAliveOptions {
+  /** Silence after which a ping is sent. */
+  intervalMs: number;
+  /** How long its answer may take. */
+  timeoutMs: number;
+  onDead: (silentMs: number) => void;
+}
+
+export interface KeepAlive {
+  /** The peer has been heard. */
+  touch(): void;
+  stop(): void;
+}
+
+export function startKeepAlive(session: Http2Session, options: KeepAliveOptions): KeepAlive {
+  let heardAtMs = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+  const wait = (delayMs: number, next: () => void): void => {
+    timer = setTimeout(next, delayMs);
+    timer.unref();
+  };
+  const onInterval = (): void => {
+    const silentMs = performance.now() - heardAtMs;
+    // Re-arming at each reply would cost a timer per message; this costs one per interval.
+    if (silentMs < options.intervalMs - 1) {
+      wait(options.intervalMs - silentMs, onInterval);
+      return;
+    }
+    const pingedAtMs = performance.now();
+    wait(options.timeoutMs, () => {
+      // Any sign of life counts: a ping may queue behind a large reply.
+      if (heardAtMs >= pingedAtMs) wait(options.intervalMs, onInterval);
+      else options.onDead(performance.now() - heardAtMs);
+    });
+    session.ping((error) => {
+      // A destroyed session cancels its pings; its own "close" event tells the owner.
+      if (error) return;
+      heardAtMs = performance.now();
+      clearTimeout(timer);
+      wait(options.intervalMs, onInterval);
+    });
+  };
+  const stop = (): void => clearTimeout(timer);
+  wait(options.intervalMs, onInterval);
+  session.once("close", stop);
+  return {
+    touch: () => {
+      heardAtMs = performance.now();
+    },
+    stop,
+  };
+}

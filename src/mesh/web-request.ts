@@ -1,0 +1,52 @@
+/** Node's request and response as the web's Request and Response, for handlers that are written against those. */
+
+import type { ServerResponse } from "node:http";
+import type { HttpRequest, HttpResponse } from "./http-handler.ts";
+
+export function webRequestOf(request: HttpRequest, url: URL, body: Buffer, signal: AbortSignal): Request {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers)) {
+    // HTTP/2 carries :method and the like among the headers.
+    if (value === undefined || name.startsWith(":")) continue;
+    for (const one of Array.isArray(value) ? value : [value]) headers.append(name, one);
+  }
+  const method = request.method ?? "GET";
+  const hasBody = method !== "GET" && method !== "HEAD" && body.length > 0;
+  return new Request(url, { method, headers, signal, ...(hasBody ? { body: new Uint8Array(body) } : {}) });
+}
+
+/** HTTP/2 forbids these, and HTTP/1.1 sets its own. */
+const connectionHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade"]);
+
+/** Sends the reply as it comes, at the caller's pace; a caller who hangs up cancels the source. */
+export async function sendWebResponse(response: HttpResponse, reply: Response): Promise<void> {
+  // The two response types have overloads that no union can call.
+  const out = response as ServerResponse;
+  for (const [name, value] of reply.headers) if (!connectionHeaders.has(name)) out.appendHeader(name, value);
+  out.statusCode = reply.status;
+  if (!reply.body) {
+    out.end();
+    return;
+  }
+  // A stream of events may be silent at first; its headers are the answer that the client waits for.
+  out.flushHeaders();
+  const reader = reply.body.getReader();
+  const gone = new Promise<"gone">((resolve) => {
+    out.once("close", () => resolve("gone"));
+  });
+  for (;;) {
+    const next = await Promise.race([reader.read(), gone]);
+    if (next === "gone") {
+      await reader.cancel();
+      return;
+    }
+    if (next.done) break;
+    if (!out.write(next.value)) {
+      const drained = new Promise<"drained">((resolve) => {
+        out.once("drain", () => resolve("drained"));
+      });
+      await Promise.race([drained, gone]);
+    }
+  }
+  out.end();
+}
