@@ -6,4 +6,4 @@
 
 export { type AbilityName, abilityNames, type KernelAbility } from "./kernel-ability.ts";
 export { type PeerCredentials, peerCredentials, tryLockFile } from "./libc.ts";
-export { type ProbeAbilitiesOptions, probeKernelAbilities } from "./probe-kernel-abilities.ts";
+export { type BpfReport, type ProbeAbilitiesOptions, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";

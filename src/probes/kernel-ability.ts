@@ -15,8 +15,17 @@ export const abilityNames = [
 /** One way of attaching a BPF program, or the ring buffer that carries events out of it. */
 export type AbilityName = (typeof abilityNames)[number];
 
-/** Whether this process may use one way of attaching, tried for real. `fix` is missing when nothing can be done on this kernel. */
-export type KernelAbility = { name: AbilityName; available: true } | { name: AbilityName; available: false; reason: string; fix?: string };
+/** Whether this process may use one way of attaching, tried for real. */
+export interface KernelAbility {
+  name: AbilityName;
+  /** Whether Coral's probes are built on it; the others are alternatives that some kernels offer. */
+  needed: boolean;
+  available: boolean;
+  /** Why not; empty when available. */
+  reason: string;
+  /** What to do about it; missing when nothing can be done on this kernel. */
+  fix?: string;
+}
 
 /** How far a try got. `errno` is positive; `log` holds what libbpf said. */
 export type AbilityOutcome =
@@ -48,6 +57,7 @@ const CAP_SYS_ADMIN = 21n;
 const CAP_PERFMON = 38n;
 const CAP_BPF = 39n;
 
+const neededAbilities: ReadonlySet<AbilityName> = new Set(["ring_buffer", "raw_tp", "tp_btf", "perf_event"]);
 const needsBtf: ReadonlySet<AbilityName> = new Set(["tp_btf", "fentry"]);
 
 const kernelOption: Readonly<Record<AbilityName, string>> = {
@@ -66,7 +76,7 @@ const kernelOption: Readonly<Record<AbilityName, string>> = {
 export function explainOutcome(name: AbilityName, outcome: AbilityOutcome, facts: AbilityFacts): KernelAbility {
   switch (outcome.stage) {
     case "attached":
-      return { name, available: true };
+      return { name, needed: neededAbilities.has(name), available: true, reason: "" };
     case "object-missing":
       return unavailable(name, "the BPF objects are not built", 'install clang (apt-get install clang), then run "npm run setup"');
     case "library-missing":
@@ -79,7 +89,7 @@ export function explainOutcome(name: AbilityName, outcome: AbilityOutcome, facts
 }
 
 function unavailable(name: AbilityName, reason: string, fix?: string): KernelAbility {
-  return fix === undefined ? { name, available: false, reason } : { name, available: false, reason, fix };
+  return { name, needed: neededAbilities.has(name), available: false, reason, ...(fix === undefined ? {} : { fix }) };
 }
 
 function explainRefusal(

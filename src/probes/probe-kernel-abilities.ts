@@ -22,8 +22,12 @@ export interface ProbeAbilitiesOptions {
   objectPath?: string;
 }
 
+interface ChildFacts extends AbilityFacts {
+  libbpfVersion?: string;
+}
+
 interface ChildReport {
-  facts: AbilityFacts;
+  facts?: ChildFacts;
   outcomes: Map<AbilityName, AbilityOutcome>;
 }
 
@@ -32,24 +36,46 @@ function builtFile(name: string): string | undefined {
   return [`./${name}`, `../../dist/${name}`].map((path) => fileURLToPath(new URL(path, import.meta.url))).find((path) => existsSync(path));
 }
 
-/** Each ability, tried by load and attach; in the order of `abilityNames`. Takes about half a second. Never throws for what the kernel refuses. */
-export async function probeKernelAbilities(options: ProbeAbilitiesOptions = {}): Promise<KernelAbility[]> {
+/** What stands between Coral and the kernel: the objects, the library, the kernel's type information, and each ability. */
+export interface BpfReport {
+  hasObjects: boolean;
+  /** `v1.1`; missing when the library does not load. */
+  libbpfVersion?: string;
+  /** Whether the kernel offers its type information; false also when it could not be asked. */
+  hasBtf: boolean;
+  /** In the order of `abilityNames`. */
+  abilities: KernelAbility[];
+}
+
+/** Tries each ability by load and attach. Takes about half a second. Never throws for what the kernel refuses. */
+export async function probeBpf(options: ProbeAbilitiesOptions = {}): Promise<BpfReport> {
   const childPath = options.childPath ?? builtFile("ability-child.js");
   const objectPath = options.objectPath ?? builtFile("probes/ability.bpf.o");
-  const facts: AbilityFacts = { capabilities: 0n, hasBtf: false };
   const outcomes = new Map<AbilityName, AbilityOutcome>();
+  let facts: ChildFacts = { capabilities: 0n, hasBtf: false };
   if (childPath === undefined || objectPath === undefined) {
-    return abilityNames.map((name) => explainOutcome(name, { stage: "object-missing" }, facts));
+    const abilities = abilityNames.map((name) => explainOutcome(name, { stage: "object-missing" }, facts));
+    return { hasObjects: false, hasBtf: false, abilities };
   }
   for (;;) {
     const remaining = abilityNames.filter((name) => !outcomes.has(name));
     if (remaining.length === 0) break;
     const report = await runChild(childPath, [objectPath, ...remaining], options);
-    Object.assign(facts, report.facts);
+    facts = report.facts ?? facts;
     // Each round settles at least one, so this ends.
     for (const [name, outcome] of report.outcomes) outcomes.set(name, outcome);
   }
-  return abilityNames.map((name) => explainOutcome(name, outcomes.get(name) ?? { stage: "not-run", message: "not tried" }, facts));
+  return {
+    hasObjects: true,
+    hasBtf: facts.hasBtf,
+    ...(facts.libbpfVersion === undefined ? {} : { libbpfVersion: facts.libbpfVersion }),
+    abilities: abilityNames.map((name) => explainOutcome(name, outcomes.get(name) ?? { stage: "not-run", message: "not tried" }, facts)),
+  };
+}
+
+/** The abilities of `probeBpf()` alone. */
+export async function probeKernelAbilities(options: ProbeAbilitiesOptions = {}): Promise<KernelAbility[]> {
+  return (await probeBpf(options)).abilities;
 }
 
 async function runChild(childPath: string, args: readonly string[], options: ProbeAbilitiesOptions): Promise<ChildReport> {
@@ -79,7 +105,7 @@ async function runChild(childPath: string, args: readonly string[], options: Pro
 /** Collects a child's lines. What was begun and not ended is blamed on the ability that was being tried. */
 class ReportReader {
   readonly #wanted: readonly AbilityName[];
-  readonly #report: ChildReport = { facts: { capabilities: 0n, hasBtf: false }, outcomes: new Map() };
+  readonly #report: ChildReport = { outcomes: new Map() };
   #begun: AbilityName | undefined;
 
   constructor(wanted: readonly AbilityName[]) {
@@ -91,6 +117,7 @@ class ReportReader {
       libraryMissing?: string;
       capabilities?: string;
       hasBtf?: boolean;
+      libbpf?: string;
       begin?: AbilityName;
       end?: AbilityName;
       outcome?: AbilityOutcome;
@@ -100,7 +127,12 @@ class ReportReader {
       for (const name of this.#wanted) outcomes.set(name, { stage: "library-missing", message: message.libraryMissing });
     }
     if (message.capabilities !== undefined) {
-      this.#report.facts = { capabilities: BigInt(message.capabilities), hasBtf: message.hasBtf ?? false };
+      const { hasBtf = false, libbpf } = message;
+      this.#report.facts = {
+        capabilities: BigInt(message.capabilities),
+        hasBtf,
+        ...(libbpf === undefined ? {} : { libbpfVersion: libbpf }),
+      };
     }
     if (message.begin !== undefined) this.#begun = message.begin;
     if (message.end !== undefined && message.outcome !== undefined) {
