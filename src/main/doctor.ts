@@ -1,0 +1,23 @@
+import type { DoctorCheck } from "../cli/runtime.ts";
+import { checkDaemons } from "./doctor/daemon-checks.ts";
+import { type CheckGroup, failedCheck } from "./doctor/doctor-check.ts";
+import { checkEbpf } from "./doctor/ebpf-checks.ts";
+import { checkHost } from "./doctor/host-checks.ts";
+import { checkPorts } from "./doctor/port-checks.ts";
+import { checkRuntime } from "./doctor/runtime-checks.ts";
+import { checkStorage } from "./doctor/storage-checks.ts";
+
+const groups: readonly CheckGroup[] = [
+  { area: "runtime", name: "runtime", run: checkRuntime },
+  { area: "host", name: "host", run: checkHost },
+  { area: "ebpf", name: "eBPF", run: checkEbpf },
+  { area: "mesh", name: "ports", run: checkPorts },
+  { area: "storage", name: "storage", run: checkStorage },
+  { area: "daemons", name: "daemons", run: checkDaemons },
+];
+
+/** What this host can and cannot do for Coral, and why. Changes nothing. A group that cannot be looked at is one line that says so. */
+export async function runDoctor(home: string): Promise<DoctorCheck[]> {
+  const results = await Promise.all(groups.map((group) => group.run(home).catch((error: unknown) => [failedCheck(group, error)])));
+  return results.flat();
+}

@@ -1,0 +1,17 @@
+import type { DoctorCheck } from "../../cli/runtime.ts";
+import { agentPaths, colonyPaths, listLocalColonies } from "../../config/index.ts";
+import { type PidRecord, runningHolder } from "../pid-file.ts";
+
+/** Which daemons of this home run. One that does not is no fault. */
+export async function checkDaemons(home: string): Promise<DoctorCheck[]> {
+  const colonies = await listLocalColonies(home);
+  const checks = colonies.map((id) => describeDaemon(`colony ${id}`, runningHolder(colonyPaths(home, id).pidFile)));
+  return [...checks, describeDaemon("agent", runningHolder(agentPaths(home).pidFile))];
+}
+
+export function describeDaemon(name: string, holder: PidRecord | undefined): DoctorCheck {
+  if (holder === undefined) return { area: "daemons", name, state: "ok", detail: "not running" };
+  const endpoints = Object.values(holder.endpoints).join(", ");
+  const detail = `running with pid ${holder.pid} since ${holder.startedAt}${endpoints === "" ? "" : `, at ${endpoints}`}`;
+  return { area: "daemons", name, state: "ok", detail };
+}

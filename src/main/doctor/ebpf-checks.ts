@@ -1,0 +1,36 @@
+import type { DoctorCheck } from "../../cli/runtime.ts";
+import { type BpfReport, probeBpf } from "../../probes/index.ts";
+
+export async function checkEbpf(): Promise<DoctorCheck[]> {
+  return describeBpf(await probeBpf());
+}
+
+/** One line for each thing that must be there, then one per ability; without the first there is nothing to say about the rest. */
+export function describeBpf({ hasObjects, libbpfVersion, hasBtf, abilities }: BpfReport): DoctorCheck[] {
+  if (!hasObjects) {
+    const fix = 'install clang (apt-get install clang), then run "npm run setup"';
+    return [{ area: "ebpf", name: "programs", state: "unavailable", detail: "the BPF objects are not built", fix }];
+  }
+  const programs: DoctorCheck = { area: "ebpf", name: "programs", state: "ok", detail: "built" };
+  if (libbpfVersion === undefined) {
+    const [first] = abilities;
+    const detail = first?.reason ?? "libbpf.so.1 does not load";
+    return [programs, { area: "ebpf", name: "libbpf", state: "unavailable", detail, fix: first?.fix ?? "apt-get install libbpf1" }];
+  }
+  const btf: DoctorCheck = hasBtf
+    ? { area: "ebpf", name: "kernel types (BTF)", state: "ok", detail: "offered by the kernel" }
+    : {
+        area: "ebpf",
+        name: "kernel types (BTF)",
+        state: "unavailable",
+        detail: "missing",
+        fix: "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+      };
+  const library: DoctorCheck = { area: "ebpf", name: "libbpf", state: "ok", detail: libbpfVersion };
+  return [programs, library, btf, ...abilities.map(describeAbility)];
+}
+
+function describeAbility({ name, available, needed, reason, fix }: BpfReport["abilities"][number]): DoctorCheck {
+  if (available) return { area: "ebpf", name, state: "ok", detail: "attached and detached" };
+  return { area: "ebpf", name, state: needed ? "unavailable" : "degraded", detail: reason, ...(fix === undefined ? {} : { fix }) };
+}

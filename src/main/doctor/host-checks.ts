@@ -1,0 +1,57 @@
+import type { DoctorCheck } from "../../cli/runtime.ts";
+import { type CgroupLayout, createHostReader, type HostSnapshot, type ListenerScan, readCgroupLayout } from "../../host/index.ts";
+
+export async function checkHost(): Promise<DoctorCheck[]> {
+  const reader = createHostReader();
+  const machine = reader.machine();
+  const [snapshot, listeners] = await Promise.all([reader.snapshot(), reader.listeners()]);
+  return [
+    { area: "host", name: "machine", state: "ok", detail: `${machine.os || "unknown system"}, kernel ${machine.kernel}, ${machine.arch}` },
+    checkProcesses(listeners.deniedProcesses, snapshot.processes.processes.length, snapshot.processesHidden),
+    checkListeners(listeners),
+    checkCgroups(readCgroupLayout()),
+    checkPressure(snapshot.pressure),
+  ];
+}
+
+const otherUsersFix = "run as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (systemd: AmbientCapabilities=)";
+
+export function checkProcesses(denied: number, seen: number, isHidden: boolean): DoctorCheck {
+  const base = { area: "host", name: "processes" } as const;
+  if (isHidden) {
+    const detail = `${seen} seen; /proc is mounted with hidepid, so other users' processes are invisible`;
+    return { ...base, state: "degraded", detail, fix: "run as root, or mount /proc with hidepid=0" };
+  }
+  if (denied === 0) return { ...base, state: "ok", detail: `${seen} seen, all readable` };
+  const detail = `${seen} seen; executable, open files and sockets of ${denied} others cannot be read`;
+  return { ...base, state: "degraded", detail, fix: otherUsersFix };
+}
+
+export function checkListeners({ listeners, withoutProcess }: ListenerScan): DoctorCheck {
+  const base = { area: "host", name: "services" } as const;
+  if (withoutProcess === 0) return { ...base, state: "ok", detail: `${listeners.length} listening sockets, all with their process` };
+  const detail = `${withoutProcess} of ${listeners.length} listening sockets have no known process`;
+  return { ...base, state: "degraded", detail, fix: otherUsersFix };
+}
+
+export function checkCgroups({ version, controllers }: CgroupLayout): DoctorCheck {
+  const base = { area: "host", name: "cgroups" } as const;
+  if (version === "none") {
+    return {
+      ...base,
+      state: "degraded",
+      detail: "none is mounted: no usage per container or unit",
+      fix: "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+    };
+  }
+  const missing = ["cpuacct", "memory"].filter((controller) => !controllers.includes(controller));
+  const detail = `${version}, with ${controllers.join(", ")}`;
+  if (missing.length === 0) return { ...base, state: "ok", detail };
+  return { ...base, state: "degraded", detail, fix: `turn on the ${missing.join(" and ")} controller` };
+}
+
+export function checkPressure({ cpu, memory, io }: HostSnapshot["pressure"]): DoctorCheck {
+  const base = { area: "host", name: "pressure (PSI)" } as const;
+  if (cpu.someUs !== null && memory.someUs !== null && io.someUs !== null) return { ...base, state: "ok", detail: "cpu, memory and io" };
+  return { ...base, state: "degraded", detail: "this kernel does not tell it", fix: "boot with psi=1, on a kernel with CONFIG_PSI" };
+}

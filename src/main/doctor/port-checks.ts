@@ -1,0 +1,66 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { DoctorCheck } from "../../cli/runtime.ts";
+import { agentPaths, colonyPaths, type ListenAddress, listLocalColonies, loadAgentConfig, loadColonyConfig } from "../../config/index.ts";
+import { createHostReader, type Listener } from "../../host/index.ts";
+import { runningHolder } from "../pid-file.ts";
+
+interface WantedPort {
+  name: string;
+  address: ListenAddress;
+  /** The daemon that should have it, when it runs. */
+  daemonPid: number | undefined;
+}
+
+/** Whether each configured address can be had, and otherwise who has it. */
+export async function checkPorts(home: string): Promise<DoctorCheck[]> {
+  const wanted = await wantedPorts(home);
+  const { listeners } = await createHostReader().listeners();
+  return Promise.all(wanted.map(async (port) => describePort(port, listeners, await isFree(port.address))));
+}
+
+async function wantedPorts(home: string): Promise<WantedPort[]> {
+  const colonies = await listLocalColonies(home);
+  const ports: WantedPort[] = [];
+  for (const colonyId of colonies) {
+    const { config } = await loadColonyConfig({ home, colonyId });
+    ports.push({ name: `colony ${colonyId}`, address: config.listen, daemonPid: runningHolder(colonyPaths(home, colonyId).pidFile)?.pid });
+  }
+  const { config } = await loadAgentConfig({ home });
+  ports.push({ name: "agent", address: config.listen, daemonPid: runningHolder(agentPaths(home).pidFile)?.pid });
+  return ports;
+}
+
+async function isFree({ host, port }: ListenAddress): Promise<boolean> {
+  const server = createServer();
+  try {
+    server.listen({ host, port, exclusive: true });
+    await once(server, "listening");
+    return true;
+  } catch {
+    // In use, or not an address of this machine: who has it is looked up by the caller.
+    return false;
+  } finally {
+    server.close();
+  }
+}
+
+export function describePort({ name, address, daemonPid }: WantedPort, listeners: readonly Listener[], free: boolean): DoctorCheck {
+  const where = `${address.host}:${address.port}`;
+  const base = { area: "mesh", name: `port of ${name}` } as const;
+  if (address.port === 0) return { ...base, state: "ok", detail: `${address.host}, any free port` };
+  if (free) {
+    return { ...base, state: "ok", detail: daemonPid === undefined ? `${where} is free` : `${where} is free; the daemon uses another one` };
+  }
+  const holder = listeners.find((listener) => listener.port === address.port && (listener.pid === daemonPid || daemonPid === undefined));
+  const other = holder ?? listeners.find((listener) => listener.port === address.port);
+  if (daemonPid !== undefined && holder !== undefined)
+    return { ...base, state: "ok", detail: `${where} is held by the daemon, pid ${daemonPid}` };
+  const who = other === undefined ? "cannot be had" : `is taken by ${other.service}${other.pid === null ? "" : ` (pid ${other.pid})`}`;
+  return {
+    ...base,
+    state: "degraded",
+    detail: `${where} ${who}`,
+    fix: "the next free port is used unless one is named; or change listen in the config",
+  };
+}
