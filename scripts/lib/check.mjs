@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { staleDocuments } from "./documentation.mjs";
 import { generateCode, isGeneratedCodeChecked } from "./generated-code.mjs";
+import { missingFromLockFile } from "./lock-file.mjs";
 import { fail, SetupError, say, step } from "./report.mjs";
 import { moduleFile, mustRun, root } from "./run.mjs";
 
@@ -29,6 +30,7 @@ const checks = [
     name: "wire contracts (buf lint)",
     work: () => mustRun(join(root, "node_modules/.bin/buf"), ["lint"], "proto/ breaks the rules of buf.yaml"),
   },
+  { name: "lock file", work: checkLockFile },
   { name: "generated code", work: checkGeneratedCode },
   { name: "documentation", work: checkDocumentation },
 ];
@@ -42,6 +44,11 @@ const boundaries = {
     "An import crosses a boundary that it may not cross",
   ),
 };
+
+async function checkLockFile() {
+  const missing = missingFromLockFile();
+  if (missing.length > 0) throw new SetupError(`package-lock.json lacks ${missing.join(", ")}; run: npm run lock`);
+}
 
 async function checkGeneratedCode() {
   if (isGeneratedCodeChecked()) return;
