@@ -1,10 +1,11 @@
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { LossCount, PruneResult, SignalSlice, StoreStats } from "./agent-store.ts";
+import type { PruneResult, SignalSlice, StoreStats } from "./agent-store.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
+import type { LossCount } from "./loss-counts.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 
 export interface ColonyStoreOptions {

@@ -7,7 +7,6 @@
 export {
   type AgentStore,
   type AgentStoreOptions,
-  type LossCount,
   type PruneResult,
   type ReadLimits,
   type SeqRange,
@@ -33,6 +32,7 @@ export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
 export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+export type { LossCount } from "./loss-counts.ts";
 export {
   type AgentConflict,
   type AgentRecord,
