@@ -25,6 +25,9 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
   return { log: createLogger(scope, config.level, streamSink(output, format)), [Symbol.dispose]: () => output[Symbol.dispose]() };
 }
 
+/** Signals closer together than this are one. */
+const repeatedSignalMs = 500;
+
 export interface DaemonSignals {
   log: Logger;
   /** On SIGHUP; its failure is logged and the daemon goes on with the old config. */
@@ -39,10 +42,14 @@ export function untilStopped({ log, reload, signal }: DaemonSignals): Promise<vo
     const onHangup = (): void => {
       reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
     };
-    let isStopping = false;
+    let stoppingSinceMs: number | undefined;
     const onStop = (name: string): void => {
-      if (isStopping) process.exit(1);
-      isStopping = true;
+      if (stoppingSinceMs !== undefined) {
+        // One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm.
+        if (performance.now() - stoppingSinceMs > repeatedSignalMs) process.exit(1);
+        return;
+      }
+      stoppingSinceMs = performance.now();
       log.info(`Stopping on ${name}`);
       resolve();
     };
