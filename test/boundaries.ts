@@ -82,7 +82,7 @@ function roomOf(path: string): string {
 function fileViolations({ path, text }: SourceFile): string[] {
   const room = rooms[roomOf(path)];
   if (room === undefined) return [`${path}: room "${roomOf(path)}" is not in the import table`];
-  const isTest = path.endsWith(".test.ts");
+  const isTest = /\.(?:test|fixture)\.ts$/.test(path);
   const problems = findImports(text).flatMap(({ specifier }) => importProblem(path, room, specifier, isTest) ?? []);
   if (/^export\s+default\b/m.test(text)) problems.push("default exports are not used");
   if (path.endsWith("/index.ts") && /^export\s+\*/m.test(text)) problems.push("index.ts names each export");

@@ -31,7 +31,7 @@ export const bundleOptions = /** @type {const} */ ({
 });
 
 function inputHash() {
-  const sources = filesBelow("src", (file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+  const sources = filesBelow("src", (file) => file.endsWith(".ts") && !/\.(?:test|fixture)\.ts$/.test(file));
   return hashOf([...sources, "package.json", "package-lock.json", "scripts/lib/bundle.mjs", "scripts/lib/direct-imports.mjs"]);
 }
 
