@@ -138,7 +138,7 @@ describe("findViolations()", () => {
         text: 'import { x } from "../store/index.ts";\nimport { y } from "../base/errors.ts";\nimport { readFile } from "node:fs/promises";',
       },
       { path: "src/agent/a.test.ts", text: 'import { it } from "vitest";\nimport { createServer } from "node:net";' },
-      { path: "src/store/b.ts", text: 'import { DuckDBInstance } from "@duckdb/node-api";' },
+      { path: "src/store/b.ts", text: 'import duckdb from "@duckdb/node-bindings";' },
     ];
     expect(findViolations(files)).toEqual([]);
   });

@@ -1,4 +1,4 @@
-import type { DoctorCheck } from "../cli/runtime.ts";
+import type { DoctorCheck } from "../cli/index.ts";
 import { checkDaemons } from "./doctor/daemon-checks.ts";
 import { type CheckGroup, failedCheck } from "./doctor/doctor-check.ts";
 import { checkEbpf } from "./doctor/ebpf-checks.ts";

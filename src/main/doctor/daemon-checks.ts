@@ -1,4 +1,4 @@
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../config/index.ts";
 import { type PidRecord, runningHolder } from "../pid-file.ts";
 

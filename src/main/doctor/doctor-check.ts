@@ -1,5 +1,5 @@
 import { CoralError } from "../../base/errors.ts";
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 
 /** Checks that belong together; all groups run at the same time. */
 export interface CheckGroup {

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import type { Listener } from "../../host/index.ts";
 import { describeDaemon } from "./daemon-checks.ts";
 import { describeBpf } from "./ebpf-checks.ts";

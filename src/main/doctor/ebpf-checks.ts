@@ -1,4 +1,4 @@
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { type BpfReport, probeBpf } from "../../probes/index.ts";
 
 export async function checkEbpf(): Promise<DoctorCheck[]> {

@@ -1,4 +1,4 @@
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { type CgroupLayout, createHostReader, type HostSnapshot, type ListenerScan, readCgroupLayout } from "../../host/index.ts";
 
 export async function checkHost(): Promise<DoctorCheck[]> {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, colonyPaths, type ListenAddress, listLocalColonies, loadAgentConfig, loadColonyConfig } from "../../config/index.ts";
 import { createHostReader, type Listener } from "../../host/index.ts";
 import { runningHolder } from "../pid-file.ts";

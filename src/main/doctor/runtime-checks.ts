@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { tryLockFile } from "../../probes/index.ts";
 
 const oldestNode = [20, 19] as const;

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
 import { silentLogger } from "../../base/log.ts";
 import { formatBytes } from "../../base/units.ts";
-import type { DoctorCheck } from "../../cli/runtime.ts";
+import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, checkSocketPath, colonyPaths, listLocalColonies, sudoOwner } from "../../config/index.ts";
 import { openEngine } from "../../store/index.ts";
 
