@@ -6,8 +6,8 @@ import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
-import { createHostReader, readMachine } from "../host/index.ts";
-import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startLoopbackServer } from "../mesh/index.ts";
+import { createHostReader } from "../host/index.ts";
+import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
 import { type AgentStore, type Engine, openAgentStore, signals } from "../store/index.ts";
 import { readFile } from "node:fs/promises";
 import { loadAgentId } from "./agent-id.ts";
@@ -53,7 +53,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const stopped = new AbortController();
     let config = options.config;
     const reader = createHostReader();
-    const machine = readMachine(reader);
+    const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
     const store = await openAgentStore(engine, {
@@ -119,7 +119,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("http"),
     });
     const server = stack.use(
-      await startLoopbackServer({ ...config.listen, portSearch: options.portSearch, http: handler, log: log.child("http") }),
+      await startHealthServer({ ...config.listen, portSearch: options.portSearch, http: handler, log: log.child("http") }),
     );
     const control = stack.use(
       await startControlServer({

@@ -21,7 +21,7 @@ import {
   renewCertificate,
   saveIdentity,
 } from "../mesh/index.ts";
-import type { RegisterRequestSchema } from "../proto/coral/colony/v1/colony_pb.ts";
+import type { HostIdentitySchema } from "../proto/coral/colony/v1/colony_pb.ts";
 
 export type LinkState =
   | { kind: "joining"; sinceMs: number; lastError?: string }
@@ -29,6 +29,17 @@ export type LinkState =
   | { kind: "connected"; sinceMs: number; colonyName: string; certificateExpiresAtMs: number }
   /** The colony, or the lack of a token, says no. Tried again slowly: a person has to act. */
   | { kind: "refused"; sinceMs: number; lastError: string };
+
+/** What an agent says of itself when it registers, besides who it is. */
+export interface AgentDescription {
+  protocolVersion: number;
+  version: string;
+  host: MessageInitShape<typeof HostIdentitySchema>;
+  epoch: string;
+  labels: Record<string, string>;
+  capabilities: { name: string; available: boolean; reason: string }[];
+  wallMs: bigint;
+}
 
 export interface ColonyLinkOptions {
   agentId: string;
@@ -40,7 +51,7 @@ export interface ColonyLinkOptions {
   /** A join token's text, or undefined when none is to be had. Asked only when there is no usable identity. */
   obtainToken: () => Promise<string | undefined>;
   /** Facts for Register, read anew each time. */
-  describe: () => Omit<MessageInitShape<typeof RegisterRequestSchema>, "colonyId" | "agentId">;
+  describe: () => AgentDescription;
   /** What the colony may call through the tunnel, for one session. */
   routes: (router: ConnectRouter, sessionId: string) => void;
   /** Where the colony answers is kept here, because a token may be gone by the next start. */

@@ -247,9 +247,9 @@ export class AgentRegistry {
   }
 }
 
-/** A restarted agent has the same boot; a rebooted host the same machine id, and its old tunnel no longer answers. */
+/** A restarted agent has the same boot; after a reboot the old tunnel no longer answers. Containers of one host differ only by name. */
 function isSameHost(a: AgentHost, b: AgentHost): boolean {
-  return a.machineId === b.machineId && a.bootId === b.bootId;
+  return a.machineId === b.machineId && a.bootId === b.bootId && a.hostname === b.hostname;
 }
 
 function describeHost(host: AgentHost): string {

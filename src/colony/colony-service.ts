@@ -54,9 +54,8 @@ async function join(options: ColonyServiceOptions, request: JoinRequest): Promis
   if (options.registry.isRevoked(request.agentId))
     throw new ConnectError(`Cannot join: agent "${request.agentId}" was revoked`, Code.Unauthenticated);
   checkProof(options, request.agentId, request.publicKey, request.proof);
-  const [tokenId = "", secret = ""] = request.token.split(".");
-  await options.tokens.useJoin(tokenId, secret);
-  options.log.info(`Agent ${request.agentId} has joined with token ${tokenId}`);
+  await options.tokens.useJoin(request.tokenId, request.token);
+  options.log.info(`Agent ${request.agentId} has joined with token ${request.tokenId}`);
   return issue(options, request.agentId, request.publicKey);
 }
 

@@ -66,7 +66,7 @@ export class TokenBook {
     return new Date(nowMs).toISOString();
   }
 
-  /** Takes one use of a join token. `secret` is what JoinRequest carries: `<token id>.<secret>`. */
+  /** Takes one use of a join token; throws `unauthenticated` that says why not. */
   async useJoin(tokenId: string, secret: string): Promise<void> {
     await this.#use("join", tokenId, secret);
   }

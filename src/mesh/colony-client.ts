@@ -36,7 +36,7 @@ export async function joinColony(
     try {
       const connection = { ...options, endpoint, trust: { kind: "fingerprint", caFingerprint, colonyId } as const };
       const reply = await callColony(connection, (client, signal) =>
-        client.join({ colonyId, agentId, token: token.secret, publicKey: publicKeyDer, proof }, { signal }),
+        client.join({ colonyId, agentId, token: token.secret, tokenId: token.tokenId, publicKey: publicKeyDer, proof }, { signal }),
       );
       return { certPem: reply.certificate, caPem: reply.caCertificate, endpoint };
     } catch (error) {

@@ -27,6 +27,7 @@ export {
 export { type ControlTarget, type JsonRequest, type RawRequest, requestJson, requestRaw, requestText } from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
+export { type HealthServer, type HealthServerOptions, startHealthServer } from "./health-server.ts";
 export type { HttpHandler, HttpRequest, HttpResponse } from "./http-handler.ts";
 export {
   type Authorize,
