@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { agentPaths } from "./home.ts";
-import type { ListenAddress } from "./listen-address.ts";
+import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
@@ -19,7 +19,7 @@ export const agentConfigSchema = z.strictObject({
   listen: listenAddress("Address of /healthz, /readyz and /metrics; port 0 picks a free one").prefault("127.0.0.1:9001"),
   labels: z
     .record(
-      z.string().regex(/^[A-Za-z0-9_.\/-]{1,63}$/, "a label is named by 1 to 63 letters, digits, or one of _ . / -"),
+      z.string().regex(/^[A-Za-z0-9_./-]{1,63}$/, "a label is named by 1 to 63 letters, digits, or one of _ . / -"),
       text("Text shown beside the agent").max(255, "it must have at most 255 characters"),
     )
     .meta({ kind: "map of text", description: "Labels shown beside the agent and usable in SQL, such as zone: eu-1" })
@@ -80,7 +80,7 @@ export async function loadAgentConfig(options: LoadAgentConfigOptions): Promise<
     ...environmentOverrides(env, agentEnvironment),
     ...flagOverrides([
       ["--colony-id", "colony.id", flags.colonyId],
-      ["--listen", "listen", flags.listen],
+      ["--listen", "listen", listenOverride(flags.listen)],
       ["--log-level", "log.level", flags.logLevel],
       ["--log-format", "log.format", flags.logFormat],
     ]),
@@ -92,7 +92,8 @@ export async function loadAgentConfig(options: LoadAgentConfigOptions): Promise<
     schema: agentConfigSchema,
     overrides,
   });
-  return { ...loaded, config: toAgentConfig(loaded.config) };
+  const config = toAgentConfig(loaded.config);
+  return { ...loaded, config: { ...config, listen: withListenFlag(config.listen, flags.listen) } };
 }
 
 function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {

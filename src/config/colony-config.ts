@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { colonyPaths } from "./home.ts";
-import type { ListenAddress } from "./listen-address.ts";
+import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
@@ -102,7 +102,7 @@ export async function loadColonyConfig(options: LoadColonyConfigOptions): Promis
   const overrides: ConfigOverride[] = [
     ...environmentOverrides(env, colonyEnvironment),
     ...flagOverrides([
-      ["--listen", "listen", flags.listen],
+      ["--listen", "listen", listenOverride(flags.listen)],
       ["--log-level", "log.level", flags.logLevel],
       ["--log-format", "log.format", flags.logFormat],
     ]),
@@ -115,7 +115,8 @@ export async function loadColonyConfig(options: LoadColonyConfigOptions): Promis
     overrides,
     ...(options.signals ? { allowedRecordKeys: { retention: options.signals } } : {}),
   });
-  return { ...loaded, config: toColonyConfig(loaded.config) };
+  const config = toColonyConfig(loaded.config);
+  return { ...loaded, config: { ...config, listen: withListenFlag(config.listen, flags.listen) } };
 }
 
 function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig {

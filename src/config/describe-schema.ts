@@ -36,7 +36,7 @@ export function describeKeys(schema: z.core.$ZodType, prefix = ""): ConfigKey[] 
       path,
       kind: inner.meta?.kind ?? "text",
       description: inner.meta?.description ?? "",
-      ...(hasDefault ? { default: typeof inner.default === "object" ? JSON.stringify(inner.default) : String(inner.default) } : {}),
+      ...(hasDefault ? { default: typeof inner.default === "string" ? inner.default : JSON.stringify(inner.default) } : {}),
       required: !hasDefault && !inner.optional,
     });
   }

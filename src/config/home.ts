@@ -14,6 +14,8 @@ export interface HomePaths {
   /** Contexts of the CLI. */
   configFile: string;
   coloniesDirectory: string;
+  /** User tokens of contexts, one file each. */
+  tokensDirectory: string;
 }
 
 /** Files of one colony under CORAL_HOME. */
@@ -63,7 +65,7 @@ export function resolveHome(env: Environment = process.env, effectiveUid: number
 }
 
 export function homePaths(home: string): HomePaths {
-  return { home, configFile: join(home, "config.yaml"), coloniesDirectory: join(home, "colonies") };
+  return { home, configFile: join(home, "config.yaml"), coloniesDirectory: join(home, "colonies"), tokensDirectory: join(home, "tokens") };
 }
 
 export function colonyPaths(home: string, colonyId: string): ColonyPaths {

@@ -8,6 +8,7 @@ export { agentConfigSchema, agentEnvironment, loadAgentConfig } from "./agent-co
 export { checkContextsFile, cliConfigSchema, contextEntrySchema } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";
 export { colonyConfigSchema, colonyEnvironment, loadColonyConfig } from "./colony-config.ts";
+export { renderConfigDocument } from "./config-document.ts";
 export type { ConfigProblem } from "./config-problem.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
 export { listLocalColonies, readContexts, resolveColony, saveContext, writeContexts } from "./contexts.ts";

@@ -24,6 +24,16 @@ export function parseListenAddress(text: string): ListenAddress {
   return { host: match[1] ?? (match[2] || loopback), port };
 }
 
+/** A flag that holds a port only moves the port: the configured host stays. */
+export function withListenFlag(configured: ListenAddress, flag: string | undefined): ListenAddress {
+  return flag !== undefined && /^\d+$/.test(flag.trim()) ? { ...configured, port: parseListenAddress(flag).port } : configured;
+}
+
+/** Undefined for a flag that `withListenFlag` applies. */
+export function listenOverride(flag: string | undefined): string | undefined {
+  return flag !== undefined && /^\d+$/.test(flag.trim()) ? undefined : flag;
+}
+
 export function formatListenAddress(address: ListenAddress): string {
   const host = address.host.includes(":") ? `[${address.host}]` : address.host;
   return `${host}:${address.port}`;

@@ -1,0 +1,78 @@
+/** Makes the parser from the command table. */
+
+import { Argument, Command, Option } from "commander";
+import type { CliIo } from "./cli-io.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command-spec.ts";
+import { commandTable, globalOptions } from "./command-table.ts";
+
+/** What the parser found: the command, and what was given to it. */
+export interface ParsedCommand {
+  spec: CommandSpec;
+  path: readonly string[];
+  args: readonly (string | undefined)[];
+  values: Readonly<Record<string, unknown>>;
+}
+
+/** Calls `found` with the command of the parsed line. Throws CommanderError instead of ending the process. */
+export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promise<void>): Command {
+  const program = new Command("coral");
+  program
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+      // Errors are printed by the caller, in one form for all.
+      outputError: () => undefined,
+      getOutHelpWidth: () => helpWidth(io),
+      getErrHelpWidth: () => helpWidth(io),
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .showSuggestionAfterError(false)
+    .helpCommand(false)
+    .helpOption("-h, --help", "Show help");
+  fill(program, commandTable, [], found);
+  for (const option of globalOptions) program.addOption(optionOf(option));
+  return program;
+}
+
+function helpWidth(io: CliIo): number {
+  return Math.min(120, io.stdout.columns ?? 100);
+}
+
+function fill(command: Command, spec: CommandSpec, path: readonly string[], found: (parsed: ParsedCommand) => Promise<void>): void {
+  command.description(spec.description ? `${spec.summary}. ${spec.description}` : spec.summary).summary(spec.summary);
+  for (const argument of spec.arguments ?? []) command.addArgument(argumentOf(argument));
+  for (const option of spec.options ?? []) command.addOption(optionOf(option));
+  if (spec.examples) {
+    const lines = spec.examples.map(([example, what]) => `  ${example.padEnd(widestExample(spec.examples))}  ${what}`);
+    command.addHelpText("after", `\nExamples:\n${lines.join("\n")}`);
+  }
+  for (const child of spec.commands ?? []) {
+    const childCommand = command.command(child.name, { hidden: child.hidden ?? false });
+    if (child.group) childCommand.helpGroup(`${child.group}:`);
+    fill(childCommand, child, [...path, child.name], found);
+  }
+  if (!spec.load) return;
+  const count = spec.arguments?.length ?? 0;
+  command.action(async (...parameters: unknown[]) => {
+    const args = parameters.slice(0, count).map((value) => (typeof value === "string" ? value : undefined));
+    await found({ spec, path, args, values: command.optsWithGlobals() });
+  });
+}
+
+function widestExample(examples: CommandSpec["examples"]): number {
+  return Math.max(...(examples ?? []).map(([example]) => example.length));
+}
+
+function argumentOf(spec: ArgumentSpec): Argument {
+  const argument = new Argument(spec.required ? `<${spec.name}>` : `[${spec.name}]`, spec.description);
+  return spec.choices ? argument.choices(spec.choices) : argument;
+}
+
+function optionOf(spec: OptionSpec): Option {
+  const value = spec.value === undefined ? "" : spec.valueOptional ? ` [${spec.value}]` : ` <${spec.value}>`;
+  const flags = `${spec.short ? `-${spec.short}, ` : ""}--${spec.name}${value}`;
+  const description = spec.default === undefined ? spec.description : `${spec.description} (default ${spec.default})`;
+  const option = new Option(flags, description);
+  return spec.choices ? option.choices(spec.choices) : option;
+}

@@ -1,0 +1,79 @@
+/** docs/cli.md, made from the command table. */
+
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command-spec.ts";
+import { commandTable, globalOptions } from "./command-table.ts";
+
+export function renderCliDocument(): string {
+  const groups = [...new Set((commandTable.commands ?? []).map((command) => command.group))].filter((group) => group !== undefined);
+  const lines = [
+    "# Commands",
+    "",
+    "<!-- Made from src/cli/command-table.ts by `npm run docs`; edit that. -->",
+    "",
+    "Answers go to stdout and everything else to stderr. `-o json` prints the whole answer, in a form that stays stable.",
+    "Notes about what an answer could not see are printed on stderr, and are in `completeness` of JSON.",
+    "",
+    "| exit code | meaning |",
+    "|---|---|",
+    "| 0 | fine, also when something is missing: then a note says what |",
+    "| 1 | failed |",
+    "| 2 | not supported by the targets |",
+    "| 3 | not permitted |",
+    "| 4 | nothing found |",
+    "| 64 | the command line or a config file is off |",
+    "",
+    "Options of every command:",
+    "",
+    ...optionLines(globalOptions),
+    "",
+    "Environment: `CORAL_HOME` (where everything is kept, default `~/.coral`), `CORAL_COLONY` (as `--colony`), `CORAL_TOKEN` (a user token, instead of a",
+    "context), `CORAL_JOIN_TOKEN` (as `coral agent start --token`), `CORAL_LOG_LEVEL`, `CORAL_LOG_FORMAT`, `NO_COLOR`, `CLICOLOR_FORCE`.",
+    "",
+  ];
+  for (const group of groups) {
+    lines.push(`## ${group}`, "");
+    for (const command of (commandTable.commands ?? []).filter((item) => item.group === group && !item.hidden))
+      lines.push(...commandLines(command, ["coral"]));
+  }
+  return `${lines.join("\n").trimEnd()}\n`;
+}
+
+function commandLines(command: CommandSpec, parents: readonly string[]): string[] {
+  const path = [...parents, command.name];
+  if (command.commands) return command.commands.flatMap((child) => commandLines(child, path));
+  const lines = [
+    `### ${path.join(" ")}`,
+    "",
+    `${command.summary}.${command.description ? ` ${command.description}` : ""}`,
+    "",
+    "```",
+    usageOf(command, path),
+    "```",
+    "",
+  ];
+  const details = [...(command.arguments ?? []).map(argumentLine), ...optionLines(command.options ?? [])];
+  if (details.length > 0) lines.push(...details, "");
+  if (command.examples) lines.push("```bash", ...command.examples.map(([example, what]) => `${example}   # ${what}`), "```", "");
+  return lines;
+}
+
+function usageOf(command: CommandSpec, path: readonly string[]): string {
+  const args = (command.arguments ?? []).map((argument) => (argument.required ? `<${argument.name}>` : `[${argument.name}]`));
+  return [...path, ...args, ...(command.options ? ["[options]"] : [])].join(" ");
+}
+
+function argumentLine(argument: ArgumentSpec): string {
+  return `- \`${argument.name}\`: ${argument.description}${choicesOf(argument)}`;
+}
+
+function optionLines(options: readonly OptionSpec[]): string[] {
+  return options.map((option) => {
+    const value = option.value === undefined ? "" : option.valueOptional ? ` [${option.value}]` : ` <${option.value}>`;
+    const flags = `${option.short ? `-${option.short}, ` : ""}--${option.name}${value}`;
+    return `- \`${flags}\`: ${option.description}${choicesOf(option)}${option.default === undefined ? "" : ` (default \`${option.default}\`)`}`;
+  });
+}
+
+function choicesOf(spec: OptionSpec | ArgumentSpec): string {
+  return spec.choices ? `: ${spec.choices.map((choice) => `\`${choice}\``).join(", ")}` : "";
+}

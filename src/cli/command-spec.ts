@@ -1,0 +1,51 @@
+/** What the command table holds. From it come the parser, the help texts, docs/cli.md and the shell completions. */
+
+import type { Invocation } from "./invocation.ts";
+
+/** Values that a shell completes by asking `coral __complete <kind>`. */
+export type CompletionKind = "contexts" | "agents" | "colonies" | "tools" | "files";
+
+export interface ArgumentSpec {
+  name: string;
+  description: string;
+  required: boolean;
+  choices?: readonly string[];
+  completes?: CompletionKind;
+}
+
+export interface OptionSpec {
+  /** Without dashes: `log-level`. */
+  name: string;
+  short?: string;
+  /** Placeholder of its value, such as `duration`; a switch without one. */
+  value?: string;
+  /** Whether the value may be left out. */
+  valueOptional?: boolean;
+  description: string;
+  /** Shown in help; the command applies it. */
+  default?: string;
+  choices?: readonly string[];
+  completes?: CompletionKind;
+}
+
+export interface CommandModule {
+  run(invocation: Invocation): Promise<void>;
+}
+
+export interface CommandSpec {
+  name: string;
+  summary: string;
+  /** Longer text of the help, after the summary. */
+  description?: string;
+  arguments?: readonly ArgumentSpec[];
+  options?: readonly OptionSpec[];
+  /** A command of this form and what it does. */
+  examples?: readonly (readonly [command: string, what: string])[];
+  /** Heading in the help of the whole program. */
+  group?: string;
+  /** Not in help and docs. */
+  hidden?: boolean;
+  commands?: readonly CommandSpec[];
+  /** Absent for groups. */
+  load?: () => Promise<CommandModule>;
+}

@@ -1,0 +1,134 @@
+/** Every command of coral, in one place. The parser, the help, docs/cli.md and the completions are made from this. */
+
+import { logLevels } from "../base/log.ts";
+import type { CommandSpec, OptionSpec } from "./command-spec.ts";
+import { agentCommands } from "./commands/agent-table.ts";
+import { colonyCommands } from "./commands/colony-table.ts";
+import { configCommands } from "./commands/config-table.ts";
+import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
+import { listenOptions, sinceOption, watchedOutput } from "./commands/shared-options.ts";
+
+export const globalOptions: readonly OptionSpec[] = [
+  {
+    name: "colony",
+    value: "name",
+    description: "Context or colony id; default: CORAL_COLONY, else the current context",
+    completes: "contexts",
+  },
+  { name: "quiet", short: "q", description: "Print the answer only, no notes and hints" },
+  { name: "no-color", description: "No colours; also with NO_COLOR set or when the output is not a terminal" },
+  {
+    name: "log-level",
+    value: "level",
+    description: "Least severe log lines; debug also shows what lies beneath an error",
+    choices: logLevels,
+  },
+];
+
+const start = "Start here";
+const look = "Look";
+const daemons = "Daemons";
+const more = "Set-up and help";
+
+export const commandTable: CommandSpec = {
+  name: "coral",
+  summary: "Why is the application behaving like this? Coral answers with the evidence",
+  commands: [
+    {
+      name: "up",
+      group: start,
+      summary: "Run a colony and an agent in this terminal and observe this machine",
+      description: "Everything listens on loopback only. Ctrl-C ends it; what was stored stays.",
+      options: listenOptions,
+      examples: [
+        ["coral up", "start observing"],
+        ["coral up --port 0", "on any free port"],
+      ],
+      load: () => import("./commands/up.ts"),
+    },
+    {
+      name: "status",
+      group: start,
+      summary: "Show the colony, its agents, hosts and warnings at a glance",
+      options: watchedOutput,
+      examples: [
+        ["coral status", "the overview"],
+        ["coral status --watch", "again every two seconds"],
+        ["coral status -o json", "everything, for scripts"],
+      ],
+      load: () => import("./commands/status.ts"),
+    },
+    { name: "query", group: look, summary: "Ask for stored signals", commands: queryCommands },
+    {
+      name: "services",
+      group: look,
+      summary: "List the services found on the hosts",
+      arguments: [{ name: "match", description: "Part of a service's name", required: false }],
+      options: [
+        { name: "agent", value: "agent", description: "Only at this agent (id or host name)", completes: "agents" },
+        ...watchedOutput,
+      ],
+      load: () => import("./commands/services.ts"),
+    },
+    {
+      name: "events",
+      group: look,
+      summary: "List what happened: agents joined, health changed, rows lost",
+      options: [
+        sinceOption("1h"),
+        { name: "agent", value: "agent", description: "Only of this agent (id or host name)", completes: "agents" },
+        { name: "kind", value: "kind", description: "Only of this kind, such as agent-joined" },
+        { name: "limit", value: "n", description: "Most events shown", default: "50" },
+        ...watchedOutput,
+      ],
+      load: () => import("./commands/events.ts"),
+    },
+    { name: "tool", group: look, summary: "List and call the operations behind every command", commands: toolCommands },
+    { name: "mcp", group: look, summary: "Give an AI assistant access to a colony", commands: mcpCommands },
+    {
+      name: "init",
+      group: daemons,
+      summary: "Make a colony: its directory, id and certificate authority",
+      arguments: [{ name: "app", description: "Name of the application, such as shop", required: true }],
+      options: [{ name: "env", value: "name", description: "Environment, such as dev, staging or prod", default: "dev" }],
+      examples: [["coral init shop --env prod", "makes the colony shop-prod-…"]],
+      load: () => import("./commands/init.ts"),
+    },
+    { name: "colony", group: daemons, summary: "Run and look after a colony", commands: colonyCommands },
+    { name: "agent", group: daemons, summary: "Run and look after agents", commands: agentCommands },
+    { name: "config", group: more, summary: "Show, check and change the configuration", commands: configCommands },
+    {
+      name: "doctor",
+      group: more,
+      summary: "Say what this host can and cannot do, why, and how to change it",
+      options: watchedOutput.filter((option) => option.name !== "watch"),
+      load: () => import("./commands/doctor.ts"),
+    },
+    {
+      name: "completion",
+      group: more,
+      summary: "Print the completion script of a shell",
+      arguments: [{ name: "shell", description: "bash, zsh or fish", required: true, choices: ["bash", "zsh", "fish"] }],
+      examples: [
+        ["source <(coral completion bash)", "in this shell"],
+        ["coral completion zsh > ~/.zfunc/_coral", "for zsh, with ~/.zfunc in fpath"],
+        ["coral completion fish > ~/.config/fish/completions/coral.fish", "for fish"],
+      ],
+      load: () => import("./commands/completion.ts"),
+    },
+    {
+      name: "version",
+      group: more,
+      summary: "Print the version",
+      options: watchedOutput.filter((option) => option.name !== "watch"),
+      load: () => import("./commands/version.ts"),
+    },
+    {
+      name: "__complete",
+      summary: "Print names for shell completion",
+      hidden: true,
+      arguments: [{ name: "kind", description: "contexts, colonies, agents or tools", required: true }],
+      load: () => import("./commands/complete-names.ts"),
+    },
+  ],
+};

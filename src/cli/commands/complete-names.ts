@@ -1,0 +1,43 @@
+import { listLocalColonies, readContexts } from "../../config/index.ts";
+import type { AgentList, ToolListEntry } from "../../tools/index.ts";
+import { connectColony } from "../connection.ts";
+import { homeOf, type Invocation } from "../invocation.ts";
+import { escapeText } from "../output/escape-text.ts";
+
+/** A shell waits for this with the user's finger on the tab key. */
+const timeoutMs = 700;
+
+/** `coral __complete <kind>`: one name per line; nothing at all when something is wrong. */
+export async function run(invocation: Invocation): Promise<void> {
+  const signal = AbortSignal.any([invocation.io.signal, AbortSignal.timeout(timeoutMs)]);
+  let names: string[];
+  try {
+    names = await namesOf({ ...invocation, io: { ...invocation.io, signal } });
+  } catch {
+    // A completion must never print an error into the user's command line.
+    return;
+  }
+  const safe = names.filter((name) => /^[\w.@:/-]+$/.test(name) && escapeText(name) === name);
+  invocation.print.answer(safe.map((name) => `${name}\n`).join(""));
+}
+
+async function namesOf(invocation: Invocation): Promise<string[]> {
+  switch (invocation.args[0]) {
+    case "contexts":
+      return (await readContexts(homeOf(invocation))).contexts.map((context) => context.name);
+    case "colonies":
+      return listLocalColonies(homeOf(invocation));
+    case "agents": {
+      const colony = await connectColony(invocation);
+      const { agents } = await colony.call<AgentList>("coral_list_agents", { limit: 1_000 });
+      return [...new Set(agents.map((agent) => agent.hostname))];
+    }
+    case "tools": {
+      const colony = await connectColony(invocation);
+      const { tools } = await colony.get<{ tools: ToolListEntry[] }>("/v1/tools");
+      return tools.map((tool) => tool.name);
+    }
+    default:
+      return [];
+  }
+}

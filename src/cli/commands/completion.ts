@@ -1,0 +1,11 @@
+import { bashCompletion } from "../completion/bash.ts";
+import { fishCompletion } from "../completion/fish.ts";
+import { zshCompletion } from "../completion/zsh.ts";
+import type { Invocation } from "../invocation.ts";
+
+/** `coral completion <shell>`. */
+export async function run(invocation: Invocation): Promise<void> {
+  const scripts = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion };
+  const shell = invocation.args[0] as keyof typeof scripts;
+  invocation.print.answer(scripts[shell](invocation.table.root, invocation.table.globals));
+}

@@ -1,0 +1,19 @@
+import { CoralError } from "../../base/errors.ts";
+import type { Invocation } from "../invocation.ts";
+
+const maxInputBytes = 16 * 1024 * 1024;
+
+/** All of stdin as text. On a terminal it says what it waits for. */
+export async function readInput(invocation: Invocation, what: string): Promise<string> {
+  const { io, print } = invocation;
+  if (io.stdin.isTTY) print.note(`reading ${what} from the terminal; end with Ctrl-D`);
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of io.stdin) {
+    text += typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true });
+    if (text.length > maxInputBytes) {
+      throw new CoralError({ code: "usage", message: `Cannot read ${what} from stdin: it has more than ${maxInputBytes} bytes` });
+    }
+  }
+  return text + decoder.decode();
+}

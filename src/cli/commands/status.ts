@@ -1,0 +1,89 @@
+import { formatBytes, formatDurationMs } from "../../base/units.ts";
+import type { ColonyStatus } from "../../tools/index.ts";
+import { connectColony } from "../connection.ts";
+import type { Invocation } from "../invocation.ts";
+import { escapeText } from "../output/escape-text.ts";
+import { renderTable, type Table, tableOf } from "../output/table.ts";
+import { number, plural, relative } from "../output/values.ts";
+import type { Printer } from "../printer.ts";
+import { showAnswer } from "../show-answer.ts";
+import { healthCell, usageCell } from "./health-style.ts";
+
+type HostLine = ColonyStatus["hosts"][number];
+
+/** `coral status`. */
+export async function run(invocation: Invocation): Promise<void> {
+  const colony = await connectColony(invocation);
+  let firstHost: string | undefined;
+  const ask = async (): Promise<ColonyStatus> => {
+    const answer = await colony.call<ColonyStatus>("coral_get_status", {});
+    firstHost ??= answer.hosts[0]?.hostname;
+    return answer;
+  };
+  await showAnswer(invocation, ask, {
+    table: (answer) => hostTable(answer.hosts, Date.now()),
+    page: (answer, wide) => statusPage(answer, invocation.print, wide, Date.now()),
+  });
+  if (invocation.format === "table" && invocation.print.isTerminal) {
+    const host = firstHost === undefined ? "coral query host" : `coral query host ${escapeText(firstHost)}`;
+    invocation.print.note(`\nnext: ${host} · coral services · coral events --since 1h`);
+  }
+}
+
+export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, nowMs: number): string {
+  const { colony, agents, services, store } = status;
+  const { style } = print;
+  const uptime = formatDurationMs(colony.uptimeMs);
+  const lines = [
+    `${style("bold", escapeText(colony.name))}  ${escapeText(colony.colonyId)} · ${escapeText(colony.environment)} · coral ${escapeText(colony.version)} · up ${uptime}`,
+    "",
+    `  agents    ${agentCounts(status, print)}`,
+    `  services  ${services.total}`,
+    `  store     ${formatBytes(store.usedBytes)}${store.limitBytes === null ? "" : ` of ${formatBytes(store.limitBytes)}`}`,
+    ...(wide ? colony.endpoints : colony.endpoints.filter((endpoint) => !endpoint.startsWith("unix:"))).map(
+      (endpoint) => `  endpoint  ${escapeText(endpoint)}`,
+    ),
+  ];
+  if (status.hosts.length > 0) {
+    lines.push("", renderTable(hostTable(status.hosts, nowMs), { wide, width: print.width, style, indent: "  " }).trimEnd());
+    const rest = agents.total - status.hosts.length;
+    if (rest > 0) lines.push(style("dim", `  … and ${plural(rest, "more host")}; "coral agent list" has them all`));
+  }
+  if (status.warnings.length > 0) {
+    lines.push("", style("bold", plural(status.warnings.length, "warning")));
+    for (const warning of status.warnings) {
+      lines.push(`  ${style("yellow", "!")} ${escapeText(warning.message)}`, `    ${style("cyan", "fix:")} ${escapeText(warning.fix)}`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
+  if (agents.total === 0) return "none";
+  const parts = [
+    agents.healthy > 0 ? style("green", `${agents.healthy} healthy`) : "",
+    agents.degraded > 0 ? style("yellow", `${agents.degraded} degraded`) : "",
+    agents.unhealthy > 0 ? style("red", `${agents.unhealthy} unhealthy`) : "",
+  ];
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
+  return tableOf(hosts, [
+    { title: "HOST", key: "hostname", cell: (host) => host.hostname },
+    { title: "AGENT", key: "agentId", cell: (host) => host.agentId, wide: true },
+    { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health) },
+    { title: "CPU", key: "cpuBusyRatio", cell: (host) => usageCell(host.cpuBusyRatio), raw: (host) => host.cpuBusyRatio, align: "right" },
+    { title: "CORES", key: "cpuCount", cell: (host) => host.cpuCount, align: "right" },
+    { title: "MEM", key: "memUsedRatio", cell: (host) => usageCell(host.memUsedRatio), raw: (host) => host.memUsedRatio, align: "right" },
+    {
+      title: "OF",
+      key: "memTotalBytes",
+      cell: (host) => (host.memTotalBytes === null ? null : formatBytes(host.memTotalBytes)),
+      raw: (host) => host.memTotalBytes,
+      align: "right",
+    },
+    { title: "LOAD", key: "load1m", cell: (host) => number(host.load1m), raw: (host) => host.load1m, align: "right" },
+    { title: "SAMPLED", key: "sampledAt", cell: (host) => relative(host.sampledAt, nowMs), raw: (host) => host.sampledAt },
+  ]);
+}

@@ -1,0 +1,70 @@
+import { sleep } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { AgentStatus, ColonyStatus } from "../../tools/index.ts";
+import { askAgent, connectColony } from "../connection.ts";
+import type { Invocation } from "../invocation.ts";
+import { escapeText } from "../output/escape-text.ts";
+import type { DaemonReady } from "../runtime.ts";
+import { runOptionsOf } from "./run-options.ts";
+import { statusPage } from "./status.ts";
+
+const firstLookTimeoutMs = 60_000;
+const pollMs = 500;
+
+/** `coral up`: in the foreground until Ctrl-C. Prints where it listens, what is missing, and the first sight of this machine. */
+export async function run(invocation: Invocation): Promise<void> {
+  const ended = new AbortController();
+  let look: Promise<void> | undefined;
+  const colonyId = invocation.colony === undefined ? {} : { colonyId: invocation.colony };
+  try {
+    await invocation.runtime.run("up", { ...runOptionsOf(invocation), ...colonyId }, async (ready) => {
+      printReady(invocation, ready);
+      // Not waited for: the daemon must be able to end at any time.
+      look = firstLook(invocation, AbortSignal.any([ended.signal, AbortSignal.timeout(firstLookTimeoutMs)]));
+      await Promise.resolve();
+    });
+  } finally {
+    ended.abort();
+    await look;
+  }
+  invocation.print.note("coral has stopped; what was stored stays");
+}
+
+function printReady({ print }: Invocation, ready: DaemonReady): void {
+  const { style } = print;
+  const lines = [style("bold", "Coral is running: a colony and an agent on this machine"), ""];
+  for (const [name, address] of Object.entries(ready.endpoints)) lines.push(`  ${name.padEnd(9)} ${address}`);
+  if (ready.degraded.length > 0) lines.push("", "Not available here:");
+  for (const { name, reason } of ready.degraded) lines.push(`  ${style("yellow", "!")} ${escapeText(name)}: ${escapeText(reason)}`);
+  print.answer(`${lines.join("\n")}\n\n${style("dim", "Looking at this machine…")}\n`);
+}
+
+/** Waits for the first rows to reach the colony and prints the overview. Never throws: the daemon goes on without it. */
+async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<void> {
+  const { print } = invocation;
+  try {
+    const status = await untilSeen(invocation, signal);
+    const host = status.hosts[0]?.hostname;
+    const next = [
+      ["coral status", "this overview again"],
+      [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
+      ["coral services", "what listens on this machine"],
+    ] as const;
+    const width = Math.max(...next.map(([command]) => command.length));
+    const hints = next.map(([command, what]) => `  ${print.style("cyan", command.padEnd(width))}  ${what}`);
+    print.answer(`\n${statusPage(status, print, false, Date.now())}\nTry in another terminal:\n${hints.join("\n")}\n\nCtrl-C ends it.\n`);
+  } catch (error) {
+    if (!signal.aborted) print.warning(`nothing to show yet: ${escapeText(CoralError.from(error).message)}; try "coral status"`);
+  }
+}
+
+async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<ColonyStatus> {
+  const within = { ...invocation, io: { ...invocation.io, signal } };
+  const agent = await askAgent<AgentStatus>(within, "/v1/status");
+  const colony = await connectColony({ ...within, colony: agent.colony.id ?? invocation.colony });
+  for (;;) {
+    const status = await colony.call<ColonyStatus>("coral_get_status", {});
+    if (status.hosts.some((host) => host.agentId === agent.agentId && host.sampledAt !== null)) return status;
+    await sleep(pollMs, signal);
+  }
+}

@@ -1,0 +1,23 @@
+import { version } from "../../base/version.ts";
+import type { Invocation } from "../invocation.ts";
+import { tableOf } from "../output/table.ts";
+import { showAnswer } from "../show-answer.ts";
+
+/** `coral version`. */
+export async function run(invocation: Invocation): Promise<void> {
+  const facts = { version, node: process.versions.node, platform: process.platform, arch: process.arch };
+  await showAnswer(invocation, () => Promise.resolve(facts), {
+    table: (answer) =>
+      tableOf(
+        [answer],
+        [
+          { title: "VERSION", key: "version", cell: (row) => row.version },
+          { title: "NODE", key: "node", cell: (row) => row.node },
+          { title: "PLATFORM", key: "platform", cell: (row) => row.platform },
+          { title: "ARCH", key: "arch", cell: (row) => row.arch },
+        ],
+      ),
+    page: (answer, wide) =>
+      wide ? `coral ${answer.version} (node ${answer.node}, ${answer.platform} ${answer.arch})\n` : `coral ${answer.version}\n`,
+  });
+}

@@ -1,0 +1,117 @@
+/** How a command reaches a daemon: the colony of the context, or the agent of this home. */
+
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { CoralError } from "../base/errors.ts";
+import { agentPaths, type ColonyTarget, resolveColony } from "../config/index.ts";
+import { type ControlTarget, parseToken, requestJson } from "../mesh/index.ts";
+import type { Answer } from "../tools/index.ts";
+import { homeOf, type Invocation } from "./invocation.ts";
+
+export interface ColonyConnection {
+  colonyId: string;
+  /** How to name it to the user. */
+  name: string;
+  target: ControlTarget;
+  /** Calls a tool; a daemon that is away becomes an error that says what to start. */
+  call<Output>(tool: string, input: Record<string, unknown>): Promise<Answer<Output>>;
+  get<Reply>(path: string): Promise<Reply>;
+}
+
+/** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
+export async function connectColony(invocation: Invocation): Promise<ColonyConnection> {
+  const { env } = invocation.io;
+  const token = env["CORAL_TOKEN"];
+  if (token !== undefined && token !== "")
+    return connectionOf(invocation, targetOfToken(token), parseToken(token, "user").colonyId, "CORAL_TOKEN");
+  const colony = await resolveWithHint(invocation);
+  return connectionOf(invocation, await controlTargetOf(colony), colony.colonyId, colony.contextName);
+}
+
+/** `GET` on the agent's own socket. */
+export async function askAgent<Reply>(invocation: Invocation, path: string): Promise<Reply> {
+  const home = homeOf(invocation);
+  const { socketFile } = agentPaths(home);
+  const target: ControlTarget = { kind: "unix", path: socketFile };
+  try {
+    return (await requestJson({ target, method: "GET", path, signal: invocation.io.signal })) as Reply;
+  } catch (error) {
+    if (!isNotRunning(error)) throw error;
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot reach the agent: none is running for CORAL_HOME ${home}; start it with "coral agent start", or everything at once with "coral up"`,
+      cause: error,
+    });
+  }
+}
+
+async function resolveWithHint(invocation: Invocation): Promise<ColonyTarget> {
+  const home = homeOf(invocation);
+  try {
+    return await resolveColony(home, invocation.colony);
+  } catch (error) {
+    // A host that runs only an agent has no colony to ask; its own status is there.
+    if (error instanceof CoralError && error.code === "not-found" && existsSync(agentPaths(home).socketFile)) {
+      throw new CoralError({
+        code: error.code,
+        message: `${error.message}; this machine runs an agent, see "coral agent status"`,
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
+  if (colony.kind === "local") return { kind: "unix", path: colony.socketFile };
+  const { contextName, endpoint, caFingerprint, tokenFile } = colony;
+  const again = `add it again with "coral config add-context ${contextName} --token <token>"`;
+  if (caFingerprint === undefined || tokenFile === undefined) {
+    throw new CoralError({
+      code: "unauthenticated",
+      message: `Cannot call colony "${contextName}": the context holds no CA fingerprint or no token file; ${again}`,
+    });
+  }
+  try {
+    return { kind: "https", endpoint, caFingerprint, token: (await readFile(tokenFile, "utf8")).trim() };
+  } catch (error) {
+    throw new CoralError({
+      code: "unauthenticated",
+      message: `Cannot read token file "${tokenFile}" of context "${contextName}"; ${again}`,
+      cause: error,
+    });
+  }
+}
+
+function targetOfToken(text: string): ControlTarget {
+  const token = parseToken(text, "user");
+  return { kind: "https", endpoint: token.endpoints[0] ?? "", caFingerprint: token.caFingerprint, token: text };
+}
+
+function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: string, contextName: string | undefined): ColonyConnection {
+  const name = contextName ?? colonyId;
+  const { signal } = invocation.io;
+  const request = async (method: "GET" | "POST", path: string, body?: unknown): Promise<unknown> => {
+    try {
+      return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
+    } catch (error) {
+      if (!isNotRunning(error)) throw error;
+      throw new CoralError({
+        code: "unavailable",
+        message: `Cannot reach colony "${name}": it is not running; start it with "coral colony start --colony ${name}", or everything at once with "coral up"`,
+        cause: error,
+      });
+    }
+  };
+  return {
+    colonyId,
+    name,
+    target,
+    call: <Output>(tool: string, input: Record<string, unknown>) => request("POST", `/v1/tools/${tool}`, input) as Promise<Answer<Output>>,
+    get: <Reply>(path: string) => request("GET", path) as Promise<Reply>,
+  };
+}
+
+function isNotRunning(error: unknown): boolean {
+  return error instanceof CoralError && error.code === "unavailable" && error.details["reason"] === "not-running";
+}

@@ -1,0 +1,18 @@
+/**
+ * The command line: parse, call a daemon, print. Daemons themselves are run by the composition root through `CliRuntime`.
+ * @module
+ */
+
+export { renderCliDocument } from "./cli-document.ts";
+export type { CliIo, OutputStream } from "./cli-io.ts";
+export { runCli } from "./run-cli.ts";
+export type {
+  CliRuntime,
+  ColonyInitialised,
+  DaemonKind,
+  DaemonReady,
+  DaemonStarted,
+  DaemonStopped,
+  DoctorCheck,
+  RunOptions,
+} from "./runtime.ts";

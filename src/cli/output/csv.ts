@@ -1,0 +1,14 @@
+import type { CellValue, Table } from "./table.ts";
+
+/** RFC 4180 with line feeds: a header of JSON names, then raw values; absent ones are empty. */
+export function renderCsv(table: Table, header = true): string {
+  const lines = header ? [table.columns.map((column) => quote(column.key)).join(",")] : [];
+  for (const row of table.raw) lines.push(row.map(quote).join(","));
+  return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
+}
+
+function quote(value: CellValue): string {
+  if (value === null || value === undefined) return "";
+  const text = String(value);
+  return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,24 @@
+/** Values come from hosts that may be hostile: a process can name itself after a terminal escape sequence. */
+
+// Controls (C0, DEL, C1), lone surrogates, line separators, and the marks that turn the direction of text around.
+const unsafe = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu;
+const names: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** Makes a value printable on one line: what a terminal would obey becomes `\x1b`, `\u202e` and the like. */
+export function escapeText(text: string): string {
+  return text.replace(unsafe, escapeCharacter);
+}
+
+/** For JSON, whose strings escape C0 only: the rest becomes `\u` escapes, which parsers read back. */
+export function escapeJsonText(json: string): string {
+  return json.replace(unsafe, (character) => (character === "\n" ? character : `\\u${hex(character, 4)}`));
+}
+
+function escapeCharacter(character: string): string {
+  const code = character.charCodeAt(0);
+  return names[character] ?? (code < 0x100 ? `\\x${hex(character, 2)}` : `\\u${hex(character, 4)}`);
+}
+
+function hex(character: string, digits: number): string {
+  return character.charCodeAt(0).toString(16).padStart(digits, "0");
+}

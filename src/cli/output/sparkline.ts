@@ -1,0 +1,13 @@
+const levels = "▁▂▃▄▅▆▇█";
+
+/** One character per point, from 0 to the larger of `ceiling` and the highest point; a gap where there is no value. */
+export function sparkline(points: readonly (number | null)[], ceiling = 1): string {
+  const top = Math.max(ceiling, ...points.map((point) => point ?? 0));
+  return points
+    .map((point) => {
+      if (point === null || Number.isNaN(point)) return " ";
+      const level = top === 0 ? 0 : Math.floor((Math.max(0, point) / top) * levels.length);
+      return levels[Math.min(levels.length - 1, level)] ?? " ";
+    })
+    .join("");
+}

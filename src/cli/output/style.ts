@@ -1,0 +1,32 @@
+/** Colours, or nothing where they are not wanted. */
+
+export type StyleName = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+export type Style = (name: StyleName, text: string) => string;
+
+const codes: Record<StyleName, [open: number, close: number]> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+};
+
+export const plainStyle: Style = (_name, text) => text;
+
+export const colourStyle: Style = (name, text) => {
+  const [open, close] = codes[name];
+  return `\u001b[${open}m${text}\u001b[${close}m`;
+};
+
+/** On a terminal unless NO_COLOR, TERM=dumb or --no-color says otherwise; CLICOLOR_FORCE=1 colours pipes too. */
+export function wantsColour(
+  stream: { isTTY?: boolean | undefined },
+  env: Readonly<Record<string, string | undefined>>,
+  noColour: boolean,
+): boolean {
+  if (noColour || (env["NO_COLOR"] ?? "") !== "") return false;
+  const forced = env["CLICOLOR_FORCE"];
+  if (forced !== undefined && forced !== "" && forced !== "0") return true;
+  return stream.isTTY === true && env["TERM"] !== "dumb";
+}

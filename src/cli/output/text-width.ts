@@ -1,0 +1,44 @@
+/** How many terminal cells a text takes: wide characters take two, combining marks none. Text must be escaped already. */
+
+const plain = /^[\x20-\x7e]*$/;
+const wide =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{1f1e6}-\u{1f1ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+const invisible = /^[\p{M}\u200b-\u200d]+$/u;
+let segmenter: Intl.Segmenter | undefined;
+
+export function textWidth(text: string): number {
+  if (plain.test(text)) return text.length;
+  let width = 0;
+  for (const character of charactersOf(text)) width += characterWidth(character);
+  return width;
+}
+
+/** Cuts to at most `width` cells, with `…` as the last one when something was cut. Never cuts a character in two. */
+export function truncateText(text: string, width: number): string {
+  if (textWidth(text) <= width) return text;
+  if (width <= 0) return "";
+  let kept = "";
+  let used = 0;
+  for (const character of plain.test(text) ? text : charactersOf(text)) {
+    const next = used + characterWidth(character);
+    if (next > width - 1) break;
+    kept += character;
+    used = next;
+  }
+  return `${kept}…`;
+}
+
+export function padText(text: string, width: number, align: "left" | "right"): string {
+  const padding = " ".repeat(Math.max(0, width - textWidth(text)));
+  return align === "right" ? padding + text : text + padding;
+}
+
+function characterWidth(character: string): number {
+  if (wide.test(character) || character.includes("\ufe0f")) return 2;
+  return invisible.test(character) ? 0 : 1;
+}
+
+function* charactersOf(text: string): Iterable<string> {
+  segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+  for (const { segment } of segmenter.segment(text)) yield segment;
+}

@@ -1,0 +1,59 @@
+/** Numbers and times in the short form that tables and pages use. */
+
+import { formatBytes, formatDurationMs } from "../../base/units.ts";
+
+/** 0.237 → `24%`; one digit after the point below 10 %. */
+export function percent(ratio: number | null | undefined): string | null {
+  if (ratio === null || ratio === undefined) return null;
+  const value = ratio * 100;
+  if (value === 0) return "0%";
+  if (Math.abs(value) < 0.05) return "<0.1%";
+  return `${Math.abs(value) < 9.95 ? value.toFixed(1) : Math.round(value)}%`;
+}
+
+export function bytes(sizeBytes: number | null | undefined): string | null {
+  return sizeBytes === null || sizeBytes === undefined ? null : formatBytes(sizeBytes);
+}
+
+export function bytesPerSecond(rate: number | null | undefined): string | null {
+  return rate === null || rate === undefined ? null : `${formatBytes(rate)}/s`;
+}
+
+/** `12s ago`, `3m 4s ago`; `now` below a second. */
+export function ago(durationMs: number | null | undefined): string | null {
+  if (durationMs === null || durationMs === undefined) return null;
+  return durationMs < 1_000 ? "now" : `${formatDurationMs(durationMs)} ago`;
+}
+
+export function duration(durationMs: number | null | undefined): string | null {
+  return durationMs === null || durationMs === undefined ? null : formatDurationMs(durationMs);
+}
+
+/** `in 3h 2m` or `5m ago`, seen from `nowMs`. */
+export function relative(iso: string | null | undefined, nowMs: number): string | null {
+  if (iso === null || iso === undefined) return null;
+  const differenceMs = Date.parse(iso) - nowMs;
+  if (Number.isNaN(differenceMs)) return iso;
+  return differenceMs > 0 ? `in ${formatDurationMs(differenceMs)}` : ago(-differenceMs);
+}
+
+/** Local time; with the date when it is not today. */
+export function localTime(iso: string, nowMs: number): string {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return iso;
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  if (at.toDateString() === new Date(nowMs).toDateString()) return time;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
+}
+
+/** Three significant digits at the most: `0.25`, `3.4`, `128`. */
+export function number(value: number | null | undefined): string | null {
+  if (value === null || value === undefined) return null;
+  if (Number.isInteger(value)) return String(value);
+  return Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}

@@ -1,0 +1,75 @@
+/** Parses a command line, runs its command and returns the exit code. */
+
+import { CommanderError } from "commander";
+import { CoralError, exitCodeOf } from "../base/errors.ts";
+import { buildProgram, type ParsedCommand } from "./build-program.ts";
+import { type CliIo, processIo } from "./cli-io.ts";
+import { commandTable, globalOptions } from "./command-table.ts";
+import type { Invocation } from "./invocation.ts";
+import { Options } from "./options.ts";
+import { colourStyle, plainStyle, wantsColour } from "./output/style.ts";
+import type { OutputFormat } from "./output-format.ts";
+import { formatError } from "./print-error.ts";
+import { Printer } from "./printer.ts";
+import type { CliRuntime } from "./runtime.ts";
+import { usageError } from "./usage-error.ts";
+
+/** `processArgv` as Node gives it, with node and script. Never throws and never ends the process: the caller sets the exit code. */
+export async function runCli(processArgv: readonly string[], runtime: CliRuntime, io?: CliIo): Promise<number> {
+  const argv = processArgv.slice(2);
+  const stop = new AbortController();
+  const streams = io ?? processIo(stop.signal);
+  let isPipeClosed = false;
+  streams.stdout.on?.("error", (error) => {
+    // The reader has left, as in `coral … | head`: nothing is wrong, and nothing more is to be said.
+    if ("code" in error && error.code === "EPIPE") isPipeClosed = true;
+    stop.abort(error);
+  });
+  try {
+    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams));
+    if (argv.length === 0) {
+      program.outputHelp();
+      return 0;
+    }
+    await program.parseAsync(argv, { from: "user" });
+    return 0;
+  } catch (error) {
+    if (isPipeClosed) return 0;
+    if (error instanceof CommanderError && isHelp(error)) return error.code === "commander.help" ? exitCodeOf("usage") : 0;
+    const failure = error instanceof CommanderError ? usageError(error, commandTable, globalOptions, argv) : CoralError.from(error);
+    const style = wantsColour(streams.stderr, streams.env, argv.includes("--no-color")) ? colourStyle : plainStyle;
+    streams.stderr.write(formatError(failure, style, isDebug(argv, streams)));
+    return exitCodeOf(failure.code);
+  }
+}
+
+async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo): Promise<void> {
+  const options = new Options(parsed.values);
+  const print = new Printer(io, { quiet: options.flag("quiet"), noColour: parsed.values["color"] === false });
+  const format = options.flag("json") ? "json" : ((options.text("output") ?? "table") as OutputFormat);
+  const invocation: Invocation = {
+    command: parsed.path.join(" "),
+    args: parsed.args,
+    options,
+    format,
+    colony: options.text("colony") ?? (io.env["CORAL_COLONY"] || undefined),
+    logLevel: options.text("log-level"),
+    table: { root: commandTable, globals: globalOptions },
+    runtime,
+    io,
+    print,
+  };
+  const module = await parsed.spec.load?.();
+  await module?.run(invocation);
+}
+
+/** Asked for (`--help`, `--version`), or shown because a group was called without a command. */
+function isHelp(error: CommanderError): boolean {
+  return ["commander.help", "commander.helpDisplayed", "commander.version"].includes(error.code);
+}
+
+function isDebug(argv: readonly string[], io: CliIo): boolean {
+  const place = argv.indexOf("--log-level");
+  const flag = place >= 0 ? argv[place + 1] : argv.find((word) => word.startsWith("--log-level="))?.slice("--log-level=".length);
+  return (flag ?? io.env["CORAL_LOG_LEVEL"]) === "debug";
+}
