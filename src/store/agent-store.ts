@@ -351,7 +351,7 @@ function retainedTable({ signal, table, head }: SignalState): { name: string; ro
 }
 
 function appendGroup({ connection }: Transaction, state: SignalState, group: readonly Waiting[]): void {
-  const appender = new TableAppender(connection, state.table);
+  const appender = TableAppender.of(connection, state.table);
   let seq = state.head.nextSeq;
   for (const waiting of group) {
     if (waiting.state !== state) continue;
@@ -363,7 +363,7 @@ function appendGroup({ connection }: Transaction, state: SignalState, group: rea
     );
     seq += waiting.batch.rows;
   }
-  appender.close();
+  appender.flush();
 }
 
 async function saveLosses(transaction: Transaction, losses: readonly LossCount[]): Promise<void> {

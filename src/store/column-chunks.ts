@@ -25,16 +25,36 @@ export interface TableTarget {
   types: readonly duckdb.Type[];
 }
 
-/** Appends to one table inside the connection's transaction. Close it before the commit. */
+const appenders = new WeakMap<Connection, Map<string, TableAppender>>();
+
+/**
+ * Appends to one table inside the connection's transaction. Kept for the life of the connection: DuckDB's own buffers, some 300 kB, would
+ * otherwise wait for the garbage collector after every commit. A connection whose transaction failed must be given up with its appenders.
+ */
 export class TableAppender {
   readonly #appender: duckdb.Appender;
   readonly #chunk: duckdb.DataChunk;
   readonly #columnCount: number;
 
-  constructor(connection: Connection, target: TableTarget) {
+  private constructor(connection: Connection, target: TableTarget) {
     this.#columnCount = target.types.length;
     this.#appender = duckdb.appender_create_ext(connection.handle, target.database, target.schema, target.table);
     this.#chunk = duckdb.create_data_chunk(target.types.map(logicalType));
+  }
+
+  static of(connection: Connection, target: TableTarget): TableAppender {
+    let known = appenders.get(connection);
+    if (known === undefined) {
+      known = new Map();
+      appenders.set(connection, known);
+    }
+    const key = `${target.database}.${target.schema}.${target.table}`;
+    let appender = known.get(key);
+    if (appender === undefined) {
+      appender = new TableAppender(connection, target);
+      known.set(key, appender);
+    }
+    return appender;
   }
 
   /** One source for every column of the table, in its order. */
@@ -50,8 +70,9 @@ export class TableAppender {
     }
   }
 
-  close(): void {
-    duckdb.appender_close_sync(this.#appender);
+  /** To be called before the commit. */
+  flush(): void {
+    duckdb.appender_flush_sync(this.#appender);
   }
 }
 

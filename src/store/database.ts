@@ -200,6 +200,9 @@ export class AttachedDatabase implements Database {
     } catch (error) {
       // A failed COMMIT has rolled back already, and then there is nothing to roll back: the first error is the one to report.
       await connection.run("ROLLBACK").catch(() => undefined);
+      // Its appenders may hold rows of the failed transaction; they must not reach the next one.
+      connection.close();
+      this.#writer = undefined;
       throw error;
     }
   }

@@ -1,0 +1,155 @@
+/**
+ * A bound on how much longer a statement can make a value. DuckDB counts the memory of its operators against `memory_limit`, but not that of
+ * the vectors inside an expression: one `repeat('x', 1e9)` takes gigabytes in a single call that no interrupt reaches. So each call that makes
+ * its input longer has a factor, the product over the whole statement is bounded, and the functions with a length argument take literals only.
+ */
+
+import { type AstNode, literalOf, nodesOf, textOf } from "./ast.ts";
+
+/** Longest literal times growth, in characters. A vector holds 2,048 values, so this is 128 MiB in the worst case. */
+const lengthMax = 64 * 1024;
+/** Stands for the texts in stored rows. */
+const storedLengthMin = 64;
+/** Elements that a list made by range() may have. */
+const listLengthMax = 10_000;
+/** In each turn of a recursive query growth applies again; between turns the rows are counted by DuckDB. */
+const recursiveGrowthMax = 4;
+
+const fixedFactors: Readonly<Record<string, number>> = {
+  bin: 8,
+  to_binary: 8,
+  hex: 2,
+  to_hex: 2,
+  url_encode: 3,
+  base64: 2,
+  to_base64: 2,
+  regexp_escape: 2,
+  json_quote: 6,
+  to_json: 6,
+  strftime: 16,
+  split: 16,
+  str_split: 16,
+  string_split: 16,
+  string_to_array: 16,
+  str_split_regex: 16,
+  string_split_regex: 16,
+  regexp_split_to_array: 16,
+  regexp_extract_all: 16,
+};
+
+const joining = new Set([
+  "||",
+  "concat",
+  "concat_ws",
+  "list_concat",
+  "list_cat",
+  "array_concat",
+  "array_cat",
+  "map_concat",
+  "struct_concat",
+  "json_merge_patch",
+]);
+
+export class StatementGrowth {
+  #factor = 1;
+  #longestLiteral = storedLengthMin;
+  #recursive = false;
+
+  addLiteral(length: number): void {
+    this.#longestLiteral = Math.max(this.#longestLiteral, length);
+  }
+
+  addRecursion(): void {
+    this.#recursive = true;
+  }
+
+  /** Why this call is refused; undefined when it is fine. */
+  addCall(name: string, call: AstNode): string | undefined {
+    const args = nodesOf(call["children"]);
+    const factor = factorOf(name, args);
+    if (typeof factor === "string") return factor;
+    this.#factor *= Math.max(1, factor);
+    return undefined;
+  }
+
+  /** Why the statement as a whole is refused. */
+  problem(): string | undefined {
+    if (this.#recursive && this.#factor > recursiveGrowthMax) {
+      return "a recursive query may not make texts or lists longer in each turn; move such functions outside of it or split the query";
+    }
+    if (this.#longestLiteral * this.#factor > lengthMax) {
+      return "it could make values longer than 64 KiB; use shorter literals or fewer of replace, repeat, || and the like";
+    }
+    return undefined;
+  }
+}
+
+function factorOf(name: string, args: AstNode[]): number | string {
+  const fixed = fixedFactors[name];
+  if (fixed !== undefined) return fixed;
+  if (joining.has(name)) return Math.max(1, args.filter((arg) => arg["class"] !== "CONSTANT").length);
+  switch (name) {
+    case "repeat":
+      return literalCount(name, args[1]);
+    case "lpad":
+    case "rpad": {
+      const count = literalCount(name, args[1]);
+      return typeof count === "string" ? count : count / storedLengthMin;
+    }
+    case "range":
+    case "generate_series":
+      return listProblem(name, args) ?? 1;
+    case "replace":
+      return shortLiteral(name, "replacement", args[2], Math.max(1, textLength(args[1])));
+    case "regexp_replace":
+      return shortLiteral(name, "replacement", args[2], 1);
+    case "array_to_string":
+      return shortLiteral(name, "separator", args[1], 1);
+    case "string_agg":
+    case "group_concat":
+    case "listagg":
+      return args.length < 2 ? 1 : shortLiteral(name, "separator", args[1], 1);
+    case "format":
+    case "printf":
+      return formatProblem(name, args[0]) ?? 2;
+    default:
+      return 1;
+  }
+}
+
+function literalCount(name: string, arg: AstNode | undefined): number | string {
+  const count = literalOf(arg);
+  return typeof count === "number" && count <= lengthMax
+    ? count
+    : `the length given to ${name}() must be a number literal of at most ${lengthMax}`;
+}
+
+function textLength(arg: AstNode | undefined): number {
+  const text = literalOf(arg);
+  return typeof text === "string" ? text.length : 1;
+}
+
+function shortLiteral(name: string, what: string, arg: AstNode | undefined, perLength: number): number | string {
+  const text = literalOf(arg);
+  if (typeof text !== "string") return `the ${what} given to ${name}() must be a text literal`;
+  return text.length / perLength;
+}
+
+/** As a scalar these make whole lists at once; in FROM they make rows one by one, and are not bounded. */
+function listProblem(name: string, args: AstNode[]): string | undefined {
+  const numbers = args.map(literalOf);
+  const [first, second, step = 1] = numbers as (number | undefined)[];
+  const isNumbers = numbers.every((value) => typeof value === "number") && step !== 0 && first !== undefined;
+  const length = isNumbers ? Math.abs(((second ?? first) - (second === undefined ? 0 : first)) / step) : Number.POSITIVE_INFINITY;
+  if (length <= listLengthMax) return undefined;
+  return `${name}() as a value takes number literals and makes at most ${listLengthMax} elements; write FROM ${name}(…) for more`;
+}
+
+/** Widths are part of the format: `%1000000000d` is a gigabyte. */
+function formatProblem(name: string, arg: AstNode | undefined): string | undefined {
+  const text = textOf(literalOf(arg) as string | undefined);
+  if (text === "" || /\d{4}|\*|\{[^{}]*\{/.test(text)) {
+    return `the format given to ${name}() must be a text literal with widths below 1000`;
+  }
+  return undefined;
+}
