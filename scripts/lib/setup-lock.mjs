@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SetupError, say } from "./report.mjs";
@@ -17,6 +17,7 @@ export async function withSetupLock(work) {
   const file = join(directory, "setup.lock");
   try {
     mkdirSync(directory, { recursive: true });
+    accessSync(directory, constants.W_OK);
   } catch (error) {
     throw new SetupError(
       `Cannot set up Coral: "${root}" is not writable (${String(error)}); run as its owner, or clone it where you may write`,
