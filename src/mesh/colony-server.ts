@@ -22,6 +22,7 @@ import { type HttpHandler, type HttpRequest, type HttpResponse, sendError } from
 import { createHttpServers, type HttpServers } from "./http-servers.ts";
 import { listen } from "./listen.ts";
 import { loopbackProblem } from "./loopback-guard.ts";
+import { presentedCertificate } from "./peer-certificate.ts";
 import { PendingConnections } from "./pending-connections.ts";
 import { createRpcHandler, type RpcHandler } from "./rpc-handler.ts";
 import { openTunnel, refuseTunnel, type Tunnel, type TunnelOptions } from "./tunnel.ts";
@@ -145,6 +146,7 @@ class Port implements ColonyServer {
     certificate: 0,
     limit: 0,
   };
+  readonly #certificates = new WeakMap<TLSSocket, X509Certificate | undefined>();
   #authority: X509Certificate;
   #closing: Promise<void> | undefined;
 
@@ -344,8 +346,12 @@ class Port implements ColonyServer {
   }
 
   #agentOn(socket: TLSSocket): AgentCertificate {
+    // The certificate is the connection's; the verdict on it is not.
+    const known = this.#certificates.has(socket);
+    const certificate = known ? this.#certificates.get(socket) : presentedCertificate(socket);
+    if (!known) this.#certificates.set(socket, certificate);
     const { colonyId, isRevoked } = this.#options;
-    return checkAgentCertificate(socket.getPeerX509Certificate(), {
+    return checkAgentCertificate(certificate, {
       authority: this.#authority,
       colonyId,
       isRevoked,

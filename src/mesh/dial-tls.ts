@@ -2,11 +2,12 @@
 
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { connect, type DetailedPeerCertificate, type TLSSocket } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { CoralError } from "../base/errors.ts";
 import { colonyCertificateProblem } from "./certificate-check.ts";
 import { parseEndpoint } from "./endpoint.ts";
 import { fingerprintOf } from "./fingerprint.ts";
+import { presentedChain } from "./peer-certificate.ts";
 
 /** What makes the server the right colony. */
 export type ServerTrust =
@@ -89,9 +90,11 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
 function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
   const { endpoint, trust, alpn } = options;
   const refuse = (why: string): CoralError => dialError("unauthenticated", endpoint, why);
-  const leaf = socket.getPeerX509Certificate();
+  const chain = presentedChain(socket);
+  const leaf = chain[0];
   if (!leaf) throw refuse("the server showed no certificate");
-  const authority = trust.kind === "authority" ? new X509Certificate(trust.caPem) : presentedAuthority(socket, trust.caFingerprint);
+  const authority =
+    trust.kind === "authority" ? new X509Certificate(trust.caPem) : chain.find((one) => fingerprintOf(one.raw) === trust.caFingerprint);
   if (!authority)
     throw refuse("its authority is not the one of the token (other CA fingerprint): this is another colony, or someone in between");
   const problem = colonyCertificateProblem(leaf, { authority, colonyId: trust.colonyId, nowMs: Date.now() });
@@ -102,17 +105,6 @@ function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
   }
   if (socket.alpnProtocol !== alpn)
     throw dialError("unsupported", endpoint, `the server does not speak "${alpn}"; is it a colony of this version`);
-}
-
-/** The certificate in the presented chain whose bytes hash to the pinned value. */
-function presentedAuthority(socket: TLSSocket, fingerprint: string): X509Certificate | undefined {
-  let current: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true);
-  // A chain of ours has two certificates; a root is its own issuer, which would loop for ever.
-  for (let depth = 0; depth < 4 && current?.raw; depth++) {
-    if (fingerprintOf(current.raw) === fingerprint) return new X509Certificate(current.raw);
-    current = current.issuerCertificate === current ? undefined : current.issuerCertificate;
-  }
-  return undefined;
 }
 
 const connectErrors: Record<string, string> = {

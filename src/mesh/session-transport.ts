@@ -2,7 +2,7 @@
 
 import { type ClientHttp2Session, connect } from "node:http2";
 import type { Duplex } from "node:stream";
-import { Code, ConnectError, type Transport } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 
 /** Only a label inside the connection: requests carry it as :authority. */
@@ -39,6 +39,7 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
     readMaxBytes: options.maxReplyBytes,
     // Row batches are packed already; gzip would cost more than the wire.
     acceptCompression: [],
+    interceptors: [failWithSession(session, options)],
     sessionManager: {
       authority,
       request: (method, path, headers, requestOptions) => {
@@ -50,4 +51,34 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
       notifyResponseByteRead: () => options.onActivity?.(),
     },
   });
+}
+
+/**
+ * A session that dies under a call may leave it unanswered for ever, or make it look cancelled by the caller. This fails it as `unavailable`.
+ * For unary calls: a stream's messages come after the interceptor's time.
+ */
+function failWithSession(session: ClientHttp2Session, options: SessionTransportOptions): Interceptor {
+  // Not AbortSignal.any() or a shared promise: both would gather an entry per call for as long as the session lives.
+  const underWay = new Set<AbortController>();
+  const closedError = (): ConnectError => new ConnectError(`Cannot finish the call: ${options.closedReason()}`, Code.Unavailable);
+  session.once("close", () => {
+    for (const controller of underWay) controller.abort(closedError());
+  });
+  return (next) => async (request) => {
+    const controller = new AbortController();
+    const onAbort = (): void => controller.abort(request.signal.reason);
+    request.signal.addEventListener("abort", onAbort, { once: true });
+    if (request.signal.aborted) onAbort();
+    underWay.add(controller);
+    try {
+      return await next({ ...request, signal: controller.signal });
+    } catch (error) {
+      const { code } = ConnectError.from(error);
+      const isCut = session.destroyed && !request.signal.aborted && (code === Code.Canceled || code === Code.Aborted);
+      throw isCut ? closedError() : error;
+    } finally {
+      underWay.delete(controller);
+      request.signal.removeEventListener("abort", onAbort);
+    }
+  };
 }

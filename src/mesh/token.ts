@@ -62,7 +62,7 @@ export function parseToken(text: string, kind: TokenKind): Token {
   if (!/^[A-Za-z0-9_-]+$/.test(payload)) throw bad(kind, "it holds characters that no token has; copy it without quotes and line breaks");
   const json = Buffer.from(payload, "base64url").toString("utf8");
   // The JSON closes with its last character, so any cut leaves it open.
-  if (json.startsWith('{"') && !json.endsWith("}")) throw bad(kind, "it is cut off; copy the whole text");
+  if ((json.startsWith('{"') || '{"'.startsWith(json)) && !json.endsWith("}")) throw bad(kind, "it is cut off; copy the whole text");
   let value: unknown;
   try {
     value = JSON.parse(json);

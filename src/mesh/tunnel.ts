@@ -66,7 +66,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
   let reason: string | undefined;
   const end = (why: string): void => {
     reason ??= why;
-    session.destroy(undefined, constants.NGHTTP2_CANCEL);
+    session.destroy();
   };
   const closed = new Promise<TunnelClosed>((resolve) => {
     session.once("close", () => resolve({ reason: reason ?? "the connection was lost" }));
