@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { areObjectsBuilt, findClang } from "./bpf-objects.mjs";
-import { step } from "./report.mjs";
+import { SetupError, step } from "./report.mjs";
 import { rootPrefix, run, which } from "./run.mjs";
 import { readStamp, writeStamp } from "./stamps.mjs";
 
@@ -62,10 +62,14 @@ export async function installPackages(missing, force) {
   if (!force && failedNames.join(" ") === names.join(" ") && Date.now() - Number(failedAt) < retryAfterMs) {
     return degraded("apt-get failed recently; to try again: npm run setup -- --force");
   }
-  const lastLine = await step(`system packages: ${names.join(", ")}`, () => aptInstall([...prefix, ...aptCommand(apt)], names));
-  if (lastLine === undefined) return degraded(`apt-get installed another version; run: ${byHand}`);
-  writeStamp(failureStamp, [Date.now(), ...names].join(" "));
-  return degraded(`apt-get failed (${lastLine}); run: ${byHand}`);
+  try {
+    await step(`system packages: ${names.join(", ")}`, () => aptInstall([...prefix, ...aptCommand(apt)], names));
+    return degraded(`apt-get installed something else under that name; run: ${byHand}`);
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    writeStamp(failureStamp, [Date.now(), ...names].join(" "));
+    return degraded(`apt-get failed (${error.message}); run: ${byHand}`);
+  }
 }
 
 /** @param {string} apt */
@@ -93,7 +97,7 @@ function aptCommand(apt) {
  * Package lists are fetched only when installing from the present ones fails: that is the slow part.
  * @param {string[]} command
  * @param {string[]} names
- * @returns {Promise<string | undefined>} the last line that apt printed when it failed
+ * @throws {SetupError} with apt's last error line
  */
 async function aptInstall(command, names) {
   /** @param {string[]} args */
@@ -102,24 +106,17 @@ async function aptInstall(command, names) {
     return run(program, [...rest, ...args]);
   };
   const install = ["install", "--no-install-recommends", ...names];
-  if ((await call(install)).code === 0) return undefined;
+  if ((await call(install)).code === 0) return;
   const update = await call(["update"]);
   let last = await call(install);
-  if (last.code === 0) return undefined;
+  if (last.code === 0) return;
   // One unknown name makes apt refuse all of them, so each gets its own chance.
   for (const name of names) {
     const single = await call(["install", "--no-install-recommends", name]);
     if (single.code !== 0) last = single;
   }
-  const output = update.code === 0 ? last.output : update.output;
-  return (
-    output
-      .split("\n")
-      .filter((line) => line.startsWith("E:"))
-      .at(-1) ??
-    output.trim().split("\n").at(-1) ??
-    "no message"
-  );
+  const lines = (update.code === 0 ? last.output : update.output).trim().split("\n");
+  throw new SetupError(lines.filter((line) => line.startsWith("E:")).at(-1) ?? lines.at(-1) ?? "no message");
 }
 
 /**
