@@ -4,7 +4,7 @@ import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../base/errors.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { formatDurationMs } from "../base/units.ts";
-import type { PublishedView } from "./colony-store.ts";
+import type { PublishedView } from "./published-views.ts";
 import type { Connection } from "./connection.ts";
 import { failureOf } from "./duckdb-errors.ts";
 import { approveStatement } from "./sql-guard/approve-statement.ts";
@@ -150,7 +150,7 @@ function explained(error: unknown, watch: SqlWatch, options: ReadOnlySqlOptions)
       case "timeout":
         return new CoralError({
           code: "timeout",
-          message: `Cannot finish the SQL statement: it took longer than ${formatDurationMs(options.timeoutMs)}; narrow it with WHERE at > …, or raise the time limit`,
+          message: `Cannot finish the SQL statement: it took longer than ${formatDurationMs(options.timeoutMs)}; narrow it with WHERE time > …, or raise the time limit`,
           cause: error,
         });
       case "memory":

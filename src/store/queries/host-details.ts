@@ -47,7 +47,7 @@ export interface HostDetails {
 type RowsByAgent = Map<string, QueryRow[]>;
 
 export async function queryHostDetails(store: Queryable, agentIds: readonly string[], sinceMs: number): Promise<Map<string, HostDetails>> {
-  const filter = `agent_id IN (${placeholders(agentIds)}) AND at >= make_timestamp(?)`;
+  const filter = `agent_id IN (${placeholders(agentIds)}) AND time >= make_timestamp(?)`;
   const parameters = [...agentIds, sinceMs * 1_000];
   const latest = async (signal: string): Promise<RowsByAgent> =>
     groupByAgent(await store.query(latestSampleSql(signal, filter), [...parameters, ...parameters]));
@@ -72,7 +72,7 @@ export async function queryHostDetails(store: Queryable, agentIds: readonly stri
       const host = hosts.get(agentId)?.[0];
       const running = (processes.get(agentId) ?? []).map(processOf);
       const details: HostDetails = {
-        sampledAt: host ? isoTimeIn(host, "at") : null,
+        sampledAt: host ? isoTimeIn(host, "time") : null,
         latest: host ? sampleOf(host) : null,
         cores: top((cores.get(agentId) ?? []).map(coreOf), coresMax, (core) => core.busyRatio),
         mounts: top((mounts.get(agentId) ?? []).map(mountOf), devicesMax, (mount) => mount.usedRatio),

@@ -43,8 +43,10 @@ interface MetricSql {
 }
 
 const plain = (column: string): MetricSql => ({ avg: `avg(${column})`, min: `min(${column})`, max: `max(${column})` });
-/** Roll-ups keep averages and maxima; the smallest average stands for the minimum. */
-const rolledUp = (column: string): MetricSql => ({ avg: `avg(${column}_avg)`, min: `min(${column}_avg)`, max: `max(${column}_max)` });
+/** Averages weigh by their samples. Roll-ups keep averages and maxima; the smallest average stands for the minimum. */
+const weighed = (average: string): string =>
+  `sum(${average} * sample_count) / nullif(sum(sample_count) FILTER (${average} IS NOT NULL), 0)`;
+const rolledUp = (column: string): MetricSql => ({ avg: weighed(`${column}_avg`), min: `min(${column}_avg)`, max: `max(${column}_max)` });
 
 type HostColumnMetric = Exclude<HostMetricName, "diskBusyRatio">;
 
@@ -69,14 +71,14 @@ function metricsSql(resolution: SeriesResolution): string {
   } else {
     const total = "nullif(mem_total_bytes_max, 0)";
     const average = `1 - mem_available_bytes_avg / ${total}`;
-    add("memUsedRatio", { avg: `avg(${average})`, min: `min(${average})`, max: `max(1 - mem_available_bytes_min / ${total})` });
+    add("memUsedRatio", { avg: weighed(`(${average})`), min: `min(${average})`, max: `max(1 - mem_available_bytes_min / ${total})` });
   }
   return parts.join(", ");
 }
 
 function totalsSql(resolution: SeriesResolution): string {
   if (resolution !== "raw") {
-    return `count(*) AS samples, sum(oom_kills_sum) AS oom_kills, sum(tcp_listen_overflows_sum) AS overflows, sum(tcp_listen_drops_sum) AS drops,
+    return `sum(sample_count) AS samples, sum(oom_kills_sum) AS oom_kills, sum(tcp_listen_overflows_sum) AS overflows, sum(tcp_listen_drops_sum) AS drops,
       sum(tcp_retransmits_per_s_avg) * ${resolutionMs[resolution] / 1_000} AS retransmits, NULL AS segments`;
   }
   return `count(*) AS samples, sum(oom_kills) AS oom_kills, sum(tcp_listen_overflows) AS overflows, sum(tcp_listen_drops) AS drops,
@@ -97,8 +99,8 @@ export async function queryHostHistory(
 ): Promise<Map<string, HostHistory>> {
   const suffix = range.resolution === "raw" ? "" : `_${range.resolution}`;
   const startUs = range.startMs * 1_000;
-  const bucket = "(epoch_us(at) - ?::BIGINT) // ?::BIGINT";
-  const inRange = `agent_id IN (${placeholders(agentIds)}) AND at >= make_timestamp(?)`;
+  const bucket = "(epoch_us(time) - ?::BIGINT) // ?::BIGINT";
+  const inRange = `agent_id IN (${placeholders(agentIds)}) AND time >= make_timestamp(?)`;
   const parameters = [startUs, range.bucketMs * 1_000, ...agentIds, startUs];
   const busy =
     suffix === "" ? { avg: "avg(busy_ratio)", max: "max(busy_ratio)" } : { avg: "avg(busy_ratio_avg)", max: "max(busy_ratio_max)" };

@@ -19,11 +19,11 @@ const windowMs = 3_600_000;
 export async function queryHostsNow(store: Queryable, options: { nowMs?: number } = {}): Promise<HostNowRow[]> {
   const sinceUs = ((options.nowMs ?? Date.now()) - windowMs) * 1_000;
   const columns =
-    "agent_id, at, cpu_busy_ratio, cpu_count, 1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m";
-  const rows = await store.query(`${latestSampleSql("host", "at >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs]);
+    "agent_id, time, cpu_busy_ratio, cpu_count, 1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m";
+  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs]);
   return rows.map((row) => ({
     agentId: textIn(row, "agent_id"),
-    sampledAt: isoTimeIn(row, "at"),
+    sampledAt: isoTimeIn(row, "time"),
     cpuBusyRatio: numberOrNullIn(row, "cpu_busy_ratio"),
     cpuCount: numberOrNullIn(row, "cpu_count"),
     memUsedRatio: numberOrNullIn(row, "mem_used_ratio"),

@@ -24,15 +24,15 @@ const staleAfterUs = 200_000_000;
 export async function queryServices(store: Queryable, options: { nowMs?: number } = {}): Promise<ServiceListenerRow[]> {
   const sinceUs = ((options.nowMs ?? Date.now()) - windowMs) * 1_000;
   const rows = await store.query(
-    `WITH sample AS (${latestSampleSql("listener", "at >= make_timestamp(?)")}),
-     host_newest AS (SELECT agent_id, epoch, arg_max(at, seq) AS host_at FROM host WHERE at >= make_timestamp(?) GROUP BY agent_id, epoch)
-     SELECT sample.agent_id, service, arg_min(named_by, sample.seq) AS named_by, protocol, port, any_value(at) AS at,
+    `WITH sample AS (${latestSampleSql("listener", "time >= make_timestamp(?)")}),
+     host_newest AS (SELECT agent_id, epoch, arg_max(time, seq) AS host_at FROM host WHERE time >= make_timestamp(?) GROUP BY agent_id, epoch)
+     SELECT sample.agent_id, service, arg_min(named_by, sample.seq) AS named_by, protocol, port, any_value(time) AS time,
        list_sort(list(DISTINCT address)) AS addresses,
        greatest(count(DISTINCT pid), 1) AS instances,
        list_sort(coalesce(list(DISTINCT pid) FILTER (pid IS NOT NULL), [])) AS pids,
        min(exe) AS exe
      FROM sample LEFT JOIN host_newest USING (agent_id, epoch)
-     WHERE host_at IS NULL OR epoch_us(host_at) - epoch_us(at) < ?
+     WHERE host_at IS NULL OR epoch_us(host_at) - epoch_us(time) < ?
      GROUP BY sample.agent_id, service, protocol, port
      ORDER BY service, sample.agent_id, port`,
     [sinceUs, sinceUs, sinceUs, staleAfterUs],
@@ -47,6 +47,6 @@ export async function queryServices(store: Queryable, options: { nowMs?: number 
     instances: numberIn(row, "instances"),
     pids: (row["pids"] as unknown[]).map(Number),
     exe: textOrNullIn(row, "exe"),
-    sampledAt: isoTimeIn(row, "at"),
+    sampledAt: isoTimeIn(row, "time"),
   }));
 }

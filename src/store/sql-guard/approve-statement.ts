@@ -1,6 +1,6 @@
 import { CoralError } from "../../base/errors.ts";
-import { type PublishedView, viewSchema } from "../colony-store.ts";
 import type { Connection } from "../connection.ts";
+import { type PublishedView, viewSchema } from "../published-views.ts";
 import { type AstNode, type AstValue, isAstNode, nodesOf, textOf } from "./ast.ts";
 import { checkStatement } from "./check-statement.ts";
 
@@ -58,11 +58,13 @@ function refusal(views: readonly PublishedView[], reason: string): CoralError {
 
 /** Wherever a CTE is out of scope its name is looked up in the catalog, so it may not be that of a table there. */
 async function refuseInternalNames(connection: Connection, views: readonly PublishedView[], cteNames: string[]): Promise<void> {
-  if (cteNames.length === 0) return;
+  // The name of a view is found as that view, which comes first in the search path.
+  const names = cteNames.filter((name) => !views.some((view) => view.name === name));
+  if (names.length === 0) return;
   const rows = await connection.query(
     `SELECT name FROM (SELECT lower(table_name) AS name, schema_name FROM duckdb_tables() UNION ALL SELECT lower(view_name), schema_name FROM duckdb_views())
-     WHERE name IN (${cteNames.map(() => "?").join(", ")}) AND schema_name <> ? LIMIT 1`,
-    [...cteNames, viewSchema],
+     WHERE name IN (${names.map(() => "?").join(", ")}) AND schema_name <> ? LIMIT 1`,
+    [...names, viewSchema],
   );
   const name = rows[0]?.["name"];
   if (name !== undefined) throw refusal(views, `"${String(name)}" cannot be the name of a CTE here; take another one`);
