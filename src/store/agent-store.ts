@@ -266,15 +266,17 @@ class DuckDbAgentStore implements AgentStore {
       return { firstSeq, lastSeq: firstSeq + batch.rows - 1 };
     });
     const losses = this.#losses.unsaved();
-    await this.#database.write(async (transaction) => {
+    const work = async (transaction: Transaction): Promise<void> => {
       for (const [state, nextSeq] of nextSeqs) {
         appendGroup(transaction, state, group);
         await transaction.run("UPDATE internal.heads SET next_seq = ? WHERE signal = ?", [nextSeq, state.signal.name]);
       }
       if (losses) await saveLosses(transaction, losses.counts);
+    };
+    await this.#database.write(work, () => {
+      losses?.saved();
+      for (const [state, nextSeq] of nextSeqs) state.head.nextSeq = nextSeq;
     });
-    losses?.saved();
-    for (const [state, nextSeq] of nextSeqs) state.head.nextSeq = nextSeq;
     return ranges;
   }
 

@@ -1,12 +1,21 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { PruneResult, SignalSlice, StoreStats } from "./agent-store.ts";
+import type { PruneResult, StoreStats } from "./agent-store.ts";
+import { type AgingTable, pruneByAge, pruneByBytes } from "./colony-retention.ts";
+import { colonyMigrations } from "./colony-schema.ts";
+import { storedColumns } from "./column-batch.ts";
+import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
-import type { LossCount } from "./loss-counts.ts";
-import type { Row, SqlParameters } from "./sql-values.ts";
+import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
+import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
+import { type Resolution, resolutions, rollupColumns, rollupName, rollupSql } from "./rollup.ts";
+import { type DeclaredTable, ensureTable, sqlTypeOf } from "./signal-tables.ts";
+import { SourceRegistry, type StagedSources } from "./source-registry.ts";
+import type { Row, SqlParameter, SqlParameters } from "./sql-values.ts";
 
 export interface ColonyStoreOptions {
   file: string;
@@ -21,16 +30,8 @@ export interface ColonyStoreOptions {
 export interface AgentCheckpoint {
   /** Absent before the first pull. */
   epoch?: string;
-  /** By signal: the highest sequence stored; 0 when none is. */
+  /** By signal: the highest sequence stored. A signal that was never pulled is not there and begins at 0. */
   afterSeq: ReadonlyMap<string, number>;
-}
-
-/** One agent's answer to a pull. */
-export interface AgentPull {
-  agentId: string;
-  epoch: string;
-  slices: readonly SignalSlice[];
-  losses: readonly LossCount[];
 }
 
 /** What became of one AgentPull, in the order given. */
@@ -43,19 +44,10 @@ export interface PullOutcome {
   error?: CoralError;
 }
 
-/** Rows that will never arrive. */
-export interface Gap {
+/** Rows that will never arrive. Reasons: `pruned`, `before-first-pull`, `epoch-changed`, `colony-damaged`, and the agent's own (`disk-full`, …). */
+export interface Gap extends GapEntry {
   /** When the colony noticed, microseconds since 1970. */
   at: number;
-  agentId: string;
-  signal: string;
-  epoch: string;
-  /** `pruned`, `before-first-pull`, `epoch-changed`, `colony-damaged`, or what the agent reported: `disk-full`, `queue-full`. */
-  reason: string;
-  /** How many; null when nobody can know. */
-  rows: number | null;
-  firstSeq: number | null;
-  lastSeq: number | null;
 }
 
 export interface GapFilter {
@@ -66,31 +58,23 @@ export interface GapFilter {
 }
 
 export interface RollupResult {
-  /** Raw rows consumed, by view name (`host_1m`). */
-  consumedRows: Record<string, number>;
+  /** Partials made, by view name (`host_1m`). */
+  partials: Record<string, number>;
 }
-
-/** A view that people's SQL may read. Its schema is `viewSchema`. */
-export interface PublishedView {
-  name: string;
-  description: string;
-  columns: { name: string; type: string }[];
-}
-
-/** Schema of the published views inside the colony's file; everything else there is internal. */
-export const viewSchema = "views";
 
 /** Everything that a colony keeps. */
 export interface ColonyStore extends AsyncDisposable {
   readonly opened: Opened;
   readonly database: Database;
-  /** From memory. With an epoch: where that one stands; without: the latest. */
+  /** From memory. With an epoch: where that one stands; without: the one that the agent last answered with. */
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
   /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
+  /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
   /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
   rollup(): Promise<RollupResult>;
+  /** Retention by age and by bytes; rolls up first. The owner calls it every few minutes. */
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
   publishedViews(): readonly PublishedView[];
@@ -100,6 +84,357 @@ export interface ColonyStore extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export function openColonyStore(_engine: Engine, _options: ColonyStoreOptions): Promise<ColonyStore> {
-  return Promise.reject(new CoralError({ code: "unsupported", message: "Cannot open the colony's store: not built yet" }));
+export { type PublishedView, viewSchema } from "./published-views.ts";
+export type { AgentPull } from "./pull-plan.ts";
+
+/** Gaps and events are kept this long, and no more than so many of each. */
+const ledgerMaxAgeMs = 60 * 86_400_000;
+const ledgerMaxRows = 100_000;
+
+export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
+  // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
+  const database = await engine.attach("colony", options.file, colonyMigrations, {
+    rowGroupRows: 30_720,
+    keepCheckpoint: true,
+    readSchema: viewSchema,
+  });
+  try {
+    return await DuckDbColonyStore.open(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+interface SignalTables {
+  signal: Signal;
+  raw: DeclaredTable;
+  rollups: { resolution: Resolution; table: DeclaredTable }[];
+}
+
+interface Opening {
+  tables: Map<string, SignalTables>;
+  sources: SourceRegistry;
+  views: readonly PublishedView[];
+  ingest: number;
+  progress: Map<string, number>;
+}
+
+class DuckDbColonyStore implements ColonyStore {
+  readonly database: Database;
+  readonly #options: ColonyStoreOptions;
+  readonly #tables: Map<string, SignalTables>;
+  readonly #columns: ReadonlyMap<string, ReturnType<typeof storedColumns>>;
+  readonly #sources: SourceRegistry;
+  readonly #views: readonly PublishedView[];
+  /** Numbers the transactions that stored rows. Roll-ups follow it; clocks play no part. */
+  #ingest: number;
+  readonly #progress: Map<string, number>;
+  readonly #rolledAtMs = new Map<string, number>();
+  #maintenance: Promise<unknown> = Promise.resolve();
+
+  private constructor(database: Database, options: ColonyStoreOptions, opening: Opening) {
+    this.database = database;
+    this.#options = options;
+    this.#tables = opening.tables;
+    this.#columns = new Map(options.signals.map((signal) => [signal.name, storedColumns(signal)]));
+    this.#sources = opening.sources;
+    this.#views = opening.views;
+    this.#ingest = opening.ingest;
+    this.#progress = opening.progress;
+  }
+
+  static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
+    const tables = new Map<string, SignalTables>();
+    for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
+    const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals));
+    const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
+    const progress = await loadProgress(database, tables);
+    const ingest = await lastIngest(database, tables, progress);
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress });
+    if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
+    return store;
+  }
+
+  get opened(): Opened {
+    return this.database.opened;
+  }
+
+  checkpoints(agentId: string, epoch?: string): AgentCheckpoint {
+    const source = epoch === undefined ? this.#sources.latest(agentId) : this.#sources.find(agentId, epoch);
+    const known = epoch ?? source?.epoch;
+    const afterSeq = new Map([...(source?.cursors ?? [])].map(([signal, { seq }]) => [signal, seq]));
+    return { ...(known !== undefined && { epoch: known }), afterSeq };
+  }
+
+  async applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]> {
+    const { outcomes } = await this.database.write(
+      async (transaction) => {
+        // Planned inside the write, so that two calls cannot plan from the same checkpoint.
+        const staged = this.#sources.stage();
+        const plans: PullPlan[] = [];
+        const planned = pulls.map((pull) => this.#plan(pull, staged, plans));
+        if (staged.changed().length > 0) await this.#store(transaction, staged, plans);
+        return { outcomes: planned, staged };
+      },
+      ({ staged }) => this.#sources.commit(staged),
+    );
+    return outcomes;
+  }
+
+  async gaps(filter: GapFilter = {}): Promise<Gap[]> {
+    const rows = await this.database.query(
+      `SELECT * FROM internal.gaps WHERE noticed_at >= make_timestamp($since)
+         AND ($agent IS NULL OR agent_id IN ($agent, '*')) AND ($signal IS NULL OR signal IN ($signal, '*'))
+       ORDER BY noticed_at DESC LIMIT 1000`,
+      { since: filter.since ?? 0, agent: filter.agentId ?? null, signal: filter.signal ?? null },
+    );
+    return rows.map((row) => ({
+      at: Number(row["noticed_at"]),
+      agentId: String(row["agent_id"]),
+      signal: String(row["signal"]),
+      epoch: String(row["epoch"]),
+      reason: String(row["reason"]),
+      rows: numberOrNull(row["rows"]),
+      firstSeq: numberOrNull(row["first_seq"]),
+      lastSeq: numberOrNull(row["last_seq"]),
+    }));
+  }
+
+  rollup(): Promise<RollupResult> {
+    return this.#maintain(() => this.#rollup(false));
+  }
+
+  prune(): Promise<PruneResult> {
+    return this.#maintain(() => this.#prune());
+  }
+
+  async stats(): Promise<StoreStats> {
+    const rows: Record<string, number> = {};
+    for (const { signal } of this.#tables.values()) {
+      const [row] = await this.database.query(`SELECT count(*) AS rows FROM raw."${signal.name}"`);
+      rows[signal.name] = Number(row?.["rows"] ?? 0);
+    }
+    return { ...(await this.database.size()), rows };
+  }
+
+  publishedViews(): readonly PublishedView[] {
+    return this.#views;
+  }
+
+  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    return this.database.query(sql, parameters, signal);
+  }
+
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return this.database.write(work);
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled([this.#maintenance]);
+    await this.database.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #nowUs(): number {
+    return Math.floor(this.#options.clock.wallMs() * 1_000);
+  }
+
+  #plan(pull: AgentPull, staged: StagedSources, plans: PullPlan[]): PullOutcome {
+    const { agentId, epoch } = pull;
+    try {
+      const known = staged.find(agentId, epoch);
+      const plan = planPull(pull, known ?? staged.fresh(agentId, epoch), known ? undefined : staged.latest(agentId), this.#columns);
+      staged.put(plan.source);
+      plans.push(plan);
+      const storedRows = plan.rows.reduce((total, { batch }) => total + batch.rows, 0);
+      const lostRows = plan.gaps.reduce((total, gap) => total + (gap.rows ?? 0), 0);
+      return { agentId, storedRows, lostRows };
+    } catch (error) {
+      const failure = CoralError.from(error);
+      this.#options.log.warn("an agent's answer was malformed and nothing of it was stored", { agentId, error: failure });
+      return { agentId, storedRows: 0, lostRows: 0, error: failure };
+    }
+  }
+
+  async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<void> {
+    const nowUs = this.#nowUs();
+    // Counted also when the transaction fails: a number is never used twice.
+    const ingest = ++this.#ingest;
+    for (const { signal, raw } of this.#tables.values()) {
+      const appender = TableAppender.of(transaction.connection, raw);
+      let rowsSinceTurn = 0;
+      for (const { source, rows } of plans) {
+        for (const added of rows) {
+          if (added.signal !== signal.name) continue;
+          const byName = new Map<string, ColumnSource>(added.batch.columns.map((column) => [column.name, column]));
+          byName.set("source", { kind: "constant", value: BigInt(source.source), widthBytes: 4 });
+          byName.set("ingest", { kind: "constant", value: BigInt(ingest), widthBytes: 8 });
+          byName.set("stored_at", { kind: "constant", value: BigInt(nowUs), widthBytes: 8 });
+          byName.set("seq", { kind: "sequence", first: added.firstSeq });
+          appender.append(
+            raw.columns.map(({ name }) => byName.get(name) ?? { kind: "null" }),
+            added.batch.rows,
+          );
+          rowsSinceTurn += added.batch.rows;
+          if (rowsSinceTurn > 8_192) {
+            // Appending runs on the event loop; others get their turn.
+            rowsSinceTurn = 0;
+            await nextTurn();
+          }
+        }
+      }
+      appender.flush();
+    }
+    await staged.save(transaction, nowUs);
+    for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
+  }
+
+  /** Roll-ups and retention one after the other, so that no row is removed before it was rolled up. */
+  async #maintain<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#maintenance;
+    const run = (async () => {
+      await Promise.allSettled([before]);
+      return await work();
+    })();
+    this.#maintenance = run;
+    return await run;
+  }
+
+  async #rollup(now: boolean): Promise<RollupResult> {
+    const partials: Record<string, number> = {};
+    for (const { signal, rollups } of this.#tables.values()) {
+      for (const { resolution } of rollups) {
+        const name = rollupName(signal, resolution);
+        const sinceMs = this.#options.clock.monotonicMs() - (this.#rolledAtMs.get(name) ?? Number.NEGATIVE_INFINITY);
+        if (!now && sinceMs < resolution.intervalMs) continue;
+        partials[name] = await this.#rollupOne(name, rollupSql(this.database.name, signal, resolution));
+        this.#rolledAtMs.set(name, this.#options.clock.monotonicMs());
+      }
+    }
+    return { partials };
+  }
+
+  async #rollupOne(name: string, sql: string): Promise<number> {
+    const { rows } = await this.database.write(
+      async (transaction) => {
+        const after = this.#progress.get(name) ?? 0;
+        const ingest = this.#ingest;
+        if (ingest <= after) return { ingest, rows: 0 };
+        const made = await transaction.run(sql, { ingest, after, stored_at: this.#nowUs() });
+        if (made > 0) await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [ingest, name]);
+        return { ingest, rows: made };
+      },
+      ({ ingest }) => this.#progress.set(name, ingest),
+    );
+    return rows;
+  }
+
+  async #prune(): Promise<PruneResult> {
+    await this.#rollup(true);
+    const tables = [...this.#tables.values()].flatMap(agingTables);
+    const pruned = await pruneByAge(this.database, tables, this.#options.clock.wallMs());
+    await this.#pruneLedgers();
+    for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
+      pruned.set(name, (pruned.get(name) ?? 0) + rows);
+    }
+    return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
+  }
+
+  async #pruneLedgers(): Promise<void> {
+    const cutoffUs = this.#nowUs() - ledgerMaxAgeMs * 1_000;
+    const latest = this.#sources.latestNumbers();
+    const forgotten = await this.database.write(async (transaction) => {
+      for (const [table, time] of [
+        ["internal.gaps", "noticed_at"],
+        ["registry.events", "occurred_at"],
+        ["registry.agent_conflicts", "noticed_at"],
+      ] as const) {
+        await transaction.run(`DELETE FROM ${table} WHERE ${time} < make_timestamp(?)`, [cutoffUs]);
+        await transaction.run(
+          `DELETE FROM ${table} WHERE rowid < (SELECT max(rowid) FROM ${table}) - ${ledgerMaxRows} AND (SELECT count(*) FROM ${table}) > ${ledgerMaxRows}`,
+        );
+      }
+      const old = await transaction.query("SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)", [cutoffUs]);
+      const gone = old.map((row) => Number(row["source"])).filter((source) => !latest.includes(source));
+      if (gone.length > 0) await transaction.run(`DELETE FROM internal.sources WHERE source IN (${gone.join(", ")})`);
+      return new Set(gone);
+    });
+    this.#sources.forget(({ source }) => forgotten.has(source));
+  }
+
+  async #recordRecovery(opened: Extract<Opened, { how: "recovered" }>): Promise<void> {
+    const nowUs = this.#nowUs();
+    const message = opened.keptCheckpoint
+      ? "The colony's log was damaged: commits since the last checkpoint are pulled again as far as agents still have them"
+      : "The colony's store was damaged and is empty now: rows are pulled again as far as agents still have them";
+    await this.database.write(async (transaction) => {
+      await transaction.run("INSERT INTO registry.events VALUES (make_timestamp(?), 'store-recovered', NULL, ?, ?)", [
+        nowUs,
+        message,
+        JSON.stringify({ movedTo: opened.movedTo, reason: opened.reason }),
+      ]);
+      const gap = { agentId: "*", signal: "*", epoch: "", reason: "colony-damaged", rows: null, firstSeq: null, lastSeq: null };
+      await insertGap(transaction, gap, nowUs);
+    });
+  }
+}
+
+async function insertGap(transaction: Transaction, gap: GapEntry, nowUs: number): Promise<void> {
+  const values: SqlParameter[] = [nowUs, gap.agentId, gap.signal, gap.epoch, gap.reason, gap.rows, gap.firstSeq, gap.lastSeq];
+  await transaction.run("INSERT INTO internal.gaps VALUES (make_timestamp(?), ?, ?, ?, ?, ?, ?, ?)", values);
+}
+
+async function openTables(database: Database, signal: Signal): Promise<SignalTables> {
+  const raw = await ensureTable(database, "raw", signal.name, [
+    { name: "source", sqlType: "UINTEGER" },
+    { name: "ingest", sqlType: "UBIGINT" },
+    { name: "stored_at", sqlType: "TIMESTAMP" },
+    { name: "seq", sqlType: "UBIGINT" },
+    ...storedColumns(signal).map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
+  ]);
+  const rollups = [];
+  for (const resolution of signal.rollup ? resolutions : []) {
+    const table = await ensureTable(database, "rollup", rollupName(signal, resolution), rollupColumns(signal));
+    rollups.push({ resolution, table });
+  }
+  return { signal, raw, rollups };
+}
+
+function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
+  const { maxAgeMs, weight } = signal.retention.colony;
+  return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
+}
+
+async function loadProgress(database: Database, tables: ReadonlyMap<string, SignalTables>): Promise<Map<string, number>> {
+  const rows = await database.query("SELECT name, ingest FROM internal.rollup_progress");
+  const progress = new Map(rows.map((row) => [String(row["name"]), Number(row["ingest"])]));
+  const names = [...tables.values()].flatMap(({ signal, rollups }) => rollups.map(({ resolution }) => rollupName(signal, resolution)));
+  await database.write(async (transaction) => {
+    for (const name of names) {
+      if (!progress.has(name)) await transaction.run("INSERT INTO internal.rollup_progress VALUES (?, 0)", [name]);
+    }
+  });
+  return progress;
+}
+
+/** Above every number in use: rows may have been pruned, but not past what their roll-up has consumed. */
+async function lastIngest(
+  database: Database,
+  tables: ReadonlyMap<string, SignalTables>,
+  progress: ReadonlyMap<string, number>,
+): Promise<number> {
+  let last = Math.max(0, ...progress.values());
+  for (const { signal } of tables.values()) {
+    const [row] = await database.query(`SELECT max(ingest) AS ingest FROM raw."${signal.name}"`);
+    last = Math.max(last, Number(row?.["ingest"] ?? 0));
+  }
+  return last;
+}
+
+function numberOrNull(value: unknown): number | null {
+  return value === null || value === undefined ? null : Number(value);
 }

@@ -39,8 +39,8 @@ export interface Database extends AsyncDisposable {
   readonly file: string;
   readonly opened: Opened;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call. */
-  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
+  write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
   /** Lends a read connection whose default schema is this file's; for other files of this room only. */
   withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T>;
   /** Writes the log into the file, which compresses rows and frees the space of deleted ones. */
@@ -118,11 +118,13 @@ export class AttachedDatabase implements Database {
     });
   }
 
-  async write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+  async write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T> {
     if (this.#writeSlot.waiting >= maxWaitingWrites) throw this.#tooBusy("writes", maxWaitingWrites);
     return await this.#writeSlot.run(async () => {
       await this.#usable();
-      return await this.#track(this.#transact(work));
+      const result = await this.#track(this.#transact(work));
+      committed?.(result);
+      return result;
     });
   }
 

@@ -1,0 +1,85 @@
+import { storedColumns } from "./column-batch.ts";
+import type { Transaction } from "./database.ts";
+import type { Signal } from "./define-signal.ts";
+import { resolutions, rollupName, rollupView, type ViewColumn } from "./rollup.ts";
+import { sqlTypeOf } from "./signal-tables.ts";
+
+/** A view that people's SQL may read. Its schema is `viewSchema`. */
+export interface PublishedView {
+  name: string;
+  /** One line for people and language models. */
+  description: string;
+  columns: readonly ViewColumn[];
+}
+
+/** Schema of the published views inside the colony's file; everything else there is internal. */
+export const viewSchema = "views";
+
+interface ViewDefinition extends PublishedView {
+  sql: string;
+}
+
+function signalViews(database: string, signal: Signal): ViewDefinition[] {
+  const columns = storedColumns(signal).filter(({ name }) => name !== "mono_ms");
+  const raw: ViewDefinition = {
+    name: signal.name,
+    description: signal.description,
+    columns: [{ name: "agent_id", type: "VARCHAR" }, ...columns.map(({ name, type }) => ({ name, type: sqlTypeOf(type) }))],
+    sql: `SELECT s.agent_id, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
+      FROM "${database}".raw."${signal.name}" r JOIN "${database}".internal.sources s USING (source)`,
+  };
+  if (signal.rollup === undefined) return [raw];
+  const coarse = resolutions.map((resolution) => ({
+    name: rollupName(signal, resolution),
+    description: `${signal.description}; merged to ${resolution.bucketMinutes} min, kept longer; time is the start of the interval`,
+    ...rollupView(database, signal, resolution),
+  }));
+  return [raw, ...coarse];
+}
+
+function registryViews(database: string): ViewDefinition[] {
+  const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
+  const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
+  const agents = [
+    ...["agent_id", "hostname", "os", "kernel", "arch", "version"].map(text),
+    { name: "labels", type: "JSON" },
+    { name: "capabilities", type: "JSON" },
+    ...["first_seen_at", "last_seen_at", "registered_at", "revoked_at"].map(time),
+    { name: "pull_lag_ms", type: "DOUBLE" },
+  ];
+  return [
+    {
+      name: "agents",
+      description: "Every agent that has registered with this colony",
+      columns: agents,
+      sql: `SELECT ${agents.map(({ name }) => name).join(", ")} FROM "${database}".registry.agents`,
+    },
+    {
+      name: "gaps",
+      description: "Rows that are known to be missing, and why; rows is null when nobody can know how many",
+      columns: [time("time"), text("agent_id"), text("signal"), text("reason"), { name: "rows", type: "UBIGINT" }],
+      sql: `SELECT noticed_at AS "time", agent_id, signal, reason, rows FROM "${database}".internal.gaps`,
+    },
+    {
+      name: "events",
+      description: "What happened to this colony and its agents: joins, restarts, recoveries, conflicts",
+      columns: [time("time"), text("kind"), text("agent_id"), text("message"), { name: "details", type: "JSON" }],
+      sql: `SELECT occurred_at AS "time", kind, agent_id, message, details FROM "${database}".registry.events`,
+    },
+  ];
+}
+
+/** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
+export async function publishViews(transaction: Transaction, database: string, signals: readonly Signal[]): Promise<PublishedView[]> {
+  const definitions = [...signals.flatMap((signal) => signalViews(database, signal)), ...registryViews(database)];
+  const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
+    database,
+    viewSchema,
+  ]);
+  const wanted = new Set(definitions.map(({ name }) => name));
+  for (const { view_name: name } of stored) {
+    if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
+  }
+  for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
+  return definitions.map(({ name, description, columns }) => ({ name, description, columns }));
+}
