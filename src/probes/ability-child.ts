@@ -6,6 +6,7 @@
 
 import { writeSync } from "node:fs";
 import { CoralError } from "../base/errors.ts";
+import { effectiveCapabilities } from "./capabilities.ts";
 import { type AbilityOutcome, abilityNames } from "./kernel-ability.ts";
 import { type Libbpf, loadLibbpf } from "./libbpf.ts";
 import { tryAbility } from "./try-ability.ts";
@@ -25,7 +26,7 @@ function run(objectPath: string, wanted: readonly string[]): void {
   }
   const btf = libbpf.loadKernelBtf();
   if (btf !== null) libbpf.freeBtf(btf);
-  print({ capabilities: libbpf.effectiveCapabilities().toString(), hasBtf: btf !== null, libbpf: libbpf.versionString() });
+  print({ capabilities: effectiveCapabilities().toString(), hasBtf: btf !== null, libbpf: libbpf.versionString() });
   for (const name of abilityNames.filter((candidate) => wanted.includes(candidate))) {
     print({ begin: name });
     let outcome: AbilityOutcome;

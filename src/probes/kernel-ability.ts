@@ -1,5 +1,7 @@
 /** What a kernel may allow, and how a refusal is told to people. Pure: the trying is done in `try-ability.ts`. */
 
+import { type CapabilityName, hasCapability } from "./capabilities.ts";
+
 export const abilityNames = [
   "ring_buffer",
   "raw_tp",
@@ -52,10 +54,6 @@ const ENOSYS = 38;
 const EOPNOTSUPP = 95;
 /** Kernel-internal, yet it reaches user space when a program cannot be attached by trampoline. */
 const ENOTSUPP = 524;
-
-const CAP_SYS_ADMIN = 21n;
-const CAP_PERFMON = 38n;
-const CAP_BPF = 39n;
 
 const neededAbilities: ReadonlySet<AbilityName> = new Set(["ring_buffer", "raw_tp", "tp_btf", "perf_event"]);
 const needsBtf: ReadonlySet<AbilityName> = new Set(["tp_btf", "fentry"]);
@@ -133,15 +131,12 @@ function explainDenial(name: AbilityName, facts: AbilityFacts): KernelAbility {
  * CAP_SYS_ADMIN stands for both others. Classic uprobes and kprobes, made through perf, still ask for CAP_SYS_ADMIN itself; tracepoints are
  * looked up in tracefs, which only root may read.
  */
-function missingCapabilities(name: AbilityName, capabilities: bigint): string[] {
-  const has = (bit: bigint): boolean => ((capabilities >> bit) & 1n) === 1n;
-  if (has(CAP_SYS_ADMIN)) return [];
-  const missing: string[] = [];
-  if (!has(CAP_BPF)) missing.push("CAP_BPF");
-  if (!has(CAP_PERFMON)) missing.push("CAP_PERFMON");
-  if (missing.length === 0 && (name === "uprobe" || name === "kprobe")) missing.push("CAP_SYS_ADMIN");
-  if (missing.length === 0 && name === "tracepoint") missing.push("CAP_DAC_READ_SEARCH");
-  return missing;
+function missingCapabilities(name: AbilityName, capabilities: bigint): CapabilityName[] {
+  if (hasCapability(capabilities, "CAP_SYS_ADMIN")) return [];
+  const missing = (["CAP_BPF", "CAP_PERFMON"] as const).filter((capability) => !hasCapability(capabilities, capability));
+  if (missing.length > 0) return missing;
+  if (name === "uprobe" || name === "kprobe") return ["CAP_SYS_ADMIN"];
+  return name === "tracepoint" ? ["CAP_DAC_READ_SEARCH"] : [];
 }
 
 function lastLine(log: string): string {

@@ -36,8 +36,6 @@ export interface Libbpf {
   perfEventOpen(attributes: Buffer, pid: number, cpu: number): number;
   /** bpf(2); a descriptor or 0, or -1. */
   bpf(command: number, attributes: Buffer): number;
-  /** capget(2) of this process: the effective capability bits. */
-  effectiveCapabilities(): bigint;
   /** The address of a buffer, for structures that hold pointers. The caller keeps the buffer alive. */
   addressOf(buffer: Buffer): bigint;
   closeFd(fd: number): void;
@@ -48,7 +46,6 @@ const syscallNumbers: Readonly<Record<string, { bpf: number; perfEventOpen: numb
   arm64: { bpf: 280, perfEventOpen: 241 },
 };
 const PERF_FLAG_FD_CLOEXEC = 8;
-const LINUX_CAPABILITY_VERSION_3 = 0x20080522;
 const LIBBPF_WARN = 0;
 const maxLogBytes = 16_384;
 
@@ -75,7 +72,7 @@ export function loadLibbpf(): Libbpf {
 }
 
 type LibraryCalls = Omit<Libbpf, "takeLog" | "errno" | keyof SystemCalls>;
-type SystemCalls = Pick<Libbpf, "perfEventOpen" | "bpf" | "effectiveCapabilities" | "addressOf" | "closeFd">;
+type SystemCalls = Pick<Libbpf, "perfEventOpen" | "bpf" | "addressOf" | "closeFd">;
 
 function libraryCalls(library: ReturnType<Koffi["load"]>): LibraryCalls {
   const openFile = library.func("void *bpf_object__open_file(const char *path, void *options)");
@@ -109,19 +106,10 @@ function systemCalls(koffi: Koffi, numbers: { bpf: number; perfEventOpen: number
   const self = koffi.load(null);
   const perf = self.func("syscall", "long", ["long", "void *", "int", "int", "int", "ulong"]);
   const bpf = self.func("syscall", "long", ["long", "int", "void *", "uint"]);
-  const capget = self.func("int capget(void *header, void *data)");
   const close = self.func("int close(int fd)");
   return {
     perfEventOpen: (attributes, pid, cpu) => Number(perf(numbers.perfEventOpen, attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)),
     bpf: (command, attributes) => Number(bpf(numbers.bpf, command, attributes, attributes.length)),
-    effectiveCapabilities: () => {
-      const header = Buffer.alloc(8);
-      header.writeUInt32LE(LINUX_CAPABILITY_VERSION_3, 0);
-      const data = Buffer.alloc(24);
-      if (capget(header, data) !== 0) return 0n;
-      // Two triples of 32 bits: effective, permitted, inheritable; low half first.
-      return (BigInt(data.readUInt32LE(12)) << 32n) | BigInt(data.readUInt32LE(0));
-    },
     addressOf: (buffer) => BigInt(koffi.address(buffer)),
     closeFd: (fd) => {
       close(fd);

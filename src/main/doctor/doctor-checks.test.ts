@@ -48,12 +48,13 @@ describe("single checks", () => {
     ["a sane clock", checkClock(10 * dayMs, 9 * dayMs), "ok", /1970-01-11/],
     ["a clock an hour behind", checkClock(10 * dayMs, 10 * dayMs + 3_600_000), "ok", /1970/],
     ["a clock a year behind", checkClock(10 * dayMs, 375 * dayMs), "degraded", /before this program was built/],
-    ["readable processes", checkProcesses(0, 80, false), "ok", /80 seen/],
-    ["unreadable processes", checkProcesses(7, 80, false), "degraded", /7 others/],
-    ["hidden processes", checkProcesses(0, 3, true), "degraded", /hidepid/],
+    ["readable processes", checkProcesses(0, 80, false, ["CAP_SYS_PTRACE"]), "ok", /80 seen/],
+    ["unreadable processes", checkProcesses(7, 80, false, ["CAP_SYS_PTRACE"]), "degraded", /of 7 cannot be read.*CAP_SYS_PTRACE/],
+    ["processes closed to root", checkProcesses(1, 80, false, []), "ok", /1 are closed/],
+    ["hidden processes", checkProcesses(0, 3, true, []), "degraded", /hidepid/],
     [
       "sockets without process",
-      checkListeners({ listeners: [nginx], deniedProcesses: 1, withoutProcess: 1, cut: 0 }),
+      checkListeners({ listeners: [nginx], deniedProcesses: 1, withoutProcess: 1, cut: 0 }, ["CAP_SYS_PTRACE"]),
       "degraded",
       /1 of 1/,
     ],
@@ -110,6 +111,14 @@ describe("describeBpf()", () => {
     expect(describeBpf({ hasObjects: true, hasBtf: false, abilities: [ability] }).map(({ name }) => name)).toEqual(["programs", "libbpf"]);
   });
 
+  it("says one reason once", () => {
+    const other = { ...ability, name: "perf_event" } as const;
+    const checks = describeBpf({ hasObjects: true, libbpfVersion: "v1.1", hasBtf: true, abilities: [ability, other] });
+    expect(checks.slice(3)).toEqual([
+      { area: "ebpf", name: "every hook", state: "unavailable", detail: "not permitted", fix: "run as root" },
+    ]);
+  });
+
   it("tells needed abilities from alternatives", () => {
     const kprobe = { name: "kprobe", needed: false, available: false, reason: "no" } as const;
     const checks = describeBpf({ hasObjects: true, libbpfVersion: "v1.1", hasBtf: true, abilities: [ability, kprobe] });
@@ -130,7 +139,7 @@ describe("on this machine", () => {
     const { port } = server.address() as { port: number };
     process.env["CORAL_AGENT_LISTEN"] = `127.0.0.1:${port}`;
     try {
-      const [agent] = await checkPorts(home);
+      const agent = (await checkPorts(home)).find(({ name }) => name === "port of agent");
       expect(agent).toMatchObject({ state: "degraded", detail: expect.stringContaining(`pid ${process.pid}`) });
     } finally {
       delete process.env["CORAL_AGENT_LISTEN"];

@@ -27,7 +27,9 @@ export function describeBpf({ hasObjects, libbpfVersion, hasBtf, abilities }: Bp
         fix: "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
       };
   const library: DoctorCheck = { area: "ebpf", name: "libbpf", state: "ok", detail: libbpfVersion };
-  return [programs, library, btf, ...abilities.map(describeAbility)];
+  const [first] = abilities;
+  const isOneReason = first !== undefined && !first.available && abilities.every(({ reason }) => reason === first.reason);
+  return [programs, library, btf, ...(isOneReason ? [{ ...describeAbility(first), name: "every hook" }] : abilities.map(describeAbility))];
 }
 
 function describeAbility({ name, available, needed, reason, fix }: BpfReport["abilities"][number]): DoctorCheck {

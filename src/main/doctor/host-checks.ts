@@ -1,37 +1,46 @@
 import type { DoctorCheck } from "../../cli/index.ts";
 import { type CgroupLayout, createHostReader, type HostSnapshot, type ListenerScan, readCgroupLayout } from "../../host/index.ts";
+import { missingCapabilities } from "../../probes/index.ts";
 
 export async function checkHost(): Promise<DoctorCheck[]> {
   const reader = createHostReader();
   const machine = reader.machine();
+  const missing = missingCapabilities(readerCapabilities);
   const [snapshot, listeners] = await Promise.all([reader.snapshot(), reader.listeners()]);
   return [
     { area: "host", name: "machine", state: "ok", detail: `${machine.os || "unknown system"}, kernel ${machine.kernel}, ${machine.arch}` },
-    checkProcesses(listeners.deniedProcesses, snapshot.processes.processes.length, snapshot.processesHidden),
-    checkListeners(listeners),
+    checkProcesses(listeners.deniedProcesses, snapshot.processes.processes.length, snapshot.processesHidden, missing),
+    checkListeners(listeners, missing),
     checkCgroups(readCgroupLayout()),
     checkPressure(snapshot.pressure),
   ];
 }
 
-const otherUsersFix = "run as root, or give it CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (systemd: AmbientCapabilities=)";
+/** What it takes to look into other users' processes. */
+const readerCapabilities = ["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"] as const;
 
-export function checkProcesses(denied: number, seen: number, isHidden: boolean): DoctorCheck {
+function grant(missing: readonly string[]): string {
+  return `run as root, or give it ${missing.join(" and ")} (systemd: AmbientCapabilities=${missing.join(" ")})`;
+}
+
+export function checkProcesses(denied: number, seen: number, isHidden: boolean, missing: readonly string[]): DoctorCheck {
   const base = { area: "host", name: "processes" } as const;
   if (isHidden) {
     const detail = `${seen} seen; /proc is mounted with hidepid, so other users' processes are invisible`;
     return { ...base, state: "degraded", detail, fix: "run as root, or mount /proc with hidepid=0" };
   }
   if (denied === 0) return { ...base, state: "ok", detail: `${seen} seen, all readable` };
-  const detail = `${seen} seen; executable, open files and sockets of ${denied} others cannot be read`;
-  return { ...base, state: "degraded", detail, fix: otherUsersFix };
+  // Kernel-protected processes stay closed to everyone; that is no fault of the set-up.
+  if (missing.length === 0) return { ...base, state: "ok", detail: `${seen} seen; ${denied} are closed even to root` };
+  const detail = `${seen} seen; executable, open files and sockets of ${denied} cannot be read: this process lacks ${missing.join(" and ")}`;
+  return { ...base, state: "degraded", detail, fix: grant(missing) };
 }
 
-export function checkListeners({ listeners, withoutProcess }: ListenerScan): DoctorCheck {
+export function checkListeners({ listeners, withoutProcess }: ListenerScan, missing: readonly string[]): DoctorCheck {
   const base = { area: "host", name: "services" } as const;
   if (withoutProcess === 0) return { ...base, state: "ok", detail: `${listeners.length} listening sockets, all with their process` };
   const detail = `${withoutProcess} of ${listeners.length} listening sockets have no known process`;
-  return { ...base, state: "degraded", detail, fix: otherUsersFix };
+  return missing.length === 0 ? { ...base, state: "ok", detail } : { ...base, state: "degraded", detail, fix: grant(missing) };
 }
 
 export function checkCgroups({ version, controllers }: CgroupLayout): DoctorCheck {

@@ -1,7 +1,15 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { DoctorCheck } from "../../cli/index.ts";
-import { agentPaths, colonyPaths, type ListenAddress, listLocalColonies, loadAgentConfig, loadColonyConfig } from "../../config/index.ts";
+import {
+  agentPaths,
+  colonyConfigSchema,
+  colonyPaths,
+  type ListenAddress,
+  listLocalColonies,
+  loadAgentConfig,
+  loadColonyConfig,
+} from "../../config/index.ts";
 import { createHostReader, type Listener } from "../../host/index.ts";
 import { runningHolder } from "../pid-file.ts";
 
@@ -25,6 +33,9 @@ async function wantedPorts(home: string): Promise<WantedPort[]> {
   for (const colonyId of colonies) {
     const { config } = await loadColonyConfig({ home, colonyId });
     ports.push({ name: `colony ${colonyId}`, address: config.listen, daemonPid: runningHolder(colonyPaths(home, colonyId).pidFile)?.pid });
+  }
+  if (colonies.length === 0) {
+    ports.push({ name: "a new colony", address: colonyConfigSchema.parse({ id: "new" }).listen, daemonPid: undefined });
   }
   const { config } = await loadAgentConfig({ home });
   ports.push({ name: "agent", address: config.listen, daemonPid: runningHolder(agentPaths(home).pidFile)?.pid });
