@@ -33,6 +33,18 @@ export type { Opened, Transaction } from "./database.ts";
 export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
+export type {
+  HostCgroupRow,
+  HostFactsRow,
+  HostMetricRow,
+  HostProcessRow,
+  HostSampleRow,
+  HostSeriesRow,
+} from "./queries/host-facts.ts";
+export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
+export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
+export { queryServices, type ServiceListenerRow } from "./queries/query-services.ts";
+export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
 export {
   type AgentConflict,
   type AgentRecord,
