@@ -115,6 +115,9 @@ export function createHostReader(options: HostReaderOptions = {}): HostReader {
     machine: () => readMachine(root),
     snapshot,
     processDetail: (process) => readProcessDetail(root, process, openFiles),
-    listeners: (signal) => scanListeners(root, createPacer(signal)),
+    listeners: async (signal) => {
+      signal?.throwIfAborted();
+      return scanListeners(root, createPacer(signal));
+    },
   };
 }

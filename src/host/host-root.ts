@@ -18,14 +18,6 @@ export function createReadTally(): ReadTally {
   return { denied: 0, vanished: 0, failed: 0, truncated: 0 };
 }
 
-/** Adds up what several scans could not read. */
-export function addReadTally(into: ReadTally, more: ReadTally): void {
-  into.denied += more.denied;
-  into.vanished += more.vanished;
-  into.failed += more.failed;
-  into.truncated += more.truncated;
-}
-
 export interface FileFacts {
   sizeBytes: number;
   linkCount: number;

@@ -15,7 +15,7 @@ export type { MountScan, MountUsage } from "./mounts.ts";
 export type { InterfaceCounters } from "./net-dev.ts";
 export type { PressureTotals } from "./pressure.ts";
 export type { CpuTicks } from "./proc-stat.ts";
-export { processStateOf } from "./process-state.ts";
 export type { ProcessStat } from "./process-stat.ts";
+export { processStateOf } from "./process-state.ts";
 export type { ProcessDetail } from "./processes.ts";
 export type { NamedBy } from "./service-name.ts";

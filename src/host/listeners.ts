@@ -138,7 +138,7 @@ export async function scanListeners(root: HostRoot, pacer: Pacer): Promise<Liste
   }
   const inodes = new Set(sockets.map((socket) => socket.inode));
   const owners = await findSocketOwners(root, processIds, inodes, pacer);
-  cut += tally.truncated + owners.cutDescriptors;
+  cut += tally.truncated + owners.cut;
 
   const known = new Map<number, Owner>();
   const listeners = new Map<string, Listener>();

@@ -158,9 +158,15 @@ function nameOfTitle(title: string, directory: string | null): string | null {
   return launchers.has(first) ? ((directory && nameOfDirectory(directory)) ?? first) : first;
 }
 
+/** `next` of `/srv/shop/node_modules/.bin/next`, `@scope/x` of `node_modules/@scope/x/cli.js`. */
+function packageOf(path: string): string | null {
+  const start = path.lastIndexOf("node_modules/");
+  return start < 0 ? null : (/^node_modules\/(?:\.bin\/)?((?:@[^/]+\/)?[^/]+)/.exec(path.slice(start))?.[1] ?? null);
+}
+
 function nameOfFound(found: Extract<Found, { value: string }>, directory: string | null): string | null {
   const { kind, value, rest } = found;
-  const packageName = /.*\/node_modules\/(?:\.bin\/)?((?:@[^/]+\/)?[^/]+)/.exec(value)?.[1];
+  const packageName = packageOf(value);
   // With its extension: `bundle.js` is an output of webpack, `bundle` is Ruby's.
   const base = packageName ?? (kind === "module" ? value : basename(value));
   if (runners.has(base)) {

@@ -28,6 +28,9 @@ export interface ServiceName {
 }
 
 const maxNameLength = 64;
+/** Enough for the options of a Java server; a hostile process may have more. */
+const maxArguments = 512;
+const maxArgumentLength = 4096;
 /** One file, many programs: argv[0] says which. */
 const multiCall = new Set(["busybox", "toybox", "coreutils"]);
 
@@ -43,16 +46,17 @@ function cleanName(name: string | null): string | null {
 
 export function nameService(facts: ProcessFacts): ServiceName {
   const { exe, cgroup, processName } = facts;
+  const args = facts.arguments.slice(0, maxArguments).map((arg) => arg.slice(0, maxArgumentLength));
   const program = exe ?? processName ?? "";
   const interpreter = interpreterOf(program);
   const executable = (): string | null => {
     if (exe === null) return null;
-    if (multiCall.has(basename(exe))) return basename(facts.arguments[0] ?? exe);
+    if (multiCall.has(basename(exe))) return basename(args[0] ?? exe);
     return interpreter ?? nameOfFile(exe, null);
   };
   const attempts: [NamedBy, () => string | null][] = [
     ["systemd-unit", () => (cgroup === null ? null : systemdUnitOf(cgroup))],
-    ["script", () => (interpreter === null ? null : scriptNameOf(interpreter, facts.arguments, facts.workingDirectory))],
+    ["script", () => (interpreter === null ? null : scriptNameOf(interpreter, args, facts.workingDirectory))],
     ["executable", executable],
     ["process-name", () => processName],
   ];
