@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { hostNotes } from "./host-notes.ts";
+import { snapshotOf } from "./host-snapshot.fixture.ts";
+
+const none = { someUs: null, fullUs: null };
+const base = snapshotOf();
+
+describe("hostNotes()", () => {
+  it("is silent when everything was seen", () => {
+    expect(hostNotes(base, [], 0)).toEqual([]);
+  });
+
+  it.each([
+    ["hidepid", { processesHidden: true }, /hidepid/],
+    [
+      "unreadable processes",
+      { processes: { ...base.processes, tally: { denied: 4, vanished: 9, failed: 0, truncated: 0 } } },
+      /^4 processes cannot be read/,
+    ],
+    ["a dead server", { mounts: { mounts: [], unresponsive: ["/nfs", "/nfs2"], failed: 0, cut: 0 } }, /"\/nfs" and 1 more did not answer/],
+    ["refusals", { mounts: { mounts: [], unresponsive: [], failed: 2, cut: 0 } }, /^2 file systems refused/],
+    ["too many groups", { cgroups: { ...base.cgroups, cut: 7 } }, /^7 control groups/],
+    ["too many interfaces", { interfaces: { interfaces: [], cut: 3 } }, /3 least used network interfaces/],
+    ["no PSI", { pressure: { cpu: none, memory: none, io: none } }, /PSI/],
+    ["no count of kills", { virtualMemory: { ...base.virtualMemory, oomKills: null } }, /4\.13/],
+  ])("says %s", (_, more, expected) => {
+    const notes = hostNotes(snapshotOf(more), [], 0);
+    expect(notes).toHaveLength(1);
+    expect(notes[0]).toMatch(expected);
+  });
+
+  it("says counters that started again, and does not count processes that ended", () => {
+    const ended = { ...base.processes, tally: { denied: 0, vanished: 50, failed: 0, truncated: 0 } };
+    expect(hostNotes(snapshotOf({ processes: ended }), [], 2)).toEqual([expect.stringMatching(/^2 kernel counters started again/)]);
+  });
+});
