@@ -54,10 +54,12 @@ export async function startControlServer(options: ControlServerOptions): Promise
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await removeStale(path, log);
 
-  const headersTimeout = options.headersTimeoutMs ?? 10_000;
+  const requestTimeout = options.requestTimeoutMs ?? 30_000;
+  // Node refuses one above the other.
+  const headersTimeout = Math.min(options.headersTimeoutMs ?? 10_000, requestTimeout);
   const server = createServer({
     headersTimeout,
-    requestTimeout: options.requestTimeoutMs ?? 30_000,
+    requestTimeout,
     keepAliveTimeout: 5_000,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
   });

@@ -44,7 +44,8 @@ export function createHttpServers(options: HttpServersOptions): HttpServers {
 function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay): Http1Server {
   const server = createHttp1Server({
     maxHeaderSize: 16 * 1024,
-    headersTimeout: options.headersTimeoutMs,
+    // Node refuses one above the other.
+    headersTimeout: Math.min(options.headersTimeoutMs, options.requestTimeoutMs),
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: options.idleTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, options.headersTimeoutMs),
