@@ -24,8 +24,13 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
   const raw: ViewDefinition = {
     name: signal.name,
     description: signal.description,
-    columns: [{ name: "agent_id", type: "VARCHAR" }, ...columns.map(({ name, type }) => ({ name, type: sqlTypeOf(type) }))],
-    sql: `SELECT s.agent_id, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
+    columns: [
+      { name: "agent_id", type: "VARCHAR" },
+      { name: "epoch", type: "VARCHAR" },
+      { name: "seq", type: "UBIGINT" },
+      ...columns.map(({ name, type }) => ({ name, type: sqlTypeOf(type) })),
+    ],
+    sql: `SELECT s.agent_id, s.epoch, r.seq, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
       FROM "${database}".raw."${signal.name}" r JOIN "${database}".internal.sources s USING (source)`,
   };
   if (signal.rollup === undefined) return [raw];

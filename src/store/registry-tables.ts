@@ -106,8 +106,8 @@ export async function touchAgents(store: ColonyStore, touches: readonly AgentTou
     for (let start = 0; start < touches.length; start += touchesPerStatement) {
       const part = touches.slice(start, start + touchesPerStatement);
       await transaction.run(
-        `UPDATE registry.agents SET last_seen_at = greatest(last_seen_at, make_timestamp(touched.at)), pull_lag_ms = coalesce(touched.lag, pull_lag_ms)
-         FROM (VALUES ${part.map(() => "(?::VARCHAR, ?::BIGINT, ?::DOUBLE)").join(", ")}) touched(id, at, lag) WHERE agent_id = touched.id`,
+        `UPDATE registry.agents SET last_seen_at = greatest(last_seen_at, make_timestamp(touched.seen_at)), pull_lag_ms = coalesce(touched.lag, pull_lag_ms)
+         FROM (VALUES ${part.map(() => "(?::VARCHAR, ?::BIGINT, ?::DOUBLE)").join(", ")}) touched(id, seen_at, lag) WHERE agent_id = touched.id`,
         part.flatMap(({ agentId, lastSeenAt, pullLagMs }): SqlParameter[] => [agentId, Math.floor(lastSeenAt), pullLagMs ?? null]),
       );
     }
