@@ -29,6 +29,30 @@ describe("hostNotes()", () => {
     expect(notes[0]).toMatch(expected);
   });
 
+  it("says which facts about the top processes are missing", () => {
+    const row = {
+      ...{
+        at: 1,
+        mono_ms: 1,
+        pid: 1,
+        start_ticks: 1,
+        name: "x",
+        exe: null,
+        user_id: 0,
+        cgroup: null,
+        state: "S",
+        cpu_cores: 0,
+        rss_bytes: 4096,
+      },
+      ...{ threads: 1, open_files: null, major_faults_per_s: 0 },
+    };
+    const kernelThread = { ...row, rss_bytes: 0, open_files: 0 };
+    expect(hostNotes(base, [row, kernelThread], 0)).toEqual([
+      expect.stringMatching(/^Executables of 1 of the 2 top processes/),
+      expect.stringMatching(/^Open files of 1 of the 2 top processes/),
+    ]);
+  });
+
   it("says counters that started again, and does not count processes that ended", () => {
     const ended = { ...base.processes, tally: { denied: 0, vanished: 50, failed: 0, truncated: 0 } };
     expect(hostNotes(snapshotOf({ processes: ended }), [], 2)).toEqual([expect.stringMatching(/^2 kernel counters started again/)]);

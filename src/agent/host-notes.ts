@@ -8,10 +8,13 @@ const howToSeeMore = "run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_R
 function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): string[] {
   const notes: string[] = [];
   const { processes, processesHidden } = snapshot;
-  const unreadable = rows.filter((row) => row.open_files === null).length;
+  const uncounted = rows.filter((row) => row.open_files === null).length;
+  // Kernel threads have no executable, and no memory of their own.
+  const unnamed = rows.filter((row) => row.exe === null && row.rss_bytes > 0).length;
   if (processesHidden) notes.push(`Processes of other users may be invisible: /proc is mounted with hidepid; ${howToSeeMore}`);
   if (processes.tally.denied > 0) notes.push(`${processes.tally.denied} processes cannot be read; ${howToSeeMore}`);
-  if (unreadable > 0) notes.push(`Open files of ${unreadable} of the ${rows.length} top processes cannot be counted; ${howToSeeMore}`);
+  if (unnamed > 0) notes.push(`Executables of ${unnamed} of the ${rows.length} top processes cannot be read; ${howToSeeMore}`);
+  if (uncounted > 0) notes.push(`Open files of ${uncounted} of the ${rows.length} top processes cannot be counted; ${howToSeeMore}`);
   if (processes.cut > 0) notes.push(`${processes.cut} processes were not looked at: there are too many`);
   return notes;
 }

@@ -20,11 +20,14 @@ export interface ListenerCollector {
   notes(): string[];
 }
 
+const howToSeeMore = "run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
+
 function notesOf(scan: ListenerScan): string[] {
   const notes: string[] = [];
-  if (scan.withoutProcess > 0) {
+  if (scan.withoutProcess > 0) notes.push(`${scan.withoutProcess} listening sockets have no known process; ${howToSeeMore}`);
+  if (scan.deniedProcesses > 0) {
     notes.push(
-      `${scan.withoutProcess} listening sockets have no known process (descriptors of ${scan.deniedProcesses} processes cannot be read); run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH`,
+      `${scan.deniedProcesses} processes cannot be looked into: listeners in network namespaces of their own are missing; ${howToSeeMore}`,
     );
   }
   if (scan.cut > 0) notes.push(`${scan.cut} sockets or descriptors were not looked at: there are too many`);
