@@ -1,0 +1,9 @@
+/**
+ * The Model Context Protocol over the tool table: `/mcp` of a daemon (streamable HTTP) and `coral mcp proxy` (stdio). Speaks the current protocol
+ * version and the earlier ones.
+ *
+ * @module
+ */
+
+export { handleMcpRequest, type McpRequestOptions } from "./http-handler.ts";
+export { type McpProxyOptions, runMcpProxy } from "./stdio-proxy.ts";

@@ -1,0 +1,13 @@
+import { listTools, type Permission, type Tool } from "../tools/index.ts";
+import type { McpTool } from "./mcp-server.ts";
+
+/** The part of the tool table that MCP offers. Assistants get what reads, unless more is asked for. */
+export function mcpTools<Backend>(tools: readonly Tool<Backend>[], permission: Permission = "read"): McpTool[] {
+  return listTools(tools, permission).map(({ name, title, description, changes, inputSchema }) => ({
+    name,
+    title,
+    description,
+    changes,
+    inputSchema,
+  }));
+}
