@@ -31,20 +31,20 @@ describe("hostNotes()", () => {
 
   it("says which facts about the top processes are missing", () => {
     const row = {
-      ...{
-        at: 1,
-        mono_ms: 1,
-        pid: 1,
-        start_ticks: 1,
-        name: "x",
-        exe: null,
-        user_id: 0,
-        cgroup: null,
-        state: "S",
-        cpu_cores: 0,
-        rss_bytes: 4096,
-      },
-      ...{ threads: 1, open_files: null, major_faults_per_s: 0 },
+      at: 1,
+      mono_ms: 1,
+      pid: 1,
+      start_ticks: 1,
+      name: "x",
+      exe: null,
+      user_id: 0,
+      cgroup: null,
+      state: "S",
+      cpu_cores: 0,
+      rss_bytes: 4096,
+      threads: 1,
+      open_files: null,
+      major_faults_per_s: 0,
     };
     const kernelThread = { ...row, rss_bytes: 0, open_files: 0 };
     expect(hostNotes(base, [row, kernelThread], 0)).toEqual([
