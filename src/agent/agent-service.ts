@@ -50,7 +50,7 @@ async function answerPull({ store, clock }: AgentServiceOptions, request: PullRe
     slices.push(slice);
     if (!slice.batch) continue;
     leftBytes -= slice.batch.data.byteLength;
-    oldestMonoMs = Math.min(oldestMonoMs, slice.batch.firstMonoMs);
+    oldestMonoMs = Math.min(oldestMonoMs, slice.batch.firstMonoMs ?? oldestMonoMs);
     more ||= slice.batch.lastSeq + 1 < slice.nextSeq;
   }
   return {

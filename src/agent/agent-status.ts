@@ -58,7 +58,7 @@ function fileBytesOf(stats: StoreStats): number {
 
 async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
   const [row] = await store.query(
-    "SELECT epoch_us(at) AS at_us, cpu_busy_ratio, cpu_count, mem_available_bytes, mem_total_bytes, load_1m FROM host ORDER BY seq DESC LIMIT 1",
+    "SELECT time AS at_us, cpu_busy_ratio, cpu_count, mem_available_bytes, mem_total_bytes, load_1m FROM host ORDER BY seq DESC LIMIT 1",
   );
   if (!row) return null;
   const total = Number(row["mem_total_bytes"]);
@@ -81,7 +81,7 @@ async function countListeners(store: AgentStore): Promise<number> {
 }
 
 async function readOldest(store: AgentStore): Promise<string | undefined> {
-  const [row] = await store.query("SELECT epoch_us(min(at)) AS at_us FROM host");
+  const [row] = await store.query("SELECT min(time) AS at_us FROM host");
   const atUs = row?.["at_us"] ?? null;
   return atUs === null ? undefined : new Date(Number(atUs) / 1_000).toISOString();
 }

@@ -294,7 +294,7 @@ class DuckDbAgentStore implements AgentStore {
     const from = checkedFirst(state.signal.name, seqs.values);
     const batch: ColumnBatch = { rows, columns: rest };
     state.rowBytes = Math.max(1, encodedBytes(batch, rows) / rows);
-    return encodeBatch(batch, from, fittingRows(batch, maxBytes));
+    return { ...encodeBatch(batch, from, fittingRows(batch, maxBytes)), firstMonoMs: firstMonoMsOf(batch) };
   }
 
   /**
@@ -422,4 +422,10 @@ function checkedFirst(signal: string, seqs: Uint8Array): number {
     }
   }
   return first;
+}
+
+function firstMonoMsOf(batch: ColumnBatch): number {
+  const column = batch.columns.find(({ name }) => name === "mono_ms");
+  if (column?.kind !== "fixed") return Number.NaN;
+  return new DataView(column.values.buffer, column.values.byteOffset).getFloat64(0, true);
 }

@@ -35,6 +35,8 @@ export interface RowBatch {
   rows: number;
   columns: ColumnInfo[];
   data: Uint8Array;
+  /** When the first row was made, on its agent's monotonic clock; known at the agent only, it does not travel. */
+  firstMonoMs?: number;
 }
 
 /** Size of the first `rows` rows as encodeBatch() writes them. */

@@ -37,6 +37,7 @@ export const host = defineSignal({
     mem_dirty_bytes: "int",
     swap_total_bytes: "int",
     swap_used_bytes: "int",
+    /** Pages, as the kernel counts them. */
     swap_in_per_s: "float",
     swap_out_per_s: "float",
     oom_kills: "int",
