@@ -30,7 +30,7 @@ export async function handleMcpRequest<Backend>(request: Request, options: McpRe
           return tool ? call(tool, input, signal) : Promise.reject(new Error(`there is no tool "${name}"`));
         },
       }),
-    { responseMode: "json", maxRequestBodySize: bodyMaxBytes },
+    { maxRequestBodySize: bodyMaxBytes },
   );
   return await handler.fetch(request);
 }
