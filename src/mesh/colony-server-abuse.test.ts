@@ -34,6 +34,11 @@ function rawSocket(colony: TestColony): Socket {
   return connect(colony.server.port, "127.0.0.1").on("error", () => undefined);
 }
 
+/** Reads whatever comes until the other side has hung up. */
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) await once(socket.resume(), "close");
+}
+
 async function tlsSocket(colony: TestColony, alpn: string): Promise<TLSSocket> {
   const socket = connectTls({ host: "127.0.0.1", port: colony.server.port, ALPNProtocols: [alpn], rejectUnauthorized: false });
   socket.on("error", () => undefined);
@@ -63,7 +68,7 @@ test("random bytes, raw and after a TLS record header, harm nobody (seeded)", as
     if (round % 3 === 1) Buffer.from("GET / HTTP/1.1\r\n").copy(bytes);
     socket.write(bytes);
   }
-  await Promise.all(sockets.map((socket) => socket.closed || once(socket.resume(), "close")));
+  await Promise.all(sockets.map(closed));
   await expectAlive(colony);
 });
 
@@ -81,7 +86,7 @@ test("random bytes inside TLS harm nobody, whatever protocol was agreed (seeded)
       socket.write(seededBytes(round + 100, 200 + round * 50));
     }
   }
-  await Promise.all(sockets.map((socket) => socket.closed || once(socket.resume(), "close")));
+  await Promise.all(sockets.map(closed));
   await expectAlive(colony);
 });
 
@@ -93,7 +98,7 @@ test("truncated TLS handshakes are cut at the deadline", async () => {
     return socket;
   });
   await expectAlive(colony);
-  await Promise.all(sockets.map((socket) => socket.closed || once(socket.resume(), "close")));
+  await Promise.all(sockets.map(closed));
   expect(colony.server.stats()).toMatchObject({ pendingConnections: 0 });
   expect(colony.server.stats().refused.timeout + colony.server.stats().refused.handshake).toBeGreaterThanOrEqual(3);
 });
@@ -170,10 +175,10 @@ test("huge headers are answered 431", async () => {
 test("slow headers and slow bodies are cut, over plain HTTP and TLS", async () => {
   const limits = { handshakeTimeoutMs: 400, headersTimeoutMs: 300, requestTimeoutMs: 400, idleTimeoutMs: 300 };
   await using colony = await startTestColony({ limits, routing: { bodyTimeoutMs: 5_000 } });
-  const drip = (socket: Socket, head: string): Promise<unknown> => {
+  const drip = (socket: Socket, head: string): Promise<void> => {
     socket.write(head);
     const timer = setInterval(() => socket.write("a"), 50);
-    return (socket.closed ? Promise.resolve() : once(socket.resume(), "close")).finally(() => clearInterval(timer));
+    return closed(socket).finally(() => clearInterval(timer));
   };
   const victims = [
     drip(rawSocket(colony), "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "),
@@ -183,8 +188,8 @@ test("slow headers and slow bodies are cut, over plain HTTP and TLS", async () =
     drip(await tlsSocket(colony, "h2"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     drip(await tlsSocket(colony, "h2"), ""),
     // Not a byte after the handshake.
-    once((await tlsSocket(colony, "http/1.1")).resume(), "close"),
-    once((await tlsSocket(colony, "h2")).resume(), "close"),
+    closed(await tlsSocket(colony, "http/1.1")),
+    closed(await tlsSocket(colony, "h2")),
   ];
   await expectAlive(colony);
   await Promise.all(victims);

@@ -108,8 +108,8 @@ class ServedTunnel implements DialledTunnel {
       timeoutMs: pingTimeoutMs,
       onDead: (silentMs) => this.#end("unavailable", `no answer for ${Math.round(silentMs / 1_000)} s`),
     });
-    session.on("stream", keepAlive.touch);
-    session.on("ping", keepAlive.touch);
+    session.on("stream", () => keepAlive.touch());
+    session.on("ping", () => keepAlive.touch());
     if (signal.aborted) onAbort();
   }
 

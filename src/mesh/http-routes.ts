@@ -32,7 +32,7 @@ export interface RouteContext {
   /** Aborted when the caller goes away before the reply is out. */
   signal: AbortSignal;
   /** For permissions that depend on the request, such as a tool's own. */
-  authorize(permission: Permission): Promise<Principal>;
+  authorize: (permission: Permission) => Promise<Principal>;
 }
 
 export interface JsonRouteContext extends RouteContext {

@@ -96,7 +96,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
     closed,
     transport: createSessionTransport(session, {
       maxReplyBytes,
-      onActivity: keepAlive.touch,
+      onActivity: () => keepAlive.touch(),
       closedReason: () => `the tunnel to agent "${agentId}" is closed (${reason ?? "the connection was lost"})`,
     }),
     close: async (why) => {
