@@ -48,7 +48,7 @@ async function render<T extends object>(
     case "json":
       return renderJson(answer, options.compact);
     case "yaml": {
-      const { stringify } = await import("yaml");
+      const { stringify } = await import("./output/yaml.ts");
       const text = `${options.compact ? "---\n" : ""}${stringify(answer, { lineWidth: 0 })}`;
       return text.split("\n").map(escapeText).join("\n");
     }
@@ -58,7 +58,8 @@ async function render<T extends object>(
     case "wide": {
       const wide = format === "wide";
       if (view.page) return view.page(answer, wide);
-      return renderTable(view.table(answer), { wide, width: print.width, style: print.style });
+      // Wide means everything: the terminal may wrap, nothing is cut.
+      return renderTable(view.table(answer), { wide, width: wide ? undefined : print.width, style: print.style });
     }
   }
 }

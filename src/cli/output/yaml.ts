@@ -1,0 +1,3 @@
+/** Loaded only for `-o yaml`. */
+
+export { stringify } from "yaml";
