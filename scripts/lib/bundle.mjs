@@ -24,6 +24,8 @@ export const bundleOptions = /** @type {const} */ ({
   platform: "node",
   format: "esm",
   target: "node20",
+  // ES modules first: a lazily imported CommonJS package would arrive as one default export.
+  mainFields: ["module", "main"],
   external: ["@duckdb/*", "koffi"],
   banner: { js: requireBanner },
   legalComments: "eof",

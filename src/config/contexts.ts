@@ -48,7 +48,7 @@ export async function readContexts(home: string): Promise<Contexts> {
 
 /** Replaces the file as a whole; comments that people added go. */
 export async function writeContexts(home: string, next: Contexts): Promise<void> {
-  const yaml = await import("yaml");
+  const yaml = await import("./yaml-library.ts");
   const path = homePaths(home).configFile;
   const lines = next.contexts.map((context) => ({
     name: context.name,

@@ -52,7 +52,7 @@ async function readText(path: string, what: string): Promise<string | undefined>
 
 /** The library is loaded here and not above: commands that read no YAML start without it. */
 export async function parseYaml(text: string, path: string, what: string): Promise<YamlFile> {
-  const yaml = await import("yaml");
+  const yaml = await import("./yaml-library.ts");
   const lines = new yaml.LineCounter();
   const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
   const problem = document.errors[0] ?? document.warnings[0];
