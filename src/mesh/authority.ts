@@ -1,7 +1,7 @@
 /** The colony's own certificate authority: EC P-256, files `ca.key` (0600) and `ca.crt` in one directory. */
 
 import { createPrivateKey, createPublicKey, randomBytes, webcrypto, X509Certificate } from "node:crypto";
-import { access, readFile, stat } from "node:fs/promises";
+import { access, readFile, rm, stat } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { CoralError } from "../base/errors.ts";
@@ -84,8 +84,13 @@ export async function createAuthority(
     ],
   });
   await writePrivateFile(keyPath, await exportKeyPem(keys.privateKey), options.owner);
-  // Last: a crash before leaves a key without certificate, which openAuthority reports and no certificate can depend on.
-  await writePrivateFile(certPath, pemOf(certificate), options.owner);
+  try {
+    await writePrivateFile(certPath, pemOf(certificate), options.owner);
+  } catch (error) {
+    // A key without certificate would only stand in the way of the next try.
+    await rm(keyPath, { force: true });
+    throw error;
+  }
   return authorityOf(colonyId, new X509Certificate(pemOf(certificate)), keys.privateKey);
 }
 

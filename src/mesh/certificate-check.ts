@@ -102,8 +102,7 @@ function describe(id: SpiffeId | undefined): string {
 /** Foreign text in our log: one line, bounded. */
 function commonName(distinguishedName: string): string {
   const name = /(?:^|\n)CN=(.*)/.exec(distinguishedName)?.[1] ?? distinguishedName;
-  // eslint-disable-next-line no-control-regex
-  return name.replaceAll(/[\u0000-\u001f"\u007f]/g, " ").slice(0, 100);
+  return name.replaceAll(/[\p{Cc}"]/gu, " ").slice(0, 100);
 }
 
 function isoTime(time: string | number): string {

@@ -1,6 +1,5 @@
 /** For tests: a real authority in a temporary directory, a real colony port, and identities that it has issued. */
 
-import { X509Certificate } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +14,6 @@ import { backdateMs } from "./certificate-times.ts";
 import { type ColonyServer, type ColonyServerOptions, startColonyServer } from "./colony-server.ts";
 import { createHttpRoutes, type HttpRoutesOptions } from "./http-routes.ts";
 import { generateKey, type Identity, isProofValid } from "./identity.ts";
-import { formatSpiffeId } from "./spiffe-id.ts";
 import type { Tunnel } from "./tunnel.ts";
 
 export const hourMs = 3_600_000;
@@ -26,7 +24,7 @@ export async function temporaryDirectory(): Promise<AsyncDisposable & { path: st
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-export interface RecordedLog {
+interface RecordedLog {
   log: Logger;
   records: LogRecord[];
 }
@@ -60,7 +58,7 @@ export interface TestColony extends AsyncDisposable {
   recorded: RecordedLog;
 }
 
-export interface TestColonyOptions extends Partial<ColonyServerOptions> {
+interface TestColonyOptions extends Partial<ColonyServerOptions> {
   colonyId?: string;
   authority?: Authority;
   http?: ColonyServerOptions["http"];
@@ -148,9 +146,3 @@ export function agentRoutes(agentId: string): (router: ConnectRouter) => void {
     });
   };
 }
-
-export function leafOf(certPem: string): X509Certificate {
-  return new X509Certificate(certPem);
-}
-
-export const spiffe = formatSpiffeId;

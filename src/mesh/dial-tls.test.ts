@@ -123,7 +123,7 @@ test("dialTls() says why there is no connection", async () => {
   await using hangsUp = await serve(createNetServer((socket) => socket.destroy()));
   expect(await failure({ endpoint: hangsUp.endpoint, trust })).toMatchObject({
     code: "unavailable",
-    message: expect.stringContaining("TLS handshake"),
+    message: expect.stringMatching(/cut|closed/),
   });
 
   expect(await failure({ endpoint: "no-such-host.invalid:9000", trust })).toMatchObject({ code: "unavailable" });

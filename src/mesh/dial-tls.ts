@@ -114,7 +114,7 @@ const connectErrors: Record<string, string> = {
   ETIMEDOUT: "no answer",
   ENOTFOUND: "the host name is unknown",
   EAI_AGAIN: "the host name cannot be looked up now",
-  ECONNRESET: "the connection was cut during the TLS handshake",
+  ECONNRESET: "the connection was cut",
   ERR_SSL_WRONG_VERSION_NUMBER: "the server does not speak TLS on this port",
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the server does not speak TLS 1.3",
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the server is not a colony (TLS alert: no application protocol)",

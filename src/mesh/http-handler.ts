@@ -12,15 +12,22 @@ export type HttpResponse = ServerResponse | Http2ServerResponse;
 export type HttpHandler = (request: HttpRequest, response: HttpResponse, caller: Caller) => void;
 
 export interface SendErrorOptions {
-  /** When the request was not read to its end, HTTP/1.1 cannot go on with the next one. */
+  /** When the request was not read to its end: HTTP/1.1 cannot go on with the next one, HTTP/2 ends the stream. */
   closeConnection?: boolean;
 }
 
 /** The one form of failure on every JSON endpoint: `{ "error": { code, message, details } }`. */
 export function sendError(response: HttpResponse, error: CoralError, options: SendErrorOptions = {}): void {
   const { code, message, details } = error;
-  if (options.closeConnection && !("stream" in response) && !response.headersSent) response.setHeader("connection", "close");
+  const isHttp2 = "stream" in response;
+  if (options.closeConnection && !isHttp2 && !response.headersSent) response.setHeader("connection", "close");
   sendBody(response, statusOf(error), "application/json", JSON.stringify({ error: { code, message, details } }, jsonValue));
+  if (options.closeConnection && isHttp2) {
+    // What is under way has to be read, or its share of the connection's flow-control window would be lost for later requests.
+    response.req.resume();
+    // Waits for the reply to be out, then tells the client to stop sending.
+    response.stream.close();
+  }
 }
 
 /** Two cases that HTTP can say better than our codes. */

@@ -32,10 +32,14 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     }
     const pingedAtMs = performance.now();
     wait(options.timeoutMs, () => {
-      // Any sign of life counts: a ping may queue behind a large reply.
-      if (heardAtMs >= pingedAtMs) wait(options.intervalMs, onInterval);
-      else options.onDead(performance.now() - heardAtMs);
+      // After a stall of this process the answer may lie unread: timers run before sockets, so let those have their turn first.
+      setImmediate(() => {
+        // Any sign of life counts: a ping may queue behind a large reply.
+        if (heardAtMs < pingedAtMs) options.onDead(performance.now() - heardAtMs);
+        else if (timer === deadline) wait(options.intervalMs, onInterval);
+      });
     });
+    const deadline = timer;
     session.ping((error) => {
       // A destroyed session cancels its pings; its own "close" event tells the owner.
       if (error) return;

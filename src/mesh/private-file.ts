@@ -30,7 +30,13 @@ export async function writePrivateFile(path: string, content: string, owner?: Fi
     await syncDirectory(directory);
   } catch (error) {
     await rm(temporary, { force: true });
-    throw new CoralError({ code: "unavailable", message: `Cannot write "${path}": ${messageOf(error)}`, cause: error, details: { path } });
+    const denied = error instanceof Error && "code" in error && /^(?:EACCES|EPERM|EROFS)$/.test(String(error.code));
+    throw new CoralError({
+      code: denied ? "not-permitted" : "unavailable",
+      message: `Cannot write "${path}": ${messageOf(error)}`,
+      cause: error,
+      details: { path },
+    });
   }
 }
 
