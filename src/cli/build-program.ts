@@ -28,7 +28,6 @@ export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promis
     })
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError(false)
-    .helpCommand(false)
     .helpOption("-h, --help", "Show help");
   fill(program, commandTable, [], found);
   for (const option of globalOptions) program.addOption(optionOf(option));
@@ -40,6 +39,7 @@ function helpWidth(io: CliIo): number {
 }
 
 function fill(command: Command, spec: CommandSpec, path: readonly string[], found: (parsed: ParsedCommand) => Promise<void>): void {
+  command.helpCommand(false);
   command.description(spec.description ? `${spec.summary}. ${spec.description}` : spec.summary).summary(spec.summary);
   for (const argument of spec.arguments ?? []) command.addArgument(argumentOf(argument));
   for (const option of spec.options ?? []) command.addOption(optionOf(option));

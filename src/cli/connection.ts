@@ -23,7 +23,7 @@ export async function connectColony(invocation: Invocation): Promise<ColonyConne
   const { env } = invocation.io;
   const token = env["CORAL_TOKEN"];
   if (token !== undefined && token !== "")
-    return connectionOf(invocation, targetOfToken(token), parseToken(token, "user").colonyId, "CORAL_TOKEN");
+    return connectionOf(invocation, targetOfToken(token), parseToken(token, "user").colonyId, undefined);
   const colony = await resolveWithHint(invocation);
   return connectionOf(invocation, await controlTargetOf(colony), colony.colonyId, colony.contextName);
 }
@@ -96,6 +96,13 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
       return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
     } catch (error) {
       if (!isNotRunning(error)) throw error;
+      if (target.kind === "https") {
+        throw new CoralError({
+          code: "unavailable",
+          message: `Cannot reach colony "${name}" at ${target.endpoint}: nobody answers there; check that it runs and that the address is right`,
+          cause: error,
+        });
+      }
       throw new CoralError({
         code: "unavailable",
         message: `Cannot reach colony "${name}": it is not running; start it with "coral colony start --colony ${name}", or everything at once with "coral up"`,

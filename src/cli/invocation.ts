@@ -19,6 +19,8 @@ export interface Invocation {
   logLevel: string | undefined;
   /** All commands, for completions. */
   table: { root: CommandSpec; globals: readonly OptionSpec[] };
+  /** How this program was started, for settings of programs that start it again. */
+  program: { node: string; script: string };
   runtime: CliRuntime;
   io: CliIo;
   print: Printer;

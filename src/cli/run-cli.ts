@@ -18,7 +18,8 @@ import { usageError } from "./usage-error.ts";
 export async function runCli(processArgv: readonly string[], runtime: CliRuntime, io?: CliIo): Promise<number> {
   const argv = processArgv.slice(2);
   const stop = new AbortController();
-  const streams = io ?? processIo(stop.signal);
+  const given = io ?? processIo(stop.signal);
+  const streams = { ...given, signal: AbortSignal.any([given.signal, stop.signal]) };
   let isPipeClosed = false;
   streams.stdout.on?.("error", (error) => {
     // The reader has left, as in `coral … | head`: nothing is wrong, and nothing more is to be said.
@@ -26,7 +27,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     stop.abort(error);
   });
   try {
-    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams));
+    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv));
     if (argv.length === 0) {
       program.outputHelp();
       return 0;
@@ -43,7 +44,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
   }
 }
 
-async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo): Promise<void> {
+async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo, processArgv: readonly string[]): Promise<void> {
   const options = new Options(parsed.values);
   const print = new Printer(io, { quiet: options.flag("quiet"), noColour: parsed.values["color"] === false });
   const format = options.flag("json") ? "json" : ((options.text("output") ?? "table") as OutputFormat);
@@ -55,6 +56,7 @@ async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo)
     colony: options.text("colony") ?? (io.env["CORAL_COLONY"] || undefined),
     logLevel: options.text("log-level"),
     table: { root: commandTable, globals: globalOptions },
+    program: { node: processArgv[0] ?? "node", script: processArgv[1] ?? "coral" },
     runtime,
     io,
     print,

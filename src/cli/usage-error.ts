@@ -48,11 +48,23 @@ function messageOf(
       return `Missing argument <${quoted}> of "coral ${path.join(" ")}"; ${help}`;
     case "commander.optionMissingArgument":
       return `Missing value of option ${quoted}; ${help}`;
+    case "commander.invalidArgument":
+      return `${invalidValue(error.message)}; ${help}`;
     case "commander.excessArguments":
       return `Too many arguments for "coral ${path.join(" ")}"; ${help}`;
     default:
       return `${error.message.replace(/^error: /, "").replaceAll("'", '"')}; ${help}`;
   }
+}
+
+/** The parser says: option '-o, --output <format>' argument 'xml' is invalid. Allowed choices are json, yaml. */
+function invalidValue(message: string): string {
+  const option = /option '[^']*--([a-z-]+)[^']*' argument '([^']*)' is invalid/.exec(message);
+  const argument = /value '([^']*)' is invalid for argument '([^']*)'/.exec(message);
+  const [name, value] = option ? [`--${option[1]}`, option[2] ?? ""] : [`<${argument?.[2] ?? "argument"}>`, argument?.[1] ?? ""];
+  const choices = /Allowed choices are (.*)\.$/.exec(message)?.[1]?.split(", ") ?? [];
+  const near = closest(value, choices);
+  return `Cannot use ${name} "${value}": ${near ? `did you mean "${near}"? ` : ""}allowed values: ${choices.join(", ")}`;
 }
 
 function namesOf(spec: CommandSpec): string[] {

@@ -108,6 +108,7 @@ const explanations: Record<string, { code: "not-permitted" | "unavailable"; text
   EROFS: { code: "not-permitted", text: "the file system is read-only; set CORAL_HOME elsewhere" },
   ENOSPC: { code: "unavailable", text: "the disk is full; free some space" },
   EDQUOT: { code: "unavailable", text: "the disk quota is used up; free some space" },
+  EEXIST: { code: "unavailable", text: "a file stands where the directory should be" },
   ENOTDIR: { code: "unavailable", text: "a part of the path is a file, not a directory" },
 };
 

@@ -68,9 +68,11 @@ export async function parseYaml(text: string, path: string, what: string): Promi
   try {
     value = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
+    const isUnknown = error instanceof Error && error.message.startsWith("Unresolved alias");
+    const state = isUnknown ? "it uses an alias (*name) that no anchor (&name) defines" : "it repeats itself through too many aliases";
     throw new CoralError({
       code: "invalid",
-      message: `Cannot read ${what} "${path}": it repeats itself through too many aliases`,
+      message: `Cannot read ${what} "${path}": ${state}`,
       cause: error,
       details: { file: path },
     });

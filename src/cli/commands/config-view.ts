@@ -1,3 +1,4 @@
+import { CoralError } from "../../base/errors.ts";
 import { agentPaths, listLocalColonies, loadAgentConfig, loadColonyConfig, readContexts } from "../../config/index.ts";
 import { homeOf, type Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
@@ -22,8 +23,13 @@ async function coloniesOf(home: string, env: Invocation["io"]["env"]): Promise<u
   const ids = await listLocalColonies(home);
   return Promise.all(
     ids.map(async (colonyId) => {
-      const { config, file } = await loadColonyConfig({ home, colonyId, env });
-      return { file, ...config };
+      try {
+        const { config, file } = await loadColonyConfig({ home, colonyId, env });
+        return { file, ...config };
+      } catch (error) {
+        // One broken colony must not hide the others.
+        return { id: colonyId, problem: CoralError.from(error).message };
+      }
     }),
   );
 }

@@ -5,7 +5,7 @@ import type { HostMetric, HostReport } from "../../tools/index.ts";
 import { escapeText } from "../output/escape-text.ts";
 import { sparkline } from "../output/sparkline.ts";
 import type { Style, StyleName } from "../output/style.ts";
-import { number, percent, relative } from "../output/values.ts";
+import { number, percent, plural, relative } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
 import { healthStyle } from "./health-style.ts";
 import { hostTables } from "./host-tables.ts";
@@ -69,10 +69,13 @@ function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>,
     ),
   ];
   const pressure = pressureText(now);
-  if (pressure !== undefined) lines.push(metricLine("pressure", percent(worst(now)), series.psiIoSomeRatio, pressure, style));
+  if (pressure !== undefined) {
+    const [ratio, course] = worstPressure(now, series);
+    lines.push(metricLine("pressure", percent(ratio), course, pressure, style));
+  }
   const retransmits = totals.tcpRetransmitRatio === null ? "" : ` · ${percent(totals.tcpRetransmitRatio)} retransmitted`;
-  const overflows = totals.tcpListenOverflows > 0 ? ` · ${style("yellow", `${totals.tcpListenOverflows} listen overflows`)}` : "";
-  const kills = totals.oomKills > 0 ? ` · ${style("red", `${totals.oomKills} OOM kills`)}` : "";
+  const overflows = totals.tcpListenOverflows > 0 ? ` · ${style("yellow", plural(totals.tcpListenOverflows, "listen overflow"))}` : "";
+  const kills = totals.oomKills > 0 ? ` · ${style("red", plural(totals.oomKills, "OOM kill"))}` : "";
   lines.push(`  ${"tcp".padEnd(9)}${now.tcpEstablished} established${retransmits}${overflows}${kills}`);
   return lines;
 }
@@ -100,6 +103,12 @@ function pressureText(now: NonNullable<HostReport["latest"]>): string | undefine
   return `waiting for cpu ${percent(psiCpuSomeRatio) ?? "-"} · memory ${percent(psiMemorySomeRatio) ?? "-"}${full(psiMemoryFullRatio)} · io ${percent(psiIoSomeRatio) ?? "-"}${full(psiIoFullRatio)}`;
 }
 
-function worst(now: NonNullable<HostReport["latest"]>): number {
-  return Math.max(now.psiCpuSomeRatio ?? 0, now.psiMemorySomeRatio ?? 0, now.psiIoSomeRatio ?? 0);
+/** The resource that tasks wait for the most, with its course. */
+function worstPressure(now: NonNullable<HostReport["latest"]>, series: HostReport["series"]): [number, HostMetric] {
+  const all: [number, HostMetric][] = [
+    [now.psiCpuSomeRatio ?? 0, series.psiCpuSomeRatio],
+    [now.psiMemorySomeRatio ?? 0, series.psiMemorySomeRatio],
+    [now.psiIoSomeRatio ?? 0, series.psiIoSomeRatio],
+  ];
+  return all.reduce((worst, next) => (next[0] > worst[0] ? next : worst));
 }

@@ -7,7 +7,7 @@ import { plural } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { readInput } from "./read-input.ts";
 
-const numericTypes = /^(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL)/;
+const numericTypes = /^(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL(?:\(.*\))?)$/;
 
 /** `coral query sql`. */
 export async function run(invocation: Invocation): Promise<void> {

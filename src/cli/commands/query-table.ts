@@ -52,6 +52,7 @@ export const mcpCommands: readonly CommandSpec[] = [
   {
     name: "proxy",
     summary: "Speak MCP on stdin and stdout, for an assistant that starts this command",
+    options: [{ name: "allow-changes", description: "Offer also the tools that change something" }],
     load: () => import("./mcp-proxy.ts"),
   },
   {

@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<void> {
   let firstHost: string | undefined;
   const ask = async (): Promise<ColonyStatus> => {
     const answer = await colony.call<ColonyStatus>("coral_get_status", {});
-    firstHost ??= answer.hosts[0]?.hostname;
+    firstHost ??= answer.hosts.find((host) => host.sampledAt !== null)?.hostname;
     return answer;
   };
   await showAnswer(invocation, ask, {

@@ -64,7 +64,7 @@ ${wordCases.join("\n")}
 ${argumentCases.join("\n")}
     esac
   fi
-  (( \${#items} )) && _describe -o 'coral' items
+  if (( \${#items} )); then _describe -o 'coral' items; fi
 }
 if [[ "\${funcstack[1]}" == "_coral" ]]; then
   _coral "$@"

@@ -2,7 +2,7 @@ const levels = "▁▂▃▄▅▆▇█";
 
 /** One character per point, from 0 to the larger of `ceiling` and the highest point; a gap where there is no value. */
 export function sparkline(points: readonly (number | null)[], ceiling = 1): string {
-  const top = Math.max(ceiling, ...points.map((point) => point ?? 0));
+  const top = Math.max(ceiling, ...points.filter((point) => point !== null && Number.isFinite(point)).map(Number));
   return points
     .map((point) => {
       if (point === null || Number.isNaN(point)) return " ";

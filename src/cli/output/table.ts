@@ -60,7 +60,7 @@ export interface RenderTableOptions {
 }
 
 const gap = "  ";
-/** A text column is not cut below this. */
+/** A text column is not cut below this, nor below its title. */
 const leastCutWidth = 8;
 
 /** Lines with a newline each; empty when there are no rows. */
@@ -75,7 +75,10 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
   });
   if (options.width !== undefined) {
     const fixed = indent.length + gap.length * (shown.length - 1);
-    shrink(widths, shown, options.width - fixed);
+    const floors = shown.map((column) =>
+      column.align === "right" ? Number.POSITIVE_INFINITY : Math.max(leastCutWidth, textWidth(column.title)),
+    );
+    shrink(widths, floors, options.width - fixed);
   }
   const line = (texts: { text: string; style?: StyleName | undefined }[]): string => {
     const parts = texts.map(({ text, style: name }, place) => {
@@ -91,22 +94,17 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
   return `${lines.join("\n")}\n`;
 }
 
-/** Takes cells from the widest text column, again and again, until the table fits or nothing can be cut. Numbers are never cut. */
-function shrink(widths: number[], columns: readonly { align: "left" | "right" }[], room: number): void {
+/** Takes cells from the widest column that may be cut, again and again, until the table fits or nothing can be cut. */
+function shrink(widths: number[], floors: readonly number[], room: number): void {
+  const mayCut = (place: number): boolean => (widths[place] ?? 0) > (floors[place] ?? 0);
   let excess = widths.reduce((sum, width) => sum + width, 0) - room;
   while (excess > 0) {
-    let widest = -1;
-    let next = leastCutWidth;
-    for (const [place, width] of widths.entries()) {
-      if (columns[place]?.align === "right") continue;
-      if (width > (widths[widest] ?? leastCutWidth)) {
-        next = widths[widest] ?? leastCutWidth;
-        widest = place;
-      } else if (width > next) next = width;
-    }
-    const current = widths[widest];
-    if (current === undefined) return;
-    const taken = Math.min(excess, Math.max(1, current - next));
+    const places = widths.map((_width, place) => place).filter(mayCut);
+    const [widest, second] = places.sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
+    if (widest === undefined) return;
+    const current = widths[widest] ?? 0;
+    const least = Math.max(floors[widest] ?? 0, second === undefined ? 0 : (widths[second] ?? 0));
+    const taken = Math.min(excess, Math.max(1, current - least));
     widths[widest] = current - taken;
     excess -= taken;
   }
@@ -125,5 +123,5 @@ function textOf(value: CellValue): string {
 function isNumeric(cell: Cell | undefined): boolean {
   const value = valueOf(cell);
   if (value === null || value === undefined || typeof value === "number") return true;
-  return typeof value === "string" && /^[<-]?\d[\d.,]*(?: ?(?:%|[KMGTP]?i?B(?:\/s)?|ms|s|m|h|d))?$/.test(value);
+  return typeof value === "string" && /^[<-]?\d+(?:\.\d+)?(?: ?(?:%|[KMGTP]?i?B(?:\/s)?|ms|s|m|h|d))?$/.test(value);
 }

@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { agentInfo } from "../answers.fixture.ts";
+import { type FakeDaemon, World } from "../daemon.fixture.ts";
+
+let world: World;
+let colony: FakeDaemon;
+beforeEach(async () => {
+  world = await World.create();
+  colony = await world.startColony();
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+describe("coral agent list", () => {
+  const agents = [
+    agentInfo(),
+    agentInfo({
+      hostname: "web-2",
+      agentId: "agent-b",
+      health: "unhealthy",
+      healthReason: "silent",
+      connected: false,
+      lastContactAgoMs: null,
+      pullLagMs: null,
+    }),
+  ];
+
+  it("prints a table, asks with what was given, and says so when there is none", async () => {
+    colony.tool("coral_list_agents", { total: 2, agents });
+    const { stdout } = await world.coral("agent list web --health unhealthy");
+    expect(colony.calls[0]?.body).toEqual({ verbose: false, limit: 1_000, match: "web", health: "unhealthy" });
+    expect(stdout).toBe(
+      `HOST   AGENT    HEALTH     CONNECTED  LAST CONTACT  LAG  VERSION  REASON
+web-1  agent-a  healthy    yes        4s ago         1s  0.1.0    -
+web-2  agent-b  unhealthy  no         never           -  0.1.0    silent
+`,
+    );
+    colony.tool("coral_list_agents", { total: 0, agents: [] });
+    const none = await world.coral("agent list");
+    expect(none).toMatchObject({ code: 0, stdout: "" });
+    expect(none.stderr).toContain('make a token for another host with "coral colony token create"');
+    expect((await world.coral("agent list -o json")).stdout).toContain('"agents": []');
+    expect((await world.coral("agent list -o csv")).stdout).toMatch(/^hostname,agentId,[^\n]*\n$/);
+  });
+
+  it("shows a page of each agent with --verbose, and the columns with -o wide", async () => {
+    colony.tool("coral_list_agents", { total: 1, agents: [{ ...agentInfo(), details: agentInfo() }] });
+    const verbose = await world.coral("agent list --verbose");
+    expect(colony.calls[0]?.body).toMatchObject({ verbose: true });
+    expect(verbose.stdout).toContain("host         Debian 12 · kernel 6.1.0 · x64");
+    expect(verbose.stdout).toContain("labels       zone=eu-1,tier=web");
+    expect(verbose.stdout).toContain("cannot       ebpf: needs CAP_BPF");
+    expect((await world.coral("agent list -o wide", { terminal: 60, env: { NO_COLOR: "1" } })).stdout).toContain("Debian 12  6.1.0   x64");
+  });
+});
+
+describe("coral services", () => {
+  it("prints ports and hosts", async () => {
+    const service = {
+      service: "api",
+      namedBy: "systemd-unit",
+      instances: 3,
+      ports: [
+        { port: 8080, protocol: "tcp" },
+        { port: 9090, protocol: "tcp" },
+      ],
+      health: "healthy",
+      agents: [
+        {
+          agentId: "a",
+          hostname: "web-1",
+          health: "healthy",
+          instances: 3,
+          pids: [1, 2, 3],
+          exe: "/usr/bin/api",
+          addresses: ["0.0.0.0:8080"],
+          sampledAt: "x",
+        },
+      ],
+    };
+    colony.tool("coral_list_services", { total: 1, services: [service] });
+    expect((await world.coral("services ap --agent web-1")).stdout).toBe(
+      "SERVICE  PORTS      INSTANCES  HEALTH   HOSTS\napi      8080,9090          3  healthy  web-1\n",
+    );
+    expect(colony.calls[0]?.body).toEqual({ limit: 1_000, match: "ap", agent: "web-1" });
+    expect((await world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  1,2,3  /usr/bin/api");
+  });
+});
+
+describe("coral events", () => {
+  it("prints newest first with local time, and says so when nothing happened", async () => {
+    const at = new Date().toISOString();
+    colony.tool("coral_list_events", {
+      events: [{ at, kind: "agent-joined", severity: "warning", agentId: "a", message: "web-1 joined\u0007", details: { x: 1 } }],
+    });
+    const { stdout } = await world.coral("events --since 2d --kind agent-joined --agent a --limit 5");
+    expect(colony.calls[0]?.body).toEqual({ since: "2d", kind: "agent-joined", agent: "a", limit: 5 });
+    expect(stdout).toMatch(
+      /^TIME {6}SEVERITY {2}KIND {10}AGENT {2}MESSAGE\n\d\d:\d\d:\d\d {2}warning {3}agent-joined {2}a {6}web-1 joined\\x07\n$/,
+    );
+    expect((await world.coral("events -o csv")).stdout).toContain(`${at},warning,agent-joined,a,`);
+    colony.tool("coral_list_events", { events: [] });
+    expect((await world.coral("events")).stderr).toBe("Nothing happened in the last 1h; look further back with --since\n");
+  });
+});
+
+describe("coral query sql", () => {
+  const result = {
+    columns: [
+      { name: "host", type: "VARCHAR" },
+      { name: "n", type: "BIGINT" },
+      { name: "list", type: "INTEGER[]" },
+    ],
+    rows: [
+      ["web-1", 5, [1, 2]],
+      [null, "9007199254740993", null],
+    ],
+    truncated: false,
+    elapsedMs: 12.4,
+    views: ["host"],
+  };
+
+  it("prints typed columns, NULL as NULL, and the time on stderr", async () => {
+    colony.tool("coral_query_sql", result);
+    const ran = await world.coral(["query", "sql", "SELECT 1", "--max-rows", "10", "--timeout", "2s"]);
+    expect(colony.calls[0]?.body).toEqual({ sql: "SELECT 1", maxRows: 10, timeout: "2s" });
+    expect(ran.stdout).toBe("host                  n  list\nweb-1                 5  [1,2]\nNULL   9007199254740993  NULL\n");
+    expect(ran.stderr).toBe("2 rows in 12 ms\n");
+    expect((await world.coral(["query", "sql", "x", "-o", "csv"])).stdout).toBe('host,n,list\nweb-1,5,"[1,2]"\n,9007199254740993,\n');
+  });
+
+  it("reads the statement from stdin and refuses an empty one", async () => {
+    colony.tool("coral_query_sql", result);
+    await world.coral("query sql -", { stdin: "SELECT 2\n" });
+    await world.coral("query sql", { stdin: "SELECT 3" });
+    expect(colony.calls.map((call) => (call.body as { sql: string }).sql)).toEqual(["SELECT 2\n", "SELECT 3"]);
+    expect(await world.coral("query sql", { stdin: " " })).toMatchObject({ code: 64 });
+  });
+});
+
+describe("coral tool", () => {
+  it("lists and calls tools with JSON from the line or stdin", async () => {
+    const tool = {
+      name: "coral_get_status",
+      title: "t",
+      description: "Overview",
+      permission: "read",
+      changes: false,
+      inputSchema: { properties: { since: {} } },
+      outputSchema: {},
+    };
+    colony.replies.set("GET /v1/tools", () => ({ tools: [tool] }));
+    expect((await world.coral("tool list")).stdout).toContain("coral_get_status  read        no       since  Overview");
+    colony.tool("coral_get_status", { a: 1 });
+    const called = await world.coral(["tool", "call", "coral_get_status", '{"x":1}']);
+    expect(JSON.parse(called.stdout)).toMatchObject({ a: 1 });
+    await world.coral(["tool", "call", "coral_get_status", "-"], { stdin: '{"y":2}' });
+    await world.coral("tool call coral_get_status");
+    expect(colony.calls.slice(1).map((call) => call.body)).toEqual([{ x: 1 }, { y: 2 }, {}]);
+    expect((await world.coral("tool call coral_get_status -o yaml")).stdout).toContain("a: 1\n");
+  });
+
+  it.each([
+    [["tool", "call", "coral_x", "{"], "Cannot read the input as JSON"],
+    [["tool", "call", "coral_x", "[1]"], "a tool takes a JSON object"],
+    [["tool", "call", "../x"], 'Cannot call tool "../x"'],
+  ])("%j is a usage error", async (args, message) => {
+    const ran = await world.coral(args);
+    expect(ran.code).toBe(64);
+    expect(ran.stderr).toContain(message);
+    expect(colony.calls).toEqual([]);
+  });
+});
+
+describe("coral colony token and agent revoke", () => {
+  const token = {
+    tokenId: "t1",
+    kind: "join",
+    name: "ci",
+    permission: null,
+    createdAt: new Date().toISOString(),
+    expiresAt: new Date(Date.now() + 2 * 86_400_000 + 60_000).toISOString(),
+    usesLeft: 1,
+    state: "usable",
+  };
+
+  it("create prints the token alone on stdout", async () => {
+    colony.tool("coral_create_token", { ...token, token: "coral_join_abc" });
+    const made = await world.coral(["colony", "token", "create", "--ttl", "1h", "--uses", "3", "--note", "roll out"]);
+    expect(colony.calls[0]?.body).toEqual({ kind: "join", name: "roll out", uses: 3, validFor: "1h" });
+    expect(made.stdout).toBe("coral_join_abc\n");
+    expect(made.stderr).toContain("CORAL_JOIN_TOKEN=<token> coral agent start --daemon");
+    await world.coral("colony token create --kind user --permission admin");
+    expect(colony.calls[1]?.body).toEqual({ kind: "user", name: "", permission: "admin", validFor: "24h" });
+    const json = await world.coral("colony token create --json");
+    expect(JSON.parse(json.stdout)).toMatchObject({ token: "coral_join_abc" });
+    expect(json.stderr).toBe("");
+  });
+
+  it("list never shows a secret; revoke says what it did", async () => {
+    colony.tool("coral_list_tokens", {
+      tokens: [token, { ...token, tokenId: "t2", kind: "user", permission: "read", usesLeft: null, state: "revoked" }],
+    });
+    expect((await world.coral("colony token list")).stdout).toBe(
+      `TOKEN ID  KIND  PERMISSION  STATE    USES LEFT  EXPIRES  NOTE
+t1        join  -           usable           1  in 2d    ci
+t2        user  read        revoked  unlimited  in 2d    ci
+`,
+    );
+    colony.tool("coral_revoke_token", { tokenId: "t1", revokedAt: "x" });
+    expect((await world.coral("colony token revoke t1")).stdout).toBe("token t1 revoked\n");
+    colony.tool("coral_revoke_agent", { agentId: "agent-a", hostname: "web-1", revokedAt: "x" });
+    expect((await world.coral("agent revoke web-1")).stdout).toContain("agent agent-a revoked");
+    expect(colony.calls.at(-1)?.body).toEqual({ agent: "web-1" });
+  });
+});

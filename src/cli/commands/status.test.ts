@@ -1,0 +1,222 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { CoralError } from "../../base/errors.ts";
+import { agentStatusAnswer, hostAnswer, hostReport, statusAnswer } from "../answers.fixture.ts";
+import { type FakeDaemon, World } from "../daemon.fixture.ts";
+
+let world: World;
+let colony: FakeDaemon;
+beforeEach(async () => {
+  world = await World.create();
+  colony = await world.startColony();
+  colony.tool("coral_get_status", statusAnswer());
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const notes = { completeness: { complete: false, notes: [{ kind: "agent-silent", message: "web-2 was last heard 1m ago\u001b[5m" }] } };
+
+describe("coral status", () => {
+  it("prints the overview, with hints only on a terminal", async () => {
+    const { code, stdout, stderr } = await world.coral("status");
+    expect(code).toBe(0);
+    expect(stderr).toBe("");
+    expect(stdout).toBe(
+      `shop  shop-dev-1a2b3c · dev · coral 0.1.0 · up 1h 2m
+
+  agents    1 healthy, 1 degraded
+  services  14
+  store     128 MiB of 4.00 GiB
+  endpoint  https://127.0.0.1:9000
+
+  HOST   HEALTH    CPU  CORES  MEM        OF  LOAD  SAMPLED
+  web-2  degraded    -      -    -         -     -  -
+  web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* (\S+(?: ago)?)\n/.exec(stdout)?.[1]}
+
+1 warning
+  ! web-2 is degraded: it was last heard 1m 3s ago
+    fix: On web-2 run coral agent status
+`,
+    );
+    expect((await world.coral("status", { terminal: 100 })).stderr).toContain("next: coral query host web-1");
+    expect((await world.coral("status -q", { terminal: 100 })).stderr).toBe("");
+  });
+
+  it("is one line of facts for a colony without agents", async () => {
+    const warnings = [{ kind: "no-agents" as const, message: "No agent has joined", fix: "Start one" }];
+    colony.tool("coral_get_status", statusAnswer({ agents: { total: 0, healthy: 0, degraded: 0, unhealthy: 0 }, hosts: [], warnings }));
+    const { stdout } = await world.coral("status");
+    expect(stdout).toContain("agents    none");
+    expect(stdout).not.toContain("HOST");
+  });
+
+  it("gives the whole answer as JSON, YAML and CSV", async () => {
+    const answer = statusAnswer();
+    colony.tool("coral_get_status", { ...answer, ...notes });
+    for (const flag of ["-o json", "--json"]) {
+      const json = await world.coral(`status ${flag}`);
+      expect(JSON.parse(json.stdout)).toEqual({ ...answer, ...notes });
+      expect(json.stderr).toBe("");
+    }
+    const yaml = await world.coral("status -o yaml");
+    expect(parse(yaml.stdout)).toEqual({ ...answer, ...notes });
+    const csv = await world.coral("status -o csv");
+    expect(csv.stdout.split("\n")[0]).toBe("hostname,agentId,health,cpuBusyRatio,cpuCount,memUsedRatio,memTotalBytes,load1m,sampledAt");
+    expect(csv.stdout.split("\n")[2]).toContain("web-1,agent-a,healthy,0.234,8,0.961,17179869184,1.5,");
+  });
+
+  it("prints what the answer could not see, escaped, on stderr; not with -q", async () => {
+    colony.tool("coral_get_status", { ...statusAnswer(), ...notes });
+    expect((await world.coral("status")).stderr).toBe("note: web-2 was last heard 1m ago\\x1b[5m\n");
+    expect((await world.coral("status -q")).stderr).toBe("");
+  });
+
+  it("colours on a terminal only", async () => {
+    expect((await world.coral("status")).stdout).not.toContain("\u001b[");
+    expect((await world.coral("status", { terminal: 100 })).stdout).toContain("\u001b[33mdegraded\u001b[39m");
+    expect((await world.coral("status --no-color", { terminal: 100 })).stdout).not.toContain("\u001b[");
+  });
+
+  it("asks the colony that --colony or CORAL_COLONY names", async () => {
+    for (const name of ["shop-dev", world.colonyId]) {
+      expect((await world.coral(`status --colony ${name}`)).code).toBe(0);
+      expect((await world.coral("status", { env: { CORAL_COLONY: name } })).code).toBe(0);
+    }
+    const ran = await world.coral("status --colony shop-dv");
+    expect(ran.code).toBe(4);
+    expect(ran.stderr).toContain('did you mean "shop-dev"?');
+  });
+});
+
+describe("--watch", () => {
+  /** Runs until stdout was written `rounds` times. */
+  async function watch(args: string, rounds: number, terminal?: number, onRound?: (round: number) => void) {
+    const stop = new AbortController();
+    const writes: string[] = [];
+    const ran = await world.coral(args, {
+      signal: stop.signal,
+      ...(terminal === undefined ? {} : { terminal }),
+      onOutput: (text) => {
+        writes.push(text);
+        onRound?.(writes.length);
+        if (writes.length === rounds) stop.abort();
+      },
+    });
+    return { ...ran, writes };
+  }
+
+  it("draws a terminal anew each time", async () => {
+    const { code, writes } = await watch("status --watch 200ms", 3, 100);
+    expect(code).toBe(0);
+    expect(writes.every((text) => text.startsWith("\u001b[H\u001b[2J"))).toBe(true);
+  });
+
+  it("prints one JSON document per line and the CSV header once", async () => {
+    const json = await watch("status -w 200ms -o json", 3);
+    expect(
+      json.stdout
+        .trim()
+        .split("\n")
+        .map((line) => (JSON.parse(line) as { services: object }).services),
+    ).toEqual([{ total: 14 }, { total: 14 }, { total: 14 }]);
+    const csv = await watch("status -w 200ms -o csv", 2);
+    expect(csv.stdout.match(/hostname,/g)).toHaveLength(1);
+  });
+
+  it("waits for a daemon that goes away, and ends on any other failure", async () => {
+    let calls = 0;
+    colony.replies.set("POST /v1/tools/coral_get_status", () => {
+      calls++;
+      if (calls === 2) throw new CoralError({ code: "unavailable", message: "Cannot answer: starting" });
+      return statusAnswer();
+    });
+    const { code, stderr } = await watch("status -w 200ms", 2);
+    expect(code).toBe(0);
+    expect(stderr).toContain("note: Cannot answer: starting");
+    colony.replies.set("POST /v1/tools/coral_get_status", () => {
+      calls++;
+      if (calls > 6) throw new CoralError({ code: "not-permitted", message: "Cannot see: no" });
+      return statusAnswer();
+    });
+    expect((await watch("status -w 200ms", 50)).code).toBe(3);
+  });
+});
+
+describe("coral colony status", () => {
+  it("shows process, store and endpoints", async () => {
+    const { stdout } = await world.coral("colony status");
+    expect(stdout).toContain("pid       4242\n");
+    expect(stdout).toContain("store     128 MiB of 4.00 GiB, 10.0 GiB free on the disk\n");
+    expect(JSON.parse((await world.coral("colony status --json")).stdout)).toMatchObject({ colony: { pid: 4242 } });
+  });
+});
+
+describe("coral query host", () => {
+  it("shows what is wrong first, then each resource", async () => {
+    colony.tool("coral_query_host", hostAnswer());
+    const { code, stdout } = await world.coral("query host web-1 --since 2h --limit 3");
+    expect(code).toBe(0);
+    expect(colony.calls.at(-1)?.body).toEqual({ agent: "web-1", since: "2h", limit: 3 });
+    const lines = stdout.split("\n");
+    expect(lines[1]).toBe("  critical: the kernel killed processes for lack of memory: 1");
+    expect(stdout).toContain("  cpu        62%  ▁▂ █▅  avg 46% max 90%  user 50%");
+    expect(stdout).toContain("3 listen overflows · 1 OOM kill\n");
+    expect(stdout).toContain("    102  evil\\x1b[2Jname\\n   0.05");
+    expect(stdout).toContain("    /       92%  4.00 GiB");
+    expect(stdout).not.toContain("/data");
+    expect(stdout).not.toContain("vdb");
+    expect((await world.coral("query host -o wide")).stdout).toMatch(/vdb[\s\S]*\/data[\s\S]*\/user\.slice[\s\S]*\/usr\/lib\/postgres/);
+  });
+
+  it("says it in words when all is quiet, when the kernel has no PSI, and when nothing is stored", async () => {
+    const quiet = hostReport({
+      findings: [],
+      cgroups: [],
+      disks: [],
+      interfaces: [hostReport().interfaces[1]!],
+      mounts: [hostReport().mounts[1]!],
+    });
+    quiet.latest = { ...quiet.latest!, psiCpuSomeRatio: null, psiMemorySomeRatio: null, psiIoSomeRatio: null, swapTotalBytes: 0 };
+    const empty = hostReport({ hostname: "new", latest: null, sampledAt: null, findings: [] });
+    colony.tool("coral_query_host", hostAnswer([quiet, empty]));
+    const { stdout } = await world.coral("query host");
+    expect(stdout).toContain("  disks    idle\n");
+    expect(stdout).toContain("  mounts   1 mount, fullest /data at 1.0%\n");
+    expect(stdout).toContain("  network  1 interface without errors, in 100 B/s, out 100 B/s\n");
+    expect(stdout).not.toContain("pressure");
+    expect(stdout).not.toContain("swap");
+    expect(stdout).toContain("new  healthy · last 5m\n  no sample is stored for this time");
+  });
+
+  it("prints a row per host as CSV", async () => {
+    colony.tool("coral_query_host", hostAnswer());
+    const [head, row] = (await world.coral("query host -o csv")).stdout.split("\n");
+    expect(head).toMatch(/^hostname,agentId,health,sampledAt,cpuBusyRatio,/);
+    expect(row).toMatch(/^web-1,agent-a,healthy,.*,0\.62,.*"oom-kill,mount-space"$/);
+  });
+});
+
+describe("coral agent status", () => {
+  it("asks the agent itself", async () => {
+    const agent = await world.startAgent();
+    agent.replies.set("GET /v1/status", () =>
+      agentStatusAnswer({
+        colony: {
+          id: null,
+          endpoint: null,
+          state: "refused",
+          since: new Date().toISOString(),
+          lastError: "Cannot join: the token has expired",
+        },
+        losses: [{ signal: "host", reason: "disk full", rows: 12 }],
+        host: null,
+      }),
+    );
+    const { code, stdout } = await world.coral("agent status");
+    expect(code).toBe(0);
+    expect(stdout).toContain("no colony yet, refused since now\n             Cannot join: the token has expired\n");
+    expect(stdout).toContain("! 12 rows of host lost: disk full");
+    expect(stdout).toContain("ebpf unavailable: needs CAP_BPF and CAP_PERFMON");
+    expect(JSON.parse((await world.coral("agent status --json")).stdout)).toMatchObject({ agentId: "agent-a", host: null });
+    expect((await world.coral("agent status -o csv")).stdout).toContain("agent-a,web-1,refused,");
+  });
+});

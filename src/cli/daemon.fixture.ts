@@ -1,0 +1,162 @@
+/** A daemon that answers from a table on a real unix socket, and a way to run commands against it. */
+
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { CoralError, httpStatusOf } from "../base/errors.ts";
+import { agentPaths, colonyPaths, saveContext } from "../config/index.ts";
+import { runCli } from "./run-cli.ts";
+import type { CliRuntime } from "./runtime.ts";
+
+export type Reply = (body: unknown) => unknown;
+
+export class FakeDaemon implements AsyncDisposable {
+  /** `POST /v1/tools/coral_get_status` → what to answer; may throw a CoralError. */
+  readonly replies = new Map<string, Reply>();
+  readonly calls: { route: string; body: unknown }[] = [];
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async listen(socketFile: string): Promise<FakeDaemon> {
+    await mkdir(dirname(socketFile), { recursive: true });
+    const server = createServer();
+    const daemon = new FakeDaemon(server);
+    server.on("request", (request, response) => {
+      let text = "";
+      request.on("data", (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+      request.on("end", () => {
+        const route = `${request.method} ${request.url}`;
+        const body: unknown = text === "" ? undefined : JSON.parse(text);
+        daemon.calls.push({ route, body });
+        const { status, value } = daemon.#answer(route, body);
+        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+      });
+    });
+    server.listen(socketFile);
+    await once(server, "listening");
+    return daemon;
+  }
+
+  tool(name: string, answer: object): this {
+    const complete = { completeness: { complete: true, notes: [] }, ...answer };
+    this.replies.set(`POST /v1/tools/${name}`, () => complete);
+    return this;
+  }
+
+  #answer(route: string, body: unknown): { status: number; value: unknown } {
+    try {
+      const reply = this.replies.get(route);
+      if (!reply) throw new CoralError({ code: "not-found", message: `Cannot serve ${route}` });
+      return { status: 200, value: reply(body) };
+    } catch (error) {
+      const { code, message, details } = CoralError.from(error);
+      return { status: httpStatusOf(code), value: { error: { code, message, details } } };
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await Promise.resolve();
+  }
+}
+
+export interface Ran {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunSettings {
+  /** Default: the world's home, and no other variable. */
+  env?: Record<string, string>;
+  /** Makes stdout and stderr a terminal of this width. */
+  terminal?: number;
+  stdin?: string;
+  runtime?: Partial<CliRuntime>;
+  signal?: AbortSignal;
+  /** Sees what is written to stdout as it is written. */
+  onOutput?: (text: string) => void;
+}
+
+/** A CORAL_HOME of its own, with one colony and its context. */
+export class World implements AsyncDisposable {
+  readonly home: string;
+  readonly colonyId = "shop-dev-1a2b3c";
+  readonly #daemons: FakeDaemon[] = [];
+
+  private constructor(home: string) {
+    this.home = home;
+  }
+
+  static async create(): Promise<World> {
+    return new World(await mkdtemp(join(tmpdir(), "coral-cli-")));
+  }
+
+  async startColony(): Promise<FakeDaemon> {
+    await saveContext(this.home, { name: "shop-dev", colonyId: this.colonyId });
+    return this.#keep(await FakeDaemon.listen(colonyPaths(this.home, this.colonyId).socketFile));
+  }
+
+  async startAgent(): Promise<FakeDaemon> {
+    return this.#keep(await FakeDaemon.listen(agentPaths(this.home).socketFile));
+  }
+
+  async coral(args: string | readonly string[], settings: RunSettings = {}): Promise<Ran> {
+    const words = typeof args === "string" ? args.split(" ").filter((word) => word !== "") : args;
+    const isTTY = settings.terminal !== undefined;
+    let stdout = "";
+    let stderr = "";
+    const code = await runCli(["node", "coral", ...words], fakeRuntime(settings.runtime), {
+      stdout: {
+        write: (text) => {
+          stdout += text;
+          settings.onOutput?.(text);
+        },
+        isTTY,
+        columns: settings.terminal,
+      },
+      stderr: {
+        write: (text) => {
+          stderr += text;
+        },
+        isTTY,
+      },
+      stdin: stdinOf(settings.stdin ?? ""),
+      env: { CORAL_HOME: this.home, ...settings.env },
+      signal: settings.signal ?? new AbortController().signal,
+    });
+    return { code, stdout, stderr };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const daemon of this.#daemons) await daemon[Symbol.asyncDispose]();
+    await rm(this.home, { recursive: true, force: true });
+  }
+
+  #keep(daemon: FakeDaemon): FakeDaemon {
+    this.#daemons.push(daemon);
+    return daemon;
+  }
+}
+
+function stdinOf(text: string): AsyncIterable<string> {
+  return {
+    async *[Symbol.asyncIterator]() {
+      await Promise.resolve();
+      if (text !== "") yield text;
+    },
+  };
+}
+
+function fakeRuntime(runtime: Partial<CliRuntime> = {}): CliRuntime {
+  const absent = (): Promise<never> => Promise.reject(new CoralError({ code: "internal", message: "not expected in this test" }));
+  return { run: absent, start: absent, stop: absent, init: absent, doctor: absent, ...runtime };
+}

@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+import { renderCsv } from "./csv.ts";
+import { colourStyle } from "./style.ts";
+import { type Column, renderTable, tableOf } from "./table.ts";
+import { textWidth } from "./text-width.ts";
+
+interface Row {
+  name: string;
+  size: number | null;
+  note: string;
+}
+
+const columns: readonly Column<Row>[] = [
+  { title: "NAME", key: "name", cell: (row) => row.name },
+  { title: "SIZE", key: "size", cell: (row) => row.size },
+  { title: "NOTE", key: "note", cell: (row) => ({ text: row.note, style: "red" }) },
+  { title: "MORE", key: "more", cell: () => "x", wide: true },
+];
+
+const rows: Row[] = [
+  { name: "a", size: 5, note: "first" },
+  { name: "longer", size: 1_000, note: "" },
+  { name: "日本", size: null, note: "third" },
+];
+
+describe("renderTable()", () => {
+  it("aligns text left and numbers right, and prints absent values as a dash", () => {
+    expect(renderTable(tableOf(rows, columns))).toBe(
+      [
+        "NAME    SIZE  NOTE", //
+        "a          5  first",
+        "longer  1000  -",
+        "日本       -  third",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("shows wide columns when asked", () => {
+    expect(renderTable(tableOf(rows.slice(0, 1), columns), { wide: true })).toBe("NAME  SIZE  NOTE   MORE\na        5  first  x\n");
+  });
+
+  it("prints nothing without rows", () => {
+    expect(renderTable(tableOf([] as Row[], columns))).toBe("");
+  });
+
+  it("cannot be broken by a hostile value", () => {
+    const text = renderTable(tableOf([{ name: "\u001b]0;owned\u0007\n\u202e", size: 1, note: "\r\nfake  row" }], columns), { width: 200 });
+    expect(text.split("\n")).toHaveLength(3);
+    expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
+  });
+
+  it("cuts the widest text first, never numbers and never below a title", () => {
+    const wideRows = [{ name: "n".repeat(60), size: 123_456_789, note: "m".repeat(30) }];
+    for (const width of [100, 60, 40, 30]) {
+      const lines = renderTable(tableOf(wideRows, columns), { width }).trimEnd().split("\n");
+      expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(Math.max(width, 29));
+      expect(lines[1]).toContain("123456789");
+    }
+    expect(renderTable(tableOf(wideRows, columns), { width: 60 })).toContain("m".repeat(15));
+    expect(renderTable(tableOf(wideRows, columns))).toContain("n".repeat(60));
+  });
+
+  it("styles the text and not the padding", () => {
+    const text = renderTable(tableOf(rows.slice(0, 1), columns), { style: colourStyle, wide: true });
+    expect(text).toContain("\u001b[31mfirst\u001b[39m  x");
+  });
+
+  it("renders 10,000 rows in reasonable time", () => {
+    const many = Array.from({ length: 10_000 }, (_, index) => ({ name: `process-${index}`, size: index, note: "日本 note" }));
+    const startMs = performance.now();
+    const lines = renderTable(tableOf(many, columns), { width: 80 }).split("\n");
+    expect(lines).toHaveLength(10_002);
+    expect(performance.now() - startMs).toBeLessThan(2_000);
+  });
+
+  it("takes values with units for numbers, and versions for text", () => {
+    const cells = (value: string): string =>
+      renderTable(tableOf([value, "x-long-one"].slice(0, 1), [{ title: "A-LONG-TITLE", key: "a", cell: (text) => text }]));
+    for (const value of ["5", "1.5", "<0.1%", "97%", "1.00 GiB", "12 ms", "3.2 MiB/s", "-4"]) expect(cells(value)).toContain(` ${value}\n`);
+    for (const value of ["0.1.0", "web-1", "1,2"]) expect(cells(value)).toContain(`\n${value}\n`);
+  });
+});
+
+describe("renderCsv()", () => {
+  it("holds every column by its JSON name, quoted as RFC 4180 says", () => {
+    const table = tableOf([{ name: 'say "hi", now', size: null, note: "two\nlines" }], columns);
+    expect(renderCsv(table)).toBe('name,size,note,more\n"say ""hi"", now",,"two\nlines",x\n');
+  });
+
+  it("prints the header alone without rows, and nothing at all on a later round", () => {
+    expect(renderCsv(tableOf([] as Row[], columns))).toBe("name,size,note,more\n");
+    expect(renderCsv(tableOf([] as Row[], columns), false)).toBe("");
+  });
+});

@@ -1,0 +1,94 @@
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { adoptFile, makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
+
+const isRoot = process.geteuid?.() === 0;
+let home: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), "coral-own-"));
+});
+afterEach(() => rm(home, { recursive: true, force: true }));
+
+describe("sudoOwner()", () => {
+  it.each([
+    [{ SUDO_UID: "1000", SUDO_GID: "1001" }, 0, { uid: 1000, gid: 1001 }],
+    [{ SUDO_UID: "1000", SUDO_GID: "1001" }, 1000, undefined],
+    [{ SUDO_UID: "0", SUDO_GID: "0" }, 0, undefined],
+    [{ SUDO_UID: "1000" }, 0, undefined],
+    [{ SUDO_UID: "x", SUDO_GID: "1" }, 0, undefined],
+    [{ SUDO_UID: "-1", SUDO_GID: "1" }, 0, undefined],
+    [{}, 0, undefined],
+  ])("of %j as uid %j is %j", (env, uid, expected) => {
+    expect(sudoOwner(env, uid)).toEqual(expected);
+  });
+});
+
+describe("writePrivateFile()", () => {
+  it("makes missing directories 0700 and the file 0600, also with a lax umask", async () => {
+    const before = process.umask(0);
+    try {
+      await writePrivateFile(join(home, "a/b/key.pem"), "secret");
+    } finally {
+      process.umask(before);
+    }
+    expect((await stat(join(home, "a"))).mode & 0o777).toBe(0o700);
+    expect((await stat(join(home, "a/b"))).mode & 0o777).toBe(0o700);
+    expect((await stat(join(home, "a/b/key.pem"))).mode & 0o777).toBe(0o600);
+    expect(await readFile(join(home, "a/b/key.pem"), "utf8")).toBe("secret");
+  });
+
+  it("replaces a file and a link in one step and leaves nothing else behind", async () => {
+    const target = join(home, "elsewhere");
+    await writeFile(target, "theirs");
+    await symlink(target, join(home, "x"));
+    await writePrivateFile(join(home, "x"), "ours");
+    expect(await readFile(target, "utf8")).toBe("theirs");
+    expect((await lstat(join(home, "x"))).isFile()).toBe(true);
+    expect((await readdir(home)).sort()).toEqual(["elsewhere", "x"]);
+  });
+
+  it("says why it cannot and removes its half", async () => {
+    await writeFile(join(home, "file"), "");
+    await expect(writePrivateFile(join(home, "file/x"), "")).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("a file stands where the directory should be") as unknown,
+    });
+    await mkdir(join(home, "taken"));
+    await expect(writePrivateFile(join(home, "taken"), "")).rejects.toThrow("Cannot write");
+    expect((await readdir(home)).sort()).toEqual(["file", "taken"]);
+  });
+
+  it("names a directory that may not be written", async (context) => {
+    context.skip(isRoot, "root may write everywhere");
+    await chmod(home, 0o500);
+    await expect(writePrivateFile(join(home, "x"), "")).rejects.toMatchObject({ code: "not-permitted" });
+    await chmod(home, 0o700);
+  });
+
+  it("gives every file and directory that it makes to the owner, and no other", async (context) => {
+    context.skip(!isRoot, "needs root to give files away");
+    const owner = { uid: 12345, gid: 23456 };
+    await writePrivateFile(join(home, "p/q/f"), "x", { owner });
+    for (const path of ["p", "p/q", "p/q/f"]) expect(await stat(join(home, path))).toMatchObject(owner);
+    expect((await stat(home)).uid).toBe(0);
+    await makePrivateDirectory(join(home, "d/e"), owner);
+    expect(await stat(join(home, "d/e"))).toMatchObject(owner);
+  });
+});
+
+it("makePrivateDirectory() may be called by several at once and again", async () => {
+  const path = join(home, "a/b/c");
+  await Promise.all(Array.from({ length: 8 }, () => makePrivateDirectory(path)));
+  await makePrivateDirectory(path);
+  expect((await stat(path)).isDirectory()).toBe(true);
+});
+
+it("adoptFile() sets mode and owner of a file that somebody else made", async () => {
+  const path = join(home, "db");
+  await writeFile(path, "", { mode: 0o666 });
+  await adoptFile(path, isRoot ? { owner: { uid: 12345, gid: 23456 } } : {});
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  if (isRoot) expect(await stat(path)).toMatchObject({ uid: 12345, gid: 23456 });
+});
