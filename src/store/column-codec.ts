@@ -134,8 +134,9 @@ function decodeVariable(column: Pick<VariableColumn, "name" | "type" | "validity
   const { name, type } = column;
   const offsetBytes = (rows + 1) * 4;
   if (body.length < offsetBytes) throw malformed(`column "${name}" is short of its offsets`);
-  // Copied because the body may lie at any address.
-  const offsets = new Uint32Array(body.slice(0, offsetBytes).buffer);
+  // Copied because the body may lie at any address; with set(), because slice() of a Buffer copies nothing.
+  const offsets = new Uint32Array(rows + 1);
+  new Uint8Array(offsets.buffer).set(body.subarray(0, offsetBytes));
   const bytes = body.subarray(offsetBytes);
   if (offsets[0] !== 0 || offsets[rows] !== bytes.length) throw malformed(`the offsets of column "${name}" do not cover its bytes`);
   let previous = 0;

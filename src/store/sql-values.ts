@@ -140,7 +140,7 @@ function wideReaderOf(
     }
     case Type.BLOB: {
       const [bytes, data] = bytesOf(16);
-      return (index) => stringBytes(bytes, data, index).slice();
+      return (index) => Uint8Array.from(stringBytes(bytes, data, index));
     }
     case Type.HUGEINT: {
       const [, data] = bytesOf(16);
