@@ -72,12 +72,12 @@ describe("parseYaml()", () => {
     for (let round = 0; round < 400; round++) {
       const text = Array.from({ length: 1 + random(14) }, () => parts[random(parts.length)]).join("");
       try {
-        const { value, positionOf } = await parseYaml(text, "f", "file");
-        const result = agentConfigSchema.safeParse(value ?? {});
-        const problems = result.success ? [] : problemsOf(result.error.issues, agentConfigSchema, value);
+        const file = await parseYaml(text, "f", "file");
+        const result = agentConfigSchema.safeParse(file.value ?? {});
+        const problems = result.success ? [] : problemsOf(result.error.issues, agentConfigSchema, file.value);
         for (const problem of problems) {
           expect(problem.message).not.toBe("");
-          expect(positionOf(problem.path, problem.at).line).toBeGreaterThan(0);
+          expect(file.positionOf(problem.path, problem.at).line).toBeGreaterThan(0);
         }
       } catch (error) {
         expect(error, JSON.stringify(text)).toBeInstanceOf(CoralError);
