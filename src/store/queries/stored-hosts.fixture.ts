@@ -1,0 +1,93 @@
+/** A colony's store in a temporary folder, and rows of made-up hosts in it. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../base/clock.ts";
+import { createLogger } from "../../base/log.ts";
+import type { SignalSlice } from "../agent-store.ts";
+import { type ColonyStore, openColonyStore } from "../colony-store.ts";
+import { batchFromRows } from "../column-batch.ts";
+import { encodeBatch } from "../column-codec.ts";
+import type { Columns, RowOf, Signal } from "../define-signal.ts";
+import { openEngine } from "../engine.ts";
+import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
+import { signals } from "../signals/index.ts";
+import { listener } from "../signals/listener.ts";
+
+export interface StoredHosts extends AsyncDisposable {
+  store: ColonyStore;
+  /** Rows of one agent, in order, as one pull. `atMs` is their wall time. */
+  add(agentId: string, rows: SignalRows, epoch?: string): Promise<void>;
+}
+
+type Values<C extends Columns> = Partial<RowOf<C>> & { atMs: number };
+
+/** What a test cares about; everything else is zero, empty or null. */
+export interface SignalRows {
+  host?: Values<typeof host.columns>[];
+  hostCpu?: Values<typeof hostCpu.columns>[];
+  hostMount?: Values<typeof hostMount.columns>[];
+  hostDisk?: Values<typeof hostDisk.columns>[];
+  hostInterface?: Values<typeof hostInterface.columns>[];
+  hostCgroup?: Values<typeof hostCgroup.columns>[];
+  hostProcess?: Values<typeof hostProcess.columns>[];
+  listener?: Values<typeof listener.columns>[];
+}
+
+const byName: Record<keyof SignalRows, Signal> = {
+  host,
+  hostCpu,
+  hostMount,
+  hostDisk,
+  hostInterface,
+  hostCgroup,
+  hostProcess,
+  listener,
+} as never;
+const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
+
+export async function openStoredHosts(): Promise<StoredHosts> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-queries-"));
+  const log = createLogger("test", "error", () => {});
+  const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log });
+  const store = await openColonyStore(engine, {
+    file: join(directory, "colony.duckdb"),
+    signals,
+    maxBytes: 1024 ** 3,
+    clock: systemClock,
+    log,
+  });
+  const nextSeq = new Map<string, number>();
+  return {
+    store,
+    add: async (agentId, rows, epoch = "epoch-1") => {
+      const slices = (Object.entries(rows) as [keyof SignalRows, { atMs: number }[]][]).map(([name, values]): SignalSlice => {
+        const signal = byName[name];
+        const key = `${agentId} ${epoch} ${name}`;
+        const firstSeq = nextSeq.get(key) ?? 1;
+        const batch = encodeBatch(
+          batchFromRows(
+            signal,
+            values.map((value) => fullRow(signal, value)),
+          ),
+          firstSeq,
+        );
+        nextSeq.set(key, firstSeq + values.length);
+        return { signal: signal.name, oldestSeq: 1, nextSeq: firstSeq + values.length, batch };
+      });
+      const [outcome] = await store.applyPulls([{ agentId, epoch, slices, losses: [] }]);
+      if (outcome?.error) throw outcome.error;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await store.close();
+      await engine.close();
+      rmSync(directory, { recursive: true });
+    },
+  };
+}
+
+function fullRow(signal: Signal, { atMs, ...values }: { atMs: number }): RowOf<Columns> {
+  const defaults = Object.entries(signal.columns).map(([name, spec]) => [name, spec.endsWith("?") ? null : zeros[spec]]);
+  return { ...Object.fromEntries(defaults), at: atMs * 1_000, mono_ms: atMs, ...values } as RowOf<Columns>;
+}
