@@ -19,7 +19,9 @@ export interface KeepAlive {
 export function startKeepAlive(session: Http2Session, options: KeepAliveOptions): KeepAlive {
   let heardAtMs = performance.now();
   let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
   const wait = (delayMs: number, next: () => void): void => {
+    if (stopped) return;
     timer = setTimeout(next, delayMs);
     timer.unref();
   };
@@ -34,6 +36,7 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     wait(options.timeoutMs, () => {
       // After a stall of this process the answer may lie unread: timers run before sockets, so let those have their turn first.
       setImmediate(() => {
+        if (stopped) return;
         // Any sign of life counts: a ping may queue behind a large reply.
         if (heardAtMs < pingedAtMs) options.onDead(performance.now() - heardAtMs);
         else if (timer === deadline) wait(options.intervalMs, onInterval);
@@ -48,7 +51,10 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
       wait(options.intervalMs, onInterval);
     });
   };
-  const stop = (): void => clearTimeout(timer);
+  const stop = (): void => {
+    stopped = true;
+    clearTimeout(timer);
+  };
   wait(options.intervalMs, onInterval);
   session.once("close", stop);
   return {

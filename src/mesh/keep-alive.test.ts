@@ -1,0 +1,71 @@
+import { once } from "node:events";
+import { type ClientHttp2Session, connect, createServer, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { expect, test } from "vitest";
+import { startKeepAlive } from "./keep-alive.ts";
+
+async function sessionPair(): Promise<AsyncDisposable & { near: ClientHttp2Session; far: ServerHttp2Session }> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const near = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const [far] = (await once(server, "session")) as [ServerHttp2Session];
+  await once(near, "remoteSettings");
+  return {
+    near,
+    far,
+    [Symbol.asyncDispose]: async () => {
+      near.destroy();
+      far.destroy();
+      server.close();
+    },
+  };
+}
+
+test("startKeepAlive() pings after silence, and not while the peer is heard", async () => {
+  await using pair = await sessionPair();
+  let pings = 0;
+  pair.far.on("ping", () => pings++);
+  const keepAlive = startKeepAlive(pair.near, { intervalMs: 60, timeoutMs: 5_000, onDead: () => expect.unreachable() });
+  const busy = setInterval(() => keepAlive.touch(), 10);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(pings).toBe(0);
+  clearInterval(busy);
+  await expect.poll(() => pings).toBeGreaterThanOrEqual(2);
+  keepAlive.stop();
+});
+
+test("startKeepAlive() reports a peer that answers no ping, once", async () => {
+  await using pair = await sessionPair();
+  // Nothing reaches the peer, as in a partition.
+  Object.defineProperty(pair.near, "ping", { value: () => true });
+  let deaths = 0;
+  const silentMs = await new Promise<number>((resolve) => {
+    startKeepAlive(pair.near, {
+      intervalMs: 30,
+      timeoutMs: 50,
+      onDead: (ms) => {
+        deaths++;
+        resolve(ms);
+      },
+    });
+  });
+  expect(silentMs).toBeGreaterThanOrEqual(79);
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  expect(deaths).toBe(1);
+});
+
+test("startKeepAlive() does not take a stall of its own process for a dead peer", async () => {
+  await using pair = await sessionPair();
+  let stalls = 0;
+  let deaths = 0;
+  // The ping has arrived; while nothing runs here, its deadline passes with the answer unread.
+  pair.far.on("ping", () => {
+    stalls++;
+    const until = performance.now() + 150;
+    while (performance.now() < until);
+  });
+  const keepAlive = startKeepAlive(pair.near, { intervalMs: 10, timeoutMs: 50, onDead: () => deaths++ });
+  await expect.poll(() => stalls, { timeout: 5_000 }).toBeGreaterThanOrEqual(4);
+  keepAlive.stop();
+  expect(deaths).toBe(0);
+});
