@@ -82,7 +82,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
     call: async (backend, input, context) => {
       context.signal.throwIfAborted();
       const checked = inputSchema.safeParse(input ?? {});
-      if (!checked.success) throw describeInputProblems(name, checked.error, inputSchema);
+      if (!checked.success) throw describeInputProblems(name, checked.error, inputSchema, input);
       const result = await definition.handle(backend, checked.data as z.infer<Input>, context);
       const answer = outputSchema.safeParse({ ...result.output, completeness: result.completeness });
       if (!answer.success) {

@@ -9,14 +9,14 @@ interface Problem {
 }
 
 /** Turns what zod found into one error that names each field and what is allowed there. */
-export function describeInputProblems(tool: string, error: z.ZodError, schema: z.ZodObject): CoralError {
+export function describeInputProblems(tool: string, error: z.ZodError, schema: z.ZodObject, input: unknown): CoralError {
   const fields = Object.keys(schema.shape);
-  const problems = error.issues.flatMap((issue) => problemsOf(issue, fields));
+  const problems = error.issues.flatMap((issue) => problemsOf(issue, fields, input));
   const text = problems.map((problem) => (problem.field === "" ? problem.message : `"${problem.field}" ${problem.message}`)).join("; ");
   return new CoralError({ code: "invalid", message: `Cannot call ${tool}: ${text}`, details: { tool, problems, fields } });
 }
 
-function problemsOf(issue: z.core.$ZodIssue, fields: string[]): Problem[] {
+function problemsOf(issue: z.core.$ZodIssue, fields: string[], input: unknown): Problem[] {
   const field = issue.path.map(String).join(".");
   switch (issue.code) {
     case "unrecognized_keys":
@@ -27,16 +27,10 @@ function problemsOf(issue: z.core.$ZodIssue, fields: string[]): Problem[] {
       });
     case "invalid_value":
       return [{ field, message: `must be one of ${issue.values.map(String).join(", ")}`, allowed: [...issue.values] }];
-    case "invalid_type":
-      return [
-        {
-          field,
-          message:
-            issue.input === undefined && field !== ""
-              ? `is missing; it must be ${article(issue.expected)}`
-              : `must be ${article(issue.expected)}`,
-        },
-      ];
+    case "invalid_type": {
+      const isMissing = field !== "" && valueAt(input, issue.path) === undefined;
+      return [{ field, message: `${isMissing ? "is missing; it " : ""}must be ${article(issue.expected)}` }];
+    }
     case "too_small":
       return [{ field, message: `must be at least ${issue.minimum}${unitOf(issue.origin)}` }];
     case "too_big":
@@ -46,7 +40,15 @@ function problemsOf(issue: z.core.$ZodIssue, fields: string[]): Problem[] {
   }
 }
 
-function article(type: string): string {
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (value, key) => (typeof value === "object" && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined),
+    input,
+  );
+}
+
+function article(name: string): string {
+  const type = name === "int" ? "integer" : name;
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 

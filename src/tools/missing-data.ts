@@ -34,7 +34,9 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   }
   const notes = [...merged.values()].map((loss): CompletenessNote => {
     const amount = loss.rows === null ? "an unknown number of rows" : `${loss.rows} rows`;
-    const message = `${amount} of ${loss.signal} from ${loss.agentId} are missing: ${loss.reason}`;
+    // `*` stands for all: a colony's file that was damaged has lost rows of everybody.
+    const signal = loss.signal === "*" ? "all signals" : loss.signal;
+    const message = `${amount} of ${signal} from ${loss.agentId === "*" ? "all agents" : loss.agentId} are missing: ${loss.reason}`;
     return { kind: "rows-lost", agent: loss.agentId, signal: loss.signal, message, ...(loss.rows === null ? {} : { rows: loss.rows }) };
   });
   return boundNotes(notes, "rows-lost", "gaps are known");

@@ -1,0 +1,368 @@
+import { describe, expect, it, vi } from "vitest";
+import { CoralError } from "../base/errors.ts";
+import type { ColonyBackend } from "./backend.ts";
+import { colonyTools } from "./colony-tools.ts";
+import type { Answer } from "./completeness.ts";
+import { findTool, listTools } from "./http-api.ts";
+import { agentOf, colonyOf, context, hostFactsOf, listenerOf } from "./sample-colony.fixture.ts";
+import type { AgentList } from "./schemas/agent.ts";
+import type { HostQueryResult } from "./schemas/host.ts";
+import type { ServiceList } from "./schemas/service.ts";
+import type { ColonyStatus } from "./schemas/status.ts";
+
+async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
+  const tool = findTool(colonyTools, name, "admin");
+  return (await tool.call(colonyOf(colony), input, context)) as Answer<T>;
+}
+
+const messages = (answer: Answer<unknown>): string[] => answer.completeness.notes.map((note) => note.message);
+
+describe("colonyTools", () => {
+  it("fits a model's context: the list of tools that read takes at most 3,000 tokens", () => {
+    const list = listTools(colonyTools, "read").map(({ name, title, description, inputSchema }) => ({
+      name,
+      title,
+      description,
+      inputSchema,
+    }));
+    expect(list.map((tool) => tool.name)).toEqual([
+      "coral_get_status",
+      "coral_list_agents",
+      "coral_list_services",
+      "coral_query_host",
+      "coral_query_sql",
+      "coral_list_events",
+    ]);
+    expect(JSON.stringify(list).length / 4).toBeLessThan(3_000);
+  });
+
+  it("changes nothing without the permission admin", () => {
+    for (const tool of colonyTools) if (tool.changes) expect([tool.name, tool.permission]).toEqual([tool.name, "admin"]);
+    expect(listTools(colonyTools, "admin")).toHaveLength(10);
+  });
+
+  it("describes every field of its outputs in JSON schema", () => {
+    for (const tool of listTools(colonyTools, "admin"))
+      expect(tool.outputSchema).toMatchObject({ type: "object", properties: { completeness: {} } });
+  });
+});
+
+describe("coral_get_status", () => {
+  it("counts agents by health and shows each host now, the worst first", async () => {
+    const answer = await call<ColonyStatus>(
+      "coral_get_status",
+      {},
+      {
+        agents: async () => [
+          agentOf("a"),
+          agentOf("b"),
+          agentOf("c", { health: "unhealthy", lastContactAgoMs: 90_000, healthReason: "not connected" }),
+          agentOf("d", { revoked: true, health: "unhealthy" }),
+        ],
+        hostsNow: async () => [
+          {
+            agentId: "b",
+            sampledAt: "2026-01-02T00:00:00.000Z",
+            cpuBusyRatio: 0.9,
+            cpuCount: 2,
+            memUsedRatio: 0.5,
+            memTotalBytes: 10,
+            load1m: 1,
+          },
+        ],
+        services: async () => [listenerOf("a", "api", 80), listenerOf("a", "api", 81), listenerOf("b", "db", 5432)],
+      },
+    );
+    expect(answer.agents).toEqual({ total: 3, healthy: 2, degraded: 0, unhealthy: 1 });
+    expect(answer.hosts.map((host) => [host.hostname, host.cpuBusyRatio])).toEqual([
+      ["c.example.org", null],
+      ["b.example.org", 0.9],
+      ["a.example.org", null],
+    ]);
+    expect(answer.services.total).toBe(2);
+    expect(answer.warnings).toEqual([
+      {
+        kind: "agent-silent",
+        agentId: "c",
+        message: "c.example.org is unhealthy: it was last heard 1m 30s ago (not connected)",
+        fix: expect.stringContaining("coral agent start"),
+      },
+    ]);
+    expect(answer.completeness).toMatchObject({ complete: false, notes: [{ kind: "agent-silent", agent: "c" }] });
+  });
+
+  it("warns with a fix about duplicates, clocks, losses and the store", async () => {
+    const facts = await colonyOf().status(context);
+    const answer = await call<ColonyStatus>(
+      "coral_get_status",
+      {},
+      {
+        status: async () => ({
+          ...facts,
+          store: { usedBytes: 96, limitBytes: 100, writeProblem: "no space left", diskFreeBytes: 1024 },
+          duplicates: [{ agentId: "x", hostnames: ["one", "two"] }],
+        }),
+        agents: async () => [agentOf("a", { clockDifferenceMs: -65_000 })],
+        losses: async () => [
+          { agentId: "a", signal: "host", rows: 5, reason: "pruned", at: "" },
+          { agentId: "a", signal: "host", rows: 7, reason: "pruned", at: "" },
+          { agentId: "*", signal: "*", rows: null, reason: "colony-damaged", at: "" },
+        ],
+      },
+    );
+    expect(answer.warnings.map((warning) => [warning.kind, warning.message])).toEqual([
+      ["store-write", "Rows cannot be stored: no space left"],
+      ["disk-full", "The file system of the colony's store has 1.00 KiB left"],
+      ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows go before their age says so"],
+      ["duplicate-agent", "Agent id x is used by 2 hosts: one, two"],
+      ["clock-difference", "The clock of a.example.org is 1m 5s behind the colony's"],
+      ["rows-lost", "12 rows of host from a are missing: pruned"],
+      ["rows-lost", "an unknown number of rows of all signals from all agents are missing: colony-damaged"],
+    ]);
+    for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
+  });
+
+  it("says how to begin while there is no agent", async () => {
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [] });
+    expect(answer.warnings).toMatchObject([{ kind: "no-agents", fix: expect.stringContaining("coral agent start") }]);
+  });
+
+  it("stays short with a thousand silent agents", async () => {
+    const agents = Array.from({ length: 1_000 }, (_, index) => agentOf(`agent-${index}`, { health: "unhealthy", lastContactAgoMs: null }));
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => agents });
+    expect(answer.hosts).toHaveLength(50);
+    expect(answer.warnings).toHaveLength(50);
+    expect(messages(answer)).toContain("50 of 1000 hosts are shown; coral_list_agents has them all");
+    expect(messages(answer)).toContain("981 more agents are silent");
+    expect(JSON.stringify(answer).length).toBeLessThan(40_000);
+  });
+});
+
+describe("coral_list_agents", () => {
+  const agents = async () => [agentOf("web-2"), agentOf("web-1"), agentOf("db-1", { health: "degraded" })];
+
+  it("sorts, filters and cuts", async () => {
+    const all = await call<AgentList>("coral_list_agents", {}, { agents });
+    expect(all.agents.map((agent) => agent.agentId)).toEqual(["db-1", "web-1", "web-2"]);
+    expect(all.agents[0]?.details).toBeUndefined();
+    expect((await call<AgentList>("coral_list_agents", { match: "WEB" }, { agents })).total).toBe(2);
+    expect((await call<AgentList>("coral_list_agents", { health: "degraded" }, { agents })).agents).toMatchObject([{ agentId: "db-1" }]);
+    const cut = await call<AgentList>("coral_list_agents", { limit: 1, verbose: true }, { agents });
+    expect(cut.agents).toMatchObject([{ agentId: "db-1", details: { kernel: "6.12" } }]);
+    expect(cut.total).toBe(3);
+    expect(messages(cut)).toEqual(["1 of 3 agents are shown; narrow with match or health, or raise limit"]);
+  });
+});
+
+describe("coral_list_services", () => {
+  const services = async () => [
+    listenerOf("web-1", "api", 8080, { pids: [1, 2], instances: 2, addresses: ["0.0.0.0", "::"] }),
+    listenerOf("web-1", "api", 9090, { pids: [1], instances: 1 }),
+    listenerOf("web-2", "api", 8080, { pids: [], instances: 1 }),
+    listenerOf("web-2", "sshd", 22),
+    listenerOf("forgotten", "ghost", 1),
+  ];
+
+  it("puts the listeners of a service together", async () => {
+    const answer = await call<ServiceList>(
+      "coral_list_services",
+      {},
+      {
+        services,
+        agents: async () => [agentOf("web-1"), agentOf("web-2", { health: "degraded" })],
+      },
+    );
+    expect(
+      answer.services.map((service) => [service.service, service.instances, service.health, service.ports.map((port) => port.port)]),
+    ).toEqual([
+      ["api", 3, "degraded", [8080, 9090]],
+      ["sshd", 1, "degraded", [22]],
+    ]);
+    expect(answer.services[0]?.agents[0]).toMatchObject({
+      hostname: "web-1.example.org",
+      instances: 2,
+      pids: [1, 2],
+      addresses: ["0.0.0.0:8080", "[::]:8080", "0.0.0.0:9090"],
+    });
+    expect(answer.completeness.notes).toMatchObject([{ kind: "agent-silent", agent: "web-2" }]);
+  });
+
+  it("narrows by name and host, and cuts", async () => {
+    expect((await call<ServiceList>("coral_list_services", { match: "SSH" }, { services })).total).toBe(1);
+    expect((await call<ServiceList>("coral_list_services", { agent: "web-1" }, { services })).services).toMatchObject([
+      { service: "api", instances: 2 },
+    ]);
+    expect(messages(await call("coral_list_services", { limit: 1 }, { services }))).toEqual([
+      "1 of 2 services are shown; narrow with match or agent, or raise limit",
+    ]);
+    await expect(call("coral_list_services", { agent: "nobody" }, { services })).rejects.toThrow('Cannot find agent "nobody"');
+  });
+});
+
+describe("coral_query_host", () => {
+  it("reports the hosts that are used the most, and says which are left out", async () => {
+    const host = vi.fn(colonyOf().host);
+    const now = (agentId: string, cpuBusyRatio: number) => ({
+      agentId,
+      sampledAt: null,
+      cpuBusyRatio,
+      cpuCount: 1,
+      memUsedRatio: 0,
+      memTotalBytes: 1,
+      load1m: 0,
+    });
+    const answer = await call<HostQueryResult>(
+      "coral_query_host",
+      { limit: 1, points: 60, since: "1h" },
+      { host, hostsNow: async () => [now("web-1", 0.1), now("web-2", 0.7)] },
+    );
+    expect(host).toHaveBeenCalledWith({ agentIds: ["web-2"], sinceMs: 3_600_000, maxPoints: 60 }, context);
+    expect(answer).toMatchObject({
+      matched: 2,
+      sinceMs: 3_600_000,
+      hosts: [{ agentId: "web-2", hostname: "web-2.example.org", health: "healthy", findings: [] }],
+    });
+    expect(messages(answer)).toEqual(["1 of 2 hosts are shown; name one with agent, or raise limit"]);
+  });
+
+  it("reports one host by name, with findings and losses", async () => {
+    const losses = vi.fn(async () => [{ agentId: "web-1", signal: "host", rows: 4, reason: "pruned", at: "" }]);
+    const answer = await call<HostQueryResult>(
+      "coral_query_host",
+      { agent: "web-1" },
+      {
+        losses,
+        host: async () => [
+          hostFactsOf("web-1", {
+            totals: { samples: 20, oomKills: 2, tcpListenOverflows: 0, tcpListenDrops: 0, tcpRetransmitRatio: 0, tcpRetransmits: 0 },
+          }),
+        ],
+      },
+    );
+    expect(losses).toHaveBeenCalledWith(expect.objectContaining({ agentIds: ["web-1"], sinceMs: 300_000 }), context);
+    expect(answer.hosts[0]?.findings).toMatchObject([{ rule: "oom-kill", severity: "critical", value: 2, threshold: 0 }]);
+    expect(answer.completeness).toMatchObject({ complete: false, notes: [{ kind: "rows-lost", rows: 4, signal: "host" }] });
+  });
+
+  it("says when nothing is stored, or nobody has joined", async () => {
+    const empty = await call<HostQueryResult>(
+      "coral_query_host",
+      { agent: "web-1" },
+      {
+        host: async () => [hostFactsOf("web-1", { sampledAt: null, latest: null, totals: { ...hostFactsOf("x").totals, samples: 0 } })],
+      },
+    );
+    expect(messages(empty)).toEqual(["no host sample of web-1.example.org is stored for this time"]);
+    const nobody = await call<HostQueryResult>("coral_query_host", {}, { agents: async () => [] });
+    expect(nobody.hosts).toEqual([]);
+    expect(messages(nobody)[0]).toContain("coral agent start");
+  });
+});
+
+describe("coral_query_sql", () => {
+  const result = { columns: [{ name: "n", type: "BIGINT" }], rows: [[1]], truncated: false, elapsedMs: 1, views: ["host_1m"] };
+
+  it("passes limits on and says what the views miss", async () => {
+    const sql = vi.fn(async () => result);
+    const losses = vi.fn(async () => []);
+    const answer = await call(
+      "coral_query_sql",
+      { sql: "SELECT 1", maxRows: 7, timeout: "3s" },
+      { sql, losses, agents: async () => [agentOf("a", { health: "degraded" })] },
+    );
+    expect(sql).toHaveBeenCalledWith({ sql: "SELECT 1", maxRows: 7, maxBytes: 4_194_304, timeoutMs: 3_000 }, context);
+    expect(losses).toHaveBeenCalledWith({ signals: ["host"] }, context);
+    expect(answer).toMatchObject({ rows: [[1]], completeness: { complete: false } });
+  });
+
+  it("says when the result was cut, and nothing about agents when no view was read", async () => {
+    const answer = await call(
+      "coral_query_sql",
+      { sql: "SELECT 1" },
+      { sql: async () => ({ ...result, truncated: true, views: [] }), agents: async () => [agentOf("a", { health: "degraded" })] },
+    );
+    expect(messages(answer)).toEqual(["the result was cut after 1 rows; aggregate, add LIMIT, or raise maxRows"]);
+  });
+});
+
+describe("coral_list_events", () => {
+  it("asks for one more than wanted, to know whether there are more", async () => {
+    const event = {
+      at: "2026-01-01T00:00:00.000Z",
+      kind: "agent-joined",
+      severity: "info" as const,
+      agentId: "web-1",
+      message: "joined",
+      details: {},
+    };
+    const events = vi.fn(async ({ limit }: { limit: number }) => Array.from({ length: limit }, () => event));
+    const answer = await call<{ events: unknown[] }>("coral_list_events", { agent: "web-1", kind: "agent-joined", limit: 2 }, { events });
+    expect(events).toHaveBeenCalledWith({ sinceMs: 3_600_000, limit: 3, agentIds: ["web-1"], kind: "agent-joined" }, context);
+    expect(answer.events).toHaveLength(2);
+    expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
+  });
+});
+
+describe("the token tools", () => {
+  const made = {
+    tokenId: "t1",
+    kind: "join" as const,
+    name: "",
+    permission: null,
+    createdAt: "",
+    expiresAt: "",
+    usesLeft: 1,
+    state: "usable" as const,
+    token: "coral_join_x",
+  };
+
+  it("make tokens with safe defaults", async () => {
+    const createToken = vi.fn(async () => made);
+    expect(await call("coral_create_token", { kind: "join" }, { createToken })).toMatchObject({ token: "coral_join_x" });
+    expect(createToken).toHaveBeenLastCalledWith({ kind: "join", name: "", permission: null, validForMs: 86_400_000, uses: 1 }, context);
+    await call("coral_create_token", { kind: "user", validFor: "30d" }, { createToken });
+    expect(createToken).toHaveBeenLastCalledWith(
+      { kind: "user", name: "", permission: "read", validForMs: 30 * 86_400_000, uses: null },
+      context,
+    );
+    await expect(call("coral_create_token", {}, { createToken })).rejects.toThrow('"kind" must be one of join, user');
+    await expect(call("coral_revoke_token", {})).rejects.toThrow('"tokenId" is missing; it must be a string');
+    await expect(call("coral_create_token", { kind: "join", permission: "admin" }, { createToken })).rejects.toThrow("is for user tokens");
+  });
+
+  it("list and revoke", async () => {
+    const { token: _secret, ...info } = made;
+    expect(await call("coral_list_tokens", {}, { tokens: async () => [info] })).toMatchObject({ tokens: [{ tokenId: "t1" }] });
+    // A secret that slipped into a list is not passed on.
+    expect(JSON.stringify(await call("coral_list_tokens", {}, { tokens: async () => [made] }))).not.toContain("coral_join_x");
+    expect(
+      await call("coral_revoke_token", { tokenId: "t1" }, { revokeToken: async (tokenId) => ({ tokenId, revokedAt: "now" }) }),
+    ).toMatchObject({ tokenId: "t1" });
+  });
+
+  it("revoke one agent, by id when a name is shared", async () => {
+    const revokeAgent = vi.fn(async (agentId: string) => ({ agentId, hostname: "h", revokedAt: "now" }));
+    await call("coral_revoke_agent", { agent: "web-1" }, { revokeAgent });
+    expect(revokeAgent).toHaveBeenCalledWith("web-1", context);
+    const agents = async () => [agentOf("a1", { hostname: "twin" }), agentOf("a2", { hostname: "twin" })];
+    await expect(call("coral_revoke_agent", { agent: "twin" }, { revokeAgent, agents })).rejects.toThrow("use one of the ids a1, a2");
+  });
+});
+
+describe("findTool()", () => {
+  const codeOf = (name: string, permission: "read" | "admin"): string => {
+    try {
+      findTool(colonyTools, name, permission);
+      return "found";
+    } catch (error) {
+      return CoralError.from(error).code;
+    }
+  };
+
+  it("tells unknown from not permitted", () => {
+    expect(codeOf("coral_get_status", "read")).toBe("found");
+    expect(codeOf("coral_create_token", "admin")).toBe("found");
+    expect(codeOf("coral_create_token", "read")).toBe("not-permitted");
+    expect(codeOf("coral_make_coffee", "admin")).toBe("not-found");
+  });
+});

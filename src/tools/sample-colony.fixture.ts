@@ -1,0 +1,159 @@
+/** A colony of made-up facts, for tests of the tools. */
+
+import type { ColonyBackend } from "./backend.ts";
+import type { ToolCallContext } from "./define-tool.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import type { HostFacts, HostMetric } from "./schemas/host.ts";
+import type { ServiceListener } from "./schemas/service.ts";
+
+export const context: ToolCallContext = { signal: new AbortController().signal };
+
+export function agentOf(agentId: string, more: Partial<AgentInfo> = {}): AgentInfo {
+  return {
+    agentId,
+    hostname: `${agentId}.example.org`,
+    health: "healthy",
+    healthReason: "",
+    connected: true,
+    version: "0.1.0",
+    os: "Debian 13",
+    kernel: "6.12",
+    arch: "x64",
+    machineId: "m",
+    bootId: "b",
+    epoch: "e",
+    labels: {},
+    capabilities: [],
+    firstSeenAt: "2026-01-01T00:00:00.000Z",
+    lastContactAt: "2026-01-02T00:00:00.000Z",
+    lastContactAgoMs: 2_000,
+    pullLagMs: 4_000,
+    clockDifferenceMs: 3,
+    certificateExpiresAt: null,
+    revoked: false,
+    ...more,
+  };
+}
+
+const metricOf = (avg: number | null, pointCount: number): HostMetric => ({
+  min: avg,
+  avg,
+  max: avg,
+  points: Array.from({ length: pointCount }, () => avg),
+});
+
+/** A host at ease. */
+export function hostFactsOf(agentId: string, more: Partial<HostFacts> = {}, pointCount = 0): HostFacts {
+  const metric = (avg: number | null): HostMetric => metricOf(avg, pointCount);
+  return {
+    agentId,
+    sampledAt: "2026-01-02T00:00:00.000Z",
+    latest: {
+      cpuCount: 4,
+      cpuBusyRatio: 0.2,
+      cpuUserRatio: 0.1,
+      cpuSystemRatio: 0.1,
+      cpuIowaitRatio: 0,
+      cpuStealRatio: 0,
+      load1m: 0.5,
+      load5m: 0.5,
+      load15m: 0.5,
+      processesRunning: 1,
+      processesBlocked: 0,
+      processesTotal: 100,
+      contextSwitchesPerS: 1000,
+      forksPerS: 1,
+      memTotalBytes: 8 * 1024 ** 3,
+      memAvailableBytes: 6 * 1024 ** 3,
+      memCachedBytes: 0,
+      memDirtyBytes: 0,
+      swapTotalBytes: 0,
+      swapUsedBytes: 0,
+      swapInPerS: 0,
+      swapOutPerS: 0,
+      psiCpuSomeRatio: 0,
+      psiMemorySomeRatio: 0,
+      psiMemoryFullRatio: 0,
+      psiIoSomeRatio: 0,
+      psiIoFullRatio: 0,
+      tcpEstablished: 10,
+      tcpOutSegmentsPerS: 100,
+      tcpRetransmitsPerS: 0,
+      tcpResetsSentPerS: 0,
+      tcpAttemptFailsPerS: 0,
+      uptimeS: 1000,
+    },
+    totals: { samples: 20, oomKills: 0, tcpListenOverflows: 0, tcpListenDrops: 0, tcpRetransmitRatio: 0, tcpRetransmits: 0 },
+    series: {
+      startAt: "2026-01-02T00:00:00.000Z",
+      bucketMs: 15_000,
+      resolution: "raw",
+      cpuBusyRatio: metric(0.2),
+      cpuIowaitRatio: metric(0),
+      cpuStealRatio: metric(0),
+      load1m: metric(0.5),
+      memUsedRatio: metric(0.25),
+      psiCpuSomeRatio: metric(0),
+      psiMemorySomeRatio: metric(null),
+      psiIoSomeRatio: metric(0),
+      diskBusyRatio: metric(0.1),
+    },
+    cores: [],
+    mounts: [],
+    disks: [],
+    interfaces: [],
+    cgroups: [],
+    topByCpu: [],
+    topByRss: [],
+    ...more,
+  };
+}
+
+export function listenerOf(agentId: string, service: string, port: number, more: Partial<ServiceListener> = {}): ServiceListener {
+  return {
+    agentId,
+    service,
+    namedBy: "systemd-unit",
+    protocol: "tcp",
+    port,
+    addresses: ["0.0.0.0"],
+    instances: 1,
+    pids: [100],
+    exe: "/usr/bin/node",
+    sampledAt: "2026-01-02T00:00:00.000Z",
+    ...more,
+  };
+}
+
+/** Two healthy hosts; what a test cares about is put over it. */
+export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
+  const refuse = (): Promise<never> => Promise.reject(new Error("not expected in this test"));
+  return {
+    status: async () => ({
+      colony: {
+        colonyId: "shop-prod-abc123",
+        name: "shop",
+        environment: "prod",
+        version: "0.1.0",
+        pid: 1,
+        startedAt: "2026-01-01T00:00:00.000Z",
+        uptimeMs: 86_400_000,
+        endpoints: ["https://127.0.0.1:9000"],
+      },
+      store: { usedBytes: 1_000_000, limitBytes: 1_000_000_000, writeProblem: "", diskFreeBytes: 10 * 1024 ** 3 },
+      duplicates: [],
+    }),
+    agents: async () => [agentOf("web-1"), agentOf("web-2")],
+    hostsNow: async () => [],
+    host: async ({ agentIds, maxPoints }) => agentIds.map((agentId) => hostFactsOf(agentId, {}, maxPoints)),
+    services: async () => [],
+    sql: refuse,
+    events: async () => [],
+    losses: async () => [],
+    createToken: refuse,
+    tokens: async () => [],
+    revokeToken: refuse,
+    revokeAgent: refuse,
+    ...more,
+  };
+}
