@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { build } from "esbuild";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { CoralError, httpStatusOf } from "../base/errors.ts";
 import { findTool, listTools } from "../tools/index.ts";
@@ -44,17 +43,12 @@ async function stopDaemon(): Promise<void> {
   await new Promise((resolve) => daemon.close(resolve));
 }
 
-beforeAll(async () => {
+beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), "coral-mcp-"));
   script = join(directory, "proxy.mjs");
-  await build({
-    entryPoints: [join(import.meta.dirname, "stdio-proxy.fixture.ts")],
-    outfile: script,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-  });
+  const source = join(import.meta.dirname, "stdio-proxy.fixture.ts");
+  const options = ["--bundle", "--platform=node", "--format=esm", "--target=node20", "--log-level=error"];
+  execFileSync(join(import.meta.dirname, "../../node_modules/.bin/esbuild"), [source, `--outfile=${script}`, ...options]);
 });
 
 afterAll(() => rmSync(directory, { recursive: true }));

@@ -201,7 +201,7 @@ describe("coral_list_services", () => {
 
 describe("coral_query_host", () => {
   it("reports the hosts that are used the most, and says which are left out", async () => {
-    const host = vi.fn(colonyOf().host);
+    const host = vi.fn<ColonyBackend["host"]>(colonyOf().host);
     const now = (agentId: string, cpuBusyRatio: number) => ({
       agentId,
       sampledAt: null,
@@ -226,7 +226,7 @@ describe("coral_query_host", () => {
   });
 
   it("reports one host by name, with findings and losses", async () => {
-    const losses = vi.fn(async () => [{ agentId: "web-1", signal: "host", rows: 4, reason: "pruned", at: "" }]);
+    const losses = vi.fn<ColonyBackend["losses"]>(async () => [{ agentId: "web-1", signal: "host", rows: 4, reason: "pruned", at: "" }]);
     const answer = await call<HostQueryResult>(
       "coral_query_host",
       { agent: "web-1" },
@@ -263,8 +263,8 @@ describe("coral_query_sql", () => {
   const result = { columns: [{ name: "n", type: "BIGINT" }], rows: [[1]], truncated: false, elapsedMs: 1, views: ["host_1m"] };
 
   it("passes limits on and says what the views miss", async () => {
-    const sql = vi.fn(async () => result);
-    const losses = vi.fn(async () => []);
+    const sql = vi.fn<ColonyBackend["sql"]>(async () => result);
+    const losses = vi.fn<ColonyBackend["losses"]>(async () => []);
     const answer = await call(
       "coral_query_sql",
       { sql: "SELECT 1", maxRows: 7, timeout: "3s" },
@@ -295,7 +295,7 @@ describe("coral_list_events", () => {
       message: "joined",
       details: {},
     };
-    const events = vi.fn(async ({ limit }: { limit: number }) => Array.from({ length: limit }, () => event));
+    const events = vi.fn<ColonyBackend["events"]>(async ({ limit }) => Array.from({ length: limit }, () => event));
     const answer = await call<{ events: unknown[] }>("coral_list_events", { agent: "web-1", kind: "agent-joined", limit: 2 }, { events });
     expect(events).toHaveBeenCalledWith({ sinceMs: 3_600_000, limit: 3, agentIds: ["web-1"], kind: "agent-joined" }, context);
     expect(answer.events).toHaveLength(2);
@@ -317,7 +317,7 @@ describe("the token tools", () => {
   };
 
   it("make tokens with safe defaults", async () => {
-    const createToken = vi.fn(async () => made);
+    const createToken = vi.fn<ColonyBackend["createToken"]>(async () => made);
     expect(await call("coral_create_token", { kind: "join" }, { createToken })).toMatchObject({ token: "coral_join_x" });
     expect(createToken).toHaveBeenLastCalledWith({ kind: "join", name: "", permission: null, validForMs: 86_400_000, uses: 1 }, context);
     await call("coral_create_token", { kind: "user", validFor: "30d" }, { createToken });
@@ -341,7 +341,7 @@ describe("the token tools", () => {
   });
 
   it("revoke one agent, by id when a name is shared", async () => {
-    const revokeAgent = vi.fn(async (agentId: string) => ({ agentId, hostname: "h", revokedAt: "now" }));
+    const revokeAgent = vi.fn<ColonyBackend["revokeAgent"]>(async (agentId) => ({ agentId, hostname: "h", revokedAt: "now" }));
     await call("coral_revoke_agent", { agent: "web-1" }, { revokeAgent });
     expect(revokeAgent).toHaveBeenCalledWith("web-1", context);
     const agents = async () => [agentOf("a1", { hostname: "twin" }), agentOf("a2", { hostname: "twin" })];

@@ -2,10 +2,15 @@ import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { CoralError } from "../base/errors.ts";
 import { completenessOf } from "./completeness.ts";
-import { defineTool, permits } from "./define-tool.ts";
+import { defineTool, permits, type ToolResult } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 
-const handle = vi.fn(async (_backend: null, input: { since: number; kind: string; limit: number }) => ({
+type Handle = (
+  backend: null,
+  input: { since: number; kind: string; limit: number },
+) => Promise<ToolResult<{ seen: string; hidden: string }>>;
+
+const handle = vi.fn<Handle>(async (_backend, input) => ({
   output: { seen: `${input.kind} ${input.since} ${input.limit}`, hidden: "not in the schema" },
   completeness: completenessOf([]),
 }));
