@@ -8,8 +8,8 @@ import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
 /** What runs as its own process gets its own file in dist/. */
 const entryPoints = { coral: "src/main/coral.ts", "ability-child": "src/probes/ability-child.ts" };
 const stamp = "dist/.stamp";
-/** Old chunks stay for a day: a daemon started from them may still load one lazily. */
-const staleAfterMs = 24 * 60 * 60_000;
+/** Old chunks stay for an hour: a daemon that was just started from them may still load one lazily. */
+const staleAfterMs = 60 * 60_000;
 
 /** Bundled CommonJS packages call require() for Node's own modules, which an ES module does not have. */
 const requireBanner =

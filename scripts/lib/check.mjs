@@ -40,7 +40,7 @@ const boundaries = {
   name: "boundaries",
   work: tool(
     "vitest/vitest.mjs",
-    ["run", "--project=unit", "test/boundaries.test.ts"],
+    ["run", "--project=unit", "--reporter=dot", "test/boundaries.test.ts"],
     "An import crosses a boundary that it may not cross",
   ),
 };
