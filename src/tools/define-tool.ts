@@ -93,7 +93,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
           cause: answer.error,
         });
       }
-      return answer.data as Record<string, unknown>;
+      return answer.data;
     },
   };
 }

@@ -147,7 +147,7 @@ function listProblem(name: string, args: AstNode[]): string | undefined {
 
 /** Widths are part of the format: `%1000000000d` is a gigabyte. */
 function formatProblem(name: string, arg: AstNode | undefined): string | undefined {
-  const text = textOf(literalOf(arg) as string | undefined);
+  const text = textOf(literalOf(arg));
   if (text === "" || /\d{4}|\*|\{[^{}]*\{/.test(text)) {
     return `the format given to ${name}() must be a text literal with widths below 1000`;
   }
