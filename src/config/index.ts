@@ -11,7 +11,7 @@ export { colonyConfigSchema, colonyEnvironment, loadColonyConfig } from "./colon
 export { renderConfigDocument } from "./config-document.ts";
 export type { ConfigProblem } from "./config-problem.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
-export { listLocalColonies, readContexts, resolveColony, saveContext, writeContexts } from "./contexts.ts";
+export { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";
 export type { ConfigKey } from "./describe-schema.ts";
 export { describeKeys } from "./describe-schema.ts";
 export type { AgentPaths, ColonyPaths, HomePaths } from "./home.ts";
@@ -22,3 +22,4 @@ export type { LoadedConfig } from "./load-config.ts";
 export type { LogConfig } from "./log-config.ts";
 export type { FileOwner, WriteOptions } from "./ownership.ts";
 export { adoptFile, makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
+export { saveContext, writeContexts } from "./save-contexts.ts";

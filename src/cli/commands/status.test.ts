@@ -30,7 +30,7 @@ describe("coral status", () => {
 
   HOST   HEALTH    CPU  CORES  MEM        OF  LOAD  SAMPLED
   web-2  degraded    -      -    -         -     -  -
-  web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* (\S+(?: ago)?)\n/.exec(stdout)?.[1]}
+  web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* {2}(\S+(?: ago)?)\n/.exec(stdout)?.[1]}
 
 1 warning
   ! web-2 is degraded: it was last heard 1m 3s ago
