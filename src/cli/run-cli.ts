@@ -36,7 +36,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     return 0;
   } catch (error) {
     if (isPipeClosed) return 0;
-    if (error instanceof CommanderError && isHelp(error)) return error.code === "commander.help" ? exitCodeOf("usage") : 0;
+    if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? 0 : exitCodeOf("usage");
     const failure = error instanceof CommanderError ? usageError(error, commandTable, globalOptions, argv) : CoralError.from(error);
     const style = wantsColour(streams.stderr, streams.env, argv.includes("--no-color")) ? colourStyle : plainStyle;
     streams.stderr.write(formatError(failure, style, isDebug(argv, streams)));

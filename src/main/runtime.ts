@@ -31,6 +31,10 @@ export function createRuntime(): CliRuntime {
       const { initColony } = await import("./init-colony.ts");
       return initColony(resolveHome(), options);
     },
+    signalNames: async () => {
+      const { signals } = await import("../store/index.ts");
+      return signals.map((signal) => signal.name);
+    },
     doctor: async () => {
       const { resolveHome } = await import("../config/index.ts");
       const { runDoctor } = await import("./doctor.ts");
