@@ -102,5 +102,3 @@ function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Record<string,
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io }) as Record<string, unknown>;
   return rest;
 }
-
-export { completenessSchema, z };
