@@ -105,6 +105,17 @@ describe("errors", () => {
     }
   });
 
+  it("tell the failure, not what closing added to it", async () => {
+    const inner = new CoralError({ code: "not-permitted", message: "Cannot open the store: no" });
+    const wrapped = Object.assign(new Error("An error was suppressed during disposal"), {
+      name: "SuppressedError",
+      suppressed: inner,
+      error: new Error("close failed"),
+    });
+    const ran = await world.coral("init shop", { runtime: { init: () => Promise.reject(wrapped) } });
+    expect(ran).toEqual({ code: 3, stdout: "", stderr: "error: Cannot open the store: no\n" });
+  });
+
   it("are red on a terminal only", async () => {
     expect((await world.coral("stauts", { terminal: 80 })).stderr).toContain("\u001b[31merror:");
     expect((await world.coral("stauts --no-color", { terminal: 80 })).stderr).toMatch(/^error:/);

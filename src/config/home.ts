@@ -22,8 +22,6 @@ export interface ColonyPaths {
   directory: string;
   configFile: string;
   caDirectory: string;
-  caCertificateFile: string;
-  caKeyFile: string;
   dataDirectory: string;
   databaseFile: string;
   socketFile: string;
@@ -80,8 +78,6 @@ export function colonyPaths(home: string, colonyId: string): ColonyPaths {
     directory,
     configFile: inside("colony.yaml"),
     caDirectory: inside("ca"),
-    caCertificateFile: inside("ca", "ca.pem"),
-    caKeyFile: inside("ca", "ca-key.pem"),
     dataDirectory: inside("data"),
     databaseFile: inside("data", "colony.duckdb"),
     socketFile: inside("colony.sock"),
