@@ -96,9 +96,10 @@ function colonyInfo({ config, version, startedAtMs, clock, endpoints }: ColonyBa
 }
 
 async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
-  const { usedBytes } = await store.stats();
+  const { usedBytes, walBytes } = await store.stats();
   return {
-    usedBytes,
+    // New rows lie in the log until the next checkpoint; retention counts them, too.
+    usedBytes: usedBytes + walBytes,
     limitBytes: config().store.maxSizeBytes,
     writeProblem: writeProblem(),
     diskFreeBytes: await freeBytesOf(dirname(databaseFile)),
