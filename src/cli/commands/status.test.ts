@@ -167,6 +167,15 @@ describe("coral query host", () => {
     expect((await world.coral("query host -o wide")).stdout).toMatch(/vdb[\s\S]*\/data[\s\S]*\/user\.slice[\s\S]*\/usr\/lib\/postgres/);
   });
 
+  it("keeps its lines within a narrow terminal", async () => {
+    colony.tool("coral_query_host", hostAnswer());
+    const { stdout } = await world.coral("query host", { terminal: 64, env: { NO_COLOR: "1" } });
+    const metrics = stdout.split("\n").filter((line) => /^ {2}(cpu|load|memory|pressure)/.test(line));
+    expect(metrics).toHaveLength(4);
+    for (const line of metrics) expect(line.length).toBeLessThanOrEqual(64);
+    expect(metrics[0]).toContain("max 90%  user 50% · system");
+  });
+
   it("says it in words when all is quiet, when the kernel has no PSI, and when nothing is stored", async () => {
     const quiet = hostReport({
       findings: [],
