@@ -36,6 +36,7 @@ const textKeys = {
 /** Empty when there is no file. A malformed file is read again with the schema, whose error names line and key. */
 export async function readContexts(home: string): Promise<Contexts> {
   const path = homePaths(home).configFile;
+  // Absent or unreadable: the YAML reader below tells the two apart and says why.
   const text = await readFile(path, "utf8").catch(() => undefined);
   const read = contextsOf((text === undefined ? undefined : parseSimpleContexts(text)) ?? (await readAsYaml(path)));
   if (read) return read;

@@ -79,6 +79,7 @@ describe("coral status", () => {
   it("asks the colony that --colony or CORAL_COLONY names", async () => {
     for (const name of ["shop-dev", world.colonyId]) {
       expect((await world.coral(`status --colony ${name}`)).code).toBe(0);
+      expect((await world.coral(`--colony ${name} status`)).code).toBe(0);
       expect((await world.coral("status", { env: { CORAL_COLONY: name } })).code).toBe(0);
     }
     const ran = await world.coral("status --colony shop-dv");
