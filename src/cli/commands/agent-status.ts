@@ -45,7 +45,7 @@ function agentTable(status: AgentStatus): Table {
 function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: number): string {
   const { style } = print;
   const { colony, store, host } = status;
-  const link = `${style(stateStyles[colony.state] ?? "yellow", colony.state)} since ${relative(colony.since, nowMs)}`;
+  const link = `${style(stateStyles[colony.state] ?? "yellow", colony.state)} (${relative(colony.since, nowMs)})`;
   const where = [colony.id ?? "no colony yet", colony.endpoint].filter((part) => part !== null).join(" at ");
   const rows = Object.values(store.rowsBySignal).reduce((sum, count) => sum + count, 0);
   const oldest = store.oldestAt === undefined ? "" : `, oldest ${relative(store.oldestAt, nowMs)}`;

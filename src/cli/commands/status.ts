@@ -72,9 +72,11 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
 }
 
 function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
+  // Containers and clones may share a name; then only the id tells them apart.
+  const areNamesUnique = new Set(hosts.map((host) => host.hostname)).size === hosts.length;
   return tableOf(hosts, [
     { title: "HOST", key: "hostname", cell: (host) => host.hostname },
-    { title: "AGENT", key: "agentId", cell: (host) => host.agentId, wide: true },
+    { title: "AGENT", key: "agentId", cell: (host) => host.agentId, wide: areNamesUnique },
     { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health) },
     { title: "CPU", key: "cpuBusyRatio", cell: (host) => usageCell(host.cpuBusyRatio), raw: (host) => host.cpuBusyRatio, align: "right" },
     { title: "CORES", key: "cpuCount", cell: (host) => host.cpuCount, align: "right" },
