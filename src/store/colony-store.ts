@@ -95,6 +95,8 @@ export async function openColonyStore(engine: Engine, options: ColonyStoreOption
   // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
   const database = await engine.attach("colony", options.file, colonyMigrations, {
     rowGroupRows: colonyRowGroupRows,
+    // Rows wait for a checkpoint in two blocks per column; with DuckDB's default of 256 KiB the roll-ups alone would take 200 MB of memory.
+    blockBytes: 65_536,
     keepCheckpoint: true,
     readSchema: viewSchema,
   });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogger } from "../base/log.ts";
+import { createLogger, silentLogger } from "../base/log.ts";
 import type { Database } from "./database.ts";
 import { openEngine } from "./engine.ts";
 import { smallDisk, temporaryFolder, testEngine } from "./test-support.ts";
@@ -122,6 +122,18 @@ test("a query that needs more than the memory limit is `exhausted`, and the stor
   const hungry = "SELECT count(*) FROM (SELECT DISTINCT hash(range)::VARCHAR || repeat('x', 100) FROM range(20000000))";
   await expect(database.query(hungry)).rejects.toMatchObject({ code: "exhausted", message: expect.stringContaining("memory limit") });
   expect(await insert(database, 1)).toBe(1);
+});
+
+test("a write that needs more than the memory limit is `exhausted`, and the next one succeeds", async () => {
+  using folder = temporaryFolder();
+  await using engine = await openEngine({ dataDirectories: [folder.path], memoryLimitBytes: 16 * mebibyte, threads: 1, log: silentLogger });
+  const database = await engine.attach("t", folder.file("t.duckdb"), migrations, small);
+  for (let round = 0; round < 3; round++) {
+    const hungry = "INSERT INTO t SELECT DISTINCT range, hash(range)::VARCHAR || repeat('x', 100) FROM range(2000000)";
+    await expect(database.write((transaction) => transaction.run(hungry))).rejects.toMatchObject({ code: "exhausted" });
+    for (let part = 0; part < 10; part++) await insert(database, 1_000);
+  }
+  expect(await count(database)).toBe(30_000);
 });
 
 test("a closed database says so", async () => {
