@@ -4,6 +4,19 @@ import type { AgentPull, PullOutcome } from "../store/index.ts";
 import { Ingest } from "./ingest.ts";
 
 const pullOf = (agentId: string): AgentPull => ({ agentId, epoch: "e", slices: [], losses: [] });
+const pullOfRows = (agentId: string, rows: number): AgentPull => ({
+  ...pullOf(agentId),
+  slices: [
+    {
+      signal: "s",
+      oldestSeq: 1,
+      nextSeq: rows + 1,
+      batch: { firstSeq: 1, lastSeq: rows, rows, columns: [], data: new Uint8Array() },
+    },
+  ],
+});
+/** Longer than the test runs: whoever waits for it fails. */
+const neverMs = 60_000;
 const stored = (pull: AgentPull): PullOutcome => ({ agentId: pull.agentId, storedRows: 1, lostRows: 0 });
 
 /** A store whose transactions end when the test says so. */
@@ -23,7 +36,7 @@ function heldStore() {
 
 it("submit() gathers what arrives during a transaction into the next one", async () => {
   const store = heldStore();
-  const ingest = new Ingest(store, 3);
+  const ingest = new Ingest(store, { maxPerTransaction: 3, gatherMs: 0 });
   const first = ingest.submit(pullOf("a"));
   const rest = ["b", "c", "d", "e"].map((name) => ingest.submit(pullOf(name)));
   store.release.shift()?.();
@@ -33,6 +46,38 @@ it("submit() gathers what arrives during a transaction into the next one", async
   store.release.shift()?.();
   await Promise.all(rest);
   expect(store.groups).toEqual([["a"], ["b", "c", "d"], ["e"]]);
+});
+
+/** A store that commits at once. */
+function quickStore() {
+  const groups: string[][] = [];
+  return {
+    groups,
+    applyPulls: (pulls: readonly AgentPull[]): Promise<PullOutcome[]> => {
+      groups.push(pulls.map((pull) => pull.agentId));
+      return Promise.resolve(pulls.map(stored));
+    },
+  };
+}
+
+it("submit() stores the first pull at once and lets the small ones after it gather", async () => {
+  const store = quickStore();
+  const ingest = new Ingest(store, { gatherMs: 20 });
+  await ingest.submit(pullOf("a"));
+  const rest = [ingest.submit(pullOf("b"))];
+  await new Promise((resolve) => setImmediate(resolve));
+  rest.push(ingest.submit(pullOf("c")));
+  await Promise.all(rest);
+  expect(store.groups).toEqual([["a"], ["b", "c"]]);
+});
+
+it("submit() does not wait for company with many rows or many pulls", async () => {
+  const store = quickStore();
+  const ingest = new Ingest(store, { gatherMs: neverMs });
+  await ingest.submit(pullOf("a"));
+  await Promise.all([ingest.submit(pullOf("b")), ingest.submit(pullOfRows("c", 2_000))]);
+  await Promise.all(Array.from({ length: 16 }, (_, index) => ingest.submit(pullOf(`d${index}`))));
+  expect(store.groups.map((group) => group.length)).toEqual([1, 2, 16]);
 });
 
 it("submit() rejects every pull of a failed transaction and stores later ones", async () => {
