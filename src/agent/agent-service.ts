@@ -9,7 +9,7 @@ import type { AgentStore, SignalSlice } from "../store/index.ts";
 export interface AgentServiceOptions {
   agentId: string;
   sessionId: string;
-  store: AgentStore;
+  store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses">;
   clock: Clock;
 }
 
