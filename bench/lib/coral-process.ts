@@ -1,0 +1,112 @@
+/** Starts the real `bin/coral` in a CORAL_HOME of its own, and ends what it started. */
+
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { root } from "./report.ts";
+
+export const coralFile = join(root, "bin/coral");
+
+/** A CORAL_HOME that goes away with the scope. */
+export class CoralHome implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), "coral-bench-"));
+  /** Nothing of the caller's Coral may reach what is measured; bin/coral finds this Node first. */
+  readonly env: NodeJS.ProcessEnv = {
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CORAL_") && name !== "NODE_OPTIONS")),
+    CORAL_HOME: this.path,
+    PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`,
+  };
+
+  /** Runs a command to its end and gives its stdout; throws with what it said when it fails. */
+  run(...args: string[]): string {
+    const { status, stdout, stderr } = spawnSync(coralFile, args, { env: this.env, encoding: "utf8" });
+    if (status !== 0) throw new Error(`coral ${args.join(" ")} ended with ${status}: ${stderr}`);
+    return stdout;
+  }
+
+  /** Starts a daemon in the foreground of a child process; resolves when `ready` no longer throws. */
+  async start(args: readonly string[], ready: () => void): Promise<CoralDaemon> {
+    const child = spawn(process.execPath, [...profileFlags(), coralFile, ...args], { env: this.env, stdio: ["ignore", "ignore", "pipe"] });
+    const daemon = new CoralDaemon(child, args.join(" "));
+    try {
+      await until(`coral ${args.join(" ")} answers`, 30_000, () => {
+        daemon.check();
+        ready();
+      });
+      return daemon;
+    } catch (error) {
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+export class CoralDaemon implements AsyncDisposable {
+  readonly #child: ChildProcess;
+  readonly #what: string;
+  /** The last lines, for when it ends without being asked. */
+  #said = "";
+
+  constructor(child: ChildProcess, what: string) {
+    this.#child = child;
+    this.#what = what;
+    child.stderr?.on("data", (text: Buffer) => {
+      this.#said = `${this.#said}${text.toString()}`.slice(-4_000);
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Throws when it has ended. */
+  check(): void {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) return;
+    throw new DaemonEnded(`coral ${this.#what} has ended: ${this.#said}`);
+  }
+
+  get said(): string {
+    return this.#said;
+  }
+
+  /** SIGTERM, and SIGKILL when that is not enough within 30 s. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, "exit");
+    this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), 30_000);
+    await ended;
+    clearTimeout(timer);
+  }
+}
+
+class DaemonEnded extends Error {}
+
+/** CORAL_BENCH_PROFILE=<directory> leaves a CPU profile of each daemon there, for Chrome's developer tools or speedscope. */
+function profileFlags(): string[] {
+  const directory = process.env["CORAL_BENCH_PROFILE"];
+  return directory === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${directory}`];
+}
+
+/** Asks again until `check` does not throw; a daemon that has ended is given up at once. */
+export async function until(what: string, timeoutMs: number, check: () => void | Promise<void>): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    try {
+      await check();
+      return;
+    } catch (error) {
+      if (error instanceof DaemonEnded || performance.now() > deadlineMs) {
+        throw new Error(`Waited in vain until ${what}`, { cause: error });
+      }
+      await sleep(100);
+    }
+  }
+}

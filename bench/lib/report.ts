@@ -1,0 +1,133 @@
+/** Prints a benchmark's figures and writes them as JSON, beside the reference figures that are kept in git. */
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Spread, spreadOf } from "./spread.ts";
+
+/** The checkout; the bundle of a benchmark lies in build/. */
+export const root = fileURLToPath(new URL("..", import.meta.url));
+
+export interface Figure extends Spread {
+  name: string;
+  /** `×` is a ratio to the baseline of the same run. */
+  unit: "×" | "ms" | "s" | "rows/s" | "rows" | "MiB" | "cores" | "%";
+  /** What the median has to reach; for `strict`, the worst value too. */
+  target?: { kind: "at-most" | "at-least" | "below"; value: number };
+}
+
+export interface BenchmarkResult {
+  name: string;
+  /** What was run how often: rows, rounds, seconds. */
+  sizes: Record<string, number>;
+  figures: readonly Figure[];
+  /** Anything worth keeping that is no figure. */
+  notes?: readonly string[];
+}
+
+interface StoredResult extends BenchmarkResult {
+  at: string;
+  machine: Record<string, string | number>;
+  load: { before: number; after: number };
+}
+
+/** For trying a benchmark out: a tenth of the work, and figures that mean little. */
+export const isSmall = process.env["CORAL_BENCH_SMALL"] === "1";
+
+const loadBefore = loadavg()[0] ?? 0;
+/** Above this something else runs, and absolute figures suffer. */
+const quietLoad = 0.7;
+
+export function figureOf(name: string, unit: Figure["unit"], value: Spread | readonly number[], target?: Figure["target"]): Figure {
+  const spread = "median" in value ? value : spreadOf(value);
+  return { name, unit, ...spread, ...(target ? { target } : {}) };
+}
+
+/** One value that was not repeated. */
+export function single(value: number): Spread {
+  return { median: value, min: value, max: value };
+}
+
+export function isMet({ median, target }: Figure): boolean | undefined {
+  if (!target) return undefined;
+  if (target.kind === "at-least") return median >= target.value;
+  return target.kind === "below" ? median < target.value : median <= target.value;
+}
+
+/** A missed target is shown and is no failure: the machine may be busy. What is wrong, such as a lost row, throws before this. */
+export function report(result: BenchmarkResult): void {
+  const stored: StoredResult = {
+    ...result,
+    at: new Date().toISOString(),
+    machine: machine(),
+    load: { before: loadBefore, after: loadavg()[0] ?? 0 },
+  };
+  const reference = readReference(result.name);
+  const rows = result.figures.map((figure) => {
+    const old = reference?.figures.find(({ name }) => name === figure.name);
+    return [
+      figure.name,
+      format(figure.median, figure.unit),
+      range(figure),
+      aim(figure),
+      verdict(figure),
+      old ? format(old.median, old.unit) : "",
+    ];
+  });
+  print([["", "median", "min – max", "target", "", "reference"], ...rows]);
+  for (const note of result.notes ?? []) process.stdout.write(`  ${note}\n`);
+  if (loadBefore > quietLoad) {
+    process.stdout.write(`  The machine was busy before this began (load ${loadBefore.toFixed(2)}): compare ratios only.\n`);
+  }
+  if (isSmall) {
+    process.stdout.write("  Small run (CORAL_BENCH_SMALL=1): not written.\n");
+    return;
+  }
+  const directory = join(root, "bench/results");
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, `${result.name}.json`), `${JSON.stringify(stored, undefined, 2)}\n`);
+}
+
+function readReference(name: string): StoredResult | undefined {
+  const file = join(root, "bench/results/reference", `${name}.json`);
+  return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as StoredResult) : undefined;
+}
+
+function machine(): StoredResult["machine"] {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? "unknown",
+    cores: availableParallelism(),
+    memoryGib: Math.round(totalmem() / 1024 ** 3),
+    kernel: release(),
+    node: process.versions.node,
+  };
+}
+
+function range({ min, max, unit }: Figure): string {
+  return min === max ? "" : `${format(min, unit)} – ${format(max, unit)}`;
+}
+
+function aim({ target, unit }: Figure): string {
+  if (!target) return "";
+  return `${{ "at-most": "≤", "at-least": "≥", below: "<" }[target.kind]} ${format(target.value, unit)}`;
+}
+
+function verdict(figure: Figure): string {
+  const met = isMet(figure);
+  return met === undefined ? "" : met ? "met" : "MISSED";
+}
+
+function format(value: number, unit: Figure["unit"]): string {
+  const digits = unit === "rows" || unit === "rows/s" || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const text = value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return unit === "×" ? `${text}×` : `${text} ${unit}`;
+}
+
+function print(rows: readonly (readonly string[])[]): void {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  for (const row of rows) {
+    const cells = row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)));
+    process.stdout.write(`  ${cells.join("  ").trimEnd()}\n`);
+  }
+}
