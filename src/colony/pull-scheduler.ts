@@ -38,6 +38,8 @@ export interface PullSchedulerOptions {
 
 /** Agents that failed their last pull may take this many slots, besides the pool. */
 const slowLaneSlots = 8;
+/** An agent that has just started has its first sample about a second later: whoever waits for it sees it soon. */
+const secondPullMs = 2_000;
 
 export class PullScheduler {
   readonly #options: PullSchedulerOptions;
@@ -56,13 +58,16 @@ export class PullScheduler {
     const backoff = createBackoff({ initialMs: settings().intervalMs, maxMs: Math.max(60_000, settings().intervalMs) });
     const reported = new ReportedLosses();
     let failures = 0;
+    let waitAtMostMs = secondPullMs;
     while (!signal.aborted) {
       const lane = failures === 0 ? this.#pool : this.#slowLane;
       try {
         const more = await lane.run(() => this.#pullOnce(client, tunnel.agentId, epoch, reported, signal));
         failures = 0;
         backoff.reset();
-        if (!more) await sleep(jittered(settings().intervalMs), signal);
+        if (more) continue;
+        await sleep(jittered(Math.min(settings().intervalMs, waitAtMostMs)), signal);
+        waitAtMostMs = Number.POSITIVE_INFINITY;
       } catch (error) {
         if (signal.aborted) return;
         failures++;
