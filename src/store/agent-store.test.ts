@@ -3,13 +3,13 @@ import { truncateSync } from "node:fs";
 import { expect, test } from "vitest";
 import { silentLogger } from "../base/log.ts";
 import { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
-import { decodeBatch, type RowBatch } from "./column-codec.ts";
 import { batchFromRows, storedColumns } from "./column-batch.ts";
+import { decodeBatch, type RowBatch } from "./column-codec.ts";
 import { defineSignal, type Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
 import {
-  sample,
   type SampleRow,
+  sample,
   sampleRows,
   seededRandom,
   smallDisk,

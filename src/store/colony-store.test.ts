@@ -9,8 +9,8 @@ import type { Engine } from "./engine.ts";
 import type { AgentPull } from "./pull-plan.ts";
 import { listEvents } from "./registry-tables.ts";
 import {
-  sample,
   type SampleRow,
+  sample,
   sampleRows,
   seededRandom,
   smallDisk,

@@ -84,9 +84,6 @@ export interface ColonyStore extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export { type PublishedView, viewSchema } from "./published-views.ts";
-export type { AgentPull } from "./pull-plan.ts";
-
 /** Gaps and events are kept this long, and no more than so many of each. */
 const ledgerMaxAgeMs = 60 * 86_400_000;
 const ledgerMaxRows = 100_000;

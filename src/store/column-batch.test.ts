@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { batchFromRows, setInt64 } from "./column-batch.ts";
-import { sample, type SampleRow, sampleRow } from "./test-support.ts";
+import { type SampleRow, sample, sampleRow } from "./test-support.ts";
 
 test.for<[string, unknown, string]>([
   ["label", null, "it may not be null"],

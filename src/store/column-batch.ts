@@ -1,5 +1,5 @@
 import { CoralError } from "../base/errors.ts";
-import { type ColumnType, type Columns, columnTypeOf, type RowOf, type Signal } from "./define-signal.ts";
+import { type Columns, type ColumnType, columnTypeOf, type RowOf, type Signal } from "./define-signal.ts";
 
 /** Rows by column, in the bytes that both DuckDB and the wire use: little-endian, 8 bytes a number, one a bool. */
 export interface ColumnBatch {

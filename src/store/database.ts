@@ -41,7 +41,7 @@ export interface Database extends AsyncDisposable {
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
   /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
   write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
-  /** Lends a read connection whose default schema is this file's; for other files of this room only. */
+  /** Lends a read connection whose default schema is this file's; for other files of this room only. Not to be nested: there are only two. */
   withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T>;
   /** Writes the log into the file, which compresses rows and frees the space of deleted ones. */
   checkpoint(): Promise<void>;

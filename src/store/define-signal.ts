@@ -34,7 +34,7 @@ type ValueOf<S extends ColumnSpec> = S extends `${infer T extends ColumnType}?`
 export type RowOf<C extends Columns> = { [K in keyof C]: ValueOf<C[K]> } & SampleTime;
 
 export interface SampleTime {
-  /** Wall time of the observation, microseconds since 1970. */
+  /** Wall time of the observation, microseconds since 1970. Column `time` in SQL, where AT is a keyword. */
   at: number;
   /** The same instant on the agent's monotonic clock, milliseconds; orders rows when the wall clock jumps. */
   mono_ms: number;
@@ -73,7 +73,10 @@ export interface Signal<C extends Columns = Columns> extends SignalOptions<C> {
   readonly kind: "table";
 }
 
-const reserved = new Set(["seq", "at", "mono_ms", "agent_id", "epoch"]);
+/** Columns that the stores add, at either end. */
+const reserved = new Set(
+  ["seq", "at", "time", "mono_ms", "agent_id", "epoch", "source", "ingest", "stored_at"].concat("bucket", "sample_count", "last_seq"),
+);
 
 export function defineSignal<const C extends Columns>(options: SignalOptions<C>): Signal<C> {
   for (const name of [options.name, ...Object.keys(options.columns)]) {

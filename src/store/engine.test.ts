@@ -1,9 +1,9 @@
-import { closeSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { once } from "node:events";
+import { closeSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { expect, test } from "vitest";
-import { openEngine } from "./engine.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Database } from "./database.ts";
+import { openEngine } from "./engine.ts";
 import { seededRandom, smallDisk, spawnProgram, temporaryFolder, testEngine } from "./test-support.ts";
 
 const migrations = [{ version: 1, sql: "CREATE TABLE t (i BIGINT, s VARCHAR)" }];

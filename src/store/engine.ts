@@ -15,7 +15,7 @@ export interface EngineOptions {
   memoryLimitBytes: number;
   /** An agent takes 1, a colony 2. */
   threads: number;
-  /** Where large sorts spill. Default: nowhere, they fail as `exhausted`. */
+  /** Where large sorts spill, 2 GiB at most. Default: nowhere, they fail as `exhausted`. */
   tempDirectory?: string;
   log: Logger;
 }
@@ -80,6 +80,8 @@ class DuckDbEngine implements Engine {
       memory_limit: `${options.memoryLimitBytes}B`,
       checkpoint_threshold: `${thresholdBytes}B`,
       temp_directory: options.tempDirectory === undefined ? "" : resolve(options.tempDirectory),
+      // DuckDB's own bound is nine tenths of the disk.
+      max_temp_directory_size: "2GiB",
       autoinstall_known_extensions: "false",
       autoload_known_extensions: "false",
       allow_community_extensions: "false",

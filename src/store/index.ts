@@ -7,32 +7,31 @@
 export {
   type AgentStore,
   type AgentStoreOptions,
+  openAgentStore,
   type PruneResult,
   type ReadLimits,
   type SeqRange,
   type SignalHead,
   type SignalSlice,
   type StoreStats,
-  openAgentStore,
 } from "./agent-store.ts";
 export {
   type AgentCheckpoint,
-  type AgentPull,
   type ColonyStore,
   type ColonyStoreOptions,
   type Gap,
   type GapFilter,
-  type PublishedView,
+  openColonyStore,
   type PullOutcome,
   type RollupResult,
-  openColonyStore,
-  viewSchema,
 } from "./colony-store.ts";
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
-export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
+export type { Columns, RowOf, SampleTime, Signal } from "./define-signal.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
+export type { PublishedView } from "./published-views.ts";
+export type { AgentPull } from "./pull-plan.ts";
 export type {
   HostCgroupRow,
   HostFactsRow,
@@ -51,9 +50,6 @@ export {
   type AgentRegistration,
   type AgentTouch,
   type EventRecord,
-  type TokenRecord,
-  type TokenUse,
-  findAgent,
   insertToken,
   listAgents,
   listConflicts,
@@ -63,11 +59,13 @@ export {
   recordEvent,
   revokeAgent,
   revokeToken,
+  type TokenRecord,
+  type TokenUse,
   touchAgents,
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
-export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export { signals } from "./signals/index.ts";
 export { listener } from "./signals/listener.ts";
+export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";

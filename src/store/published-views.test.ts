@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { silentLogger } from "../base/log.ts";
+import { openColonyStore } from "./colony-store.ts";
 import { batchFromRows } from "./column-batch.ts";
 import { encodeBatch } from "./column-codec.ts";
-import { openColonyStore } from "./colony-store.ts";
 import { defineSignal, type Signal } from "./define-signal.ts";
 import { viewSchema } from "./published-views.ts";
 import { signals } from "./signals/index.ts";

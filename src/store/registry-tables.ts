@@ -119,11 +119,6 @@ export async function listAgents(store: ColonyStore): Promise<AgentRecord[]> {
   return (await store.query("SELECT * FROM registry.agents ORDER BY hostname, agent_id")).map(agentOf);
 }
 
-export async function findAgent(store: ColonyStore, agentId: string): Promise<AgentRecord | undefined> {
-  const [row] = await store.query("SELECT * FROM registry.agents WHERE agent_id = ?", [agentId]);
-  return row && agentOf(row);
-}
-
 /** False when there is no such agent. A second revocation keeps the first one's time. */
 export async function revokeAgent(store: ColonyStore, agentId: string, nowUs: number): Promise<boolean> {
   return await store.write(async (transaction) => {

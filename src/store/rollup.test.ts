@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { silentLogger } from "../base/log.ts";
+import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import { batchFromRows } from "./column-batch.ts";
 import { encodeBatch } from "./column-codec.ts";
-import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import { defineSignal, type Signal } from "./define-signal.ts";
 import { rollupColumns } from "./rollup.ts";
 import type { Row } from "./sql-values.ts";
-import { sample, type SampleRow, sampleRow, seededRandom, TestClock, temporaryFolder, testEngine } from "./test-support.ts";
+import { type SampleRow, sample, sampleRow, seededRandom, TestClock, temporaryFolder, testEngine } from "./test-support.ts";
 
 const minuteMs = 60_000;
 const options = { signals: [sample] as unknown as Signal[], maxBytes: 1024 ** 3, log: silentLogger };

@@ -3,9 +3,9 @@
  * bucket without loss, so late rows and clock steps need no special case, and the views merge on reading.
  */
 
+import { columnTypeOf, type RollupMeasure, type Signal } from "./define-signal.ts";
 import type { TableColumn } from "./signal-tables.ts";
 import { sqlTypeOf } from "./signal-tables.ts";
-import { columnTypeOf, type RollupMeasure, type Signal } from "./define-signal.ts";
 
 export interface Resolution {
   suffix: "1m" | "10m";
