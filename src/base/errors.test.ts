@@ -10,6 +10,16 @@ it("CoralError.from() keeps a CoralError, wraps others with their cause, and cal
   expect(CoralError.from(new DOMException("stop", "AbortError")).code).toBe("cancelled");
 });
 
+it("CoralError.from() tells the first failure when closing failed after it", () => {
+  const first = new CoralError({ code: "already-exists", message: "port taken" });
+  const suppressed = Object.assign(new Error("An error was suppressed during disposal"), {
+    name: "SuppressedError",
+    error: new Error("late"),
+    suppressed: first,
+  });
+  expect(CoralError.from(suppressed)).toBe(first);
+});
+
 it("exit codes follow the contract of the CLI", () => {
   const contract = {
     usage: 64,

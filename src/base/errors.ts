@@ -40,12 +40,18 @@ export class CoralError extends Error {
   /** For boundaries only (RPC, CLI, tool call, native edge): keeps a CoralError as it is and wraps anything else with its cause. */
   static from(error: unknown, code: ErrorCode = "internal"): CoralError {
     if (error instanceof CoralError) return error;
+    if (isSuppressed(error)) return CoralError.from(error.suppressed, code);
     if (error instanceof Error) {
       const isAbort = error.name === "AbortError";
       return new CoralError({ code: isAbort ? "cancelled" : code, message: error.message, cause: error });
     }
     return new CoralError({ code, message: String(error), cause: error });
   }
+}
+
+/** `await using` wraps the failure of its block when closing fails too. What went wrong first is what people need to read. */
+function isSuppressed(error: unknown): error is { suppressed: unknown } {
+  return error instanceof Error && error.name === "SuppressedError" && "suppressed" in error;
 }
 
 /** 0 fine (also partial) · 1 failed · 2 not supported by the targets · 3 not permitted · 4 nothing found · 64 usage. */
