@@ -29,6 +29,8 @@ export interface Session {
   readonly epoch: string;
   /** Absent until the agent has dialled. */
   tunnel?: Tunnel;
+  /** Until then, monotonic, its first tunnel is expected and the id is its own. */
+  expectedUntilMs: number;
 }
 
 export interface AgentHost {
@@ -44,6 +46,8 @@ export interface AgentEntry {
   reportedHealth: AgentHealth;
   session?: Session;
   pullLagMs: number | null;
+  /** Hosts that were refused because this id is taken, and when that was last reported, monotonic. */
+  claimants: Map<string, number>;
   /** Agent's wall clock minus ours at registration. */
   clockDifferenceMs: number | null;
   certificateExpiresAtMs: number | null;
@@ -58,6 +62,12 @@ export interface AgentRegistryOptions {
   isAlive: (tunnel: Tunnel) => Promise<boolean>;
 }
 
+/** A refused host tries again twice a minute; it is reported this often. */
+const claimantReportMs = 3_600_000;
+const maxClaimants = 64;
+/** An agent dials right after it has registered. */
+const firstTunnelMs = 10_000;
+
 export interface RegistrationFacts extends AgentRegistration {
   /** The agent's wall clock. */
   wallMs: number;
@@ -67,6 +77,8 @@ export class AgentRegistry {
   readonly #options: AgentRegistryOptions;
   readonly #entries = new Map<string, AgentEntry>();
   readonly #sessions = new Map<string, Session>();
+  /** The last registration under way of each id. */
+  readonly #registering = new Map<string, Promise<Session>>();
   #touched = new Set<string>();
 
   private constructor(options: AgentRegistryOptions) {
@@ -85,6 +97,7 @@ export class AgentRegistry {
         tracker,
         reportedHealth: tracker.evaluate(options.clock.monotonicMs()),
         pullLagMs: record.pullLagMs,
+        claimants: new Map(),
         clockDifferenceMs: null,
         certificateExpiresAtMs: null,
       });
@@ -108,19 +121,37 @@ export class AgentRegistry {
     return entry.tracker.evaluate(this.#options.clock.monotonicMs());
   }
 
-  /** Takes a registration; throws `already-exists` when another live host has the id. */
+  /**
+   * Takes a registration; throws `already-exists` when another live host has the id. One at a time for each id, so that of two hosts that
+   * come at the same moment the second finds the first.
+   */
   async register(facts: RegistrationFacts): Promise<Session> {
-    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
-    const previous = this.#entries.get(facts.agentId)?.session;
-    if (previous?.tunnel && !isSameHost(previous.host, host) && (await this.#options.isAlive(previous.tunnel))) {
-      await this.#reportConflict(facts.agentId, previous.host, host);
+    const { agentId } = facts;
+    const before = this.#registering.get(agentId);
+    const run = (async () => {
+      await Promise.allSettled([before]);
+      return await this.#register(facts);
+    })();
+    this.#registering.set(agentId, run);
+    try {
+      return await run;
+    } finally {
+      if (this.#registering.get(agentId) === run) this.#registering.delete(agentId);
     }
+  }
+
+  async #register(facts: RegistrationFacts): Promise<Session> {
+    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
+    const holder = this.#entries.get(facts.agentId);
+    const previous = holder?.session;
+    if (holder && previous && !isSameHost(previous.host, host)) await this.#checkHolder(holder, previous, host);
     const { store, clock, thresholds } = this.#options;
     const nowUs = clock.wallMs() * 1_000;
     const { wallMs, ...registration } = facts;
     await upsertAgent(store, registration, nowUs);
     const known = this.#entries.get(facts.agentId);
-    const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch };
+    const expectedUntilMs = clock.monotonicMs() + firstTunnelMs;
+    const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch, expectedUntilMs };
     const record: AgentRecord = {
       ...registration,
       firstSeenAt: known?.record.firstSeenAt ?? nowUs,
@@ -142,6 +173,7 @@ export class AgentRegistry {
       reportedHealth: known?.reportedHealth ?? "healthy",
       session,
       pullLagMs: known?.pullLagMs ?? null,
+      claimants: known?.claimants ?? new Map<string, number>(),
       clockDifferenceMs: Math.round(wallMs - clock.wallMs()),
       certificateExpiresAtMs: known?.certificateExpiresAtMs ?? null,
     });
@@ -155,6 +187,7 @@ export class AgentRegistry {
     if (!session || session.agentId !== tunnel.agentId) return undefined;
     if (session.tunnel) background(this.#options.log, "Closing a replaced tunnel", session.tunnel.close("replaced by a newer tunnel"));
     session.tunnel = tunnel;
+    session.expectedUntilMs = Number.NEGATIVE_INFINITY;
     const entry = this.#entries.get(session.agentId);
     if (entry) entry.certificateExpiresAtMs = tunnel.certificateNotAfterMs;
     this.contact(session.agentId);
@@ -234,18 +267,40 @@ export class AgentRegistry {
     if (session.tunnel) background(this.#options.log, "Closing a tunnel", session.tunnel.close(reason));
   }
 
-  async #reportConflict(agentId: string, holder: AgentHost, claimant: AgentHost): Promise<never> {
+  /** Throws when another host is there with this id, or about to be. */
+  async #checkHolder(entry: AgentEntry, { tunnel, host, expectedUntilMs }: Session, claimant: AgentHost): Promise<void> {
+    const { agentId } = entry.record;
+    if (!tunnel && this.#options.clock.monotonicMs() < expectedUntilMs) {
+      throw new CoralError({
+        code: "unavailable",
+        message: `Cannot register agent "${agentId}": host "${host.hostname}" is just connecting with the same id; try again in a moment`,
+      });
+    }
+    if (!tunnel || !(await this.#options.isAlive(tunnel))) return;
+    if (this.#isNews(entry, claimant)) await this.#reportConflict(agentId, host, claimant);
+    throw new CoralError({
+      code: "already-exists",
+      message: `Cannot register agent "${agentId}": host "${host.hostname}" is connected with the same id; if this host was cloned from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
+      details: { agentId, holder: host.hostname },
+    });
+  }
+
+  #isNews({ claimants }: AgentEntry, claimant: AgentHost): boolean {
+    const key = describeHost(claimant);
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - (claimants.get(key) ?? Number.NEGATIVE_INFINITY) < claimantReportMs) return false;
+    if (claimants.size >= maxClaimants) claimants.clear();
+    claimants.set(key, nowMs);
+    return true;
+  }
+
+  async #reportConflict(agentId: string, holder: AgentHost, claimant: AgentHost): Promise<void> {
     const { store, clock, log } = this.#options;
     const noticedAt = clock.wallMs() * 1_000;
     const message = `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
     log.warn(message, { agentId, holder, claimant });
     await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });
     await recordEvent(store, { at: noticedAt, kind: "agent-id-duplicate", agentId, message, details: { holder, claimant } });
-    throw new CoralError({
-      code: "already-exists",
-      message: `Cannot register agent "${agentId}": host "${holder.hostname}" is connected with the same id; if this host was cloned from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
-      details: { agentId, holder: holder.hostname },
-    });
   }
 }
 

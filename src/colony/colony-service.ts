@@ -7,6 +7,7 @@ import type { Logger } from "../base/log.ts";
 import { type Authority, isProofValid, requireAgent, toConnectError } from "../mesh/index.ts";
 import { ColonyService, type JoinRequest, type RegisterRequest, type RenewRequest } from "../proto/coral/colony/v1/colony_pb.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
+import { checkRegistrationSize } from "./registration-size.ts";
 import type { TokenBook } from "./token-book.ts";
 
 /** Raised when the meaning of a message changes. */
@@ -77,6 +78,7 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
   }
   const host = request.host;
   if (!host || request.epoch === "") throw new CoralError({ code: "invalid", message: "Cannot register: host and epoch are required" });
+  checkRegistrationSize(request);
   const session = await options.registry.register({
     agentId,
     hostname: host.hostname,
