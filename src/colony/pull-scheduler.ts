@@ -9,7 +9,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
 import { Semaphore } from "../base/semaphore.ts";
-import type { Tunnel } from "../mesh/index.ts";
+import { fromConnectError, type Tunnel } from "../mesh/index.ts";
 import { AgentService, type PullResponse } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { AgentPull, ColonyStore, SignalSlice } from "../store/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
@@ -72,7 +72,7 @@ export class PullScheduler {
         if (signal.aborted) return;
         failures++;
         this.#options.metrics.pullFailures.inc();
-        const problem = CoralError.from(error);
+        const problem = fromConnectError(error);
         log[failures === 1 ? "warn" : "debug"](`Cannot pull from agent ${tunnel.agentId}: ${problem.message}`, {
           code: problem.code,
           failures,
@@ -98,13 +98,19 @@ export class PullScheduler {
     const askedMs = clock.monotonicMs();
     const response = await client.pull({ cursors, maxBytes: BigInt(maxBatchBytes) }, { timeoutMs, signal });
     const pull = toAgentPull(agentId, response);
+    // An agent's store, and with it the epoch, is opened once before it registers.
+    if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
     const hasRows = pull.slices.some((slice) => slice.batch);
-    const hasNews = hasRows || pull.epoch !== epoch || reported.hasChanged(pull) || pull.slices.some((slice) => isGap(slice, afterSeq));
+    const hasNews = hasRows || reported.hasChanged(pull) || pull.slices.some((slice) => isGap(slice, afterSeq));
     if (!hasNews) {
       onContact(agentId, undefined);
       return false;
     }
-    const outcome = await ingest.submit(pull);
+    const outcome = await ingest.submit(pull).catch((error: unknown) => {
+      // The agent has answered well: that our own disk is full is not its silence.
+      if (CoralError.from(error).code !== "invalid") onContact(agentId, undefined);
+      throw error;
+    });
     reported.accept(pull);
     const lagMs = hasRows ? Number(response.oldestAgeMs) + (clock.monotonicMs() - askedMs) : undefined;
     onContact(agentId, lagMs);

@@ -44,11 +44,14 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError(coral.message, rpcCodes[coral.code], undefined, undefined, error);
 }
 
+/** A peer's words end up in logs and states: longer ones are cut. */
+const maxMessageLength = 1_000;
+
 /** For clients of ConnectRouter services: what a call threw, as CoralError. */
 export function fromConnectError(error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const connect = ConnectError.from(error);
-  return new CoralError({ code: errorCodes[connect.code], message: connect.rawMessage, cause: error });
+  return new CoralError({ code: errorCodes[connect.code], message: connect.rawMessage.slice(0, maxMessageLength), cause: error });
 }
 
 /** On a server: a CoralError thrown by a handler keeps its code; anything else stays hidden from the caller as an internal error. */
