@@ -160,9 +160,8 @@ export class ColonyDaemon extends DaemonProcess {
   }
 
   async waitUntilReady(timeoutMs = 30_000): Promise<void> {
-    await waitUntilAnswers(this, this.paths.socketFile, timeoutMs);
     // The pid file is completed just after the socket answers.
-    await waitFor("the colony's endpoint", () => this.endpoint, { timeoutMs, details: () => this.lastLines() });
+    await waitUntilAnswers(this, this.paths.socketFile, timeoutMs, () => this.endpoint);
   }
 
   /** Calls a tool such as `coral_get_status` on the control socket, as the CLI does; the answer carries its completeness. */
@@ -287,12 +286,18 @@ async function writeAgentConfig(home: string, config: string): Promise<void> {
   await writePrivateFile(paths.configFile, config);
 }
 
-async function waitUntilAnswers(daemon: DaemonProcess, socketFile: string, timeoutMs: number): Promise<void> {
+async function waitUntilAnswers(
+  daemon: DaemonProcess,
+  socketFile: string,
+  timeoutMs: number,
+  alsoNeeded: () => unknown = () => undefined,
+): Promise<void> {
   await waitFor(
     "the daemon to answer",
     async () => {
       if (daemon.hasEnded) return "ended";
       await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 2_000 });
+      alsoNeeded();
       return "ready";
     },
     { timeoutMs, details: () => daemon.lastLines() },

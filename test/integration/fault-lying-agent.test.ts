@@ -1,0 +1,102 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
+import { honestAnswer, listenerBatch, type WireBatch, wireBatch } from "../support/honest-answers.ts";
+import { InProcessColony, type PullAnswer, ScriptedAgent } from "../support/in-process-colony.ts";
+import { seededBytes, seededRandom } from "../support/seeded-random.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const max = 2n ** 64n - 1n;
+const random = seededRandom(33);
+let counter = 0;
+
+/** Three rows of `listener`, which would be right without the changes. */
+function threeRows(head: { oldestSeq?: bigint; nextSeq?: bigint } = {}, batch: Partial<WireBatch> = {}) {
+  return { signal: "listener", oldestSeq: 1n, nextSeq: 4n, ...head, batch: { ...wireBatch(listenerBatch(1, 3)), ...batch } };
+}
+
+function answer(...changes: Parameters<typeof threeRows>): PullAnswer {
+  return { epoch: "liar", slices: [threeRows(...changes)] };
+}
+
+function withColumnType(type: string): PullAnswer {
+  const { columns } = wireBatch(listenerBatch(1, 3));
+  return answer({}, { columns: columns.map((column) => (column.name === "port" ? { ...column, type } : column)) });
+}
+
+type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
+
+/** Answers of which nothing may be stored. */
+const lies: Record<string, Lie> = {
+  "random bytes as data": () => answer({}, { data: seededBytes(random, 4_000) }),
+  "data cut short": () => answer({}, { data: wireBatch(listenerBatch(1, 3)).data.subarray(0, 40) }),
+  "data with a tail": () => answer({}, { data: Buffer.concat([wireBatch(listenerBatch(1, 3)).data, Buffer.alloc(9)]) }),
+  "no data": () => answer({}, { data: new Uint8Array() }),
+  "no columns": () => answer({}, { columns: [] }),
+  "more rows than data": () => answer({ nextSeq: 4_000_000_001n }, { rows: 4_000_000_000, lastSeq: 4_000_000_000n }),
+  "rows that do not fit the sequences": () => answer({}, { lastSeq: 2n }),
+  "sequences that go back": () => answer({}, { firstSeq: 3n, lastSeq: 1n }),
+  "sequence 0": () => answer({}, { firstSeq: 0n, lastSeq: 2n }),
+  "sequences that only 64 bits hold": () => answer({ nextSeq: max }, { firstSeq: max - 3n, lastSeq: max - 1n }),
+  "rows beyond the next sequence": () => answer({ nextSeq: 2n }),
+  "oldest after next": () => answer({ oldestSeq: 9n }),
+  "oldest 0": () => answer({ oldestSeq: 0n, nextSeq: 0n }),
+  "a column of another type": () => withColumnType("text"),
+  "a column of an unknown type": () => withColumnType("tensor"),
+  "another epoch than at registration, a new one each time": () => ({ ...answer(), epoch: `epoch-${counter++}` }),
+  "no epoch": () => ({ ...answer(), epoch: "" }),
+  "ten thousand kinds of loss": () => ({
+    epoch: "liar",
+    slices: [threeRows()],
+    losses: Array.from({ length: 10_000 }, (_, index) => ({ signal: `s${index}`, reason: "x", rows: BigInt(counter++) })),
+  }),
+  "a loss beyond 53 bits": () => ({ epoch: "liar", slices: [threeRows()], losses: [{ signal: "listener", reason: "x", rows: max }] }),
+  "40 MiB of data": () => answer({}, { data: Buffer.alloc(40 * 1024 * 1024) }),
+  "signals that do not exist": () => ({
+    epoch: "liar",
+    slices: Array.from({ length: 5_000 }, (_, index) => ({ signal: `no-${index}`, oldestSeq: 2n, nextSeq: 9n })),
+    oldestAgeMs: max,
+  }),
+  "an error": () => Promise.reject(new ConnectError("I will not", Code.Internal)),
+  "an error with a long text": () => Promise.reject(new ConnectError("no ".repeat(100_000), Code.InvalidArgument)),
+  "no answer at all": () => new Promise<PullAnswer>(() => undefined),
+};
+
+describe("an agent that lies", () => {
+  it("hurts only itself: nothing of it is stored, the others' rows arrive, memory stays bounded", async () => {
+    await using colony = await InProcessColony.start({
+      configure: (config) => ({ ...config, pull: { ...config.pull, intervalMs: 50, timeoutMs: 1_000, concurrency: 4 } }),
+    });
+    await using honest = await ScriptedAgent.connect(colony, {
+      identity: await colony.join("honest"),
+      epoch: "true",
+      pull: (request) => honestAnswer(request, "true"),
+    });
+    await waitFor("honest rows", () => honest.pulls > 3);
+    const rssBefore = process.memoryUsage.rss();
+    const liars = await Promise.all(
+      Object.entries(lies).map(async ([name, pull], index) => {
+        const liar = await ScriptedAgent.connect(colony, { identity: await colony.join(`liar-${index}`), epoch: "liar", pull });
+        return { name, liar };
+      }),
+    );
+    const before = honest.pulls;
+    for (const { name, liar } of liars) {
+      const wanted = name === "no answer at all" ? 1 : 2;
+      await waitFor(`"${name}" to be told`, () => liar.pulls >= wanted);
+    }
+    await waitFor("honest pulls meanwhile", () => honest.pulls >= before + 5);
+    await Promise.all(liars.map(({ liar }) => liar.tunnel.close("the test is over")));
+    const [stored, ...others] = await colony.sql(
+      "SELECT agent_id, min(epoch) AS epoch, count(*) AS n, count(DISTINCT seq) AS seqs, max(seq) AS last FROM listener GROUP BY agent_id",
+    );
+    expect(others).toEqual([]);
+    expect(stored).toMatchObject({ agent_id: "honest", epoch: "true", seqs: stored!["n"], last: stored!["n"] });
+    const status = await colony.tool<{ agents: { total: number }; warnings: { message: string }[] }>("coral_get_status");
+    expect(status.agents.total).toBe(Object.keys(lies).length + 1);
+    expect(Math.max(...colony.logs.map(({ message, fields }) => message.length + JSON.stringify(fields).length))).toBeLessThan(5_000);
+    expect(process.memoryUsage.rss() - rssBefore).toBeLessThan(300 * 1024 * 1024);
+    // Contacts are still written: no number of a liar breaks the statement that all agents share.
+    expect(colony.logs.filter(({ level }) => level === "error")).toEqual([]);
+  });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, it } from "vitest";
+import { CoralError } from "../../src/base/errors.ts";
+import { registerAgent } from "../../src/mesh/index.ts";
+import { honestAnswer } from "../support/honest-answers.ts";
+import { InProcessColony, registration, type RegistrationChanges, ScriptedAgent } from "../support/in-process-colony.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+interface Status {
+  agents: { total: number; healthy: number };
+  warnings: { kind: string; message: string; agentId?: string }[];
+}
+interface Events {
+  events: { kind: string; agentId: string | null; message: string; severity: string }[];
+}
+
+const hostOf = (hostname: string, machineId: string, bootId = "boot") => ({
+  hostname,
+  machineId,
+  bootId,
+  os: "Linux",
+  kernel: "0",
+  arch: "x64",
+});
+
+function connect(
+  colony: InProcessColony,
+  identity: Awaited<ReturnType<InProcessColony["join"]>>,
+  epoch: string,
+  register: RegistrationChanges,
+) {
+  return ScriptedAgent.connect(colony, { identity, epoch, register, pull: (request) => honestAnswer(request, epoch) });
+}
+
+async function rowsByEpoch(colony: InProcessColony): Promise<Record<string, number>> {
+  const rows = await colony.sql("SELECT epoch, count(*) AS n, count(DISTINCT seq) AS seqs FROM listener GROUP BY epoch");
+  for (const row of rows) expect(row["seqs"]).toBe(row["n"]);
+  return Object.fromEntries(rows.map((row) => [String(row["epoch"]), Number(row["n"])]));
+}
+
+describe("two hosts with one agent id", () => {
+  it("are told apart: the second is refused, which status and events say; the first goes on", async () => {
+    await using colony = await InProcessColony.start();
+    const identity = await colony.join("cloned");
+    await using first = await connect(colony, identity, "first", { host: hostOf("alpha", "machine-a") });
+    await waitFor("rows of the first", () => first.pulls > 2);
+
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const refused = connect(colony, identity, "second", { host: hostOf("beta", "machine-b") });
+      await expect(refused).rejects.toMatchObject({
+        code: "already-exists",
+        message: expect.stringContaining('host "alpha" is connected with the same id'),
+      });
+    }
+    const { warnings, agents } = await colony.tool<Status>("coral_get_status");
+    expect(agents).toMatchObject({ total: 1, healthy: 1 });
+    const duplicate = warnings.filter(({ kind }) => kind === "duplicate-agent");
+    expect(duplicate).toHaveLength(1);
+    expect(duplicate[0]).toMatchObject({ agentId: "cloned", message: expect.stringMatching(/used by 2 hosts: .*alpha.*beta/) });
+    const { events } = await colony.tool<Events>("coral_list_events", { kind: "agent-id-duplicate" });
+    // A host that tries again every half minute is one event, not thousands.
+    expect(events).toHaveLength(1);
+    expect(events[0]).toMatchObject({ agentId: "cloned", severity: "error", message: expect.stringContaining('"beta" (refused)') });
+
+    const before = first.pulls;
+    await waitFor("the first to be pulled on", () => first.pulls > before + 2);
+    expect(Object.keys(await rowsByEpoch(colony))).toEqual(["first"]);
+  });
+
+  it("that register at the same moment do not both get in", async () => {
+    await using colony = await InProcessColony.start();
+    const identity = await colony.join("cloned");
+    const signal = new AbortController().signal;
+    const { endpoint } = colony.colony;
+    const claims = await Promise.all(
+      ["alpha", "beta", "gamma", "delta"].map((hostname) =>
+        connect(colony, identity, hostname, { host: hostOf(hostname, `machine-${hostname}`) }).catch((error: unknown) =>
+          CoralError.from(error),
+        ),
+      ),
+    );
+    const agents = claims.filter((claim) => claim instanceof ScriptedAgent);
+    await waitFor("one of them to be pulled", () => agents.some((agent) => agent.pulls > 3));
+    const pulled = agents.filter((agent) => agent.pulls > 3);
+    expect(pulled).toHaveLength(1);
+    expect(Object.keys(await rowsByEpoch(colony))).toHaveLength(1);
+    // Those that lost find out who is there when they try again.
+    const again = registerAgent({
+      endpoint,
+      identity,
+      signal,
+      request: registration(identity, "again", { host: hostOf("omega", "machine-o") }),
+    });
+    await expect(again).rejects.toMatchObject({ code: "already-exists" });
+    await Promise.all(agents.map((agent) => agent.tunnel.close("the test is over")));
+  });
+
+  it("is not what a restarted agent is, nor a rebooted host whose old tunnel no longer answers", async () => {
+    await using colony = await InProcessColony.start();
+    const identity = await colony.join("solo");
+    const host = hostOf("alpha", "machine-a");
+    await using before = await connect(colony, identity, "one", { host });
+    await waitFor("rows", () => before.pulls > 2);
+    // The process was restarted: same boot, while the colony still holds the old tunnel.
+    await using restarted = await connect(colony, identity, "one", { host });
+    await waitFor("rows after the restart", () => restarted.pulls > 2);
+    expect((await before.tunnel.closed).message).toContain("replaced by a newer registration");
+    await restarted.tunnel.close("stopped");
+    await using gone = await ScriptedAgent.connect(colony, {
+      identity,
+      epoch: "one",
+      register: { host },
+      pull: (request) => honestAnswer(request, "one"),
+      beforeHello: () => new Promise(() => undefined),
+    });
+    await waitFor("rows before the power cut", () => gone.pulls > 2);
+    await using rebooted = await connect(colony, identity, "one", { host: hostOf("alpha", "machine-a", "boot-2") });
+    await waitFor("rows after the reboot", () => rebooted.pulls > 2);
+    const { warnings, agents } = await colony.tool<Status>("coral_get_status");
+    expect(agents).toMatchObject({ total: 1, healthy: 1 });
+    expect(warnings.filter(({ kind }) => kind === "duplicate-agent")).toEqual([]);
+    expect(Object.keys(await rowsByEpoch(colony))).toEqual(["one"]);
+  });
+});
+
+describe("a registration", () => {
+  const oversized: Record<string, RegistrationChanges> = {
+    "a label of a megabyte": { labels: { zone: "x".repeat(1_000_000) } },
+    "ten thousand labels": { labels: Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`l${index}`, "x"])) },
+    "a long epoch": { epoch: "e".repeat(100_000) },
+    "a long host name": { host: hostOf("h".repeat(100_000), "m") },
+    "ten thousand capabilities": { capabilities: Array.from({ length: 10_000 }, () => ({ name: "x", available: true, reason: "" })) },
+    "a reason of a megabyte": { capabilities: [{ name: "x", available: false, reason: "y".repeat(1_000_000) }] },
+  };
+
+  it("larger than any honest one is refused and leaves nothing behind", async () => {
+    await using colony = await InProcessColony.start();
+    const identity = await colony.join("large");
+    const signal = new AbortController().signal;
+    for (const changes of Object.values(oversized)) {
+      const request = registration(identity, "epoch", changes);
+      await expect(registerAgent({ endpoint: colony.colony.endpoint, identity, request, signal })).rejects.toMatchObject({
+        code: "invalid",
+      });
+    }
+    expect((await colony.tool<Status>("coral_get_status")).agents.total).toBe(0);
+    await using agent = await connect(colony, identity, "fine", {});
+    await waitFor("rows", () => agent.pulls > 2);
+  });
+});

@@ -1,0 +1,115 @@
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { agentPaths } from "../../src/config/index.ts";
+import { type DaemonProcess, spawnNode } from "./daemon.ts";
+
+export interface LoadAgentSettings {
+  home: string;
+  /** Which start of this agent it is; part of every row's name. */
+  run: number;
+  notesFile: string;
+  /** Default: what the join token says. */
+  endpoint?: string;
+  machineId: string;
+  rowsPerAppend: number;
+  /** Between two appends of one signal. */
+  pauseMs: number;
+  /** Of the engine; a quarter of it is the log size at which DuckDB checkpoints. */
+  memoryBytes: number;
+}
+
+export interface StartLoadAgentOptions extends Partial<LoadAgentSettings> {
+  home: string;
+  token?: string;
+}
+
+const checkout = fileURLToPath(new URL("../../", import.meta.url));
+let program: Promise<string> | undefined;
+
+/** Bundled below the checkout, so that native packages are found from there. */
+function loadAgentFile(): Promise<string> {
+  program ??= (async () => {
+    const outfile = join(checkout, "build/test", `load-agent-${process.pid}.mjs`);
+    mkdirSync(join(checkout, "build/test"), { recursive: true });
+    await build({
+      entryPoints: [join(checkout, "test/support/load-agent.ts")],
+      outfile,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      target: "node20",
+      mainFields: ["module", "main"],
+      external: ["@duckdb/*", "koffi"],
+      banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+      logLevel: "silent",
+    });
+    return outfile;
+  })();
+  return program;
+}
+
+/** Starts the load agent; see load-agent.ts. It is ready when it prints "load agent is ready". */
+export async function startLoadAgent(options: StartLoadAgentOptions): Promise<DaemonProcess> {
+  const { token, ...given } = options;
+  const settings: LoadAgentSettings = {
+    run: 0,
+    notesFile: notesFileOf(options.home),
+    machineId: "machine",
+    rowsPerAppend: 20,
+    pauseMs: 10,
+    memoryBytes: 32 * 1024 * 1024,
+    ...given,
+  };
+  const env = { LOAD_AGENT: JSON.stringify(settings), ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) };
+  return spawnNode("load agent", ["--enable-source-maps", await loadAgentFile()], options.home, env);
+}
+
+function notesFileOf(home: string): string {
+  return join(home, "load-agent-notes");
+}
+
+export interface Acknowledged {
+  signal: string;
+  firstSeq: number;
+  lastSeq: number;
+  epoch: string;
+  run: number;
+  firstNumber: number;
+}
+
+export interface LoadNotes {
+  acknowledged: Acknowledged[];
+  refused: { signal: string; rows: number; code: string; reason: string }[];
+}
+
+/** What the load agents of this home were told about their rows. A last line that a kill cut short was never noted. */
+export function readLoadNotes(home: string): LoadNotes {
+  const notes: LoadNotes = { acknowledged: [], refused: [] };
+  const file = notesFileOf(home);
+  if (!existsSync(file)) return notes;
+  for (const line of readFileSync(file, "utf8").split("\n").slice(0, -1)) {
+    const [kind, signal = "", ...rest] = line.split(" ");
+    if (kind === "ok") {
+      const [firstSeq, lastSeq, epoch = "", run, firstNumber] = rest;
+      notes.acknowledged.push({
+        signal,
+        firstSeq: Number(firstSeq),
+        lastSeq: Number(lastSeq),
+        epoch,
+        run: Number(run),
+        firstNumber: Number(firstNumber),
+      });
+    } else if (kind === "no") {
+      const [rows, code = "", ...reason] = rest;
+      notes.refused.push({ signal, rows: Number(rows), code, reason: reason.join(" ") });
+    }
+  }
+  return notes;
+}
+
+/** The stable id of the load agent in this home. */
+export function loadAgentIdOf(home: string): string {
+  return readFileSync(agentPaths(home).idFile, "utf8").trim();
+}
