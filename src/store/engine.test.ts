@@ -139,6 +139,35 @@ test.for<[string, (file: string) => void]>([
   expect(await count(database)).toBe(5);
 });
 
+test.for<[string, (file: string) => void]>([
+  ["cut in half", (file) => truncateSync(file, statSync(file).size >> 1)],
+  ["cut by a block", (file) => truncateSync(file, statSync(file).size - 16_384)],
+  ["bad at its end, where the tables are described", (file) => overwrite(file, statSync(file).size - 32_768, garbage(32_768))],
+])("attach() finds a cleanly closed file that is %s", async ([, damage]) => {
+  using folder = temporaryFolder();
+  const file = folder.file("t.duckdb");
+  {
+    await using engine = await testEngine(folder.path);
+    await fill(await engine.attach("t", file, migrations, { blockBytes: 16_384 }), 20_000);
+  }
+  damage(file);
+  await using engine = await testEngine(folder.path);
+  const database = await engine.attach("t", file, migrations);
+  expect(database.opened).toMatchObject({ how: "recovered" });
+  expect(await count(database)).toBe(0);
+});
+
+test("attach() finds nothing wrong with a file that was opened and closed many times while it grew and shrank", async () => {
+  using folder = temporaryFolder();
+  for (let round = 0; round < 12; round++) {
+    await using engine = await testEngine(folder.path);
+    const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
+    expect(database.opened.how).toBe(round === 0 ? "created" : "existing");
+    await fill(database, 20_000);
+    if (round % 3 === 2) await database.write((transaction) => transaction.run("DELETE FROM t WHERE rowid > 1000"));
+  }
+});
+
 test("attach() reads a log that a crash cut short", async () => {
   using folder = temporaryFolder();
   const file = await crashedFile(folder.path);
