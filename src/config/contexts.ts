@@ -62,7 +62,13 @@ export async function listLocalColonies(home: string): Promise<string[]> {
     return entries.flatMap((entry) => (entry.isDirectory() && isColonyId(entry.name) ? [entry.name] : [])).sort();
   } catch (error) {
     // No colony has been made here yet.
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT") return [];
+    if (code === "ENOTDIR")
+      throw new CoralError({
+        code: "invalid",
+        message: `Cannot use CORAL_HOME "${home}": it, or a part of its path, is a file, not a directory`,
+      });
     throw new CoralError({
       code: "not-permitted",
       message: `Cannot list colonies in "${homePaths(home).coloniesDirectory}": ${error instanceof Error ? error.message : String(error)}; check who owns CORAL_HOME`,

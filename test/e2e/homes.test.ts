@@ -1,0 +1,210 @@
+/** Where everything is kept: any directory, any user, sudo, several colonies in one home, and homes that cannot work. */
+
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
+import { asUserWords, isRoot, makeHomeOf, nobody, runCoralAs, whyNoOtherUser } from "../support/as-user.ts";
+import { DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
+import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
+import { cleanEnvironment, makeTestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+function entriesBelow(directory: string): string[] {
+  return [directory, ...readdirSync(directory, { recursive: true, encoding: "utf8" }).map((name) => join(directory, name))];
+}
+
+describe("CORAL_HOME", () => {
+  it("may have spaces and other signs in its name", async () => {
+    await using parent = makeTestHome();
+    const home = join(parent.path, "my $home'; x");
+    await using colony = await startColony({ home });
+    await using agent = await startAgent({ home });
+    await agent.waitUntilConnected();
+    expect((await runCoral(["status"], { home })).stdout).toContain(colony.colonyId);
+    const { stdout } = await runCoral(["mcp", "config", "claude-desktop"], { home });
+    expect(JSON.parse(stdout)).toMatchObject({ mcpServers: { coral: { env: { CORAL_HOME: home } } } });
+  });
+
+  it("too long for a socket is said before anything is made", async () => {
+    await using parent = makeTestHome();
+    const home = join(parent.path, "x".repeat(90));
+    for (const args of [["init", "shop"], ["up"], ["agent", "start"], ["agent", "start", "--daemon"]]) {
+      const { code, stderr } = await runCoral(args, { home });
+      expect(code, args.join(" ")).toBe(64);
+      expect(stderr).toMatch(/its path has \d+ bytes and a unix socket allows 107; set CORAL_HOME to a shorter directory/);
+    }
+    expect(existsSync(join(home, "colonies"))).toBe(false);
+  });
+
+  it("that is missing, a file, or of no colony gives a hint of what to do", async () => {
+    await using parent = makeTestHome();
+    const missing = await runCoral(["status"], { home: join(parent.path, "nothing/here") });
+    expect(missing.code).toBe(4);
+    expect(missing.stderr).toMatch(
+      /there is none under .*nothing\/here; start one with ".*coral up", or make one with ".*coral init <app>"/,
+    );
+    expect(existsSync(join(parent.path, "nothing"))).toBe(false);
+    const file = join(parent.path, "file");
+    writeFileSync(file, "");
+    for (const args of [["status"], ["up"], ["init", "shop"]]) {
+      const { code, stderr } = await runCoral(args, { home: file });
+      expect(code, args.join(" ")).not.toBe(0);
+      expect(stderr).toContain("is a file, not a directory");
+    }
+  });
+
+  it("with two colonies: each runs by itself, and --colony, CORAL_COLONY and the context choose", async () => {
+    await using home = makeTestHome();
+    await using first = await startColony({ home: home.path });
+    expect((await runCoral(["init", "other", "--env", "prod"], { home: home.path })).code).toBe(0);
+    const otherId = (await listLocalColonies(home.path)).find((id) => id !== first.colonyId) ?? "";
+    const { code, stderr } = await runCoral(["colony", "start", "--daemon", "--port", "0", "--colony", "other-prod"], { home: home.path });
+    expect(code, stderr).toBe(0);
+    try {
+      const idOf = async (args: string[], env: Record<string, string> = {}): Promise<string> =>
+        (await coralJson<{ colony: { colonyId: string } }>(["status", ...args], { home: home.path, env })).colony.colonyId;
+      expect(await idOf(["--colony", first.colonyId])).toBe(first.colonyId);
+      expect(await idOf(["--colony", "other-prod"])).toBe(otherId);
+      expect(await idOf([], { CORAL_COLONY: "test-dev" })).toBe(first.colonyId);
+      expect(await idOf([])).toBe(otherId);
+      await runCoral(["config", "use-context", "test-dev"], { home: home.path });
+      expect(await idOf([])).toBe(first.colonyId);
+
+      await using agent = await startAgent({ home: home.path, args: ["--colony-id", otherId] });
+      await agent.waitUntilConnected();
+      expect(await coralJson(["agent", "list", "--colony", otherId], { home: home.path })).toMatchObject({ total: 1 });
+      expect(await coralJson(["agent", "list", "--colony", "test-dev"], { home: home.path })).toMatchObject({ total: 0 });
+    } finally {
+      expect((await runCoral(["colony", "stop", "--colony", "other-prod"], { home: home.path })).code).toBe(0);
+    }
+    const unknown = await runCoral(["status", "--colony", "others-prod"], { home: home.path });
+    expect(unknown.code).toBe(4);
+    expect(unknown.stderr).toContain('Cannot find colony "others-prod"');
+  });
+});
+
+describe("other users", () => {
+  let reason: string | undefined;
+  beforeAll(async () => {
+    reason = await whyNoOtherUser();
+  });
+
+  it("without root everything works, and says what is missing and why", async (context) => {
+    context.skip(reason !== undefined, reason);
+    await using home = makeHomeOf(nobody);
+    const [setpriv = "", ...words] = asUserWords(nobody);
+    const child = spawn(setpriv, [...words, process.execPath, coralFile, "up", "--port", "0"], {
+      env: cleanEnvironment(home.path, { HOME: home.path }),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    await using up = new DaemonProcess("coral up as nobody", child);
+    await up.waitForOutput(/Ctrl-C ends it\.\n/);
+    expect(up.output).toMatch(/Not available here:\n +! ebpf: .*CAP_BPF.*run as root/);
+    expect(up.output).toMatch(/agents +1 healthy/);
+    const status = await runCoralAs(nobody, ["agent", "status"], home.path);
+    expect(status.stdout).toMatch(/ability +ebpf unavailable: not permitted/);
+    expect(status.stdout).toMatch(/! .*run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH/);
+    const doctor = await runCoralAs(nobody, ["doctor"], home.path);
+    expect(doctor.code).toBe(0);
+    expect(doctor.stdout).toMatch(/! processes .*lacks CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH\n +fix: run as root/);
+    expect(await up.kill("SIGINT")).toEqual({ code: 0, signal: null });
+  });
+
+  it("are refused on the sockets and may not stop the daemons, whatever the modes of the files", async (context) => {
+    context.skip(reason !== undefined, reason);
+    await using home = makeTestHome();
+    await using colony = await startColony({ home: home.path });
+    await using agent = await startAgent({ home: home.path });
+    const shut = await runCoralAs(nobody, ["status"], home.path);
+    expect(shut.code).toBe(3);
+    expect(shut.stderr).toMatch(/permission denied|belongs to another user/);
+    for (const path of entriesBelow(home.path)) chmodSync(path, 0o777);
+    for (const args of [["status"], ["agent", "status"], ["query", "sql", "SHOW TABLES"], ["colony", "token", "create"]]) {
+      const { code, stderr } = await runCoralAs(nobody, args, home.path);
+      expect(code, args.join(" ")).toBe(3);
+      expect(stderr).toContain("it belongs to uid 0, the caller is uid 65534; run the command as that user or as root");
+    }
+    const stop = await runCoralAs(nobody, ["agent", "stop"], home.path);
+    expect(stop.code).toBe(3);
+    expect(stop.stderr).toContain(`process ${agent.pid} belongs to another user; use sudo`);
+    chmodSync(colony.paths.pidFile, 0o600);
+    const hidden = await runCoralAs(nobody, ["colony", "stop"], home.path);
+    expect(hidden.code).toBe(3);
+    expect(hidden.stderr).toContain("belongs to another user");
+  });
+
+  it("cannot write to this home: said once, with the directory", async (context) => {
+    context.skip(reason !== undefined, reason);
+    await using home = makeTestHome();
+    chmodSync(home.path, 0o755);
+    for (const args of [["up"], ["init", "shop"], ["agent", "start"], ["agent", "start", "--daemon"]]) {
+      const { code, stderr } = await runCoralAs(nobody, args, home.path);
+      expect(code, args.join(" ")).toBe(3);
+      expect(stderr).toMatch(/^error: Cannot make directory ".*": permission denied; check who owns the directory\n$/);
+    }
+    expect((await runCoralAs(nobody, ["agent", "stop"], home.path)).stderr).toBe("agent was not running\n");
+  });
+});
+
+describe("sudo", () => {
+  it("leaves everything under CORAL_HOME to the user: database, log, sockets, pid files", async (context) => {
+    context.skip(!isRoot, "needs root to be what sudo makes");
+    await using home = makeHomeOf(nobody);
+    const path = join(home.path, ".coral");
+    const env = { SUDO_UID: String(nobody.uid), SUDO_GID: String(nobody.gid), SUDO_USER: "nobody" };
+    const coral = (...args: string[]) => runCoral(args, { home: path, env });
+    expect((await coral("init", "shop")).code).toBe(0);
+    expect((await coral("colony", "start", "--daemon", "--port", "0")).code).toBe(0);
+    const [colonyId = ""] = await listLocalColonies(path);
+    const foreign = (): string[] =>
+      entriesBelow(path).filter((entry) => {
+        // Databases remove and make files beside themselves all the time.
+        const found = lstatSync(entry, { throwIfNoEntry: false });
+        return found !== undefined && (found.uid !== nobody.uid || found.gid !== nobody.gid);
+      });
+    try {
+      expect((await coral("agent", "start", "--daemon", "--port", "0")).code).toBe(0);
+      const { token } = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user"], { home: path, env });
+      expect((await coral("config", "add-context", "remote", "--token", token)).code).toBe(0);
+      await waitFor("a sample", async () => {
+        const { hosts } = await coralJson<{ hosts: { sampledAt: string | null }[] }>(["status"], { home: path, env });
+        return hosts[0]?.sampledAt;
+      });
+      for (const file of [colonyPaths(path, colonyId).databaseFile, `${agentPaths(path).databaseFile}.wal`, agentPaths(path).logFile])
+        expect(existsSync(file), file).toBe(true);
+      expect(foreign()).toEqual([]);
+    } finally {
+      await coral("agent", "stop");
+      await coral("colony", "stop");
+    }
+    expect(foreign()).toEqual([]);
+
+    if ((await whyNoOtherUser()) !== undefined) return;
+    // The same home, without sudo.
+    expect((await runCoralAs(nobody, ["colony", "start", "--daemon", "--port", "0"], path)).code).toBe(0);
+    try {
+      expect((await runCoralAs(nobody, ["query", "sql", "SELECT count(*) FROM host"], path)).code).toBe(0);
+    } finally {
+      expect((await runCoralAs(nobody, ["colony", "stop"], path)).code).toBe(0);
+    }
+  });
+
+  it("gives away no file that somebody linked into the data directory", async (context) => {
+    context.skip(!isRoot, "needs root to be what sudo makes");
+    await using home = makeHomeOf(nobody);
+    const env = { SUDO_UID: String(nobody.uid), SUDO_GID: String(nobody.gid) };
+    const { dataDirectory } = agentPaths(home.path);
+    mkdirSync(dataDirectory, { recursive: true });
+    const secret = join(home.path, "roots-own");
+    writeFileSync(secret, "secret", { mode: 0o600 });
+    const { linkSync, symlinkSync } = await import("node:fs");
+    linkSync(secret, join(dataDirectory, "hard"));
+    symlinkSync(secret, join(dataDirectory, "soft"));
+    await using agent = await startAgent({ home: home.path, env });
+    expect(agent.hasEnded).toBe(false);
+    await agent.stop();
+    expect(lstatSync(secret).uid).toBe(0);
+  });
+});
