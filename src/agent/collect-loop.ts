@@ -6,7 +6,7 @@ import type { Logger } from "../base/log.ts";
 
 export interface CollectLoopOptions {
   name: string;
-  /** Read before each wait, so that a reloaded config counts at once. */
+  /** Read again while waiting, so that a reloaded config counts within seconds. */
   intervalMs: () => number;
   /** Samples and appends; resolves when the rows are stored. */
   collect: () => Promise<void>;
@@ -16,8 +16,8 @@ export interface CollectLoopOptions {
 
 /** Resolves when aborted. Samples are spaced from start to start; one that overruns its slot skips ahead instead of piling up. */
 export async function runCollectLoop(options: CollectLoopOptions, signal: AbortSignal): Promise<void> {
-  const { name, collect, clock, log, intervalMs } = options;
-  let nextMs = clock.monotonicMs();
+  const { name, collect, clock, log } = options;
+  let startMs = clock.monotonicMs();
   let lastFailure = "";
   while (!signal.aborted) {
     try {
@@ -30,7 +30,20 @@ export async function runCollectLoop(options: CollectLoopOptions, signal: AbortS
       log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}`, { code: problem.code });
       lastFailure = problem.message;
     }
-    nextMs = Math.max(nextMs + intervalMs(), clock.monotonicMs());
-    await sleep(nextMs - clock.monotonicMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
+    startMs = await nextStart(startMs, options, signal);
+  }
+}
+
+/** How often a longer wait looks whether the interval has changed. */
+const intervalCheckMs = 5_000;
+
+/** Resolves when the next sample is due, or aborted, with the time it was due at. */
+async function nextStart(startMs: number, { clock, intervalMs }: CollectLoopOptions, signal: AbortSignal): Promise<number> {
+  const overrunMs = clock.monotonicMs();
+  for (;;) {
+    const dueMs = Math.max(startMs + intervalMs(), overrunMs);
+    const leftMs = dueMs - clock.monotonicMs();
+    if (leftMs <= 0 || signal.aborted) return dueMs;
+    await sleep(Math.min(leftMs, intervalCheckMs), signal).catch(() => undefined); // aborted: the condition above ends it
   }
 }

@@ -255,8 +255,10 @@ function countByHealth(registry: AgentRegistry): Record<string, number> {
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {
-  const keys = ["id", "listen", "store", "retentionMs"] as const;
-  return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  const keys = { id: "id", listen: "listen", store: "store", retentionMs: "retention" } as const;
+  return (Object.keys(keys) as (keyof typeof keys)[])
+    .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+    .map((key) => keys[key]);
 }
 
 function joinHostPort(host: string, port: number): string {

@@ -40,6 +40,8 @@ export interface PullSchedulerOptions {
 const slowLaneSlots = 8;
 /** An agent that has just started has its first sample about a second later: whoever waits for it sees it soon. */
 const secondPullMs = 2_000;
+/** How often a longer pause looks whether the config has changed. */
+const settingsCheckMs = 5_000;
 
 export class PullScheduler {
   readonly #options: PullSchedulerOptions;
@@ -66,7 +68,7 @@ export class PullScheduler {
         failures = 0;
         backoff.reset();
         if (more) continue;
-        await sleep(jittered(Math.min(settings().intervalMs, waitAtMostMs)), signal);
+        await this.#pause(waitAtMostMs, signal);
         waitAtMostMs = Number.POSITIVE_INFINITY;
       } catch (error) {
         if (signal.aborted) return;
@@ -79,6 +81,18 @@ export class PullScheduler {
         });
         await sleep(backoff.nextMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
       }
+    }
+  }
+
+  /** One interval; a shorter one that a reloaded config brings counts meanwhile. */
+  async #pause(atMostMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#options;
+    const startMs = clock.monotonicMs();
+    const factor = jitter();
+    for (;;) {
+      const leftMs = startMs + Math.min(settings().intervalMs * factor, atMostMs) - clock.monotonicMs();
+      if (leftMs <= 0) return;
+      await sleep(Math.min(leftMs, settingsCheckMs), signal);
     }
   }
 
@@ -163,6 +177,6 @@ function toAgentPull(agentId: string, response: PullResponse): AgentPull {
 }
 
 /** Within a tenth, so that a thousand agents that registered together do not answer together for ever. */
-function jittered(intervalMs: number): number {
-  return intervalMs * (0.95 + Math.random() * 0.1);
+function jitter(): number {
+  return 0.95 + Math.random() * 0.1;
 }
