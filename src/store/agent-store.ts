@@ -2,17 +2,19 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { guessRowBytes, maxAttempts, planByteRetention, type RetainedTable } from "./byte-retention.ts";
-import { batchFromRows, type ColumnBatch, type StoredColumn, storedColumns } from "./column-batch.ts";
-import { type ColumnSource, readColumns, TableAppender } from "./column-chunks.ts";
-import { encodeBatch, encodedBytes, type RowBatch } from "./column-codec.ts";
+import { agentRowGroupRows, appendBatches, openSignal, readRows, retainedTable, type SignalState } from "./agent-signal.ts";
+import { maxAttempts, planByteRetention } from "./byte-retention.ts";
+import { batchFromRows, type ColumnBatch } from "./column-batch.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Columns, RowOf, Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
 import { type LossCount, LossCounts } from "./loss-counts.ts";
 import type { Migration } from "./migrations.ts";
-import { type DeclaredTable, ensureTable, sqlTypeOf } from "./signal-tables.ts";
+import type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
+import type { PruneResult, StoreStats } from "./store-stats.ts";
+
+export type { SignalSlice } from "./signal-slice.ts";
 
 export interface AgentStoreOptions {
   file: string;
@@ -23,45 +25,6 @@ export interface AgentStoreOptions {
   log: Logger;
   /** Rows that may wait for a commit; more are refused and counted as lost. Default 20,000. */
   maxQueuedRows?: number;
-}
-
-export interface SeqRange {
-  firstSeq: number;
-  lastSeq: number;
-}
-
-export interface SignalHead {
-  /** The lowest sequence still stored; nextSeq when none is. */
-  oldestSeq: number;
-  /** What the next row will get. The first row ever is 1. */
-  nextSeq: number;
-}
-
-/** What one signal has after a cursor; mirrors the wire message of the same name. */
-export interface SignalSlice extends SignalHead {
-  signal: string;
-  /** Absent when there is nothing new. */
-  batch?: RowBatch;
-}
-
-export interface ReadLimits {
-  /** Bytes of batch data; one row is always given. */
-  maxBytes: number;
-  maxRows: number;
-}
-
-export interface PruneResult {
-  /** By signal, or by table where a signal has several. Those that lost nothing are left out. */
-  prunedRows: Record<string, number>;
-  usedBytes: number;
-}
-
-export interface StoreStats {
-  fileBytes: number;
-  usedBytes: number;
-  walBytes: number;
-  /** By signal. */
-  rows: Record<string, number>;
 }
 
 /** The last hours of one agent's signals. */
@@ -97,9 +60,6 @@ const migrations: readonly Migration[] = [
   },
 ];
 
-/** Space comes back in groups of this many rows, and the last one of each table stays. */
-const agentRowGroupRows = 8_192;
-
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
   // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
   const database = await engine.attach("agent", options.file, migrations, { blockBytes: 16_384, rowGroupRows: agentRowGroupRows });
@@ -109,15 +69,6 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
     await database.close();
     throw error;
   }
-}
-
-interface SignalState {
-  signal: Signal;
-  table: DeclaredTable;
-  columns: readonly StoredColumn[];
-  head: SignalHead;
-  /** Encoded size of a row, from what was read last. */
-  rowBytes: number;
 }
 
 interface Waiting {
@@ -187,7 +138,7 @@ class DuckDbAgentStore implements AgentStore {
     const firstSeq = Math.max(afterSeq + 1, oldestSeq);
     const fitting = Math.max(1, Math.floor(limits.maxBytes / state.rowBytes));
     const lastSeq = Math.min(nextSeq - 1, firstSeq + Math.min(fitting, Math.max(1, limits.maxRows)) - 1);
-    const batch = firstSeq <= lastSeq ? await this.#read(state, firstSeq, lastSeq, limits.maxBytes) : undefined;
+    const batch = firstSeq <= lastSeq ? await readRows(this.#database, state, { firstSeq, lastSeq }, limits.maxBytes) : undefined;
     return { signal, ...state.head, ...(batch && { batch }) };
   }
 
@@ -271,7 +222,8 @@ class DuckDbAgentStore implements AgentStore {
     const losses = this.#losses.unsaved();
     const work = async (transaction: Transaction): Promise<void> => {
       for (const [state, nextSeq] of nextSeqs) {
-        appendGroup(transaction, state, group);
+        const batches = group.filter((waiting) => waiting.state === state).map(({ batch }) => batch);
+        appendBatches(transaction, state, batches);
         await transaction.run("UPDATE internal.heads SET next_seq = ? WHERE signal = ?", [nextSeq, state.signal.name]);
       }
       if (losses) await saveLosses(transaction, losses.counts);
@@ -281,23 +233,6 @@ class DuckDbAgentStore implements AgentStore {
       for (const [state, nextSeq] of nextSeqs) state.head.nextSeq = nextSeq;
     });
     return ranges;
-  }
-
-  async #read(state: SignalState, firstSeq: number, lastSeq: number, maxBytes: number): Promise<RowBatch | undefined> {
-    const names = state.columns.map(({ name }) => `"${name}"`).join(", ");
-    const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${firstSeq} AND ${lastSeq}`;
-    const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
-    // Rows come in the order of their append, which is that of their sequences; sorting them would cost more than all the rest.
-    const columns = await this.#database.withConnection(async (connection) =>
-      readColumns(await connection.columns(sql), 0, [seqColumn, ...state.columns]),
-    );
-    const [seqs, ...rest] = columns;
-    if (seqs?.kind !== "fixed" || seqs.values.length === 0) return undefined;
-    const rows = seqs.values.length / 8;
-    const from = checkedFirst(state.signal.name, seqs.values);
-    const batch: ColumnBatch = { rows, columns: rest };
-    state.rowBytes = Math.max(1, encodedBytes(batch, rows) / rows);
-    return { ...encodeBatch(batch, from, fittingRows(batch, maxBytes)), firstMonoMs: firstMonoMsOf(batch) };
   }
 
   /**
@@ -347,32 +282,6 @@ class DuckDbAgentStore implements AgentStore {
   }
 }
 
-function retainedTable({ signal, table, head }: SignalState): RetainedTable {
-  return {
-    name: signal.name,
-    rows: head.nextSeq - head.oldestSeq,
-    rowBytes: guessRowBytes(table.columns.map(({ sqlType }) => sqlType)),
-    weight: signal.retention.agent.weight,
-    minRows: agentRowGroupRows,
-  };
-}
-
-function appendGroup({ connection }: Transaction, state: SignalState, group: readonly Waiting[]): void {
-  const appender = TableAppender.of(connection, state.table);
-  let seq = state.head.nextSeq;
-  for (const waiting of group) {
-    if (waiting.state !== state) continue;
-    const byName = new Map<string, ColumnSource>(waiting.batch.columns.map((column) => [column.name, column]));
-    byName.set("seq", { kind: "sequence", first: seq });
-    appender.append(
-      state.table.columns.map(({ name }) => byName.get(name) ?? { kind: "null" }),
-      waiting.batch.rows,
-    );
-    seq += waiting.batch.rows;
-  }
-  appender.flush();
-}
-
 async function saveLosses(transaction: Transaction, losses: readonly LossCount[]): Promise<void> {
   await transaction.run("DELETE FROM internal.losses");
   for (const { signal, reason, rows } of losses)
@@ -385,52 +294,4 @@ async function loadEpoch(database: Database): Promise<string> {
   const epoch = randomUUID();
   await database.write((transaction) => transaction.run("INSERT INTO internal.meta VALUES ('epoch', ?)", [epoch]));
   return epoch;
-}
-
-async function openSignal(database: Database, signal: Signal): Promise<SignalState> {
-  const columns = storedColumns(signal);
-  const table = await ensureTable(database, "main", signal.name, [
-    { name: "seq", sqlType: "UBIGINT" },
-    ...columns.map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
-  ]);
-  const [head] = await database.query("SELECT next_seq FROM internal.heads WHERE signal = ?", [signal.name]);
-  if (head === undefined) {
-    await database.write((transaction) => transaction.run("INSERT INTO internal.heads VALUES (?, 1)", [signal.name]));
-  }
-  const nextSeq = Number(head?.["next_seq"] ?? 1);
-  const [oldest] = await database.query(`SELECT min(seq) AS seq FROM "${signal.name}"`);
-  const oldestSeq = Number(oldest?.["seq"] ?? nextSeq);
-  return { signal, table, columns, head: { oldestSeq, nextSeq }, rowBytes: columns.length * 12 };
-}
-
-/** The largest number of rows, at least one, whose encoding fits. */
-function fittingRows(batch: ColumnBatch, maxBytes: number): number {
-  let low = 1;
-  let high = batch.rows;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (encodedBytes(batch, middle) <= maxBytes) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-function checkedFirst(signal: string, seqs: Uint8Array): number {
-  const view = new DataView(seqs.buffer, seqs.byteOffset, seqs.byteLength);
-  const first = Number(view.getBigUint64(0, true));
-  for (let index = 0; index < seqs.length / 8; index++) {
-    if (view.getUint32(index * 8, true) !== (first + index) >>> 0) {
-      throw new CoralError({
-        code: "corrupt",
-        message: `Cannot read "${signal}": its sequences have a hole or are out of order after ${first + index - 1}`,
-      });
-    }
-  }
-  return first;
-}
-
-function firstMonoMsOf(batch: ColumnBatch): number {
-  const column = batch.columns.find(({ name }) => name === "mono_ms");
-  if (column?.kind !== "fixed") return Number.NaN;
-  return new DataView(column.values.buffer, column.values.byteOffset).getFloat64(0, true);
 }

@@ -2,9 +2,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { PruneResult, StoreStats } from "./agent-store.ts";
-import { type AgingTable, colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
+import { colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
 import { colonyMigrations } from "./colony-schema.ts";
+import { agingTables, lastIngest, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
 import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
@@ -12,10 +12,10 @@ import type { Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
 import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
 import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
-import { type Resolution, resolutions, rollupColumns, rollupName, rollupSql } from "./rollup.ts";
-import { type DeclaredTable, ensureTable, sqlTypeOf } from "./signal-tables.ts";
+import { rollupName, rollupSql } from "./rollup.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
 import type { Row, SqlParameter, SqlParameters } from "./sql-values.ts";
+import type { PruneResult, StoreStats } from "./store-stats.ts";
 
 export interface ColonyStoreOptions {
   file: string;
@@ -103,12 +103,6 @@ export async function openColonyStore(engine: Engine, options: ColonyStoreOption
     await database.close();
     throw error;
   }
-}
-
-interface SignalTables {
-  signal: Signal;
-  raw: DeclaredTable;
-  rollups: { resolution: Resolution; table: DeclaredTable }[];
 }
 
 interface Opening {
@@ -385,53 +379,6 @@ class DuckDbColonyStore implements ColonyStore {
 async function insertGap(transaction: Transaction, gap: GapEntry, nowUs: number): Promise<void> {
   const values: SqlParameter[] = [nowUs, gap.agentId, gap.signal, gap.epoch, gap.reason, gap.rows, gap.firstSeq, gap.lastSeq];
   await transaction.run("INSERT INTO internal.gaps VALUES (make_timestamp(?), ?, ?, ?, ?, ?, ?, ?)", values);
-}
-
-async function openTables(database: Database, signal: Signal): Promise<SignalTables> {
-  const raw = await ensureTable(database, "raw", signal.name, [
-    { name: "source", sqlType: "UINTEGER" },
-    { name: "ingest", sqlType: "UBIGINT" },
-    { name: "stored_at", sqlType: "TIMESTAMP" },
-    { name: "seq", sqlType: "UBIGINT" },
-    ...storedColumns(signal).map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
-  ]);
-  const rollups = [];
-  for (const resolution of signal.rollup ? resolutions : []) {
-    const table = await ensureTable(database, "rollup", rollupName(signal, resolution), rollupColumns(signal));
-    rollups.push({ resolution, table });
-  }
-  return { signal, raw, rollups };
-}
-
-function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
-  const { maxAgeMs, weight } = signal.retention.colony;
-  return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
-}
-
-async function loadProgress(database: Database, tables: ReadonlyMap<string, SignalTables>): Promise<Map<string, number>> {
-  const rows = await database.query("SELECT name, ingest FROM internal.rollup_progress");
-  const progress = new Map(rows.map((row) => [String(row["name"]), Number(row["ingest"])]));
-  const names = [...tables.values()].flatMap(({ signal, rollups }) => rollups.map(({ resolution }) => rollupName(signal, resolution)));
-  await database.write(async (transaction) => {
-    for (const name of names) {
-      if (!progress.has(name)) await transaction.run("INSERT INTO internal.rollup_progress VALUES (?, 0)", [name]);
-    }
-  });
-  return progress;
-}
-
-/** Above every number in use: rows may have been pruned, but not past what their roll-up has consumed. */
-async function lastIngest(
-  database: Database,
-  tables: ReadonlyMap<string, SignalTables>,
-  progress: ReadonlyMap<string, number>,
-): Promise<number> {
-  let last = Math.max(0, ...progress.values());
-  for (const { signal } of tables.values()) {
-    const [row] = await database.query(`SELECT max(ingest) AS ingest FROM raw."${signal.name}"`);
-    last = Math.max(last, Number(row?.["ingest"] ?? 0));
-  }
-  return last;
 }
 
 function numberOrNull(value: unknown): number | null {

@@ -4,17 +4,7 @@
  * @module
  */
 
-export {
-  type AgentStore,
-  type AgentStoreOptions,
-  openAgentStore,
-  type PruneResult,
-  type ReadLimits,
-  type SeqRange,
-  type SignalHead,
-  type SignalSlice,
-  type StoreStats,
-} from "./agent-store.ts";
+export { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
 export {
   type AgentCheckpoint,
   type ColonyStore,
@@ -65,7 +55,9 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";
 export { listener } from "./signals/listener.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
+export type { PruneResult, StoreStats } from "./store-stats.ts";

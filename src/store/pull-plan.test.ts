@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { SignalSlice } from "./agent-store.ts";
 import { batchFromRows, storedColumns } from "./column-batch.ts";
 import { encodeBatch } from "./column-codec.ts";
 import type { LossCount } from "./loss-counts.ts";
 import { type AgentPull, type PullPlan, planPull, type Source } from "./pull-plan.ts";
+import type { SignalSlice } from "./signal-slice.ts";
 import { sample, sampleRows } from "./test-support.ts";
 
 const columnsOf = new Map([["sample", storedColumns(sample)]]);

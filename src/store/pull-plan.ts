@@ -1,10 +1,10 @@
 /** Decides what one agent's answer to a pull means: which rows are new, which are lost, where the next pull begins. Touches no database. */
 
 import { CoralError } from "../base/errors.ts";
-import type { SignalSlice } from "./agent-store.ts";
 import { type ColumnBatch, dropRows, type StoredColumn } from "./column-batch.ts";
 import { decodeBatch } from "./column-codec.ts";
 import type { LossCount } from "./loss-counts.ts";
+import type { SignalSlice } from "./signal-slice.ts";
 
 /** One agent's answer to a pull. */
 export interface AgentPull {

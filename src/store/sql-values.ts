@@ -42,10 +42,23 @@ function stringBytes(strings: Uint8Array, view: DataView, index: number): Uint8A
 
 type Reader = (index: number) => SqlValue;
 
+/** A vector as it is read: its type, how many values, and its bytes when the width of one is known. */
+interface Source {
+  vector: duckdb.Vector;
+  logicalType: duckdb.LogicalType;
+  count: number;
+  bytesOf: (widthBytes: number) => { bytes: Uint8Array; view: DataView };
+}
+
 /** Reads `count` values. The chunk that owns the vector must stay referenced until this returns. */
 export function readVector(vector: duckdb.Vector, count: number): SqlValue[] {
   if (count === 0) return [];
-  const read = readerOf(vector, duckdb.vector_get_column_type(vector), count);
+  const logicalType = duckdb.vector_get_column_type(vector);
+  const bytesOf = (widthBytes: number): ReturnType<Source["bytesOf"]> => {
+    const bytes = duckdb.vector_get_data(vector, count * widthBytes);
+    return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
+  };
+  const read = readerOf({ vector, logicalType, count, bytesOf });
   const validity = duckdb.vector_get_validity(vector, Math.ceil(count / 64) * 8) as Uint8Array | null;
   const values: SqlValue[] = [];
   for (let index = 0; index < count; index++) {
@@ -55,199 +68,114 @@ export function readVector(vector: duckdb.Vector, count: number): SqlValue[] {
   return values;
 }
 
-function readerOf(vector: duckdb.Vector, logicalType: duckdb.LogicalType, count: number): Reader {
-  const { Type } = duckdb;
-  const type = duckdb.get_type_id(logicalType);
-  const bytesOf = (widthBytes: number): [Uint8Array, DataView] => {
-    const bytes = duckdb.vector_get_data(vector, count * widthBytes);
-    return [bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)];
-  };
-  const view = (widthBytes: number): DataView => bytesOf(widthBytes)[1];
-  const int64 = (scale: (value: bigint) => bigint = (value) => value): Reader => {
-    const data = view(8);
-    return (index) => numberOrBigint(scale(data.getBigInt64(index * 8, true)));
-  };
-  switch (type) {
-    case Type.BOOLEAN: {
-      const data = view(1);
-      return (index) => data.getUint8(index) !== 0;
-    }
-    case Type.TINYINT: {
-      const data = view(1);
-      return (index) => data.getInt8(index);
-    }
-    case Type.UTINYINT: {
-      const data = view(1);
-      return (index) => data.getUint8(index);
-    }
-    case Type.SMALLINT: {
-      const data = view(2);
-      return (index) => data.getInt16(index * 2, true);
-    }
-    case Type.USMALLINT: {
-      const data = view(2);
-      return (index) => data.getUint16(index * 2, true);
-    }
-    case Type.INTEGER: {
-      const data = view(4);
-      return (index) => data.getInt32(index * 4, true);
-    }
-    case Type.UINTEGER: {
-      const data = view(4);
-      return (index) => data.getUint32(index * 4, true);
-    }
-    case Type.FLOAT: {
-      const data = view(4);
-      return (index) => data.getFloat32(index * 4, true);
-    }
-    case Type.DOUBLE: {
-      const data = view(8);
-      return (index) => data.getFloat64(index * 8, true);
-    }
-    case Type.UBIGINT: {
-      const data = view(8);
-      return (index) => numberOrBigint(data.getBigUint64(index * 8, true));
-    }
-    case Type.BIGINT:
-    case Type.TIMESTAMP:
-    case Type.TIMESTAMP_TZ:
-      return int64();
-    case Type.TIMESTAMP_S:
-      return int64((value) => value * 1_000_000n);
-    case Type.TIMESTAMP_MS:
-      return int64((value) => value * 1_000n);
-    case Type.TIMESTAMP_NS:
-      return int64((value) => value / 1_000n);
-    default:
-      return wideReaderOf(vector, logicalType, type, count, bytesOf);
-  }
-}
+const int128 = (view: DataView, at: number): bigint => (view.getBigInt64(at + 8, true) << 64n) | view.getBigUint64(at, true);
 
-function wideReaderOf(
-  vector: duckdb.Vector,
-  logicalType: duckdb.LogicalType,
-  type: duckdb.Type,
-  count: number,
-  bytesOf: (widthBytes: number) => [Uint8Array, DataView],
-): Reader {
-  const { Type } = duckdb;
-  const int128 = (data: DataView, index: number): bigint =>
-    (data.getBigInt64(index * 16 + 8, true) << 64n) | data.getBigUint64(index * 16, true);
+/** Types whose values stand in the vector itself: width in bytes, and how one is read. */
+const plainTypes: Partial<Record<keyof typeof duckdb.Type, [number, (view: DataView, at: number) => SqlValue]>> = {
+  BOOLEAN: [1, (view, at) => view.getUint8(at) !== 0],
+  TINYINT: [1, (view, at) => view.getInt8(at)],
+  UTINYINT: [1, (view, at) => view.getUint8(at)],
+  SMALLINT: [2, (view, at) => view.getInt16(at, true)],
+  USMALLINT: [2, (view, at) => view.getUint16(at, true)],
+  INTEGER: [4, (view, at) => view.getInt32(at, true)],
+  UINTEGER: [4, (view, at) => view.getUint32(at, true)],
+  FLOAT: [4, (view, at) => view.getFloat32(at, true)],
+  DOUBLE: [8, (view, at) => view.getFloat64(at, true)],
+  BIGINT: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
+  UBIGINT: [8, (view, at) => numberOrBigint(view.getBigUint64(at, true))],
+  HUGEINT: [16, (view, at) => numberOrBigint(int128(view, at))],
+  UHUGEINT: [16, (view, at) => numberOrBigint(BigInt.asUintN(128, int128(view, at)))],
+  TIMESTAMP: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
+  TIMESTAMP_TZ: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
+  TIMESTAMP_S: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) * 1_000_000n)],
+  TIMESTAMP_MS: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) * 1_000n)],
+  TIMESTAMP_NS: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) / 1_000n)],
+  DATE: [4, (view, at) => formatDate(view.getInt32(at, true))],
+  TIME: [8, (view, at) => formatTime(view.getBigInt64(at, true))],
+  // The sign bit is flipped in storage, so that ids sort as text does.
+  UUID: [16, (view, at) => formatUuid(BigInt.asUintN(128, int128(view, at)) ^ (1n << 127n))],
+  INTERVAL: [
+    16,
+    (view, at) => ({
+      months: view.getInt32(at, true),
+      days: view.getInt32(at + 4, true),
+      micros: numberOrBigint(view.getBigInt64(at + 8, true)),
+    }),
+  ],
+};
+
+function readerOf(source: Source): Reader {
+  const type = duckdb.Type[duckdb.get_type_id(source.logicalType)] as keyof typeof duckdb.Type;
+  const plain = plainTypes[type];
+  if (plain) {
+    const [widthBytes, read] = plain;
+    const { view } = source.bytesOf(widthBytes);
+    return (index) => read(view, index * widthBytes);
+  }
   switch (type) {
-    case Type.VARCHAR: {
-      const [bytes, data] = bytesOf(16);
-      return (index) => utf8.decode(stringBytes(bytes, data, index));
+    case "VARCHAR": {
+      const { bytes, view } = source.bytesOf(16);
+      return (index) => utf8.decode(stringBytes(bytes, view, index));
     }
-    case Type.BLOB: {
-      const [bytes, data] = bytesOf(16);
-      return (index) => Uint8Array.from(stringBytes(bytes, data, index));
+    case "BLOB": {
+      const { bytes, view } = source.bytesOf(16);
+      return (index) => Uint8Array.from(stringBytes(bytes, view, index));
     }
-    case Type.HUGEINT: {
-      const [, data] = bytesOf(16);
-      return (index) => numberOrBigint(int128(data, index));
-    }
-    case Type.UHUGEINT: {
-      const [, data] = bytesOf(16);
-      return (index) => numberOrBigint(BigInt.asUintN(128, int128(data, index)));
-    }
-    case Type.UUID: {
-      const [, data] = bytesOf(16);
-      return (index) => formatUuid(BigInt.asUintN(128, int128(data, index)) ^ (1n << 127n));
-    }
-    case Type.DATE: {
-      const [, data] = bytesOf(4);
-      return (index) => formatDate(data.getInt32(index * 4, true));
-    }
-    case Type.TIME: {
-      const [, data] = bytesOf(8);
-      return (index) => formatTime(data.getBigInt64(index * 8, true));
-    }
-    case Type.INTERVAL: {
-      const [, data] = bytesOf(16);
-      return (index) => ({
-        months: data.getInt32(index * 16, true),
-        days: data.getInt32(index * 16 + 4, true),
-        micros: numberOrBigint(data.getBigInt64(index * 16 + 8, true)),
-      });
-    }
-    case Type.DECIMAL:
-      return decimalReader(logicalType, bytesOf);
-    case Type.ENUM:
-      return enumReader(logicalType, bytesOf);
-    case Type.LIST: {
-      const [, data] = bytesOf(16);
-      const children = readVector(duckdb.list_vector_get_child(vector), duckdb.list_vector_get_size(vector));
-      return (index) => {
-        const start = Number(data.getBigUint64(index * 16, true));
-        return children.slice(start, start + Number(data.getBigUint64(index * 16 + 8, true)));
-      };
-    }
-    case Type.ARRAY: {
-      const size = duckdb.array_type_array_size(logicalType);
-      const children = readVector(duckdb.array_vector_get_child(vector), count * size);
+    case "DECIMAL":
+      return decimalReader(source);
+    case "ENUM":
+      return enumReader(source);
+    // A map is a list of { key, value }.
+    case "LIST":
+    case "MAP":
+      return listReader(source);
+    case "ARRAY": {
+      const size = duckdb.array_type_array_size(source.logicalType);
+      const children = readVector(duckdb.array_vector_get_child(source.vector), source.count * size);
       return (index) => children.slice(index * size, (index + 1) * size);
     }
-    case Type.STRUCT: {
-      const fields = Array.from({ length: duckdb.struct_type_child_count(logicalType) }, (_, field) => ({
-        name: duckdb.struct_type_child_name(logicalType, field),
-        values: readVector(duckdb.struct_vector_get_child(vector, field), count),
-      }));
-      return (index) => Object.fromEntries(fields.map(({ name, values }) => [name, values[index] ?? null]));
-    }
-    case Type.MAP: {
-      const [, data] = bytesOf(16);
-      // A map is a list of { key, value }.
-      const pairs = readVector(duckdb.list_vector_get_child(vector), duckdb.list_vector_get_size(vector));
-      return (index) => {
-        const start = Number(data.getBigUint64(index * 16, true));
-        return pairs.slice(start, start + Number(data.getBigUint64(index * 16 + 8, true)));
-      };
-    }
-    case Type.SQLNULL:
+    case "STRUCT":
+      return structReader(source);
+    case "SQLNULL":
       return () => null;
     default:
-      throw new CoralError({
-        code: "unsupported",
-        message: `Cannot read a column of type ${Type[type] ?? type}: cast it to VARCHAR in the query`,
-      });
+      throw new CoralError({ code: "unsupported", message: `Cannot read a column of type ${type}: cast it to VARCHAR in the query` });
   }
 }
 
-function decimalReader(logicalType: duckdb.LogicalType, bytesOf: (widthBytes: number) => [Uint8Array, DataView]): Reader {
-  const { Type } = duckdb;
+function listReader({ vector, bytesOf }: Source): Reader {
+  const { view } = bytesOf(16);
+  const children = readVector(duckdb.list_vector_get_child(vector), duckdb.list_vector_get_size(vector));
+  return (index) => {
+    const start = Number(view.getBigUint64(index * 16, true));
+    return children.slice(start, start + Number(view.getBigUint64(index * 16 + 8, true)));
+  };
+}
+
+function structReader({ vector, logicalType, count }: Source): Reader {
+  const fields = Array.from({ length: duckdb.struct_type_child_count(logicalType) }, (_, field) => ({
+    name: duckdb.struct_type_child_name(logicalType, field),
+    values: readVector(duckdb.struct_vector_get_child(vector, field), count),
+  }));
+  return (index) => Object.fromEntries(fields.map(({ name, values }) => [name, values[index] ?? null]));
+}
+
+function decimalReader({ logicalType, bytesOf }: Source): Reader {
   const divisor = 10 ** duckdb.decimal_scale(logicalType);
-  switch (duckdb.decimal_internal_type(logicalType)) {
-    case Type.SMALLINT: {
-      const [, data] = bytesOf(2);
-      return (index) => data.getInt16(index * 2, true) / divisor;
-    }
-    case Type.INTEGER: {
-      const [, data] = bytesOf(4);
-      return (index) => data.getInt32(index * 4, true) / divisor;
-    }
-    case Type.BIGINT: {
-      const [, data] = bytesOf(8);
-      return (index) => Number(data.getBigInt64(index * 8, true)) / divisor;
-    }
-    default: {
-      const [, data] = bytesOf(16);
-      return (index) => Number((data.getBigInt64(index * 16 + 8, true) << 64n) | data.getBigUint64(index * 16, true)) / divisor;
-    }
-  }
+  const stored = duckdb.Type[duckdb.decimal_internal_type(logicalType)] as keyof typeof duckdb.Type;
+  const [widthBytes, read] = plainTypes[stored] ?? [16, int128];
+  const { view } = bytesOf(widthBytes);
+  return (index) => Number(read(view, index * widthBytes)) / divisor;
 }
 
-function enumReader(logicalType: duckdb.LogicalType, bytesOf: (widthBytes: number) => [Uint8Array, DataView]): Reader {
-  const { Type } = duckdb;
+function enumReader({ logicalType, bytesOf }: Source): Reader {
   const names = Array.from({ length: duckdb.enum_dictionary_size(logicalType) }, (_, index) =>
     duckdb.enum_dictionary_value(logicalType, index),
   );
-  const internal = duckdb.enum_internal_type(logicalType);
-  const widthBytes = internal === Type.UTINYINT ? 1 : internal === Type.USMALLINT ? 2 : 4;
-  const [, data] = bytesOf(widthBytes);
-  return (index) => {
-    const at = index * widthBytes;
-    return names[widthBytes === 1 ? data.getUint8(at) : widthBytes === 2 ? data.getUint16(at, true) : data.getUint32(at, true)] ?? null;
-  };
+  const stored = duckdb.Type[duckdb.enum_internal_type(logicalType)] as keyof typeof duckdb.Type;
+  const [widthBytes, read] = plainTypes[stored] ?? [4, (view: DataView, at: number) => view.getUint32(at, true)];
+  const { view } = bytesOf(widthBytes);
+  return (index) => names[Number(read(view, index * widthBytes))] ?? null;
 }
 
 function formatUuid(value: bigint): string {

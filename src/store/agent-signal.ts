@@ -1,0 +1,115 @@
+/** One signal in an agent's file: its table, its head, and how rows go in and come out. */
+
+import { CoralError } from "../base/errors.ts";
+import { guessRowBytes, type RetainedTable } from "./byte-retention.ts";
+import { type ColumnBatch, type StoredColumn, storedColumns } from "./column-batch.ts";
+import { type ColumnSource, readColumns, TableAppender } from "./column-chunks.ts";
+import { encodeBatch, encodedBytes, type RowBatch } from "./column-codec.ts";
+import type { Database, Transaction } from "./database.ts";
+import type { Signal } from "./define-signal.ts";
+import type { SeqRange, SignalHead } from "./signal-slice.ts";
+import { type DeclaredTable, ensureTable, sqlTypeOf } from "./signal-tables.ts";
+
+/** Space comes back in groups of this many rows, and the last one of each table stays. */
+export const agentRowGroupRows = 8_192;
+
+export interface SignalState {
+  signal: Signal;
+  table: DeclaredTable;
+  columns: readonly StoredColumn[];
+  head: SignalHead;
+  /** Encoded size of a row, from what was read last. */
+  rowBytes: number;
+}
+
+export async function openSignal(database: Database, signal: Signal): Promise<SignalState> {
+  const columns = storedColumns(signal);
+  const table = await ensureTable(database, "main", signal.name, [
+    { name: "seq", sqlType: "UBIGINT" },
+    ...columns.map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
+  ]);
+  const [head] = await database.query("SELECT next_seq FROM internal.heads WHERE signal = ?", [signal.name]);
+  if (head === undefined) {
+    await database.write((transaction) => transaction.run("INSERT INTO internal.heads VALUES (?, 1)", [signal.name]));
+  }
+  const nextSeq = Number(head?.["next_seq"] ?? 1);
+  const [oldest] = await database.query(`SELECT min(seq) AS seq FROM "${signal.name}"`);
+  const oldestSeq = Number(oldest?.["seq"] ?? nextSeq);
+  return { signal, table, columns, head: { oldestSeq, nextSeq }, rowBytes: columns.length * 12 };
+}
+
+/** Numbers the batches on from the head, which moves when the caller has committed. */
+export function appendBatches({ connection }: Transaction, state: SignalState, batches: readonly ColumnBatch[]): void {
+  const appender = TableAppender.of(connection, state.table);
+  let seq = state.head.nextSeq;
+  for (const batch of batches) {
+    const byName = new Map<string, ColumnSource>(batch.columns.map((column) => [column.name, column]));
+    byName.set("seq", { kind: "sequence", first: seq });
+    appender.append(
+      state.table.columns.map(({ name }) => byName.get(name) ?? { kind: "null" }),
+      batch.rows,
+    );
+    seq += batch.rows;
+  }
+  appender.flush();
+}
+
+/** The rows of a range of sequences as far as they fit, or undefined when they were pruned meanwhile. */
+export async function readRows(database: Database, state: SignalState, range: SeqRange, maxBytes: number): Promise<RowBatch | undefined> {
+  const names = state.columns.map(({ name }) => `"${name}"`).join(", ");
+  const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}`;
+  const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
+  // Rows come in the order of their append, which is that of their sequences; sorting them would cost more than all the rest.
+  const columns = await database.withConnection(async (connection) =>
+    readColumns(await connection.columns(sql), 0, [seqColumn, ...state.columns]),
+  );
+  const [seqs, ...rest] = columns;
+  if (seqs?.kind !== "fixed" || seqs.values.length === 0) return undefined;
+  const rows = seqs.values.length / 8;
+  const from = checkedFirst(state.signal.name, seqs.values);
+  const batch: ColumnBatch = { rows, columns: rest };
+  state.rowBytes = Math.max(1, encodedBytes(batch, rows) / rows);
+  return { ...encodeBatch(batch, from, fittingRows(batch, maxBytes)), firstMonoMs: firstMonoMsOf(batch) };
+}
+
+export function retainedTable({ signal, table, head }: SignalState): RetainedTable {
+  return {
+    name: signal.name,
+    rows: head.nextSeq - head.oldestSeq,
+    rowBytes: guessRowBytes(table.columns.map(({ sqlType }) => sqlType)),
+    weight: signal.retention.agent.weight,
+    minRows: agentRowGroupRows,
+  };
+}
+
+/** The largest number of rows, at least one, whose encoding fits. */
+function fittingRows(batch: ColumnBatch, maxBytes: number): number {
+  let low = 1;
+  let high = batch.rows;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (encodedBytes(batch, middle) <= maxBytes) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function checkedFirst(signal: string, seqs: Uint8Array): number {
+  const view = new DataView(seqs.buffer, seqs.byteOffset, seqs.byteLength);
+  const first = Number(view.getBigUint64(0, true));
+  for (let index = 0; index < seqs.length / 8; index++) {
+    if (view.getUint32(index * 8, true) !== (first + index) >>> 0) {
+      throw new CoralError({
+        code: "corrupt",
+        message: `Cannot read "${signal}": its sequences have a hole or are out of order after ${first + index - 1}`,
+      });
+    }
+  }
+  return first;
+}
+
+function firstMonoMsOf(batch: ColumnBatch): number {
+  const column = batch.columns.find(({ name }) => name === "mono_ms");
+  if (column?.kind !== "fixed") return Number.NaN;
+  return new DataView(column.values.buffer, column.values.byteOffset).getFloat64(0, true);
+}
