@@ -1,0 +1,335 @@
+/** Who may join, who may ask, and what those are told who may not. */
+
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
+import { type CoralRun, coralJson, runCoral } from "../support/run-coral.ts";
+import { shiftedClock } from "../support/shifted-clock.ts";
+import { makeTestHome, type TestHome } from "../support/test-home.ts";
+import { changedToken } from "../support/tokens.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let home: TestHome;
+let colony: ColonyDaemon;
+let otherHome: TestHome;
+let other: ColonyDaemon;
+/** Joined at the beginning with a certificate of one minute; its renewal is looked at in the end. */
+let agent: AgentDaemon;
+
+beforeAll(async () => {
+  home = makeTestHome();
+  otherHome = makeTestHome();
+  colony = await startColony({ home: home.path, config: "certificates:\n  agent_ttl: 1m\n" });
+  agent = await startAgent({ home: home.path });
+  other = await startColony({ home: otherHome.path });
+  await agent.waitUntilConnected();
+});
+afterAll(async () => {
+  for (const resource of [agent, colony, other, home, otherHome]) await resource[Symbol.asyncDispose]();
+});
+
+function createToken(of: ColonyDaemon, ...args: string[]): Promise<{ token: string; tokenId: string }> {
+  return coralJson(["colony", "token", "create", ...args], { home: of.home });
+}
+
+/** Starts an agent in a home of its own and gives what it says when it is refused. */
+async function refusal(options: { token?: string; args?: string[]; config?: string; env?: Record<string, string> }): Promise<string> {
+  await using agentHome = makeTestHome();
+  await using refused = await startAgent({ home: agentHome.path, ...options });
+  const lastError = await waitFor("a refusal", async () => {
+    const { colony: link } = await refused.status();
+    return link.state === "refused" && link.lastError;
+  });
+  const { stdout } = await runCoral(["agent", "status"], { home: agentHome.path });
+  expect(stdout).toContain("refused (");
+  expect(stdout).toContain(lastError);
+  return lastError;
+}
+
+describe("joining", () => {
+  it("works with a good token, once; then the agent needs no token any more", async () => {
+    await using agentHome = makeTestHome();
+    const { token } = await createToken(other);
+    {
+      await using first = await startAgent({ home: agentHome.path, token });
+      await first.waitUntilConnected();
+    }
+    {
+      await using again = await startAgent({ home: agentHome.path });
+      await again.waitUntilConnected();
+      expect(await coralJson(["agent", "list"], { home: otherHome.path })).toMatchObject({
+        total: 1,
+        agents: [{ agentId: again.agentId }],
+      });
+    }
+    expect(await refusal({ token })).toContain(
+      "Cannot accept the join token: the token was used as often as it may be; make a new one with",
+    );
+  });
+
+  it("without a token says what to do", async () => {
+    expect(await refusal({})).toBe(
+      "Cannot join a colony: this agent has not joined one yet, and there is no join token; make one at the colony with `coral colony token create` and start the agent with --token",
+    );
+  });
+
+  it("is refused with a wrong secret, an unknown token and a revoked one", async () => {
+    const { token, tokenId } = await createToken(other, "--uses", "9");
+    expect(await refusal({ token: changedToken(token, () => ({ s: "A".repeat(43) })) })).toContain("this colony has no such token");
+    expect(await refusal({ token: changedToken(token, () => ({ i: "0123456789ab" })) })).toContain("this colony has no such token");
+    expect((await runCoral(["colony", "token", "revoke", tokenId], { home: other.home })).code).toBe(0);
+    expect(await refusal({ token })).toMatch(/Cannot accept the join token: the token was revoked/);
+    const { stdout } = await runCoral(["colony", "token", "list"], { home: other.home });
+    expect(stdout).toMatch(new RegExp(`${tokenId} +join +- +revoked +9`));
+  });
+
+  it("is refused at another colony, and the other way round: with another authority or another id", async () => {
+    const { token } = await createToken(other, "--uses", "9");
+    expect(await refusal({ token: changedToken(token, () => ({ e: [colony.endpoint] })) })).toMatch(
+      /Cannot trust the colony at ".*": .*another authority|fingerprint/,
+    );
+    expect(await refusal({ token: changedToken(token, () => ({ c: "shop-prod-123456" })) })).toMatch(
+      /colony "test-dev-\w{6}", not "shop-prod-123456"/,
+    );
+    expect(await refusal({ token, args: ["--colony-id", colony.colonyId] })).toBe(
+      `Cannot join colony "${colony.colonyId}": the token is for colony "${other.colonyId}"`,
+    );
+  });
+
+  it("is refused when the token has expired", async () => {
+    await using laterHome = makeTestHome();
+    const token = await (async () => {
+      await using now = await startColony({ home: laterHome.path });
+      return (await createToken(now, "--ttl", "1m")).token;
+    })();
+    await using later = await startColony({ home: laterHome.path, env: shiftedClock(120_000) });
+    expect(await refusal({ token: changedToken(token, () => ({ e: [later.endpoint] })) })).toMatch(
+      /Cannot accept the join token: the token has expired/,
+    );
+    const { tokens } = await coralJson<{ tokens: { state: string }[] }>(["colony", "token", "list"], { home: laterHome.path });
+    expect(tokens[0]?.state).toBe("expired");
+  });
+
+  it("tells nobody the token: not in the log, not in the process list", async () => {
+    await using agentHome = makeTestHome();
+    const { token } = await createToken(other);
+    const started = await runCoral(["agent", "start", "--daemon", "--port", "0", "--token", token], { home: agentHome.path });
+    expect(started.code, started.stderr).toBe(0);
+    try {
+      const pid = /pid (\d+)/.exec(started.stdout)?.[1];
+      expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).not.toContain("coral_join_");
+      await waitFor("the agent to connect", async () => {
+        const { colony: link } = await coralJson<{ colony: { state: string } }>(["agent", "status"], { home: agentHome.path });
+        return link.state === "connected";
+      });
+      expect(readFileSync(join(agentHome.path, "agent/logs/agent.log"), "utf8")).not.toContain("coral_join_");
+      expect(other.output).not.toContain("coral_join_");
+    } finally {
+      await runCoral(["agent", "stop"], { home: agentHome.path });
+    }
+  });
+});
+
+describe("certificates", () => {
+  it("of another colony are refused, with the reason", async () => {
+    await using agentHome = makeTestHome();
+    const { token } = await createToken(other);
+    await using joined = await startAgent({ home: agentHome.path, token });
+    await joined.waitUntilConnected();
+    await joined.stop();
+    await using lost = await startAgent({ home: agentHome.path, config: `colony:\n  endpoint: ${colony.endpoint}\n` });
+    const lastError = await waitFor("a refusal", async () => (await lost.status()).colony.lastError);
+    expect(lastError).toContain(`it is colony "${colony.colonyId}", not "${other.colonyId}"`);
+  });
+
+  it("of a revoked agent are refused at once; the agent says so, is shown as revoked, and does not come back", async () => {
+    await using agentHome = makeTestHome();
+    const { token } = await createToken(other, "--uses", "2");
+    await using revoked = await startAgent({ home: agentHome.path, token });
+    await revoked.waitUntilConnected();
+    const done = await runCoral(["agent", "revoke", revoked.agentId], { home: other.home });
+    expect(done).toMatchObject({ code: 0, stderr: "" });
+    await waitFor("the agent to be refused", async () => {
+      const { colony: link } = await revoked.status();
+      return link.state === "refused" && link.lastError?.includes(`the certificate of agent "${revoked.agentId}" is revoked`);
+    });
+    const list = await runCoral(["agent", "list"], { home: other.home });
+    expect(list.stdout).toMatch(new RegExp(`${revoked.agentId} +revoked +no`));
+    const events = await runCoral(["events", "--kind", "agent-revoked"], { home: other.home });
+    expect(events.stdout).toContain(revoked.agentId);
+    const unknown = await runCoral(["agent", "revoke", "nobody-here"], { home: other.home });
+    expect(unknown.code).toBe(4);
+    expect(unknown.stderr).toContain("nobody-here");
+  });
+
+  it("that have expired are not used; without a token the agent says so", async () => {
+    await using agentHome = makeTestHome();
+    const { token } = await createToken(colony);
+    await using short = await startAgent({ home: agentHome.path, token });
+    await short.waitUntilConnected();
+    await short.stop();
+    await using late = await startAgent({ home: agentHome.path, env: shiftedClock(3_600_000) });
+    const lastError = await waitFor("a refusal", async () => (await late.status()).colony.lastError);
+    expect(lastError).toMatch(/expired.*and there is no join token/);
+  });
+});
+
+describe("people and programs elsewhere", () => {
+  let clientHome: TestHome;
+  let token: string;
+  beforeAll(async () => {
+    clientHome = makeTestHome();
+    token = (await createToken(other, "--kind", "user", "--note", "e2e")).token;
+  });
+  afterAll(() => clientHome[Symbol.asyncDispose]());
+  const client = (args: string[], env: Record<string, string> = {}): Promise<CoralRun> => runCoral(args, { home: clientHome.path, env });
+
+  it("ask with a token and a pinned authority, through a context or CORAL_TOKEN", async () => {
+    const added = await runCoral(["config", "add-context", "prod", "--token", "-"], { home: clientHome.path, input: `${token}\n` });
+    expect(added.stdout).toBe(`context prod added (colony ${other.colonyId} at ${other.endpoint})\n`);
+    expect((await client(["status"])).stdout).toContain(other.colonyId);
+    expect((await client(["query", "sql", "SELECT 1 AS one", "-o", "csv"], { CORAL_TOKEN: token })).stdout).toBe("one\n1\n");
+    expect((await client(["status", "--colony", "prod", "-o", "json"])).code).toBe(0);
+  });
+
+  it("may not do more than the token says", async () => {
+    for (const args of [
+      ["colony", "token", "create"],
+      ["colony", "token", "list"],
+      ["agent", "revoke", "x"],
+    ]) {
+      const { code, stderr } = await client(args);
+      expect(code, args.join(" ")).toBe(3);
+      expect(stderr).toContain('it needs the permission "admin" and the token has "read"');
+    }
+    const { tools } = await coralJson<{ tools: { permission: string }[] }>(["tool", "list"], { home: clientHome.path });
+    expect(new Set(tools.map((tool) => tool.permission))).toEqual(new Set(["read"]));
+    const { token: admin } = await createToken(other, "--kind", "user", "--permission", "admin");
+    expect((await client(["colony", "token", "list"], { CORAL_TOKEN: admin })).code).toBe(0);
+    const stop = await client(["colony", "stop"]);
+    expect(stop.code).toBe(64);
+    expect(stop.stderr).toContain(`runs elsewhere, at ${other.endpoint}`);
+  });
+
+  it("are refused with a wrong, foreign, revoked or join token, and refuse a colony with another authority", async () => {
+    const { token: joinToken } = await createToken(other);
+    const { token: foreign } = await createToken(colony, "--kind", "user");
+    const { token: dead, tokenId } = await createToken(other, "--kind", "user");
+    await runCoral(["colony", "token", "revoke", tokenId], { home: other.home });
+    for (const [given, expected] of [
+      [joinToken, /it is a join token, which lets agents join/],
+      ["coral_user_", /it is cut off; copy the whole text/],
+      [token.slice(0, -20), /it is cut off; copy the whole text/],
+      [changedToken(token, () => ({ s: "A".repeat(43) })), /Cannot accept the user token: this colony has no such token/],
+      [changedToken(foreign, () => ({ e: [other.endpoint] })), /another authority|fingerprint/],
+      [dead, /Cannot accept the user token: the token was revoked; make a new one with `.*coral colony token create --kind user`/],
+      [changedToken(token, () => ({ e: ["127.0.0.1:1"] })), /nobody listens there/],
+    ] as const) {
+      const { code, stdout, stderr } = await client(["status"], { CORAL_TOKEN: given });
+      expect(stderr).toMatch(expected);
+      expect(stdout).toBe("");
+      expect(code).toBeGreaterThan(0);
+    }
+    const file = join(clientHome.path, "config.yaml");
+    const text = readFileSync(file, "utf8");
+    writeFileSync(file, text.replace(/ca_fingerprint: \S+/, `ca_fingerprint: ${"0".repeat(64)}`));
+    const { code, stderr } = await client(["status"]);
+    writeFileSync(file, text);
+    expect(code).toBe(3);
+    expect(stderr).toMatch(/another authority|fingerprint/);
+  });
+
+  it("plain HTTP on loopback gives health to everybody, and tools only with a token; never to a web page of others", async () => {
+    const at = `http://${other.endpoint}`;
+    for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await fetch(at + path)).status, path).toBe(200);
+    for (const [path, method] of [
+      ["/v1/tools", "GET"],
+      ["/v1/tools/coral_get_status", "POST"],
+      ["/mcp", "POST"],
+    ] as const) {
+      const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+      const body = method === "POST" ? "{}" : null;
+      const refused = await fetch(at + path, { method, headers, body });
+      expect(refused.status, path).toBe(401);
+      expect(await refused.text()).toContain("Authorization: Bearer");
+      const page = await fetch(at + path, {
+        method,
+        headers: { ...headers, authorization: `Bearer ${token}`, origin: "https://example.com" },
+        body,
+      });
+      expect(page.status, path).toBe(403);
+    }
+    const allowed = await fetch(`${at}/v1/tools`, { headers: { authorization: `Bearer ${token}` } });
+    expect(allowed.status).toBe(200);
+  });
+});
+
+describe("what listens", () => {
+  /** `address:port` of every listening TCP socket of a process. */
+  function listenersOf(pid: number): string[] {
+    const inodes = new Set(
+      readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+        try {
+          return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
+        } catch {
+          // Closed meanwhile.
+          return [];
+        }
+      }),
+    );
+    return ["tcp", "tcp6"].flatMap((name) =>
+      readFileSync(`/proc/net/${name}`, "utf8")
+        .split("\n")
+        .slice(1)
+        .map((line) => line.trim().split(/\s+/))
+        .filter((fields) => fields[3] === "0A" && inodes.has(fields[9] ?? ""))
+        .map((fields) => fields[1] ?? ""),
+    );
+  }
+
+  it("is on loopback only, one port each", () => {
+    expect(listenersOf(colony.pid)).toEqual([expect.stringMatching(/^0100007F:/)]);
+    expect(listenersOf(agent.pid)).toEqual([expect.stringMatching(/^0100007F:/)]);
+  });
+
+  it("elsewhere is TLS only, when told to", async (context) => {
+    const address = Object.values(networkInterfaces())
+      .flat()
+      .find((item) => item && !item.internal && item.family === "IPv4")?.address;
+    context.skip(address === undefined, "needs an address besides loopback");
+    await using openHome = makeTestHome();
+    await using open = await startColony({ home: openHome.path, config: "listen: 0.0.0.0:0\n" });
+    const at = `${address}:${open.port}`;
+    const plain = await fetch(`http://${at}/healthz`);
+    expect(plain.status).toBe(426);
+    expect(await plain.text()).toContain("TLS");
+    const { token } = await createToken(open, "--kind", "user");
+    await using clientHome = makeTestHome();
+    const env = { CORAL_TOKEN: changedToken(token, () => ({ e: [at] })) };
+    const { stdout, stderr } = await runCoral(["status", "--json"], { home: clientHome.path, env });
+    expect(JSON.parse(stdout), stderr).toMatchObject({ colony: { colonyId: open.colonyId } });
+  });
+});
+
+describe("renewal", () => {
+  it("happens by itself at two thirds of a certificate's life, and nobody notices", { timeout: 90_000 }, async () => {
+    const certificate = (): string => readFileSync(agent.paths.certificateFile, "utf8");
+    const first = certificate();
+    await waitFor(
+      "a new certificate",
+      () => certificate() !== first || agent.logLines().some((line) => line["message"] === "Renewed the certificate"),
+      {
+        timeoutMs: 80_000,
+        details: () => agent.lastLines(),
+      },
+    );
+    await agent.waitUntilConnected();
+    expect(agent.logLines().filter((line) => line["level"] !== "info")).toEqual([]);
+    const { agents } = await coralJson<{ agents: { agentId: string; health: string }[] }>(["agent", "list"], { home: home.path });
+    expect(agents.find((item) => item.agentId === agent.agentId)?.health).toBe("healthy");
+    const { events } = await coralJson<{ events: { kind: string }[] }>(["events", "--agent", agent.agentId], { home: home.path });
+    expect(events.map((event) => event.kind)).toEqual(["agent-joined"]);
+  });
+});

@@ -1,0 +1,15 @@
+/** What a token holds: e endpoints, c colony id, f fingerprint of the authority, i token id, s secret. */
+export interface TokenParts {
+  e: string[];
+  c: string;
+  f: string;
+  i: string;
+  s: string;
+}
+
+/** The token with some of its parts replaced, as a forger or a careless hand would. */
+export function changedToken(token: string, change: (parts: TokenParts) => Partial<TokenParts>): string {
+  const [, prefix = "", payload = ""] = /^(coral_(?:join|user)_)(.*)$/.exec(token) ?? [];
+  const parts = JSON.parse(Buffer.from(payload, "base64url").toString()) as TokenParts;
+  return prefix + Buffer.from(JSON.stringify({ ...parts, ...change(parts) })).toString("base64url");
+}
