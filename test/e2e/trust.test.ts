@@ -234,7 +234,7 @@ describe("people and programs elsewhere", () => {
     }
     const file = join(clientHome.path, "config.yaml");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace(/ca_fingerprint: \S+/, `ca_fingerprint: ${"0".repeat(64)}`));
+    writeFileSync(file, text.replace(/ca_fingerprint: \S+/, `ca_fingerprint: ${"a".repeat(64)}`));
     const { code, stderr } = await client(["status"]);
     writeFileSync(file, text);
     expect(code).toBe(3);
