@@ -4,9 +4,9 @@ import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../base/errors.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { formatDurationMs } from "../base/units.ts";
-import type { PublishedView } from "./published-views.ts";
 import type { Connection } from "./connection.ts";
 import { failureOf } from "./duckdb-errors.ts";
+import type { PublishedView } from "./published-views.ts";
 import { approveStatement } from "./sql-guard/approve-statement.ts";
 import { BudgetSpent, ByteBudget, jsonReader } from "./sql-guard/json-reader.ts";
 import { typeName } from "./sql-guard/type-name.ts";
@@ -161,8 +161,18 @@ function explained(error: unknown, watch: SqlWatch, options: ReadOnlySqlOptions)
   }
   if (failure === "out-of-memory") return outOfMemory(error);
   if (failure !== "statement") return error;
-  const text = (error instanceof Error ? error.message : String(error)).slice(0, messageMaxLength);
+  const text = oneLine(error instanceof Error ? error.message : String(error)).slice(0, messageMaxLength);
   return new CoralError({ code: "invalid", message: `Cannot run SQL: ${text}`, cause: error });
+}
+
+/** The engine's words without its headline and its drawing of the statement: `Referenced column "x" not found; Candidate bindings: …`. */
+function oneLine(text: string): string {
+  const said = (text.split(/\n+LINE \d+:/, 1)[0] ?? text).replace(/^[A-Z][A-Za-z ]* Error: /, "");
+  return said
+    .split("\n")
+    .map((line) => line.trim().replace(/[!.]$/, ""))
+    .filter((line) => line !== "")
+    .join("; ");
 }
 
 function outOfMemory(cause: unknown): CoralError {

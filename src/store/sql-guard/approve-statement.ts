@@ -1,3 +1,4 @@
+import { closest } from "../../base/closest.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Connection } from "../connection.ts";
 import { type PublishedView, viewSchema } from "../published-views.ts";
@@ -48,10 +49,11 @@ function notASelect(sql: string): string {
 
 function refusal(views: readonly PublishedView[], reason: string): CoralError {
   const names = views.map((view) => view.name);
-  const allowed = "allowed is one SELECT, WITH, VALUES, SUMMARIZE, SHOW TABLES or DESCRIBE statement over the published views";
+  const near = closest(/^"([^"]+)" is not a published view$/.exec(reason)?.[1] ?? "", names);
+  const hint = near === undefined ? "" : `; did you mean "${near}"?`;
   return new CoralError({
     code: "not-permitted",
-    message: `Cannot run SQL: ${reason}; ${allowed}: ${names.join(", ")}`,
+    message: `Cannot run SQL: ${reason}${hint || ";"} one SELECT or DESCRIBE over the published views is allowed, and SHOW TABLES lists them`,
     details: { views: names },
   });
 }
