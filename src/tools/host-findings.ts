@@ -46,7 +46,7 @@ function apply(check: Check): HostFinding[] {
 }
 
 function show(value: number, unit: HostFinding["unit"]): string {
-  if (unit === "ratio") return `${(value * 100).toFixed(value < 0.1 ? 1 : 0)} %`;
+  if (unit === "ratio") return `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}%`;
   return unit === "ms" ? `${value.toFixed(value < 10 ? 1 : 0)} ms` : String(value);
 }
 

@@ -21,7 +21,7 @@ export function hostPage(host: HostReport, sinceMs: number, print: Printer, wide
     lines.push(`  ${style(name, `${finding.severity}:`)} ${escapeText(finding.message)}`);
   }
   if (host.latest === null) {
-    lines.push("  no sample is stored for this time; the agent may have just started, see coral agent list");
+    lines.push(print.commands("  no sample is stored for this time; the agent may have just started, see coral agent list"));
     return `${lines.join("\n")}\n`;
   }
   lines.push(...resourceLines(host, host.latest, print));
@@ -31,6 +31,7 @@ export function hostPage(host: HostReport, sinceMs: number, print: Printer, wide
 
 function headline(host: HostReport, sinceMs: number, style: Style, nowMs: number): string {
   const facts = [
+    escapeText(host.agentId),
     style(healthStyle(host.health), host.health),
     host.latest ? `${host.latest.cpuCount} cores` : "",
     host.latest ? `up ${formatDurationMs(host.latest.uptimeS * 1_000)}` : "",

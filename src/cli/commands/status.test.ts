@@ -194,7 +194,7 @@ describe("coral query host", () => {
     expect(stdout).toContain("  network  1 interface without errors, in 100 B/s, out 100 B/s\n");
     expect(stdout).not.toContain("pressure");
     expect(stdout).not.toContain("swap");
-    expect(stdout).toContain("new  healthy · last 5m\n  no sample is stored for this time");
+    expect(stdout).toContain("new  agent-a · healthy · last 5m\n  no sample is stored for this time");
   });
 
   it("prints a row per host as CSV", async () => {
