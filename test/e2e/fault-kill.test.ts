@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { expectExactlyOnce } from "../support/compare-load.ts";
 import { type ColonyDaemon, type DaemonProcess, startColony } from "../support/daemon.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { type LoadNotes, loadAgentIdOf, readLoadNotes, startLoadAgent } from "../support/start-load-agent.ts";
@@ -63,7 +64,9 @@ describe("kill -9 under load", () => {
         const read = readLoadNotes(agentHome.path);
         return read.acknowledged.filter(({ run }) => run === kills + 2).length === 2 && read;
       });
-      await compare(colony, loadAgentIdOf(agentHome.path), notes);
+      expect(notes.refused).toEqual([]);
+      expect(notes.acknowledged.length).toBeGreaterThan(kills * 10);
+      await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), notes);
       await rest.stop();
       await colony.stop();
       running.colony = await startColony({ home: colonyHome.path, port });
@@ -77,56 +80,6 @@ describe("kill -9 under load", () => {
 
 async function hasStored(colony: ColonyDaemon): Promise<boolean> {
   return Number(/^coral_rows_stored(?:_total)? (\d+)/m.exec(await colony.metrics())?.[1] ?? 0) > 0;
-}
-
-async function compare(colony: ColonyDaemon, agentId: string, notes: LoadNotes): Promise<void> {
-  expect(notes.refused).toEqual([]);
-  expect(new Set(notes.acknowledged.map(({ epoch }) => epoch)).size).toBe(1);
-  for (const [signal, run, number] of [
-    ["listener", "pid", "start_ticks"],
-    ["host_cpu", "busy_ratio", "user_ratio"],
-  ] as const) {
-    const acknowledged = notes.acknowledged.filter((one) => one.signal === signal);
-    const lastSeq = Math.max(...acknowledged.map((one) => one.lastSeq));
-    await waitFor(`all rows of ${signal}`, async () => {
-      const [row] = await colony.sql(`SELECT max(seq) AS last FROM ${signal}`);
-      return Number(row?.["last"]) >= lastSeq;
-    });
-    // No hole, no double, one epoch, one agent.
-    const [totals] = await colony.sql(
-      `SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last, count(DISTINCT (${run}, ${number})) AS names,
-         count(DISTINCT epoch) AS epochs, min(agent_id) AS agent, max(agent_id) AS agent2 FROM ${signal}`,
-    );
-    const n = Number(totals?.["n"]);
-    expect(totals).toMatchObject({ seqs: n, first: 1, last: n, names: n, epochs: 1, agent: agentId, agent2: agentId });
-    expect(overlaps(acknowledged)).toEqual([]);
-    // Each acknowledged row has the sequence that was acknowledged.
-    const stored = await storedNames(colony, signal, run, number, n);
-    const wrong = acknowledged.flatMap((one) =>
-      Array.from({ length: one.lastSeq - one.firstSeq + 1 }, (_, index) => ({
-        seq: one.firstSeq + index,
-        name: `${one.run}-${one.firstNumber + index}`,
-      })).filter(({ seq, name }) => stored.get(seq) !== name),
-    );
-    expect(wrong).toEqual([]);
-    expect(acknowledged.length).toBeGreaterThan(kills);
-  }
-}
-
-function overlaps(acknowledged: LoadNotes["acknowledged"]): unknown[] {
-  const sorted = [...acknowledged].sort((a, b) => a.firstSeq - b.firstSeq);
-  return sorted.filter((one, index) => index > 0 && one.firstSeq <= sorted[index - 1]!.lastSeq);
-}
-
-async function storedNames(colony: ColonyDaemon, signal: string, run: string, number: string, rows: number): Promise<Map<number, string>> {
-  const names = new Map<number, string>();
-  for (let after = 0; after < rows; after += 10_000) {
-    const page = await colony.sql(
-      `SELECT seq, ${run}::BIGINT AS run, ${number}::BIGINT AS number FROM ${signal} WHERE seq > ${after} AND seq <= ${after + 10_000}`,
-    );
-    for (const row of page) names.set(Number(row["seq"]), `${row["run"]}-${row["number"]}`);
-  }
-  return names;
 }
 
 /** The colony rolls up at its start: each raw row is in each resolution once. */

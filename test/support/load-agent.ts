@@ -48,6 +48,7 @@ const link = new ColonyLink({
   colonyId: undefined,
   endpoint: settings.endpoint,
   obtainToken: () => Promise.resolve(process.env["CORAL_JOIN_TOKEN"]),
+  locateColony: () => Promise.resolve(undefined),
   describe: () => ({
     protocolVersion: 1,
     version: "0.0.0-test",
@@ -103,7 +104,7 @@ async function appendOnce(name: "listener" | "host_cpu"): Promise<void> {
 async function load(name: "listener" | "host_cpu"): Promise<void> {
   while (!stopped.signal.aborted) {
     await appendOnce(name);
-    await sleep(pauseMs);
+    await sleep(pauseMs, undefined, { signal: stopped.signal }).catch(() => undefined);
   }
 }
 

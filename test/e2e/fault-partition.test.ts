@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { expectExactlyOnce } from "../support/compare-load.ts";
+import { type ColonyDaemon, startColony } from "../support/daemon.ts";
+import { loadAgentIdOf, readLoadNotes, startLoadAgent } from "../support/start-load-agent.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { makeTestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const partitionMs = 60_000;
+const config = "pull:\n  interval: 500ms\n  timeout: 5s\nhealth:\n  degraded_after: 4s\n  unhealthy_after: 12s\n";
+
+interface AgentFacts {
+  agentId: string;
+  health: string;
+  healthReason: string;
+  connected: boolean;
+}
+
+async function agentOf(colony: ColonyDaemon): Promise<AgentFacts> {
+  const { agents } = await colony.tool<{ agents: AgentFacts[] }>("coral_list_agents");
+  return agents[0]!;
+}
+
+/** Oldest first: `degraded`, `unhealthy`, … */
+async function healthChanges(colony: ColonyDaemon): Promise<string[]> {
+  const { events } = await colony.tool<{ events: { details: { after: string } }[] }>("coral_list_events", {
+    kind: "agent-health-changed",
+    limit: 1_000,
+  });
+  return events.map(({ details }) => details.after).reverse();
+}
+
+it("a partition of 60 s: health says so, the agent comes back by itself, every row arrives once", { timeout: 150_000 }, async () => {
+  await using colonyHome = makeTestHome();
+  await using agentHome = makeTestHome();
+  await using colony = await startColony({ home: colonyHome.path, config });
+  await using proxy = await TcpProxy.start(colony.port);
+  const token = await colony.createJoinToken();
+  await using agent = await startLoadAgent({ home: agentHome.path, token, endpoint: proxy.endpoint, rowsPerAppend: 5, pauseMs: 100 });
+  await waitFor("rows before the cut", async () => Number((await colony.sql("SELECT count(*) AS n FROM listener"))[0]?.["n"]) > 50);
+
+  const cutAtMs = performance.now();
+  proxy.cut();
+  await waitFor("the agent to be degraded", async () => (await agentOf(colony)).health === "degraded");
+  await waitFor("the agent to be unhealthy", async () => (await agentOf(colony)).health === "unhealthy");
+  await waitFor("the colony to give the tunnel up", async () => !(await agentOf(colony)).connected);
+  const status = await colony.tool<{ warnings: { kind: string }[]; completeness: { complete: boolean } }>("coral_get_status");
+  expect(status.warnings.map(({ kind }) => kind)).toContain("agent-silent");
+  expect(status.completeness.complete).toBe(false);
+  await agent.waitForOutput(/no answer for \d+ s/);
+  await sleep(partitionMs - (performance.now() - cutAtMs));
+  expect((await agentOf(colony)).health).toBe("unhealthy");
+  proxy.heal();
+
+  await waitFor("the agent to be healthy again", async () => (await agentOf(colony)).health === "healthy", { timeoutMs: 40_000 });
+  const changes = await waitFor("the event of it", async () => {
+    const seen = await healthChanges(colony);
+    return seen.at(-1) === "healthy" && seen;
+  });
+  expect(changes.join(" ")).toMatch(/^degraded unhealthy (?:degraded )?healthy$/);
+  const seen = Number((await colony.sql("SELECT max(seq) AS last FROM listener"))[0]?.["last"]);
+  await waitFor("new rows", async () => Number((await colony.sql("SELECT max(seq) AS last FROM listener"))[0]?.["last"]) > seen);
+  // Longer than it takes to become degraded: a second loss of contact would show.
+  await sleep(5_000);
+  expect(await healthChanges(colony)).toEqual(changes);
+  await agent.stop();
+  const notes = readLoadNotes(agentHome.path);
+  expect(notes.refused).toEqual([]);
+  // All but the last appends, which nobody can pull from a stopped agent.
+  await using rest = await startLoadAgent({ home: agentHome.path, run: 1, rowsPerAppend: 1, pauseMs: 3_600_000, endpoint: proxy.endpoint });
+  await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), notes);
+  const { completeness } = await colony.tool<{ completeness: { complete: boolean } }>("coral_get_status");
+  expect(completeness).toMatchObject({ complete: true });
+  await rest.stop();
+});

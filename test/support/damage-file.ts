@@ -1,0 +1,34 @@
+import { closeSync, copyFileSync, existsSync, openSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { seededBytes, seededRandom } from "./seeded-random.ts";
+
+/** Ways in which disks, crashes and people have damaged database files. Each takes the path of a closed file. */
+export const damages: Readonly<Record<string, (file: string) => void>> = {
+  "its header overwritten": (file) => overwrite(file, 0, 8_192),
+  "its end cut off": (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
+  "nothing left": (file) => truncateSync(file, 0),
+  "random bytes in its middle": (file) => overwrite(file, Math.floor(statSync(file).size / 3), Math.floor(statSync(file).size / 3)),
+  "a garbage log": (file) => writeFileSync(`${file}.wal`, seededBytes(seededRandom(7), 20_000)),
+  "another kind of file in its place": (file) => writeFileSync(file, "This is a letter to my aunt.\n".repeat(1_000)),
+};
+
+function overwrite(file: string, offset: number, count: number): void {
+  const descriptor = openSync(file, "r+");
+  try {
+    writeSync(descriptor, seededBytes(seededRandom(5), count), 0, count, offset);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Keeps a closed database and its log, to damage it several times. */
+export function saveDatabase(file: string): { restore: () => void } {
+  copyFileSync(file, `${file}.saved`);
+  const hasLog = existsSync(`${file}.wal`);
+  if (hasLog) copyFileSync(`${file}.wal`, `${file}.wal.saved`);
+  return {
+    restore: () => {
+      copyFileSync(`${file}.saved`, file);
+      if (hasLog) copyFileSync(`${file}.wal.saved`, `${file}.wal`);
+    },
+  };
+}

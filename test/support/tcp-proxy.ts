@@ -1,0 +1,76 @@
+import { connect, createServer, type Server, type Socket } from "node:net";
+
+/** Stands between two daemons and can fall silent like a cut cable: nothing is closed, nothing arrives, new connections get no answer. */
+export class TcpProxy implements AsyncDisposable {
+  readonly port: number;
+  readonly #server: Server;
+  readonly #sockets: Set<Socket>;
+  readonly #state: { isCut: boolean; waiting: (() => void)[] };
+
+  private constructor(server: Server, port: number, sockets: Set<Socket>, state: { isCut: boolean; waiting: (() => void)[] }) {
+    this.#server = server;
+    this.port = port;
+    this.#sockets = sockets;
+    this.#state = state;
+  }
+
+  static async start(targetPort: number): Promise<TcpProxy> {
+    const sockets = new Set<Socket>();
+    const state = { isCut: false, waiting: [] as (() => void)[] };
+    const keep = (socket: Socket): void => {
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
+      // Either end may hang up at any time; the other is told by destroy below.
+      socket.on("error", () => undefined);
+    };
+    const forward = (client: Socket): void => {
+      const target = connect(targetPort, "127.0.0.1");
+      keep(target);
+      for (const [from, to] of [
+        [client, target],
+        [target, client],
+      ] as const) {
+        from.on("data", (bytes) => to.write(bytes));
+        // A cut cable carries no farewell either.
+        from.once("close", () => (state.isCut ? state.waiting.push(() => to.destroy()) : to.destroy()));
+        if (state.isCut) from.pause();
+      }
+    };
+    const server = createServer({ pauseOnConnect: true }, (client) => {
+      keep(client);
+      const open = (): void => {
+        if (client.destroyed) return;
+        forward(client);
+        client.resume();
+      };
+      if (state.isCut) state.waiting.push(open);
+      else open();
+    });
+    await new Promise<void>((resolve) => {
+      server.listen(0, "127.0.0.1", resolve);
+    });
+    return new TcpProxy(server, (server.address() as { port: number }).port, sockets, state);
+  }
+
+  get endpoint(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  cut(): void {
+    this.#state.isCut = true;
+    for (const socket of this.#sockets) socket.pause();
+  }
+
+  heal(): void {
+    this.#state.isCut = false;
+    for (const socket of this.#sockets) socket.resume();
+    for (const act of this.#state.waiting.splice(0)) act();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => {
+      this.#server.close(resolve);
+    });
+  }
+}
