@@ -13,7 +13,12 @@ export type StoreFailure =
   | "statement" // the SQL is at fault
   | "other";
 
+/** First, because these quote what people and agents wrote, and that may read like any of the others. */
+const statementError =
+  /^(Parser|Binder|Catalog|Conversion|Invalid Input|Constraint|Out of Range|Not implemented|Mismatch Type|Permission|Syntax|Dependency) Error/;
+
 const patterns: readonly [StoreFailure, RegExp][] = [
+  ["statement", statementError],
   ["no-space", /No space left on device|Disk quota exceeded|File too large/],
   ["locked", /Could not set lock on file/],
   ["out-of-memory", /Out of Memory Error|[Ff]ailed to allocate|[Cc]ould not allocate/],
@@ -25,18 +30,17 @@ const patterns: readonly [StoreFailure, RegExp][] = [
     /not a valid DuckDB database file|Corrupt database file|Could not read enough bytes|Failure while replaying WAL|Corrupt WAL|^Serialization Error|Failed to deserialize/,
   ],
   ["not-permitted", /Permission denied|Operation not permitted|Read-only file system/],
-  [
-    "statement",
-    /^(Parser|Binder|Catalog|Conversion|Invalid Input|Constraint|Out of Range|Not implemented|Mismatch Type|Permission|Syntax|Dependency) Error/,
-  ],
 ];
 
 /** True when the file must be detached and attached again before any use, whatever else the failure says. */
 export function isInvalidated(error: unknown): boolean {
-  return error instanceof Error && /has been invalidated|Detach and reattach/.test(error.message);
+  if (!(error instanceof Error) || error instanceof CoralError || statementError.test(error.message)) return false;
+  return /has been invalidated|Detach and reattach/.test(error.message);
 }
 
 export function failureOf(error: unknown): StoreFailure {
+  // Our own errors know what they are; their text may quote anything.
+  if (error instanceof CoralError) return error.code === "corrupt" ? "corrupt" : "other";
   const text = error instanceof Error ? error.message : String(error);
   return patterns.find(([, pattern]) => pattern.test(text))?.[0] ?? "other";
 }
