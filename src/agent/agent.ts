@@ -9,13 +9,14 @@ import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
 import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
-import { type AgentStore, type Engine, openAgentStore, signals } from "../store/index.ts";
+import { type AgentStore, type Engine, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
+import { openHealingStore } from "./healing-store.ts";
 
 export interface AgentOptions {
   config: AgentConfig;
@@ -58,12 +59,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
-    const store = await openAgentStore(engine, {
+    const store = await openHealingStore(engine, {
       file: paths.databaseFile,
       signals,
       maxBytes: config.store.maxSizeBytes,
       clock,
       log: log.child("store"),
+      onRenewed: () => link.reconnect(),
     });
     stack.defer(() => store.close());
     reportRecovery(store, log);
@@ -98,7 +100,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       hostname,
       store,
       link,
-      notes: collectors.notes,
+      notes: () => collectors.notes(),
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),

@@ -62,6 +62,8 @@ export interface ColonyLinkOptions {
   log: Logger;
 }
 
+/** Timers hold 31 bits of milliseconds; a tunnel that is opened anew before its certificate is due costs nothing. */
+const maxTimerMs = 2 ** 31 - 1;
 const refusedRetryMs = 30_000;
 /** Besides a plain no: a token that cannot be read, which trying again does not mend either. */
 const refusalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["unauthenticated", "not-permitted", "already-exists", "usage"]);
@@ -71,6 +73,8 @@ export class ColonyLink {
   #state: LinkState;
   #endpoint: string | undefined;
   #colonyId: string | undefined;
+  /** Aborting it lets the tunnel go. */
+  #held: AbortController | undefined;
 
   constructor(options: ColonyLinkOptions) {
     this.#options = options;
@@ -89,6 +93,11 @@ export class ColonyLink {
 
   get colonyId(): string | undefined {
     return this.#colonyId;
+  }
+
+  /** Registers again soon, because what `describe` says has changed. */
+  reconnect(): void {
+    this.#held?.abort();
   }
 
   /** Runs until aborted; every failure is a state, a log line and another try. */
@@ -191,13 +200,15 @@ export class ColonyLink {
     };
     log.info(`Connected to colony ${registered.colonyName} at ${endpoint}`);
     onConnected();
-    const renewal = new AbortController();
-    const due = sleep(Math.max(1_000, identity.renewAtMs - clock.wallMs()), renewal.signal).then(
+    const held = new AbortController();
+    this.#held = held;
+    const dueMs = Math.min(Math.max(1_000, identity.renewAtMs - clock.wallMs()), maxTimerMs);
+    const over = sleep(dueMs, held.signal).then(
       () => new CoralError({ code: "cancelled", message: "the certificate is due for renewal" }),
-      () => new CoralError({ code: "cancelled", message: "closed" }),
+      () => new CoralError({ code: "cancelled", message: "this agent has changed" }),
     );
-    const ended = await Promise.race([tunnel.closed, due]);
-    renewal.abort();
+    const ended = await Promise.race([tunnel.closed, over]);
+    held.abort();
     return ended;
   }
 

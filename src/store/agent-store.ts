@@ -25,6 +25,8 @@ export interface AgentStoreOptions {
   log: Logger;
   /** Rows that may wait for a commit; more are refused and counted as lost. Default 20,000. */
   maxQueuedRows?: number;
+  /** Why an existing file must not be used any more: it is moved aside, and an empty one takes its place. */
+  discard?: string;
 }
 
 /** The last hours of one agent's signals. */
@@ -62,7 +64,11 @@ const migrations: readonly Migration[] = [
 
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
   // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
-  const database = await engine.attach("agent", options.file, migrations, { blockBytes: 16_384, rowGroupRows: agentRowGroupRows });
+  const database = await engine.attach("agent", options.file, migrations, {
+    blockBytes: 16_384,
+    rowGroupRows: agentRowGroupRows,
+    ...(options.discard === undefined ? {} : { discard: options.discard }),
+  });
   try {
     return await DuckDbAgentStore.open(database, options);
   } catch (error) {

@@ -1,4 +1,5 @@
-import { closeSync, existsSync, openSync, readFileSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Connection } from "./connection.ts";
@@ -12,6 +13,8 @@ export interface FileOptions {
   rowGroupRows: number;
   /** When only the log is damaged: keep the file as of its last checkpoint instead of starting empty. For stores whose lost commits come again. */
   keepCheckpoint: boolean;
+  /** Why an existing file must not be used any more: it is moved aside like one that is found damaged. */
+  discard?: string;
 }
 
 export interface AttachTarget extends FileOptions {
@@ -30,7 +33,7 @@ export function attachSql(target: AttachTarget): string {
 export async function attachFile(admin: Connection, target: AttachTarget, log: Logger): Promise<Opened> {
   const existed = existsSync(target.file);
   // The file is looked at before DuckDB opens it and never while it is attached: closing any descriptor of it would drop DuckDB's lock (POSIX fcntl).
-  let damage = damageBefore(target.file, existed);
+  let damage = existed && target.discard !== undefined ? fileDamage(target.discard) : damageBefore(target.file, existed);
   if (damage === undefined) {
     damage = await tryAttach(admin, target);
     if (damage === undefined) return { how: existed ? "existing" : "created" };
@@ -48,9 +51,16 @@ export async function attachFile(admin: Connection, target: AttachTarget, log: L
   return { how: "recovered", movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint };
 }
 
+/** Damaged files kept beside a store, for whoever wants to look into them. */
+const maxDamagedKept = 3;
+
 interface Damage {
   part: "file" | "log";
   reason: string;
+}
+
+function fileDamage(reason: string): Damage {
+  return { part: "file", reason };
 }
 
 /** Every DuckDB 1.x log opens with a version record. One that does not would be taken for an empty log, silently. */
@@ -58,10 +68,10 @@ const logOpening = Buffer.from([0x64, 0x00, 0x62, 0x65, 0x00]);
 
 function damageBefore(file: string, existed: boolean): Damage | undefined {
   const mark = corruptMark(file);
-  if (existsSync(mark)) return { part: "file", reason: readFileSync(mark, "utf8") };
+  if (existsSync(mark)) return fileDamage(readFileSync(mark, "utf8"));
   const log = statSync(`${file}.wal`, { throwIfNoEntry: false });
   if (log === undefined || log.size < logOpening.length) return undefined;
-  if (!existed) return { part: "file", reason: "its log is there and the file is not" };
+  if (!existed) return fileDamage("its log is there and the file is not");
   const opening = Buffer.alloc(logOpening.length);
   const descriptor = openSync(`${file}.wal`, "r");
   try {
@@ -115,5 +125,17 @@ function moveAside(file: string, onlyLog: boolean): string {
   if (!onlyLog && existsSync(file)) renameSync(file, target);
   if (existsSync(`${file}.wal`)) renameSync(`${file}.wal`, `${target}.wal`);
   rmSync(corruptMark(file), { force: true });
+  removeOldDamaged(file);
   return onlyLog ? `${target}.wal` : target;
+}
+
+/** A disk that damages files again and again must not be filled with them. */
+function removeOldDamaged(file: string): void {
+  const directory = dirname(file);
+  const prefix = `${basename(file)}.damaged-`;
+  const kept = readdirSync(directory).filter((name) => name.startsWith(prefix));
+  const times = [...new Set(kept.map((name) => name.replace(/\.wal$/, "")))].sort();
+  for (const name of times.slice(0, -maxDamagedKept)) {
+    for (const path of [join(directory, name), join(directory, `${name}.wal`)]) rmSync(path, { force: true });
+  }
 }

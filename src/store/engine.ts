@@ -107,6 +107,7 @@ class DuckDbEngine implements Engine {
       blockBytes: options.blockBytes ?? 256 * 1024,
       rowGroupRows: options.rowGroupRows ?? 122_880,
       keepCheckpoint: options.keepCheckpoint ?? false,
+      ...(options.discard === undefined ? {} : { discard: options.discard }),
     };
     const opened = await this.#adminSlot.run(() => attachFile(this.#admin, target, this.#log));
     const database = new AttachedDatabase({

@@ -1,0 +1,101 @@
+import { closeSync, copyFileSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../base/clock.ts";
+import { createLogger } from "../base/log.ts";
+import { type AgentStore, type Engine, listener, openEngine } from "../store/index.ts";
+import { openHealingStore } from "./healing-store.ts";
+
+const log = createLogger("test", "error", () => undefined);
+const limits = { maxBytes: 64 * 1024 * 1024, maxRows: 100_000 };
+
+let directory: string;
+let engine: Engine;
+let renewals: number;
+
+function open(): Promise<AgentStore> {
+  const file = join(directory, "agent.duckdb");
+  const onRenewed = (): void => {
+    renewals++;
+  };
+  return openHealingStore(engine, { file, signals: [listener], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onRenewed });
+}
+
+function row(number: number) {
+  const text = { service: `row-${number}`, named_by: "test", protocol: "tcp", address: "127.0.0.1", exe: null, cgroup: null };
+  return { at: 1_000 + number, mono_ms: number, ...text, port: 1, pid: number, start_ticks: number, user_id: 0 };
+}
+
+/** Overwrites a few bytes in block after block until one lies among the rows: the file opens, and reading it fails. */
+async function openWithBadBlock(): Promise<AgentStore> {
+  const file = join(directory, "agent.duckdb");
+  const whole = join(directory, "whole");
+  copyFileSync(file, whole);
+  for (let offset = 5_000; offset < statSync(whole).size; offset += 16_384) {
+    copyFileSync(whole, file);
+    const descriptor = openSync(file, "r+");
+    writeSync(descriptor, Buffer.alloc(64, 0xa5), 0, 64, offset);
+    closeSync(descriptor);
+    const store = await open();
+    if (store.opened.how === "existing") {
+      const failure = await store.readAfter("listener", 0, limits).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (failure !== undefined) {
+        expect(failure).toMatchObject({ code: "corrupt" });
+        return store;
+      }
+    }
+    await store.close();
+    for (const name of readdirSync(directory)) if (name !== "whole") rmSync(join(directory, name));
+  }
+  throw new Error("no block holds rows");
+}
+
+describe("openHealingStore()", () => {
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), "coral-heal-"));
+    renewals = 0;
+    engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * 1024 * 1024, threads: 1, log });
+  });
+  afterEach(async () => {
+    await engine.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it("begins a new epoch when a block turns out to be damaged, and keeps the damaged file", async () => {
+    const before = await open();
+    const rows = Array.from({ length: 5_000 }, (_, index) => row(index));
+    await before.append(listener, rows);
+    const { epoch } = before;
+    await before.close();
+    const store = await openWithBadBlock();
+    expect(store.epoch).toBe(epoch);
+    // All that follow the discovery, at once: one of them heals, and none sees the damage.
+    const [range] = await Promise.all([store.append(listener, [row(1)]), store.stats(), store.query("SELECT 1")]);
+    expect(range).toEqual({ firstSeq: 1, lastSeq: 1 });
+    expect(renewals).toBe(1);
+    expect(store.epoch).not.toBe(epoch);
+    expect(store.opened).toMatchObject({ how: "recovered", reason: expect.stringContaining("checksum") });
+    expect(readdirSync(directory).filter((name) => name.startsWith("agent.duckdb.damaged-"))).not.toEqual([]);
+    expect((await store.readAfter("listener", 0, limits)).batch?.rows).toBe(1);
+    await store.close();
+    const again = await open();
+    expect(again.epoch).toBe(store.epoch);
+    await again.close();
+  });
+
+  it("passes other failures on and keeps the store", async () => {
+    const store = await open();
+    const { epoch } = store;
+    await expect(store.query("SELECT nonsense FROM nowhere")).rejects.toMatchObject({ code: "invalid" });
+    await expect(store.readAfter("unknown", 0, limits)).rejects.toMatchObject({ code: "not-found" });
+    await store.append(listener, [row(1)]);
+    expect(store.epoch).toBe(epoch);
+    expect(renewals).toBe(0);
+    await store.close();
+    await expect(store.append(listener, [row(2)])).rejects.toMatchObject({ code: "unavailable" });
+  });
+});

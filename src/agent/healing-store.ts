@@ -1,0 +1,125 @@
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import {
+  type AgentStore,
+  type AgentStoreOptions,
+  type Columns,
+  type Engine,
+  type LossCount,
+  type Opened,
+  openAgentStore,
+  type PruneResult,
+  type ReadLimits,
+  type Row,
+  type RowOf,
+  type SeqRange,
+  type Signal,
+  type SignalHead,
+  type SignalSlice,
+  type SqlParameters,
+  type StoreStats,
+} from "../store/index.ts";
+
+export interface HealingStoreOptions extends AgentStoreOptions {
+  /** Called after the store was begun anew: its epoch has changed. */
+  onRenewed: () => void;
+}
+
+/**
+ * The agent's store, begun anew when its file turns out to be damaged while in use: one bad block would otherwise keep the colony from
+ * pulling anything until somebody restarts the agent. The damaged file is kept; the new epoch tells the colony of the loss.
+ */
+export async function openHealingStore(engine: Engine, options: HealingStoreOptions): Promise<AgentStore> {
+  return new HealingStore(engine, options, await openAgentStore(engine, options));
+}
+
+class HealingStore implements AgentStore {
+  readonly #engine: Engine;
+  readonly #options: HealingStoreOptions;
+  #store: AgentStore;
+  /** Set from the moment damage is found until the store is whole again. */
+  #damage: CoralError | undefined;
+  #healing: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(engine: Engine, options: HealingStoreOptions, store: AgentStore) {
+    this.#engine = engine;
+    this.#options = options;
+    this.#store = store;
+  }
+
+  get epoch(): string {
+    return this.#store.epoch;
+  }
+
+  get opened(): Opened {
+    return this.#store.opened;
+  }
+
+  append<C extends Columns>(signal: Signal<C>, rows: readonly RowOf<C>[]): Promise<SeqRange> {
+    return this.#use((store) => store.append(signal, rows));
+  }
+
+  heads(): ReadonlyMap<string, SignalHead> {
+    return this.#store.heads();
+  }
+
+  readAfter(signal: string, afterSeq: number, limits: ReadLimits): Promise<SignalSlice> {
+    return this.#use((store) => store.readAfter(signal, afterSeq, limits));
+  }
+
+  losses(): LossCount[] {
+    return this.#store.losses();
+  }
+
+  prune(): Promise<PruneResult> {
+    return this.#use((store) => store.prune());
+  }
+
+  stats(): Promise<StoreStats> {
+    return this.#use((store) => store.stats());
+  }
+
+  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    return this.#use((store) => store.query(sql, parameters, signal));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled([this.#healing]);
+    await this.#store.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #use<T>(work: (store: AgentStore) => Promise<T>): Promise<T> {
+    if (this.#damage) await this.#heal(this.#damage);
+    const store = this.#store;
+    try {
+      return await work(store);
+    } catch (error) {
+      const failure = CoralError.from(error);
+      if (failure.code === "corrupt" && store === this.#store && !this.#closed) this.#damage ??= failure;
+      throw error;
+    }
+  }
+
+  /** Rejects when the store cannot be opened now; the next use tries again. */
+  #heal(damage: CoralError): Promise<void> {
+    this.#healing ??= this.#reopen(damage).finally(() => {
+      this.#healing = undefined;
+    });
+    return this.#healing;
+  }
+
+  async #reopen(damage: CoralError): Promise<void> {
+    const log: Logger = this.#options.log;
+    log.error(`The store is damaged and is started anew: ${damage.message}`);
+    await this.#store.close();
+    this.#store = await openAgentStore(this.#engine, { ...this.#options, discard: damage.message });
+    this.#damage = undefined;
+    this.#options.onRenewed();
+  }
+}
