@@ -42,7 +42,7 @@ export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
       },
     ],
     services: { total: 14 },
-    store: { usedBytes: 128 * 1024 ** 2, limitBytes: 4 * 1024 ** 3, writeProblem: "", diskFreeBytes: 10 * 1024 ** 3 },
+    store: { usedBytes: 128 * 1024 ** 2, limitBytes: 4 * 1024 ** 3, writeProblem: "", damage: "", diskFreeBytes: 10 * 1024 ** 3 },
     warnings: [{ kind: "agent-silent", message: "web-2 is degraded: it was last heard 1m 3s ago", fix: "On web-2 run coral agent status" }],
     ...change,
   };

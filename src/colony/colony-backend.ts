@@ -17,6 +17,7 @@ export interface ColonyBackendOptions {
   databaseFile: string;
   version: string;
   startedAtMs: number;
+  startedMonotonicMs: number;
   endpoints: () => string[];
   /** Empty while writes succeed. */
   writeProblem: () => string;
@@ -81,7 +82,7 @@ async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
   };
 }
 
-function colonyInfo({ config, version, startedAtMs, clock, endpoints }: ColonyBackendOptions): ColonyInfo {
+function colonyInfo({ config, version, startedAtMs, startedMonotonicMs, clock, endpoints }: ColonyBackendOptions): ColonyInfo {
   const { id, name, environment } = config();
   return {
     colonyId: id,
@@ -90,7 +91,7 @@ function colonyInfo({ config, version, startedAtMs, clock, endpoints }: ColonyBa
     version,
     pid: process.pid,
     startedAt: new Date(startedAtMs).toISOString(),
-    uptimeMs: Math.max(0, clock.wallMs() - startedAtMs),
+    uptimeMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
     endpoints: endpoints(),
   };
 }
@@ -102,6 +103,7 @@ async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBa
     usedBytes: usedBytes + walBytes,
     limitBytes: config().store.maxSizeBytes,
     writeProblem: writeProblem(),
+    damage: store.database.damage ?? "",
     diskFreeBytes: await freeBytesOf(dirname(databaseFile)),
   };
 }

@@ -110,6 +110,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     databaseFile: paths.databaseFile,
     version,
     startedAtMs: clock.wallMs(),
+    startedMonotonicMs: clock.monotonicMs(),
     endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
     writeProblem: () => state.writeProblem,
     clock,

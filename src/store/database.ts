@@ -38,6 +38,8 @@ export interface Database extends AsyncDisposable {
   readonly name: string;
   readonly file: string;
   readonly opened: Opened;
+  /** Set once a stored block was found damaged in use: the file is moved aside at the next open. */
+  readonly damage: string | undefined;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
   /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
   write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
@@ -89,6 +91,7 @@ export class AttachedDatabase implements Database {
   /** Set when DuckDB refuses the file until it is attached anew, such as after a checkpoint on a full disk. */
   #invalidated = false;
   #reattaching: Promise<void> | undefined;
+  #damage: string | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: AttachedDatabaseOptions) {
@@ -97,6 +100,10 @@ export class AttachedDatabase implements Database {
     this.opened = options.opened;
     this.#readSchema = options.readSchema;
     this.#host = options.host;
+  }
+
+  get damage(): string | undefined {
+    return this.#damage;
   }
 
   async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
@@ -232,6 +239,8 @@ export class AttachedDatabase implements Database {
   }
 
   #markCorrupt(failure: CoralError): void {
+    if (this.#damage !== undefined) return;
+    this.#damage = failure.message;
     this.#host.log.error("a stored block is damaged; the file is moved aside at the next start", { file: this.file, error: failure });
     try {
       writeFileSync(corruptMark(this.file), failure.message, { mode: 0o600 });

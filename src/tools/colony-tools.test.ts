@@ -99,7 +99,7 @@ describe("coral_get_status", () => {
       {
         status: async () => ({
           ...facts,
-          store: { usedBytes: 96, limitBytes: 100, writeProblem: "no space left", diskFreeBytes: 1024 },
+          store: { usedBytes: 96, limitBytes: 100, writeProblem: "no space left", damage: "bad checksum", diskFreeBytes: 1024 },
           duplicates: [{ agentId: "x", hostnames: ["one", "two"] }],
         }),
         agents: async () => [agentOf("a", { clockDifferenceMs: -65_000 })],
@@ -112,6 +112,7 @@ describe("coral_get_status", () => {
     );
     expect(answer.warnings.map((warning) => [warning.kind, warning.message])).toEqual([
       ["store-write", "Rows cannot be stored: no space left"],
+      ["store-damaged", "A part of the store cannot be read: bad checksum"],
       ["disk-full", "The file system of the colony's store has 1.00 KiB left"],
       ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows go before their age says so"],
       ["duplicate-agent", "Agent id x is used by 2 hosts: one, two"],

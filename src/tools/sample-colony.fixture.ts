@@ -140,7 +140,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
         uptimeMs: 86_400_000,
         endpoints: ["https://127.0.0.1:9000"],
       },
-      store: { usedBytes: 1_000_000, limitBytes: 1_000_000_000, writeProblem: "", diskFreeBytes: 10 * 1024 ** 3 },
+      store: { usedBytes: 1_000_000, limitBytes: 1_000_000_000, writeProblem: "", damage: "", diskFreeBytes: 10 * 1024 ** 3 },
       duplicates: [],
     }),
     agents: async () => [agentOf("web-1"), agentOf("web-2")],

@@ -24,6 +24,13 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
       fix: "Free space or fix the data directory; agents keep their rows meanwhile and the colony catches up",
     });
   }
+  if (store.damage !== "") {
+    warnings.push({
+      kind: "store-damaged",
+      message: `A part of the store cannot be read: ${store.damage}`,
+      fix: "Check the disk, then restart the colony: the damaged file is kept aside, and rows are pulled again as far as agents still have them",
+    });
+  }
   if (store.diskFreeBytes !== null && store.diskFreeBytes < diskFreeMinBytes) {
     warnings.push({
       kind: "disk-full",

@@ -20,6 +20,8 @@ export const storeInfoSchema = z.object({
   limitBytes: z.number().nullable(),
   /** Empty while writes succeed, else the reason, such as a full disk. */
   writeProblem: z.string(),
+  /** Empty while no stored block is known to be damaged. */
+  damage: z.string(),
   /** Space left on the file system; null when it cannot be asked. */
   diskFreeBytes: z.number().nullable(),
 });
@@ -45,6 +47,7 @@ export const statusWarningSchema = z.object({
     "rows-lost",
     "store-near-limit",
     "store-write",
+    "store-damaged",
     "disk-full",
     "clock-difference",
     "no-agents",
