@@ -1,31 +1,40 @@
-import { readdirSync } from "node:fs";
-import { dirname } from "node:path";
+import { readdirSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { agentPaths } from "../../src/config/index.ts";
 import { damages, saveDatabase } from "../support/damage-file.ts";
 import { type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { readLoadNotes, startLoadAgent } from "../support/start-load-agent.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { agentPaths } from "../../src/config/index.ts";
 
 const colonyConfig = "pull:\n  interval: 500ms\n";
 const agentConfig = "host:\n  interval: 1s\nlisteners:\n  interval: 5s\n";
+
+interface Answer {
+  completeness: { complete: boolean; notes: { kind: string; message: string }[] };
+}
 
 async function countOf(colony: ColonyDaemon, sql: string): Promise<number> {
   return Number((await colony.sql(sql))[0]?.["n"]);
 }
 
-/** Fills the agent's database of this home with a few thousand rows, all of them pulled. */
+/** Fills the agent's database of this home with thousands of rows, all of them pulled. Gives the number of rows of `listener`. */
 async function fill(colony: ColonyDaemon, home: string): Promise<number> {
   const agent = await startLoadAgent({ home, token: await colony.createJoinToken(), rowsPerAppend: 200, pauseMs: 5 });
   await waitFor("rows", () => readLoadNotes(home).acknowledged.length > 60);
   await agent.stop();
   const rest = await startLoadAgent({ home, run: 1, rowsPerAppend: 1, pauseMs: 3_600_000 });
-  await waitFor("the last rows", () => readLoadNotes(home).acknowledged.some(({ run }) => run === 1));
-  const lastSeq = Math.max(...readLoadNotes(home).acknowledged.filter(({ signal }) => signal === "listener").map((one) => one.lastSeq));
+  await waitFor("the last rows", () => readLoadNotes(home).acknowledged.filter(({ run }) => run === 1).length === 2);
+  const ends = readLoadNotes(home).acknowledged.filter(({ signal }) => signal === "listener");
+  const lastSeq = Math.max(...ends.map((one) => one.lastSeq));
   await waitFor("all pulled", async () => (await countOf(colony, "SELECT max(seq) AS n FROM listener")) >= lastSeq);
   await rest.stop();
   return lastSeq;
+}
+
+function damagedFiles(databaseFile: string): string[] {
+  return readdirSync(dirname(databaseFile)).filter((name) => name.startsWith(`${basename(databaseFile)}.damaged-`));
 }
 
 describe("a damaged database", () => {
@@ -36,17 +45,59 @@ describe("a damaged database", () => {
     await fill(colony, agentHome.path);
     const { databaseFile } = agentPaths(agentHome.path);
     const saved = saveDatabase(databaseFile);
-    const epochs = new Set<string>();
+    const epochs = new Set(readLoadNotes(agentHome.path).acknowledged.map(({ epoch }) => epoch));
     for (const [name, damage] of Object.entries(damages)) {
+      for (const file of damagedFiles(databaseFile)) rmSync(join(dirname(databaseFile), file));
       saved.restore();
       damage(databaseFile);
       await using agent = await startAgent({ home: agentHome.path, config: agentConfig });
       await agent.waitUntilConnected();
-      const epoch = (await agent.status()).store.epoch;
-      console.log(name, epoch, (await agent.status()).notes, readdirSync(dirname(databaseFile)));
-      await waitFor(`rows after ${name}`, async () => (await countOf(colony, `SELECT count(*) AS n FROM host WHERE epoch = '${epoch}'`)) > 0, { details: () => colony.lastLines() + agent.lastLines(), timeoutMs: 8_000 }).catch((e) => console.log(e));
-      epochs.add(epoch);
+      const { store, notes } = await agent.status();
+      expect(epochs, name).not.toContain(store.epoch);
+      epochs.add(store.epoch);
+      expect(notes.join(), name).toMatch(/The store was damaged \(.+\) and was started anew; the damaged file is kept at /);
+      expect(damagedFiles(databaseFile), name).not.toEqual([]);
+      expect(agent.output, name).toContain("a damaged store was moved aside");
+      const rows = `SELECT count(*) AS n FROM host WHERE epoch = '${store.epoch}'`;
+      await waitFor(`rows after ${name}`, async () => (await countOf(colony, rows)) > 0, { details: () => agent.lastLines() });
     }
-    console.log(await colony.tool("coral_get_status"));
+    const { completeness } = await colony.tool<Answer>("coral_query_host", { since: "1h" });
+    expect(completeness.complete).toBe(false);
+    expect(completeness.notes.map(({ message }) => message).join()).toContain("epoch-changed");
+    // What had been pulled before is not touched.
+    expect(await countOf(colony, "SELECT count(*) - count(DISTINCT (epoch, seq)) AS n FROM listener")).toBe(0);
+  });
+
+  it("of a colony is moved aside; it starts, says so, and pulls again what the agents still have", async () => {
+    await using colonyHome = makeTestHome();
+    await using agentHome = makeTestHome();
+    const first = await startColony({ home: colonyHome.path, config: colonyConfig });
+    const { port, paths } = first;
+    const rows = await fill(first, agentHome.path);
+    await first.stop();
+    await using rest = await startLoadAgent({ home: agentHome.path, run: 2, rowsPerAppend: 1, pauseMs: 3_600_000 });
+    const saved = saveDatabase(paths.databaseFile);
+    for (const [name, damage] of Object.entries(damages)) {
+      for (const file of damagedFiles(paths.databaseFile)) rmSync(join(dirname(paths.databaseFile), file));
+      saved.restore();
+      damage(paths.databaseFile);
+      await using colony = await startColony({ home: colonyHome.path, port });
+      expect(colony.output, name).toContain("a damaged store was moved aside");
+      expect(damagedFiles(paths.databaseFile), name).not.toEqual([]);
+      const { events } = await colony.tool<{ events: { kind: string; severity: string }[] }>("coral_list_events", {});
+      expect(events, name).toContainEqual(expect.objectContaining({ kind: "store-recovered", severity: "error" }));
+      const { completeness } = await colony.tool<Answer>("coral_query_host", { since: "1h" });
+      expect(completeness.notes.map(({ message }) => message).join(), name).toContain("colony-damaged");
+      await waitFor(`rows again after ${name}`, async () => (await countOf(colony, "SELECT max(seq) AS n FROM listener")) > rows, {
+        details: () => colony.lastLines() + rest.lastLines(),
+        timeoutMs: 45_000,
+      });
+      const [totals] = await colony.sql(
+        "SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last FROM listener",
+      );
+      expect(totals, name).toEqual({ n: rows + 1, seqs: rows + 1, first: 1, last: rows + 1 });
+      await colony.stop();
+    }
+    await rest.stop();
   });
 });
