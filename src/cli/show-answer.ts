@@ -14,6 +14,8 @@ export interface AnswerView<T> {
   table: (answer: T) => Table;
   /** What people see instead of the table, with -o table and -o wide. */
   page?: (answer: T, wide: boolean) => string;
+  /** Whether the page itself says what this note says. */
+  pageTells?: (answer: T, note: Completeness["notes"][number]) => boolean;
   /** Said on stderr when the table has no rows. */
   empty?: string;
 }
@@ -68,7 +70,8 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   const { format, print } = invocation;
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && view.table(answer).cells.length === 0) print.note(view.empty);
-  for (const note of notesOf(answer)) print.warning(escapeText(note.message));
+  const isTold = format === "csv" ? undefined : view.pageTells;
+  for (const note of notesOf(answer).filter((item) => isTold?.(answer, item) !== true)) print.warning(escapeText(note.message));
 }
 
 function notesOf(answer: object): Completeness["notes"] {

@@ -126,7 +126,7 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
     agentId: record.agentId,
     hostname: record.hostname,
     health,
-    healthReason: health === "healthy" ? "" : reasonFor(entry, silentMs),
+    healthReason: health === "healthy" ? "" : reasonFor(entry),
     connected: entry.session?.tunnel !== undefined,
     version: record.version,
     os: record.os,
@@ -147,10 +147,10 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
   };
 }
 
-function reasonFor(entry: AgentEntry, silentMs: number): string {
+/** Since when is told beside it. */
+function reasonFor(entry: AgentEntry): string {
   if (entry.record.revokedAt !== null) return "revoked";
-  if (entry.session?.tunnel) return `connected, but the last answer was ${Math.round(silentMs / 1_000)} s ago`;
-  return `not connected; last answer ${Math.round(silentMs / 1_000)} s ago`;
+  return entry.session?.tunnel ? "connected, but it does not answer" : "not connected";
 }
 
 const severities: Record<string, ColonyEvent["severity"]> = {

@@ -25,6 +25,7 @@ export async function run(invocation: Invocation): Promise<void> {
         ],
       ),
     page: (answer) => page(answer, invocation),
+    pageTells: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
 }
 

@@ -65,9 +65,15 @@ describe("coral status", () => {
   });
 
   it("prints what the answer could not see, escaped, on stderr; not with -q", async () => {
-    colony.tool("coral_get_status", { ...statusAnswer(), ...notes });
+    colony.tool("coral_get_status", { ...statusAnswer({ warnings: [] }), ...notes });
     expect((await world.coral("status")).stderr).toBe("note: web-2 was last heard 1m ago\\x1b[5m\n");
     expect((await world.coral("status -q")).stderr).toBe("");
+  });
+
+  it("does not repeat beside the page what its warnings say", async () => {
+    colony.tool("coral_get_status", { ...statusAnswer(), ...notes });
+    expect((await world.coral("status")).stderr).toBe("");
+    expect((await world.coral("status -o csv")).stderr).toContain("note: web-2");
   });
 
   it("colours on a terminal only", async () => {

@@ -23,6 +23,7 @@ export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, ask, {
     table: (answer) => hostTable(answer.hosts, Date.now()),
     page: (answer, wide) => statusPage(answer, invocation.print, wide, Date.now()),
+    pageTells: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
   if (invocation.format === "table" && invocation.print.isTerminal) {
     const host = firstHost === undefined ? "coral query host" : `coral query host ${escapeText(firstHost)}`;
