@@ -1,0 +1,159 @@
+/** MCP as assistants use it: the official client over stdio and over HTTP, and the blocks that people paste. */
+
+import { spawnSync } from "node:child_process";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
+import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
+import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let home: TestHome;
+let colony: ColonyDaemon;
+let agent: AgentDaemon;
+
+beforeAll(async () => {
+  home = makeTestHome();
+  colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\n" });
+  agent = await startAgent({ home: home.path });
+  await waitFor("a sample", async () => Number((await colony.sql("SELECT count(*) AS n FROM host"))[0]?.["n"]) > 0);
+});
+afterAll(async () => {
+  for (const resource of [agent, colony, home]) await resource[Symbol.asyncDispose]();
+});
+
+interface StdioCommand {
+  command: string;
+  args: string[];
+  env?: Record<string, string>;
+}
+
+async function stdioClient({ command, args, env = {} }: StdioCommand): Promise<Client> {
+  const client = new Client({ name: "e2e", version: "1" });
+  await client.connect(new StdioClientTransport({ command, args, env: { ...cleanEnvironment("/nowhere"), ...env }, stderr: "ignore" }));
+  return client;
+}
+
+const proxy = (...flags: string[]): StdioCommand => ({
+  command: process.execPath,
+  args: [coralFile, "mcp", "proxy", ...flags],
+  env: { CORAL_HOME: home.path },
+});
+
+function textOf(result: { content?: unknown }): string {
+  return (result.content as { type: string; text: string }[]).map((part) => part.text).join("\n");
+}
+
+/** What both transports must do. */
+async function checkClient(client: Client): Promise<void> {
+  const { tools } = await client.listTools();
+  expect(tools.map((tool) => tool.name)).toEqual(
+    expect.arrayContaining(["coral_get_status", "coral_list_agents", "coral_list_services", "coral_query_host", "coral_query_sql"]),
+  );
+  for (const tool of tools) {
+    expect(tool.description?.length, tool.name).toBeGreaterThan(20);
+    expect(tool.inputSchema.type).toBe("object");
+    expect(tool.annotations?.readOnlyHint, tool.name).toBe(true);
+  }
+  const status = await client.callTool({ name: "coral_get_status", arguments: {} });
+  expect(status.isError ?? false).toBe(false);
+  expect(status.structuredContent).toMatchObject({ colony: { colonyId: colony.colonyId }, completeness: { complete: true } });
+  const sql = await client.callTool({ name: "coral_query_sql", arguments: { sql: "SELECT 41 + 1 AS answer" } });
+  expect(textOf(sql)).toContain("42");
+  const refused = await client.callTool({ name: "coral_query_sql", arguments: { sql: "SELECT * FROM '/etc/passwd'" } });
+  expect(refused.isError).toBe(true);
+  expect(textOf(refused)).toContain("is not a published view");
+  const wrong = await client.callTool({ name: "coral_query_host", arguments: { since: "yesterday" } });
+  expect(wrong.isError).toBe(true);
+  expect(textOf(wrong)).toContain("write a number with a unit");
+}
+
+describe("coral mcp proxy", () => {
+  it("serves the official client over stdio, and ends with it", async () => {
+    const client = await stdioClient(proxy());
+    await checkClient(client);
+    const { tools } = await client.listTools();
+    expect(tools.map((tool) => tool.name)).not.toContain("coral_create_token");
+    await client.close();
+  });
+
+  it("offers what changes something only when told to", async () => {
+    const client = await stdioClient(proxy("--allow-changes"));
+    const { tools } = await client.listTools();
+    expect(tools.find((tool) => tool.name === "coral_create_token")?.annotations).toMatchObject({ readOnlyHint: false });
+    await client.close();
+  });
+
+  it("starts without a colony, says so, and works once there is one", async () => {
+    await using later = makeTestHome();
+    const client = await stdioClient({ ...proxy(), env: { CORAL_HOME: later.path } });
+    await client.listTools().catch(() => undefined);
+    const away = await client.callTool({ name: "coral_get_status", arguments: {} });
+    expect(away.isError).toBe(true);
+    expect(textOf(away)).toMatch(/Cannot find a colony: .*coral up/);
+    await using started = await startColony({ home: later.path });
+    const status = await client.callTool({ name: "coral_get_status", arguments: {} });
+    expect(textOf(status)).toContain(started.colonyId);
+    await client.close();
+  });
+
+  it("prints nothing but protocol on stdout, also when stdin holds nonsense", () => {
+    const { status, stdout } = spawnSync(process.execPath, [coralFile, "mcp", "proxy"], {
+      env: cleanEnvironment(home.path),
+      input: 'nonsense\n{"jsonrpc":"2.0"}\n[]\n\n',
+      encoding: "utf8",
+      timeout: 20_000,
+    });
+    expect(status).toBe(0);
+    for (const line of stdout.split("\n").filter((text) => text !== "")) expect(JSON.parse(line)).toMatchObject({ jsonrpc: "2.0" });
+  });
+});
+
+describe("/mcp on the colony", () => {
+  it("serves the official client over streamable HTTP with a token, and nobody without", async () => {
+    const { token } = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user"], { home: home.path });
+    const url = new URL(`http://${colony.endpoint}/mcp`);
+    const client = new Client({ name: "e2e", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${token}` } } }));
+    await checkClient(client);
+    await client.close();
+    const stranger = new Client({ name: "e2e", version: "1" });
+    await expect(stranger.connect(new StreamableHTTPClientTransport(url))).rejects.toThrow();
+    await stranger.close();
+  });
+});
+
+describe("coral mcp config", () => {
+  it.each([
+    ["claude-desktop", (block: Record<string, never>) => block["mcpServers"]],
+    ["cursor", (block: Record<string, never>) => block["mcpServers"]],
+    ["vscode", (block: Record<string, never>) => block["servers"]],
+  ] as const)("%s: the JSON block starts a proxy that works", async (name, servers) => {
+    const { code, stdout, stderr } = await runCoral(["mcp", "config", name], { home: home.path });
+    expect(code).toBe(0);
+    expect(stderr).toContain("paste into");
+    const { coral } = servers(JSON.parse(stdout) as Record<string, never>) as unknown as { coral: StdioCommand };
+    const client = await stdioClient(coral);
+    expect((await client.listTools()).tools.length).toBeGreaterThan(4);
+    await client.close();
+  });
+
+  it("codex: TOML with the same words; claude-code: a shell command", async () => {
+    const toml = (await runCoral(["mcp", "config", "codex"], { home: home.path })).stdout;
+    const read = (key: string): unknown => JSON.parse(new RegExp(`^${key} = (.*)$`, "m").exec(toml)?.[1] ?? "null");
+    expect(toml).toMatch(/^\[mcp_servers\.coral\]\n/);
+    expect(toml).toMatch(/^\[mcp_servers\.coral\.env\]\nCORAL_HOME = /m);
+    const client = await stdioClient({
+      command: read("command") as string,
+      args: read("args") as string[],
+      env: { CORAL_HOME: read("CORAL_HOME") as string },
+    });
+    expect((await client.listTools()).tools.length).toBeGreaterThan(4);
+    await client.close();
+    const command = (await runCoral(["mcp", "config", "claude-code"], { home: home.path })).stdout;
+    expect(command).toBe(
+      `claude mcp add coral --env CORAL_HOME=${home.path} -- ${process.execPath} ${coralFile} mcp proxy --colony test-dev\n`,
+    );
+  });
+});
