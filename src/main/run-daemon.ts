@@ -56,9 +56,10 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   await using stack = new ResourceStack();
   const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
   const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "agent", version));
+  const probing = beginReadingCapabilities();
   const engine = await openEngineFor(stack, log, { agent: { config, paths } });
   const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
-  const capabilities = await readCapabilities();
+  const capabilities = await probing;
   const agent = stack.use(
     await launchAgent({
       config,
@@ -90,6 +91,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
   const colonyPid = stack.use(await PidFile.acquire(forColony.paths.pidFile, "colony", version));
   const agentPid = stack.use(await PidFile.acquire(forAgent.paths.pidFile, "agent", version));
+  const probing = beginReadingCapabilities();
   const engine = await openEngineFor(stack, log, { colony: forColony, agent: forAgent });
   const colony = stack.use(
     await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
@@ -103,7 +105,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
     ...forAgent.config,
     colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
   };
-  const capabilities = await readCapabilities();
+  const capabilities = await probing;
   const agent = stack.use(
     await launchAgent({
       config: agentConfig,
@@ -247,6 +249,14 @@ async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Age
     portSearch: mayMovePort ? portSearch : 0,
     clock: systemClock,
   });
+}
+
+/** Takes half a second in a process of its own; the database is opened meanwhile. */
+function beginReadingCapabilities(): Promise<CapabilityReport[]> {
+  const probing = readCapabilities();
+  // Whoever fails before it is awaited has told why; this must not end the process on top of it.
+  probing.catch(() => undefined);
+  return probing;
 }
 
 function localEndpoint(home: string, colonyId: string): string | undefined {
