@@ -1,0 +1,144 @@
+import { appendFileSync } from "node:fs";
+import { beforeEach, describe, expect, it } from "vitest";
+import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
+import { expectExactlyOnce } from "../support/compare-load.ts";
+import { type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
+import { runCoral } from "../support/run-coral.ts";
+import { SmallDisk, whyNoSmallDisk } from "../support/small-disk.ts";
+import { loadAgentIdOf, readLoadNotes, startLoadAgent } from "../support/start-load-agent.ts";
+import { makeTestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const config = "pull:\n  interval: 500ms\n  timeout: 5s\nhealth:\n  degraded_after: 4s\n  unhealthy_after: 60s\n";
+
+interface Status {
+  agents: { healthy: number };
+  store: { writeProblem: string };
+  warnings: { kind: string; message: string }[];
+  completeness: { complete: boolean; notes: { kind: string; signal?: string; rows?: number; message: string }[] };
+}
+
+function statusOf(colony: ColonyDaemon): Promise<Status> {
+  return colony.tool<Status>("coral_get_status");
+}
+
+/** By signal. */
+function refusedRows(home: string): Record<string, number> {
+  const rows: Record<string, number> = {};
+  for (const refused of readLoadNotes(home).refused) rows[refused.signal] = (rows[refused.signal] ?? 0) + refused.rows;
+  return rows;
+}
+
+describe("a full disk", () => {
+  beforeEach((context) => {
+    const reason = whyNoSmallDisk();
+    context.skip(reason !== undefined, reason);
+  });
+
+  it("at the agent is said, loses only what was refused, which is counted, and passes by itself", async () => {
+    await using colonyHome = makeTestHome();
+    await using agentHome = makeTestHome();
+    await using disk = SmallDisk.mount(agentPaths(agentHome.path).dataDirectory, 48);
+    await using colony = await startColony({ home: colonyHome.path, config });
+    const load = { home: agentHome.path, rowsPerAppend: 10, pauseMs: 20 };
+    const first = await startLoadAgent({ ...load, run: 1, token: await colony.createJoinToken() });
+    await waitFor("appends", () => readLoadNotes(agentHome.path).acknowledged.length > 20);
+    disk.fill();
+    await waitFor("refusals", () => readLoadNotes(agentHome.path).refused.length > 20, { details: () => first.lastLines() });
+    expect(readLoadNotes(agentHome.path).refused.at(-1)).toMatchObject({
+      code: "unavailable",
+      reason: expect.stringContaining("no space left"),
+    });
+    // It still answers, and what it has can be pulled.
+    const before = readLoadNotes(agentHome.path).acknowledged.length;
+    expect((await statusOf(colony)).agents.healthy).toBe(1);
+    disk.free();
+    await waitFor("appends again", () => readLoadNotes(agentHome.path).acknowledged.length > before + 20, {
+      details: () => first.lastLines(),
+    });
+    const refused = refusedRows(agentHome.path);
+    await waitFor("the losses at the colony", async () => {
+      const { completeness } = await statusOf(colony);
+      const lost = Object.fromEntries(
+        completeness.notes.filter(({ message }) => message.includes("disk-full")).map(({ signal, rows }) => [signal, rows]),
+      );
+      return JSON.stringify(Object.entries(lost).sort()) === JSON.stringify(Object.entries(refused).sort());
+    });
+    // Full again, and killed: nothing that was acknowledged depends on the space that was missing.
+    disk.fill();
+    const refusals = readLoadNotes(agentHome.path).refused.length;
+    await waitFor("refusals again", () => readLoadNotes(agentHome.path).refused.length > refusals + 5);
+    await first.kill("SIGKILL");
+    disk.free();
+    await using second = await startLoadAgent({ ...load, run: 2 });
+    await waitFor("appends after the kill", () => readLoadNotes(agentHome.path).acknowledged.some(({ run }) => run === 2), {
+      details: () => second.lastLines(),
+    });
+    await second.stop();
+    await using rest = await startLoadAgent({ ...load, run: 3, pauseMs: 3_600_000 });
+    await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), readLoadNotes(agentHome.path));
+    await rest.stop();
+
+    await using agent = await startAgent({ home: agentHome.path, config: "host:\n  interval: 1s\n" });
+    await waitFor("host rows", async () => ((await agent.status()).store.rowsBySignal["host"] ?? 0) > 0);
+    disk.fill();
+    await agent.waitForOutput(/Cannot collect host samples: .*no space left/);
+    await waitFor("the loss in the agent's status", async () =>
+      (await agent.status()).losses.some(({ signal, reason }) => signal === "host" && reason === "disk-full"),
+    );
+    disk.free();
+    await agent.waitForOutput(/host samples is stored again/);
+    await agent.stop();
+  });
+
+  it("at the colony is said, loses nothing, makes no agent look silent, and passes by itself", async () => {
+    await using colonyHome = makeTestHome();
+    await using agentHome = makeTestHome();
+    await runCoral(["init", "test"], { home: colonyHome.path });
+    const [colonyId = ""] = await listLocalColonies(colonyHome.path);
+    const paths = colonyPaths(colonyHome.path, colonyId);
+    appendFileSync(paths.configFile, config);
+    await using disk = SmallDisk.mount(paths.dataDirectory, 64);
+    let colony = await startColony({ home: colonyHome.path });
+    const { port } = colony;
+    await using agent = await startLoadAgent({
+      home: agentHome.path,
+      token: await colony.createJoinToken(),
+      rowsPerAppend: 10,
+      pauseMs: 20,
+    });
+    const countRows = async (): Promise<number> => Number((await colony.sql("SELECT count(*) AS n FROM listener"))[0]?.["n"]);
+    await waitFor("rows", async () => (await countRows()) > 100);
+    disk.fill();
+    await waitFor("the problem in status", async () => (await statusOf(colony)).store.writeProblem.includes("no space left"), {
+      details: () => colony.lastLines(),
+    });
+    const kinds = (await statusOf(colony)).warnings.map(({ kind }) => kind);
+    expect(kinds).toContain("store-write");
+    expect(kinds).toContain("disk-full");
+    expect(colony.output).toContain("no space left");
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    // Longer than degraded_after: the agent answers, our disk is the problem.
+    expect((await statusOf(colony)).agents.healthy).toBe(1);
+    expect(await countRows()).toBeGreaterThan(0);
+    const stored = await countRows();
+    disk.free();
+    await waitFor("rows again", async () => (await countRows()) > stored, { details: () => colony.lastLines() });
+    await waitFor("the problem gone from status", async () => (await statusOf(colony)).store.writeProblem === "");
+    disk.fill();
+    await waitFor("the problem again", async () => (await statusOf(colony)).store.writeProblem !== "");
+    await colony.kill("SIGKILL");
+    const full = await startColony({ home: colonyHome.path, port, waitUntilReady: false });
+    await Promise.race([full.ended, full.waitUntilReady().catch(() => undefined)]);
+    console.log(full.lastLines());
+    await full.stop();
+    disk.free();
+    colony = await startColony({ home: colonyHome.path, port });
+    await agent.stop();
+    await using rest = await startLoadAgent({ home: agentHome.path, run: 1, pauseMs: 3_600_000 });
+    await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), readLoadNotes(agentHome.path));
+    expect((await statusOf(colony)).completeness).toMatchObject({ complete: true });
+    await rest.stop();
+    await colony.stop();
+  });
+});
