@@ -88,7 +88,9 @@ export class AgentRegistry {
   static async open(options: AgentRegistryOptions): Promise<AgentRegistry> {
     const registry = new AgentRegistry(options);
     const records = await listAgents(options.store);
-    const newestUs = Math.max(0, ...records.map((record) => record.lastSeenAt));
+    // Contacts from before the clock was set back lie in the future, and would make everybody since look silent.
+    const nowUs = options.clock.wallMs() * 1_000;
+    const newestUs = Math.max(0, ...records.map((record) => record.lastSeenAt).filter((seenAt) => seenAt <= nowUs));
     for (const record of records) {
       const silentMs = silenceBeforeRestartMs(record.lastSeenAt / 1_000, newestUs / 1_000);
       const tracker = new HealthTracker(options.thresholds, options.clock.monotonicMs() - silentMs);

@@ -30,9 +30,9 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
   return {
     status: () => readStatus(options),
     agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, registry, clock))),
-    hostsNow: () => queryHostsNow(store),
+    hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
-    services: () => queryServices(store),
+    services: () => queryServices(store, { nowMs: clock.wallMs() }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async (request) => {
       const events = await listEvents(store, sinceUs(request.sinceMs));

@@ -156,6 +156,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
         );
       },
       isRevoked: (agentId) => registry.isRevoked(agentId),
+      nowMs: () => clock.wallMs(),
       log: log.child("server"),
     }),
   );
