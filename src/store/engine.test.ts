@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { closeSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { expect, test } from "vitest";
 import { silentLogger } from "../base/log.ts";
 import type { Database } from "./database.ts";
@@ -221,7 +221,9 @@ test("a block that fails its checksum in use is `corrupt`, and the file is moved
     await using engine = await testEngine(folder.path);
     const database = await engine.attach("t", file, migrations);
     expect(database.opened).toEqual({ how: "existing" });
+    expect(database.damage).toBeUndefined();
     await expect(database.query("SELECT sum(hash(s)) FROM t")).rejects.toMatchObject({ code: "corrupt" });
+    expect(database.damage).toContain("checksum");
   }
   await using engine = await testEngine(folder.path);
   expect((await engine.attach("t", file, migrations)).opened).toMatchObject({
@@ -229,6 +231,27 @@ test("a block that fails its checksum in use is `corrupt`, and the file is moved
     reason: expect.stringContaining("checksum"),
   });
   expect(existsSync(`${file}.corrupt`)).toBe(false);
+});
+
+test("attach() keeps the three newest damaged files", async () => {
+  using folder = temporaryFolder();
+  const file = folder.file("t.duckdb");
+  for (let index = 0; index < 5; index++) {
+    writeFileSync(file, `no database ${index}`);
+    await using engine = await testEngine(folder.path);
+    expect((await engine.attach("t", file, migrations)).opened).toMatchObject({ how: "recovered" });
+  }
+  const kept = readdirSync(folder.path).filter((name) => name.startsWith("t.duckdb.damaged-"));
+  expect(kept.sort().map((name) => readFileSync(folder.file(name), "utf8"))).toEqual(["no database 2", "no database 3", "no database 4"]);
+});
+
+test("attach() with a reason to discard moves a sound file aside", async () => {
+  using folder = temporaryFolder();
+  const file = folder.file("t.duckdb");
+  await using engine = await testEngine(folder.path);
+  await (await engine.attach("t", file, migrations)).close();
+  const database = await engine.attach("t", file, migrations, { discard: "its sequences have a hole" });
+  expect(database.opened).toMatchObject({ how: "recovered", reason: "its sequences have a hole" });
 });
 
 test("attach() says which process has the file open, and moves nothing", async () => {
