@@ -129,8 +129,7 @@ describe("a full disk", () => {
     await waitFor("the problem again", async () => (await statusOf(colony)).store.writeProblem !== "");
     await colony.kill("SIGKILL");
     const full = await startColony({ home: colonyHome.path, port, waitUntilReady: false });
-    await Promise.race([full.ended, full.waitUntilReady().catch(() => undefined)]);
-    console.log(full.lastLines());
+    await full.waitForOutput(/no space left/);
     await full.stop();
     disk.free();
     colony = await startColony({ home: colonyHome.path, port });

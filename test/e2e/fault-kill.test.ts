@@ -8,8 +8,8 @@ import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const kills = 20;
-const config = "pull:\n  interval: 500ms\n  timeout: 5s\nlog:\n  level: debug\n";
-/** A log of 4 MiB brings a checkpoint: the kills hit commits, checkpoints, replays and starts. */
+const config = "pull:\n  interval: 500ms\n  timeout: 5s\nstore:\n  memory: 64MiB\n";
+/** The agent's log is checkpointed at 4 MiB, the colony's at 16 MiB: the kills hit commits, checkpoints, replays and starts. */
 const agentMemoryBytes = 16 * 1024 * 1024;
 
 /** Half of the kills come after signs of work, the others at any moment from the first one of the process on. */
@@ -29,18 +29,19 @@ describe("kill -9 under load", () => {
     let colony = await startColony({ home: colonyHome.path, config });
     const { port } = colony;
     const token = await colony.createJoinToken(kills + 2);
+    const load = { home: agentHome.path, token, rowsPerAppend: 40, memoryBytes: agentMemoryBytes };
     const running: { agent: DaemonProcess | undefined; colony: ColonyDaemon } = { agent: undefined, colony };
     try {
       const killAgents = async (): Promise<void> => {
         const random = seededRandom(11);
         for (let run = 1; run <= kills; run++) {
-          const agent = await startLoadAgent({ home: agentHome.path, run, token, memoryBytes: agentMemoryBytes });
+          const agent = await startLoadAgent({ ...load, run });
           running.agent = agent;
           const before = rowCounts(readLoadNotes(agentHome.path));
           await untilKill(random, () => waitFor("appends", () => rowCounts(readLoadNotes(agentHome.path)) > before));
           await agent.kill("SIGKILL");
         }
-        running.agent = await startLoadAgent({ home: agentHome.path, run: kills + 1, token, memoryBytes: agentMemoryBytes });
+        running.agent = await startLoadAgent({ ...load, run: kills + 1 });
       };
       const killColonies = async (): Promise<void> => {
         const random = seededRandom(22);

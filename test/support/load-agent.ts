@@ -76,7 +76,14 @@ function time(): { at: number; mono_ms: number } {
 
 /** `exe` is filler, so that the log reaches its checkpoint threshold in seconds. */
 function listenerRow(row: number) {
-  const text = { service: `${run}-${row}`, named_by: "test", protocol: "tcp", address: "127.0.0.1", exe: "x".repeat(200), cgroup: null };
+  const text = {
+    service: `${run}-${row}`,
+    named_by: "test",
+    protocol: "tcp",
+    address: "127.0.0.1",
+    exe: `${row} `.repeat(100),
+    cgroup: null,
+  };
   return { ...time(), ...text, port: 1, pid: run, start_ticks: row, user_id: 0 };
 }
 

@@ -1,0 +1,97 @@
+/** Ways to misuse a daemon's port. Each returns when the daemon has hung up, or when the siege is over. */
+
+import { connect as connectHttp2 } from "node:http2";
+import { connect as connectTcp, type NetConnectOpts, type Socket } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { seededBytes } from "./seeded-random.ts";
+
+export interface Siege {
+  /** A port or a unix socket. */
+  target: NetConnectOpts & { port?: number };
+  random: () => number;
+  /** Ends everything that still goes on. */
+  over: AbortSignal;
+}
+
+type Outcome = "hung up" | "siege over";
+
+/** Resolves when the socket is closed by the other end, or destroys it at the end of the siege. */
+function untilClosed(socket: Socket, over: AbortSignal): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const onOver = (): void => {
+      resolve("siege over");
+      socket.destroy();
+    };
+    socket.on("error", () => undefined);
+    socket.on("data", () => undefined);
+    socket.once("close", () => {
+      over.removeEventListener("abort", onOver);
+      resolve("hung up");
+    });
+    over.addEventListener("abort", onOver, { once: true });
+    if (over.aborted) onOver();
+  });
+}
+
+/** Connects and says nothing. */
+export function silence({ target, over }: Siege): Promise<Outcome> {
+  return untilClosed(connectTcp(target), over);
+}
+
+/** Sends `start`, then `drip` twice a second. */
+export async function drip({ target, over }: Siege, start: string | Buffer, drop: string): Promise<Outcome> {
+  const socket = connectTcp(target);
+  socket.write(start);
+  const timer = setInterval(() => socket.writable && socket.write(drop), 500);
+  try {
+    return await untilClosed(socket, over);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Sends bytes and waits for what comes. */
+export function throwBytes({ target, over }: Siege, bytes: string | Buffer): Promise<Outcome> {
+  const socket = connectTcp(target);
+  socket.end(bytes);
+  return untilClosed(socket, over);
+}
+
+export interface ClientCertificate {
+  cert: string;
+  key: string;
+}
+
+function dial({ target }: Siege, alpn: string, certificate?: ClientCertificate): TLSSocket {
+  return connectTls({ ...target, ALPNProtocols: [alpn], rejectUnauthorized: false, minVersion: "TLSv1.3", ...certificate });
+}
+
+/** Agrees on a protocol and then talks nonsense. */
+export function throwInsideTls(siege: Siege, alpn: string, bytes: Buffer, certificate?: ClientCertificate): Promise<Outcome> {
+  const socket = dial(siege, alpn, certificate);
+  socket.once("secureConnect", () => socket.write(bytes));
+  return untilClosed(socket, siege.over);
+}
+
+/** One RPC with a body that is no message. Gives the HTTP status, 0 when the stream was reset. */
+export function callRpc(siege: Siege, path: string, body: Buffer, headers: Record<string, string> = {}): Promise<number> {
+  return new Promise((resolve) => {
+    const session = connectHttp2("https://colony", { createConnection: () => dial(siege, "h2") });
+    const finish = (status: number): void => {
+      resolve(status);
+      session.destroy();
+    };
+    session.on("error", () => finish(0));
+    session.once("close", () => finish(0));
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/proto", ...headers });
+    stream.on("error", () => finish(0));
+    stream.once("response", (reply) => finish(Number(reply[":status"])));
+    stream.resume();
+    stream.end(body);
+  });
+}
+
+/** A start of a TLS handshake that announces more than it sends. */
+export function halfHello(random: () => number): Buffer {
+  return Buffer.concat([Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03]), seededBytes(random, 40)]);
+}
