@@ -146,7 +146,7 @@ export class AgentRegistry {
     const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
     const holder = this.#entries.get(facts.agentId);
     const previous = holder?.session;
-    if (holder && previous && !isSameHost(previous.host, host)) await this.#checkHolder(holder, previous, host);
+    if (holder && previous) await this.#checkHolder(holder, previous, host);
     const { store, clock, thresholds } = this.#options;
     const nowUs = clock.wallMs() * 1_000;
     const { wallMs, ...registration } = facts;
@@ -269,10 +269,11 @@ export class AgentRegistry {
     if (session.tunnel) background(this.#options.log, "Closing a tunnel", session.tunnel.close(reason));
   }
 
-  /** Throws when another host is there with this id, or about to be. */
+  /** Throws when another agent is there with this id, or, of another host, about to be: an agent that was restarted need not wait. */
   async #checkHolder(entry: AgentEntry, { tunnel, host, expectedUntilMs }: Session, claimant: AgentHost): Promise<void> {
     const { agentId } = entry.record;
-    if (!tunnel && this.#options.clock.monotonicMs() < expectedUntilMs) {
+    const isSame = isSameHost(host, claimant);
+    if (!isSame && !tunnel && this.#options.clock.monotonicMs() < expectedUntilMs) {
       throw new CoralError({
         code: "unavailable",
         message: `Cannot register agent "${agentId}": host "${host.hostname}" is just connecting with the same id; try again in a moment`,
@@ -282,7 +283,7 @@ export class AgentRegistry {
     if (this.#isNews(entry, claimant)) await this.#reportConflict(agentId, host, claimant);
     throw new CoralError({
       code: "already-exists",
-      message: `Cannot register agent "${agentId}": host "${host.hostname}" is connected with the same id; if this host was cloned from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
+      message: `Cannot register agent "${agentId}": ${isSame ? "another agent of this host" : `host "${host.hostname}"`} is connected with the same id; if this ${isSame ? "directory was copied" : "host was cloned"} from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
       details: { agentId, holder: host.hostname },
     });
   }
@@ -299,14 +300,16 @@ export class AgentRegistry {
   async #reportConflict(agentId: string, holder: AgentHost, claimant: AgentHost): Promise<void> {
     const { store, clock, log } = this.#options;
     const noticedAt = clock.wallMs() * 1_000;
-    const message = `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
+    const message = isSameHost(holder, claimant)
+      ? `Agent id ${agentId} is used by two agents of host "${holder.hostname}": the second is refused`
+      : `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
     log.warn(message, { agentId, holder, claimant });
     await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });
     await recordEvent(store, { at: noticedAt, kind: "agent-id-duplicate", agentId, message, details: { holder, claimant } });
   }
 }
 
-/** A restarted agent has the same boot; after a reboot the old tunnel no longer answers. Containers of one host differ only by name. */
+/** Containers of one host differ only by name. */
 function isSameHost(a: AgentHost, b: AgentHost): boolean {
   return a.machineId === b.machineId && a.bootId === b.bootId && a.hostname === b.hostname;
 }

@@ -52,7 +52,10 @@ function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
   return duplicates.map((duplicate) => ({
     kind: "duplicate-agent",
     agentId: duplicate.agentId,
-    message: `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
+    message:
+      duplicate.hostnames.length === 1
+        ? `Agent id ${duplicate.agentId} is used by two agents of ${duplicate.hostnames.join("")}`
+        : `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
     fix: "Stop the agent on all but one of them, remove the agent directory under CORAL_HOME there, and join again with a new token",
   }));
 }

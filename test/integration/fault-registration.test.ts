@@ -121,6 +121,24 @@ describe("two hosts with one agent id", () => {
   });
 });
 
+describe("two agents of one host with one id", () => {
+  it("are told apart, too: a directory that was copied does not push out the first", async () => {
+    await using colony = await InProcessColony.start();
+    const identity = await colony.join("copied");
+    const host = hostOf("alpha", "machine-a");
+    await using first = await connect(colony, identity, "one", { host });
+    await waitFor("rows of the first", () => first.pulls > 2);
+    await expect(connect(colony, identity, "one", { host })).rejects.toMatchObject({
+      code: "already-exists",
+      message: expect.stringContaining("another agent of this host is connected with the same id; if this directory was copied from it"),
+    });
+    const pulls = first.pulls;
+    await waitFor("more rows of the first", () => first.pulls > pulls + 2);
+    const { warnings } = await colony.tool<Status>("coral_get_status");
+    expect(warnings).toMatchObject([{ kind: "duplicate-agent", message: expect.stringContaining("is used by two agents of alpha") }]);
+  });
+});
+
 describe("a registration", () => {
   const oversized: Record<string, RegistrationChanges> = {
     "a label of a megabyte": { labels: { zone: "x".repeat(1_000_000) } },
