@@ -35,3 +35,11 @@ it("formatTerminalLine() leaves out undefined fields and colour when asked to", 
   );
   expect(line).toMatch(/^\d\d:\d\d:\d\d INFO {2}agent: ready port=9000\n$/);
 });
+
+it("formatTerminalLine() holds nothing that a terminal would obey: host names come from hosts", () => {
+  const line = formatTerminalLine(
+    { atMs: 0, level: "info", scope: "colony", message: 'host "\u001b[2J" has joined\nforged', fields: { host: "\u009b31m" } },
+    false,
+  );
+  expect(line).toContain('host "\\x1b[2J" has joined\\nforged host=\\x9b31m\n');
+});

@@ -1,5 +1,7 @@
 /** Log lines: JSON for machines, one readable line for a terminal. Fields never hold secrets; callers redact. */
 
+import { escapeText } from "./escape-text.ts";
+
 export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 export type LogFields = Record<string, unknown>;
@@ -77,7 +79,7 @@ export function formatTerminalLine(record: LogRecord, colour: boolean): string {
     )
     .join("");
   const head = colour ? `${colours[record.level]}${level}\u001b[0m` : level;
-  return `${time} ${head} ${record.scope}: ${record.message}${fields}\n`;
+  return `${time} ${head} ${escapeText(`${record.scope}: ${record.message}${fields}`)}\n`;
 }
 
 export function streamSink(stream: { write(text: string): unknown }, format: (record: LogRecord) => string): LogSink {

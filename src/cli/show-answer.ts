@@ -2,11 +2,11 @@
 
 import { sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { escapeJsonText, escapeText } from "../base/escape-text.ts";
 import { parseDurationMs } from "../base/units.ts";
 import type { Completeness } from "../tools/index.ts";
 import type { Invocation } from "./invocation.ts";
 import { renderCsv } from "./output/csv.ts";
-import { escapeJsonText, escapeText } from "./output/escape-text.ts";
 import { renderTable, type Table } from "./output/table.ts";
 
 export interface AnswerView<T> {

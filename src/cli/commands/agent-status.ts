@@ -1,8 +1,8 @@
+import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { AgentStatus } from "../../tools/index.ts";
 import { askAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import type { StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
 import { number, percent, relative } from "../output/values.ts";
