@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { writePrivateFile } from "../config/index.ts";
 import { CoralError } from "../base/errors.ts";
+import { writePrivateFile } from "../config/index.ts";
 
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 

@@ -1,7 +1,7 @@
 /** The colony's JSON endpoints: the tool table and MCP. */
 
-import type { Logger } from "../base/log.ts";
 import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import { handleMcpRequest } from "../mcp/index.ts";
 import { type Authorize, createHttpRoutes, type HttpHandler, type Principal, type Route, type RouteContext } from "../mesh/index.ts";
 import { type ColonyBackend, colonyTools, findTool, listTools, type Permission, permissions, type Tool } from "../tools/index.ts";
