@@ -1,6 +1,6 @@
 /** The agent's config file, `agent/agent.yaml`: every key optional. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";

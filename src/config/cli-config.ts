@@ -1,6 +1,6 @@
 /** The schema of `config.yaml`, for `coral config validate`, exact errors and the docs. Everyday reading is in `contexts.ts`. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { loadConfig } from "./load-config.ts";
 import { text } from "./schema-parts.ts";
 

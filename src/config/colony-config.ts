@@ -1,6 +1,6 @@
 /** A colony's config file, `colonies/<id>/colony.yaml`: written by `coral init`, every key but `id` optional. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";

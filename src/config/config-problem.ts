@@ -1,6 +1,6 @@
 /** Turns what a schema finds wrong into words: place, key, value, and what is allowed. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { closest } from "../base/closest.ts";
 import { allowedKeys, describeKeys, schemaAt } from "./describe-schema.ts";
 

@@ -1,6 +1,6 @@
 /** Reads a config schema back: its keys for the docs, what is allowed at a place for error messages. Loads no zod of its own. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import type { KeyMeta } from "./schema-parts.ts";
 
 /** One line of docs/config.md. */

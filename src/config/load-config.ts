@@ -1,6 +1,6 @@
 /** Reads a config with its overrides: flags > environment > file > defaults. Whatever is wrong is said with its place. */
 
-import type { z } from "zod";
+import type * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { type ConfigProblem, problemsOf, unknownName } from "./config-problem.ts";
 import { withDefaults } from "./describe-schema.ts";

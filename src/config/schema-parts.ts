@@ -1,6 +1,6 @@
 /** Building blocks of config schemas. Each leaf carries a description and a type word, from which the docs and the error messages come. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { logLevels } from "../base/log.ts";
 import { formatBytes, formatDurationMs, parseDurationMs, parseSizeBytes } from "../base/units.ts";
 import { type ListenAddress, parseListenAddress } from "./listen-address.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { completenessOf, defineTool, type Tool } from "../tools/index.ts";
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** What an answer could not see. Counted at the source, carried with the data, printed when not empty. */
 export const completenessSchema = z.object({

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { z } from "zod";
+import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool, permits, type ToolResult } from "./define-tool.ts";

@@ -3,7 +3,7 @@
  * the CLI's commands call a tool and print its typed result.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { type Completeness, completenessSchema } from "./completeness.ts";
 import { describeInputProblems } from "./input-problems.ts";

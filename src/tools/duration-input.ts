@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { formatDurationMs, parseDurationMs } from "../base/units.ts";
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** By last contact, with hysteresis. */
 export const agentHealthSchema = z.enum(["healthy", "degraded", "unhealthy"]);

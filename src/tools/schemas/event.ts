@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 
 /** Something that happened: an agent joined, its health changed, rows were lost, a file was moved aside. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 
 /** The newest `host` row. Ratios are 0..1; null = this kernel does not say. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 
 /** One service and port at one agent, from that agent's newest `listener` sample. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** Output of coral_query_sql. Values are JSON: timestamps ISO 8601 UTC, integers past 2^53 text, blobs hex text. */
 export const sqlResultSchema = z.object({

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 
 export const colonyInfoSchema = z.object({

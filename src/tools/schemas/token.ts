@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 
 export const tokenKindSchema = z.enum(["join", "user"]);
