@@ -1,12 +1,34 @@
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, Gauge, Registry } from "prom-client";
+import { processFigures } from "../base/process-figures.ts";
 import type { AgentStore } from "../store/index.ts";
 import type { LinkState } from "./colony-link.ts";
 
 /** What an agent says of itself on /metrics. */
 export function createAgentMetrics(store: AgentStore, link: { readonly state: LinkState }): Registry {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  for (const { name, help, kind, read } of processFigures) {
+    if (kind === "gauge") {
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      });
+    } else {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    }
+  }
   new Gauge({
     name: "coral_colony_connected",
     help: "1 while the tunnel to the colony is up",

@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { processFigures } from "../base/process-figures.ts";
 
 /** What a colony says of itself on /metrics. */
 export interface ColonyMetrics {
@@ -17,8 +18,29 @@ export interface ColonyGauges {
 
 export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  for (const { name, help, kind, read } of processFigures) {
+    if (kind === "gauge") {
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      });
+    } else {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    }
+  }
   new Gauge({
     name: "coral_agents",
     help: "Agents by health",
