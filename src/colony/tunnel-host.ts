@@ -9,6 +9,8 @@ import type { AgentRegistry } from "./agent-registry.ts";
 import type { PullScheduler } from "./pull-scheduler.ts";
 
 const helloTimeoutMs = 5_000;
+/** Told to the agents. */
+const stopping = "the colony is stopping";
 
 export interface TunnelHostOptions {
   registry: AgentRegistry;
@@ -29,6 +31,10 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
     const hello = await createClient(AgentService, tunnel.transport).hello({}, { timeoutMs: helloTimeoutMs, signal });
     sessionId = hello.sessionId;
   } catch (error) {
+    if (options.signal.aborted) {
+      await tunnel.close(stopping);
+      return;
+    }
     log.warn(`Agent ${tunnel.agentId} opened a tunnel and did not answer: ${fromConnectError(error).message}`);
     await tunnel.close("no answer to Hello");
     return;
@@ -45,7 +51,7 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
     registry.detach(session, tunnel);
   }
   // Pulling also ends when the colony stops; the agent's end would stay open then.
-  if (options.signal.aborted) await tunnel.close("the colony is stopping");
+  if (options.signal.aborted) await tunnel.close(stopping);
   const { reason } = await owned.closed;
   log.info(`Agent ${tunnel.agentId} is disconnected: ${reason}`);
 }

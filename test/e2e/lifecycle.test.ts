@@ -182,7 +182,7 @@ describe("colony and agent in the foreground", () => {
     const startMs = performance.now();
     expect(await first.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(performance.now() - startMs).toBeLessThan(5_000);
-    await waitFor("the agent to notice", async () => (await agent.status()).colony.lastError?.includes("the colony is stopping"));
+    await waitFor("the agent to notice", () => agent.logLines().some((line) => String(line["message"]).includes("the colony is stopping")));
     // On another port: an agent of the same home asks where its colony is now.
     await using second = await startColony({ home: home.path });
     expect(second.endpoint).not.toBe("");
