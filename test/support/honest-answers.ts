@@ -1,7 +1,7 @@
+import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
 import { batchFromRows } from "../../src/store/column-batch.ts";
 import { encodeBatch } from "../../src/store/column-codec.ts";
 import { listener, type RowBatch } from "../../src/store/index.ts";
-import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
 import type { PullAnswer } from "./in-process-colony.ts";
 
 /** Encoded rows of signal `listener`, numbered by their sequence. */

@@ -1,8 +1,8 @@
 /** The real colony inside the test's process: for faults that need a clock of their own, or agents that misbehave. */
 
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Clock } from "../../src/base/clock.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { createLogger, type LogRecord } from "../../src/base/log.ts";
