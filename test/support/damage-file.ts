@@ -6,7 +6,8 @@ export const damages: Readonly<Record<string, (file: string) => void>> = {
   "its header overwritten": (file) => overwrite(file, 0, 8_192),
   "its end cut off": (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
   "nothing left": (file) => truncateSync(file, 0),
-  "random bytes in its middle": (file) => overwrite(file, Math.floor(statSync(file).size / 3), Math.floor(statSync(file).size / 3)),
+  // All but the headers, so that tables of contents are hit too: damage among the rows alone shows only when they are read.
+  "random bytes in its middle": (file) => overwrite(file, 16_384, statSync(file).size - 20_480),
   "a garbage log": (file) => writeFileSync(`${file}.wal`, seededBytes(seededRandom(7), 20_000)),
   "another kind of file in its place": (file) => writeFileSync(file, "This is a letter to my aunt.\n".repeat(1_000)),
 };
