@@ -232,10 +232,8 @@ export class AgentRegistry {
       const health = this.healthOf(entry);
       const before = entry.reportedHealth;
       if (health === before) continue;
-      entry.reportedHealth = health;
       const { agentId, hostname } = entry.record;
       const message = `Agent ${agentId} on host "${hostname}" is ${health} (was ${before})`;
-      log[health === "healthy" ? "info" : "warn"](message);
       await recordEvent(store, {
         at: clock.wallMs() * 1_000,
         kind: "agent-health-changed",
@@ -243,6 +241,10 @@ export class AgentRegistry {
         message,
         details: { before, after: health, hostname },
       });
+      // Only now: what could not be recorded is tried again at the next call. The entry may have been renewed meanwhile.
+      const recorded = this.#entries.get(agentId);
+      if (recorded) recorded.reportedHealth = health;
+      log[health === "healthy" ? "info" : "warn"](message);
     }
   }
 

@@ -43,6 +43,20 @@ const secondPullMs = 2_000;
 /** How often a longer pause looks whether the config has changed. */
 const settingsCheckMs = 5_000;
 
+/** While our own store refuses rows: how many intervals to wait, and how much to ask for only to find out whether it takes them again. */
+const storeFailureIntervals = 2;
+const storeProbeBytes = 64 * 1024;
+
+/** One agent behind one tunnel. */
+interface PullTarget {
+  client: ReturnType<typeof createClient<typeof AgentService>>;
+  agentId: string;
+  epoch: string;
+  reported: ReportedLosses;
+  /** The last answer was good, and could not be stored. */
+  isStoreFailing: boolean;
+}
+
 export class PullScheduler {
   readonly #options: PullSchedulerOptions;
   readonly #pool: Semaphore;
@@ -56,15 +70,20 @@ export class PullScheduler {
   /** Pulls until the tunnel closes or the signal aborts; resolves then, never rejects for an agent's failure. */
   async run(tunnel: Tunnel, epoch: string, signal: AbortSignal): Promise<void> {
     const { settings, log } = this.#options;
-    const client = createClient(AgentService, tunnel.transport);
+    const target: PullTarget = {
+      client: createClient(AgentService, tunnel.transport),
+      agentId: tunnel.agentId,
+      epoch,
+      reported: new ReportedLosses(),
+      isStoreFailing: false,
+    };
     const backoff = createBackoff({ initialMs: settings().intervalMs, maxMs: Math.max(60_000, settings().intervalMs) });
-    const reported = new ReportedLosses();
     let failures = 0;
     let waitAtMostMs = secondPullMs;
     while (!signal.aborted) {
       const lane = failures === 0 ? this.#pool : this.#slowLane;
       try {
-        const more = await lane.run(() => this.#pullOnce(client, tunnel.agentId, epoch, reported, signal));
+        const more = await lane.run(() => this.#pullOnce(target, signal));
         failures = 0;
         backoff.reset();
         if (more) continue;
@@ -79,7 +98,9 @@ export class PullScheduler {
           code: problem.code,
           failures,
         });
-        await sleep(backoff.nextMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
+        // A disk that is full for long must not make agents look silent: they are asked on, but for little.
+        const delayMs = target.isStoreFailing ? settings().intervalMs * storeFailureIntervals * jitter() : backoff.nextMs();
+        await sleep(delayMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
       }
     }
   }
@@ -97,20 +118,17 @@ export class PullScheduler {
   }
 
   /** True when the agent has more rows ready. */
-  async #pullOnce(
-    client: ReturnType<typeof createClient<typeof AgentService>>,
-    agentId: string,
-    epoch: string,
-    reported: ReportedLosses,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #pullOnce(target: PullTarget, signal: AbortSignal): Promise<boolean> {
     const { store, ingest, clock, metrics, onContact, signals, settings } = this.#options;
+    const { client, agentId, epoch, reported } = target;
     if (signal.aborted) return false;
     const { timeoutMs, maxBatchBytes } = settings();
+    const maxBytes = target.isStoreFailing ? Math.min(maxBatchBytes, storeProbeBytes) : maxBatchBytes;
+    target.isStoreFailing = false;
     const { afterSeq } = store.checkpoints(agentId, epoch);
     const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
     const askedMs = clock.monotonicMs();
-    const response = await client.pull({ cursors, maxBytes: BigInt(maxBatchBytes) }, { timeoutMs, signal });
+    const response = await client.pull({ cursors, maxBytes: BigInt(maxBytes) }, { timeoutMs, signal });
     const pull = toAgentPull(agentId, response);
     // An agent's store, and with it the epoch, is opened once before it registers.
     if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
@@ -122,7 +140,8 @@ export class PullScheduler {
     }
     const outcome = await ingest.submit(pull).catch((error: unknown) => {
       // The agent has answered well: that our own disk is full is not its silence.
-      if (CoralError.from(error).code !== "invalid") onContact(agentId, undefined);
+      target.isStoreFailing = CoralError.from(error).code !== "invalid";
+      if (target.isStoreFailing) onContact(agentId, undefined);
       throw error;
     });
     reported.accept(pull);
