@@ -1,4 +1,5 @@
 import { appendFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
 import { expectExactlyOnce } from "../support/compare-load.ts";
@@ -117,9 +118,10 @@ describe("a full disk", () => {
     expect(kinds).toContain("store-write");
     expect(kinds).toContain("disk-full");
     expect(colony.output).toContain("no space left");
-    await new Promise((resolve) => setTimeout(resolve, 5_000));
-    // Longer than degraded_after: the agent answers, our disk is the problem.
+    // Twice as long as degraded_after: the agent answers, our disk is the problem.
+    await sleep(8_000);
     expect((await statusOf(colony)).agents.healthy).toBe(1);
+    expect(colony.output).not.toContain("is degraded");
     expect(await countRows()).toBeGreaterThan(0);
     const stored = await countRows();
     disk.free();

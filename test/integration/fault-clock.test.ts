@@ -38,6 +38,11 @@ const quick = (config: Parameters<NonNullable<Parameters<typeof InProcessColony.
   health: { degradedAfterMs: 2_000, unhealthyAfterMs: 4_000 },
 });
 
+async function makeAgentDirectories(home: string): Promise<void> {
+  const { dataDirectory, identityDirectory } = agentPaths(home);
+  for (const directory of [dataDirectory, identityDirectory]) await makePrivateDirectory(directory);
+}
+
 /** The real agent of this machine, sampling five times a second. */
 async function startRealAgent(colony: InProcessColony, home: string, clock: Clock) {
   const { config } = await loadAgentConfig({ home, env: {} });
@@ -78,11 +83,9 @@ describe("a clock that is stepped back an hour", () => {
     const clock = new SettableClock();
     await using home = makeTestHome();
     await using agentHome = makeTestHome();
-    for (const directory of [agentPaths(agentHome.path).dataDirectory, agentPaths(agentHome.path).identityDirectory]) {
-      await makePrivateDirectory(directory);
-    }
+    await makeAgentDirectories(agentHome.path);
     const dataDirectories = [agentPaths(agentHome.path).dataDirectory];
-    const colony = await InProcessColony.start({ home: home.path, clock, dataDirectories, configure: quick });
+    await using colony = await InProcessColony.start({ home: home.path, clock, dataDirectories, configure: quick });
     const identity = await colony.join("steady");
     const steady = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => honestAnswer(request, "s") });
     const leaver = await ScriptedAgent.connect(colony, {
@@ -90,7 +93,7 @@ describe("a clock that is stepped back an hour", () => {
       epoch: "l",
       pull: (request) => honestAnswer(request, "l"),
     });
-    const agent = await startRealAgent(colony, agentHome.path, clock);
+    await using agent = await startRealAgent(colony, agentHome.path, clock);
     await waitFor("rows before the step", async () => (await lastSeq(colony)) > 5);
     await leaver.tunnel.close("gone before the step");
     const startedMs = clock.wallMs();
@@ -105,6 +108,7 @@ describe("a clock that is stepped back an hour", () => {
     // The newest sample is the one that was made last, not the one with the highest time.
     expect(Date.parse(status.hosts.find(({ agentId }) => agentId === agent.agentId)?.sampledAt ?? "")).toBeLessThan(startedMs - hourMs / 2);
     // Certificates from before the step are good for a new connection, and new ones can be had.
+    await steady.tunnel.close("connects again");
     const again = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => honestAnswer(request, "s") });
     const newcomer = await ScriptedAgent.connect(colony, {
       identity: await colony.join("newcomer"),
@@ -117,11 +121,23 @@ describe("a clock that is stepped back an hour", () => {
     const { events } = await colony.tool<{ events: { agentId: string }[] }>("coral_list_events", { kind: "agent-health-changed" });
     expect(events.filter(({ agentId }) => agentId !== "leaver")).toEqual([]);
 
-    await Promise.all([steady, again, newcomer].map((one) => one.tunnel.close("the colony restarts")));
+    await Promise.all([again, newcomer].map((one) => one.tunnel.close("the colony restarts")));
     await agent[Symbol.asyncDispose]();
     await colony[Symbol.asyncDispose]();
     await expectRestart(home.path, clock);
   });
+});
+
+it("a certificate that outlives the longest timer does not make the agent reconnect again and again", async () => {
+  await using agentHome = makeTestHome();
+  await makeAgentDirectories(agentHome.path);
+  await using colony = await InProcessColony.start({
+    dataDirectories: [agentPaths(agentHome.path).dataDirectory],
+    configure: (config) => ({ ...quick(config), certificates: { agentTtlMs: 90 * 24 * hourMs } }),
+  });
+  await using agent = await startRealAgent(colony, agentHome.path, systemClock);
+  await waitFor("rows", async () => (await lastSeq(colony)) > 10);
+  expect(colony.logs.filter(({ message }) => message === `Agent ${agent.agentId} is connected`)).toHaveLength(1);
 });
 
 /** After a restart nobody is silent for an hour, and retention and roll-ups, which run at the start, leave every row. */
