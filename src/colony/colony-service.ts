@@ -55,7 +55,7 @@ async function join(options: ColonyServiceOptions, request: JoinRequest): Promis
   if (options.registry.isRevoked(request.agentId))
     throw new ConnectError(`Cannot join: agent "${request.agentId}" was revoked`, Code.Unauthenticated);
   checkProof(options, request.agentId, request.publicKey, request.proof);
-  await options.tokens.useJoin(request.tokenId, request.token);
+  await options.tokens.useJoin(request.tokenId, request.token, `${request.agentId} ${Buffer.from(request.publicKey).toString("base64")}`);
   options.log.info(`Agent ${request.agentId} has joined with token ${request.tokenId}`);
   return issue(options, request.agentId, request.publicKey);
 }

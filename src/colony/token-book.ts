@@ -23,8 +23,14 @@ const refusals: Record<"unknown" | "revoked" | "expired" | "used-up", string> = 
   "used-up": "the token was used as often as it may be",
 };
 
+/** How long a join may be repeated, and how many are remembered. */
+const repeatMs = 3_600_000;
+const maxRemembered = 1_000;
+
 export class TokenBook {
   readonly #options: TokenBookOptions;
+  /** Joins that succeeded, by token, secret and key, with their time, monotonic. */
+  readonly #joins = new Map<string, number>();
 
   constructor(options: TokenBookOptions) {
     this.#options = options;
@@ -66,9 +72,18 @@ export class TokenBook {
     return new Date(nowMs).toISOString();
   }
 
-  /** Takes one use of a join token; throws `unauthenticated` that says why not. */
-  async useJoin(tokenId: string, secret: string): Promise<void> {
-    await this.#use("join", tokenId, secret);
+  /**
+   * Takes one use of a join token; throws `unauthenticated` that says why not. `claimant` is the agent with its key: a token that was used
+   * up by it counts once more, because the answer may have been lost on the way.
+   */
+  async useJoin(tokenId: string, secret: string, claimant: string): Promise<void> {
+    const key = `${tokenId} ${hashSecret(secret)} ${claimant}`;
+    const nowMs = this.#options.clock.monotonicMs();
+    const isRepeated = nowMs - (this.#joins.get(key) ?? Number.NEGATIVE_INFINITY) < repeatMs;
+    await this.#use("join", tokenId, secret, isRepeated);
+    this.#joins.delete(key);
+    if (this.#joins.size >= maxRemembered) this.#joins.delete(this.#joins.keys().next().value ?? "");
+    this.#joins.set(key, nowMs);
   }
 
   /** What the holder of a `coral_user_…` text may do; throws `unauthenticated` that says why not. */
@@ -81,13 +96,13 @@ export class TokenBook {
     }
     const { colonyId } = this.#options;
     if (token.colonyId !== colonyId) throw refused("user", `it is for colony "${token.colonyId}", this is "${colonyId}"`);
-    const record = await this.#use("user", token.tokenId, token.secret);
+    const record = await this.#use("user", token.tokenId, token.secret, false);
     return { tokenId: record.id, permission: record.permission as Permission };
   }
 
-  async #use(kind: "join" | "user", tokenId: string, secret: string): Promise<TokenRecord> {
+  async #use(kind: "join" | "user", tokenId: string, secret: string, mayRepeat: boolean): Promise<TokenRecord> {
     const { store, clock } = this.#options;
-    const use = await useToken(store, tokenId, hashSecret(secret), clock.wallMs() * 1_000);
+    const use = await useToken(store, tokenId, hashSecret(secret), clock.wallMs() * 1_000, mayRepeat);
     if (use.kind === "refused") throw refused(kind, refusals[use.reason]);
     if (use.token.kind !== kind) throw refused(kind, `it is a ${use.token.kind} token`);
     return use.token;

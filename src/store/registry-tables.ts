@@ -163,15 +163,18 @@ export async function insertToken(store: ColonyStore, token: TokenRecord): Promi
   );
 }
 
-/** Checks and takes one use in one transaction. A wrong secret is `unknown` and takes nothing. */
-export async function useToken(store: ColonyStore, id: string, secretSha256: string, nowUs: number): Promise<TokenUse> {
+/**
+ * Checks and takes one use in one transaction. A wrong secret is `unknown` and takes nothing. `isRepeated`: this use was taken before, so
+ * that a token without uses left is fine.
+ */
+export async function useToken(store: ColonyStore, id: string, secretSha256: string, nowUs: number, isRepeated = false): Promise<TokenUse> {
   return await store.write(async (transaction): Promise<TokenUse> => {
     const [row] = await transaction.query("SELECT * FROM registry.tokens WHERE id = ?", [id]);
     const token = row && tokenOf(row);
     if (!token || !sameText(token.secretSha256, secretSha256)) return { kind: "refused", reason: "unknown" };
     if (token.revokedAt !== null) return { kind: "refused", reason: "revoked" };
     if (token.expiresAt <= nowUs) return { kind: "refused", reason: "expired" };
-    if (token.usesLeft === null) return { kind: "accepted", token };
+    if (token.usesLeft === null || isRepeated) return { kind: "accepted", token };
     if (token.usesLeft <= 0) return { kind: "refused", reason: "used-up" };
     await transaction.run("UPDATE registry.tokens SET uses_left = uses_left - 1 WHERE id = ?", [id]);
     return { kind: "accepted", token: { ...token, usesLeft: token.usesLeft - 1 } };

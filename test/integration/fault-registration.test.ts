@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../src/base/errors.ts";
-import { registerAgent } from "../../src/mesh/index.ts";
+import { generateKey, joinColony, parseToken, registerAgent } from "../../src/mesh/index.ts";
 import { honestAnswer } from "../support/honest-answers.ts";
 import { InProcessColony, type RegistrationChanges, registration, ScriptedAgent } from "../support/in-process-colony.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -162,5 +162,24 @@ describe("a registration", () => {
     expect((await colony.tool<Status>("coral_get_status")).agents.total).toBe(0);
     await using agent = await connect(colony, identity, "fine", {});
     await waitFor("rows", () => agent.pulls > 2);
+  });
+});
+
+describe("a join", () => {
+  it("whose answer was lost can be repeated by the same agent with the same key, and by nobody else", async () => {
+    await using colony = await InProcessColony.start();
+    const { token: text } = await colony.colony.tokens.create({ kind: "join", name: "", permission: null, validForMs: 60_000, uses: 1 });
+    const token = parseToken(text, "join");
+    const signal = new AbortController().signal;
+    const [key, other] = [generateKey(), generateKey()];
+    const join = (agentId: string, agentKey: typeof key, secret = token.secret) =>
+      joinColony({ token: { ...token, secret }, agentId, key: agentKey, signal });
+    await join("first", key);
+    await expect(join("first", key)).resolves.toMatchObject({ certPem: expect.stringContaining("BEGIN CERTIFICATE") });
+    for (const refused of [join("first", other), join("second", key), join("first", key, "wrong")]) {
+      await expect(refused).rejects.toMatchObject({ code: "unauthenticated" });
+    }
+    await colony.colony.tokens.revoke(token.tokenId);
+    await expect(join("first", key)).rejects.toMatchObject({ message: expect.stringContaining("revoked") });
   });
 });
