@@ -2,7 +2,6 @@
 
 import type { ConnectRouter } from "@connectrpc/connect";
 import type { Clock } from "../base/clock.ts";
-import { toConnectError } from "../mesh/index.ts";
 import { AgentService, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
 
@@ -20,13 +19,7 @@ const maxRowsPerSignal = 100_000;
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
-    pull: async (request) => {
-      try {
-        return await answerPull(options, request);
-      } catch (error) {
-        throw toConnectError(error);
-      }
-    },
+    pull: (request) => answerPull(options, request),
   });
 }
 

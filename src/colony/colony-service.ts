@@ -4,7 +4,7 @@ import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@co
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type Authority, isProofValid, requireAgent, toConnectError } from "../mesh/index.ts";
+import { type Authority, isProofValid, requireAgent } from "../mesh/index.ts";
 import { ColonyService, type JoinRequest, type RegisterRequest, type RenewRequest } from "../proto/coral/colony/v1/colony_pb.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
 import { checkRegistrationSize } from "./registration-size.ts";
@@ -30,18 +30,10 @@ const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 export function addColonyService(router: ConnectRouter, options: ColonyServiceOptions): void {
   router.service(ColonyService, {
-    join: (request) => onWire(() => join(options, request)),
-    renew: (request, context) => onWire(() => renew(options, request, context)),
-    register: (request, context) => onWire(() => register(options, request, context)),
+    join: (request) => join(options, request),
+    renew: (request, context) => renew(options, request, context),
+    register: (request, context) => register(options, request, context),
   });
-}
-
-async function onWire<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw error instanceof ConnectError ? error : toConnectError(error);
-  }
 }
 
 async function join(options: ColonyServiceOptions, request: JoinRequest): Promise<{ certificate: string; caCertificate: string }> {

@@ -1,7 +1,7 @@
 /** The agent's identity: `key.pem`, `cert.pem`, `ca.pem` in one directory. Node's own crypto only: agents load no X.509 library. */
 
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify, X509Certificate } from "node:crypto";
-import { readFile, rename, rm } from "node:fs/promises";
+import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { CoralError } from "../base/errors.ts";
 import { backdateMs } from "./certificate-times.ts";
@@ -94,12 +94,6 @@ export async function saveIdentity(
 export async function loadIdentity(directory: string): Promise<Identity | undefined> {
   const files = await readFiles(directory);
   return files && identityOf(directory, files);
-}
-
-/** Removes key and certificates, so that the agent can join again. */
-export async function removeIdentity(directory: string): Promise<void> {
-  const { keyPath, nextKeyPath, certPath, caPath } = pathsIn(directory);
-  for (const path of [certPath, keyPath, nextKeyPath, caPath]) await rm(path, { force: true });
 }
 
 /** Says whether the stored identity can be used for `colonyId` (any when absent), or exactly why not. Never throws for bad files. */

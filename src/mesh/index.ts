@@ -13,7 +13,7 @@ export {
   type IssuedCertificate,
   openAuthority,
 } from "./authority.ts";
-export { type Caller, callerKey, requireAgent } from "./caller.ts";
+export { type Caller, requireAgent } from "./caller.ts";
 export { type CallOptions, type IssuedIdentity, joinColony, registerAgent, renewCertificate } from "./colony-client.ts";
 export {
   type ColonyServer,
@@ -24,7 +24,7 @@ export {
   type ServerTls,
   startColonyServer,
 } from "./colony-server.ts";
-export { type ControlTarget, type JsonRequest, type RawRequest, requestJson, requestRaw, requestText } from "./control-client.ts";
+export { type ControlTarget, type JsonRequest, requestJson, requestText } from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
 export { type HealthServer, type HealthServerOptions, startHealthServer } from "./health-server.ts";
@@ -50,13 +50,10 @@ export {
   type IdentityCheck,
   type IdentityProblem,
   isProofValid,
-  loadIdentity,
   type ProofInput,
-  proofOf,
-  removeIdentity,
   saveIdentity,
 } from "./identity.ts";
 export type { FileOwner } from "./private-file.ts";
-export { coralErrorsOnWire, fromConnectError, toConnectError } from "./rpc-errors.ts";
-export { createSecret, formatToken, hashSecret, isSecretOf, parseToken, type Token, type TokenKind } from "./token.ts";
+export { fromConnectError } from "./rpc-errors.ts";
+export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

@@ -1,6 +1,6 @@
 /** Tokens that people carry: `coral_join_…` lets an agent join, `coral_user_…` lets a person or assistant call the API. */
 
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { CoralError } from "../base/errors.ts";
 
 export type TokenKind = "join" | "user";
@@ -30,13 +30,6 @@ export function createSecret(): string {
 /** SHA-256 of the secret, hexadecimal: what a colony stores. The secret is random, so no salt or slow hash is needed. */
 export function hashSecret(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
-}
-
-/** Compares in constant time. */
-export function isSecretOf(secret: string, hash: string): boolean {
-  const expected = Buffer.from(hash, "hex");
-  const actual = createHash("sha256").update(secret).digest();
-  return expected.length === actual.length && timingSafeEqual(expected, actual);
 }
 
 export function formatToken(token: Token): string {
