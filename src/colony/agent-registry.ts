@@ -21,6 +21,7 @@ import {
   upsertAgent,
 } from "../store/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
+import type { Revocations } from "./revocations.ts";
 
 export interface Session {
   readonly id: string;
@@ -55,6 +56,7 @@ export interface AgentEntry {
 
 export interface AgentRegistryOptions {
   store: ColonyStore;
+  revocations: Pick<Revocations, "has" | "add">;
   clock: Clock;
   thresholds: HealthThresholds;
   log: Logger;
@@ -116,7 +118,7 @@ export class AgentRegistry {
   }
 
   isRevoked(agentId: string): boolean {
-    return (this.#entries.get(agentId)?.record.revokedAt ?? null) !== null;
+    return this.#options.revocations.has(agentId) || (this.#entries.get(agentId)?.record.revokedAt ?? null) !== null;
   }
 
   healthOf(entry: AgentEntry): AgentHealth {
@@ -251,18 +253,21 @@ export class AgentRegistry {
   /** Refuses the agent from now on. Throws `not-found` for an unknown id. */
   async revoke(agentId: string): Promise<void> {
     const entry = this.#entries.get(agentId);
-    const { store, clock } = this.#options;
+    const { store, clock, revocations } = this.#options;
     const nowUs = clock.wallMs() * 1_000;
-    if (!entry || !(await revokeAgent(store, agentId, nowUs))) {
+    if (!entry) {
       throw new CoralError({
         code: "not-found",
         message: `Cannot revoke agent "${agentId}": no such agent; \`coral agent list\` shows the ids`,
       });
     }
+    await revocations.add(agentId);
     entry.record.revokedAt ??= nowUs;
-    await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });
     this.#dropSession(entry.session, "revoked");
     delete entry.session;
+    // It is shut out by now, also when the store cannot be written.
+    await revokeAgent(store, agentId, nowUs);
+    await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });
   }
 
   #dropSession(session: Session | undefined, reason: string): void {

@@ -24,6 +24,7 @@ import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
 import { Ingest } from "./ingest.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
+import { Revocations } from "./revocations.ts";
 import { TokenBook } from "./token-book.ts";
 import { answersHello, hostTunnel } from "./tunnel-host.ts";
 
@@ -80,7 +81,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   stack.defer(() => store.close());
 
   const thresholds = { ...state.config.health };
-  const registry = await AgentRegistry.open({ store, clock, thresholds, log: log.child("registry"), isAlive: answersHello });
+  const revocations = await Revocations.open(`${paths.caDirectory}/revoked`);
+  const registry = await AgentRegistry.open({ store, revocations, clock, thresholds, log: log.child("registry"), isAlive: answersHello });
   let server: ColonyServer | undefined;
   const endpoint = (): string => (server ? joinHostPort(server.host, server.port) : "");
   const advertised = (): string[] => (state.config.advertise.length > 0 ? state.config.advertise : [endpoint()]);

@@ -1,8 +1,11 @@
+import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../src/base/errors.ts";
+import { colonyPaths } from "../../src/config/index.ts";
 import { generateKey, joinColony, parseToken, registerAgent } from "../../src/mesh/index.ts";
 import { honestAnswer } from "../support/honest-answers.ts";
 import { InProcessColony, type RegistrationChanges, registration, ScriptedAgent } from "../support/in-process-colony.ts";
+import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 interface Status {
@@ -181,5 +184,27 @@ describe("a join", () => {
     }
     await colony.colony.tokens.revoke(token.tokenId);
     await expect(join("first", key)).rejects.toMatchObject({ message: expect.stringContaining("revoked") });
+  });
+});
+
+describe("a revoked agent", () => {
+  it("stays out when the colony's store was damaged and began anew", async () => {
+    await using home = makeTestHome();
+    const first = await InProcessColony.start({ home: home.path });
+    const identity = await first.join("outcast");
+    const agent = await connect(first, identity, "one", {});
+    await waitFor("rows", () => agent.pulls > 2);
+    await first.tool("coral_revoke_agent", { agent: "outcast" });
+    await agent.tunnel.closed;
+    await first[Symbol.asyncDispose]();
+    writeFileSync(colonyPaths(home.path, first.colonyId).databaseFile, "no database");
+
+    await using second = await InProcessColony.start({ home: home.path });
+    expect((await second.tool<Status>("coral_get_status")).agents.total).toBe(0);
+    await expect(connect(second, identity, "one", {})).rejects.toMatchObject({
+      code: "unauthenticated",
+      message: expect.stringContaining("revoked"),
+    });
+    await expect(second.join("outcast")).rejects.toMatchObject({ message: expect.stringContaining("was revoked") });
   });
 });
