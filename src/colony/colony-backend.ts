@@ -97,7 +97,7 @@ function colonyInfo({ config, version, startedAtMs, startedMonotonicMs, clock, e
 }
 
 async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
-  const { usedBytes, walBytes } = await store.stats();
+  const { usedBytes, walBytes } = await store.database.size();
   return {
     // New rows lie in the log until the next checkpoint; retention counts them, too.
     usedBytes: usedBytes + walBytes,

@@ -90,7 +90,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const metrics = createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
     storeBytes: async () => {
-      const { usedBytes, walBytes } = await store.stats();
+      const { usedBytes, walBytes } = await store.database.size();
       return usedBytes + walBytes;
     },
   });
