@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { agentPaths } from "../../src/config/index.ts";
@@ -31,11 +31,8 @@ let program: Promise<string> | undefined;
 /** Bundled below the checkout, so that native packages are found from there. */
 function loadAgentFile(): Promise<string> {
   program ??= (async () => {
-    const outfile = join(checkout, "build/test", `load-agent-${process.pid}.mjs`);
-    mkdirSync(join(checkout, "build/test"), { recursive: true });
-    await build({
+    const { outputFiles } = await build({
       entryPoints: [join(checkout, "test/support/load-agent.ts")],
-      outfile,
       bundle: true,
       platform: "node",
       format: "esm",
@@ -44,8 +41,14 @@ function loadAgentFile(): Promise<string> {
       external: ["@duckdb/*", "koffi"],
       banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
       logLevel: "silent",
+      write: false,
     });
-    return outfile;
+    const file = join(checkout, "build/test/load-agent.mjs");
+    mkdirSync(dirname(file), { recursive: true });
+    // In one step: another test may be starting the program right now.
+    writeFileSync(`${file}.${process.pid}`, outputFiles[0]?.contents ?? "");
+    renameSync(`${file}.${process.pid}`, file);
+    return file;
   })();
   return program;
 }
