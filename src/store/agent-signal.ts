@@ -2,7 +2,7 @@
 
 import { CoralError } from "../base/errors.ts";
 import { guessRowBytes, type RetainedTable } from "./byte-retention.ts";
-import { type ColumnBatch, type StoredColumn, storedColumns } from "./column-batch.ts";
+import { type ColumnBatch, dropRows, type StoredColumn, storedColumns } from "./column-batch.ts";
 import { type ColumnSource, readColumns, TableAppender } from "./column-chunks.ts";
 import { encodeBatch, encodedBytes, type RowBatch } from "./column-codec.ts";
 import type { Database, Transaction } from "./database.ts";
@@ -20,7 +20,11 @@ export interface SignalState {
   head: SignalHead;
   /** Encoded size of a row, from what was read last. */
   rowBytes: number;
+  /** The newest rows, when they are few: what a colony usually asks for, without a query and the native memory that it holds until collected. */
+  recent: { firstSeq: number; batch: ColumnBatch } | undefined;
 }
+
+const maxRecentRows = 1_024;
 
 export async function openSignal(database: Database, signal: Signal): Promise<SignalState> {
   const columns = storedColumns(signal);
@@ -35,7 +39,13 @@ export async function openSignal(database: Database, signal: Signal): Promise<Si
   const nextSeq = Number(head?.["next_seq"] ?? 1);
   const [oldest] = await database.query(`SELECT min(seq) AS seq FROM "${signal.name}"`);
   const oldestSeq = Number(oldest?.["seq"] ?? nextSeq);
-  return { signal, table, columns, head: { oldestSeq, nextSeq }, rowBytes: columns.length * 12 };
+  return { signal, table, columns, head: { oldestSeq, nextSeq }, rowBytes: columns.length * 12, recent: undefined };
+}
+
+/** After the commit of `appendBatches`. */
+export function moveHead(state: SignalState, nextSeq: number, last: ColumnBatch | undefined): void {
+  state.head.nextSeq = nextSeq;
+  state.recent = last && last.rows <= maxRecentRows ? { firstSeq: nextSeq - last.rows, batch: last } : undefined;
 }
 
 /** Numbers the batches on from the head, which moves when the caller has committed. */
@@ -56,6 +66,10 @@ export function appendBatches({ connection }: Transaction, state: SignalState, b
 
 /** The rows of a range of sequences as far as they fit, or undefined when they were pruned meanwhile. */
 export async function readRows(database: Database, state: SignalState, range: SeqRange, maxBytes: number): Promise<RowBatch | undefined> {
+  const { recent } = state;
+  if (recent && range.firstSeq >= recent.firstSeq) {
+    return encodeFitting(state, dropRows(recent.batch, range.firstSeq - recent.firstSeq), range, maxBytes);
+  }
   const names = state.columns.map(({ name }) => `"${name}"`).join(", ");
   const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}`;
   const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
@@ -67,9 +81,13 @@ export async function readRows(database: Database, state: SignalState, range: Se
   if (seqs?.kind !== "fixed" || seqs.values.length === 0) return undefined;
   const rows = seqs.values.length / 8;
   const from = checkedFirst(state.signal.name, seqs.values);
-  const batch: ColumnBatch = { rows, columns: rest };
-  state.rowBytes = Math.max(1, encodedBytes(batch, rows) / rows);
-  return { ...encodeBatch(batch, from, fittingRows(batch, maxBytes)), firstMonoMs: firstMonoMsOf(batch) };
+  return encodeFitting(state, { rows, columns: rest }, { firstSeq: from, lastSeq: range.lastSeq }, maxBytes);
+}
+
+function encodeFitting(state: SignalState, batch: ColumnBatch, { firstSeq, lastSeq }: SeqRange, maxBytes: number): RowBatch {
+  state.rowBytes = Math.max(1, encodedBytes(batch, batch.rows) / batch.rows);
+  const rows = Math.min(fittingRows(batch, maxBytes), lastSeq - firstSeq + 1);
+  return { ...encodeBatch(batch, firstSeq, rows), firstMonoMs: firstMonoMsOf(batch) };
 }
 
 export function retainedTable({ signal, table, head }: SignalState): RetainedTable {

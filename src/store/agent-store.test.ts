@@ -83,8 +83,18 @@ test("readAfter() gives what append() took, in every type, across chunk and batc
       expect(decoded.rows).toBe(wanted.rows);
       for (const [index, column] of wanted.columns.entries()) {
         const found = decoded.columns[index]!;
-        expect(bytesOf(found)).toEqual(bytesOf(column));
+        expect(bytesOf(found, batch.rows)).toEqual(bytesOf(column, batch.rows));
       }
+    }
+  }
+  // The last append is answered from memory, from any row of it on, and within the same limits.
+  for (const after of [4_900, 4_901, 4_907, 4_999]) {
+    const recent = (await store.readAfter("sample", after, { maxBytes: mebibyte, maxRows: 50 })).batch!;
+    expect(recent).toMatchObject({ firstSeq: after + 1, rows: Math.min(50, 5_000 - after) });
+    const wanted = batchFromRows(sample, rows.slice(recent.firstSeq - 1, recent.lastSeq));
+    const decoded = decodeBatch(recent, columns);
+    for (const [index, column] of wanted.columns.entries()) {
+      expect(bytesOf(decoded.columns[index]!, recent.rows)).toEqual(bytesOf(column, recent.rows));
     }
   }
   expect((await readAll(store, 4_998))[0]).toMatchObject({ firstSeq: 4_999, lastSeq: 5_000 });
@@ -93,11 +103,11 @@ test("readAfter() gives what append() took, in every type, across chunk and batc
   await expect(store.readAfter("nothing", 0, everything)).rejects.toMatchObject({ code: "not-found" });
 });
 
-/** Everything of a column but its layout; a validity without nulls says the same as none. */
-function bytesOf(column: ReturnType<typeof batchFromRows>["columns"][number]): unknown {
+/** Everything of a column but its layout: a validity without nulls says the same as none. */
+function bytesOf(column: ReturnType<typeof batchFromRows>["columns"][number], rows: number): unknown {
   const { name, type, validity, ...rest } = column;
   const body = rest.kind === "fixed" ? [...rest.values] : [[...rest.offsets], [...rest.bytes]];
-  const nulls = validity && [...validity].map((byte, index) => (index === validity.length - 1 ? undefined : byte));
+  const nulls = range(0, rows - 1).filter((index) => validity && ((validity[index >> 3]! >> (index & 7)) & 1) === 0);
   return { name, type, body, nulls };
 }
 

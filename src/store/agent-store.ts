@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { agentRowGroupRows, appendBatches, openSignal, readRows, retainedTable, type SignalState } from "./agent-signal.ts";
+import { agentRowGroupRows, appendBatches, moveHead, openSignal, readRows, retainedTable, type SignalState } from "./agent-signal.ts";
 import { maxAttempts, planByteRetention } from "./byte-retention.ts";
 import { batchFromRows, type ColumnBatch } from "./column-batch.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
@@ -77,6 +77,9 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
   }
 }
 
+/** How often rows are looked at for their age; they are kept for hours. */
+const agingIntervalMs = 5 * 60_000;
+
 interface Waiting {
   state: SignalState;
   batch: ColumnBatch;
@@ -94,6 +97,7 @@ class DuckDbAgentStore implements AgentStore {
   #queue: Waiting[] = [];
   #queuedRows = 0;
   #draining: Promise<void> | undefined;
+  #agedAtMs = Number.NEGATIVE_INFINITY;
   #pruning: Promise<PruneResult> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -161,9 +165,10 @@ class DuckDbAgentStore implements AgentStore {
 
   async #prune(): Promise<PruneResult> {
     const prunedRows: Record<string, number> = {};
-    for (const state of this.#states.values()) {
-      const lastSeq = await this.#lastAgedSeq(state);
-      await this.#drop(state, lastSeq, prunedRows);
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - this.#agedAtMs >= agingIntervalMs) {
+      this.#agedAtMs = nowMs;
+      for (const state of this.#states.values()) await this.#drop(state, await this.#lastAgedSeq(state), prunedRows);
     }
     const usedBytes = await this.#pruneBytes(prunedRows);
     return { prunedRows, usedBytes };
@@ -226,17 +231,15 @@ class DuckDbAgentStore implements AgentStore {
       return { firstSeq, lastSeq: firstSeq + batch.rows - 1 };
     });
     const losses = this.#losses.unsaved();
+    const batchesOf = (state: SignalState): ColumnBatch[] => group.filter((waiting) => waiting.state === state).map(({ batch }) => batch);
     const work = async (transaction: Transaction): Promise<void> => {
-      for (const [state, nextSeq] of nextSeqs) {
-        const batches = group.filter((waiting) => waiting.state === state).map(({ batch }) => batch);
-        appendBatches(transaction, state, batches);
-        await transaction.run("UPDATE internal.heads SET next_seq = ? WHERE signal = ?", [nextSeq, state.signal.name]);
-      }
+      for (const state of nextSeqs.keys()) appendBatches(transaction, state, batchesOf(state));
+      await saveHeads(transaction, nextSeqs);
       if (losses) await saveLosses(transaction, losses.counts);
     };
     await this.#database.write(work, () => {
       losses?.saved();
-      for (const [state, nextSeq] of nextSeqs) state.head.nextSeq = nextSeq;
+      for (const [state, nextSeq] of nextSeqs) moveHead(state, nextSeq, batchesOf(state).at(-1));
     });
     return ranges;
   }
@@ -286,6 +289,14 @@ class DuckDbAgentStore implements AgentStore {
     await Promise.allSettled([this.#draining, this.#pruning]);
     await this.#database.close();
   }
+}
+
+async function saveHeads(transaction: Transaction, nextSeqs: ReadonlyMap<SignalState, number>): Promise<void> {
+  await transaction.run(
+    `UPDATE internal.heads SET next_seq = moved.next_seq FROM (VALUES ${[...nextSeqs].map(() => "(?, ?)").join(", ")}) moved(signal, next_seq)
+     WHERE internal.heads.signal = moved.signal`,
+    [...nextSeqs].flatMap(([{ signal }, nextSeq]) => [signal.name, nextSeq]),
+  );
 }
 
 async function saveLosses(transaction: Transaction, losses: readonly LossCount[]): Promise<void> {

@@ -174,8 +174,9 @@ export function setInt64(view: DataView, offset: number, value: number): void {
   view.setInt32(offset + 4, Math.floor(value / 4_294_967_296), true);
 }
 
-/** The rows from `start` on, copied. */
+/** The rows from `start` on. Shares the batch's memory. */
 export function dropRows(batch: ColumnBatch, start: number): ColumnBatch {
+  if (start === 0) return batch;
   const rows = batch.rows - start;
   const columns = batch.columns.map((column): BatchColumn => {
     const validity = column.validity && dropBits(column.validity, start, rows);
