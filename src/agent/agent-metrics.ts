@@ -38,7 +38,8 @@ export function createAgentMetrics(store: AgentStore, link: { readonly state: Li
     help: "Bytes of the agent's database that hold data",
     registers,
     async collect() {
-      this.set((await store.stats()).usedBytes);
+      const { usedBytes, walBytes } = await store.stats();
+      this.set(usedBytes + walBytes);
     },
   });
   return registry;

@@ -1,5 +1,6 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
+import { readFile } from "node:fs/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -9,7 +10,6 @@ import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } f
 import { createHostReader } from "../host/index.ts";
 import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
 import { type AgentStore, type Engine, openAgentStore, signals } from "../store/index.ts";
-import { readFile } from "node:fs/promises";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { addAgentService } from "./agent-service.ts";
@@ -25,6 +25,8 @@ export interface AgentOptions {
   owner: FileOwner | undefined;
   peerCredentials: ControlServerOptions["peerCredentials"];
   obtainToken: () => Promise<string | undefined>;
+  /** Where a colony of this machine listens now; undefined when it is elsewhere or away. */
+  locateColony: (colonyId: string) => Promise<string | undefined>;
   /** What this host lets the agent do, with reasons where not. */
   capabilities: { name: string; available: boolean; reason: string }[];
   /** Ports to try after a taken one. */
@@ -72,6 +74,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       owner,
       colonyId: config.colony.id,
       endpoint: config.colony.endpoint,
+      locateColony: options.locateColony,
       obtainToken: options.obtainToken,
       describe: () => ({
         protocolVersion,

@@ -6,7 +6,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { type Clock, sleep } from "../base/clock.ts";
-import { CoralError } from "../base/errors.ts";
+import { CoralError, type ErrorCode } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
 import {
@@ -48,6 +48,8 @@ export interface ColonyLinkOptions {
   /** From config; undefined = whatever the token or the stored identity says. */
   colonyId: string | undefined;
   endpoint: string | undefined;
+  /** Where a colony of this machine listens now: its port may have moved since the last time. Undefined when it is elsewhere or away. */
+  locateColony: (colonyId: string) => Promise<string | undefined>;
   /** A join token's text, or undefined when none is to be had. Asked only when there is no usable identity. */
   obtainToken: () => Promise<string | undefined>;
   /** Facts for Register, read anew each time. */
@@ -61,6 +63,8 @@ export interface ColonyLinkOptions {
 }
 
 const refusedRetryMs = 30_000;
+/** Besides a plain no: a token that cannot be read, which trying again does not mend either. */
+const refusalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["unauthenticated", "not-permitted", "already-exists", "usage"]);
 
 export class ColonyLink {
   readonly #options: ColonyLinkOptions;
@@ -110,13 +114,19 @@ export class ColonyLink {
     const expected = this.#options.colonyId === undefined ? {} : { colonyId: this.#options.colonyId };
     const check = await checkIdentity(identityDirectory, { ...expected, nowMs: clock.wallMs() });
     if (check.kind === "unusable") {
-      if (check.problem !== "missing") log.warn(`The stored identity cannot be used: ${check.message}`);
+      if (check.problem === "missing") return this.#join("this agent has not joined one yet", signal);
+      log.warn(`The stored identity cannot be used: ${check.message}`);
       return this.#join(check.message, signal);
     }
     this.#colonyId = check.identity.colonyId;
-    this.#endpoint ??= await this.#options.endpointMemory.read();
+    this.#endpoint = await this.#findColony(check.identity.colonyId);
     if (this.#endpoint === undefined) return this.#join("nothing says where the colony is", signal);
     return clock.wallMs() >= check.identity.renewAtMs ? this.#renew(check.identity, signal) : check.identity;
+  }
+
+  async #findColony(colonyId: string): Promise<string | undefined> {
+    const { endpoint, locateColony, endpointMemory } = this.#options;
+    return endpoint ?? (await locateColony(colonyId)) ?? this.#endpoint ?? (await endpointMemory.read());
   }
 
   async #join(why: string, signal: AbortSignal): Promise<Identity> {
@@ -127,7 +137,7 @@ export class ColonyLink {
     if (text === undefined) {
       throw new CoralError({
         code: "unauthenticated",
-        message: `Cannot join a colony: ${why}, and there is no join token; make one at the colony with \`coral colony token create\` and start the agent with --token`,
+        message: `Cannot join${this.#options.colonyId === undefined ? " a colony" : ` colony "${this.#options.colonyId}"`}: ${why}, and there is no join token; make one at the colony with \`coral colony token create\` and start the agent with --token`,
       });
     }
     const parsed = parseToken(text, "join");
@@ -193,7 +203,7 @@ export class ColonyLink {
 
   #fail(error: CoralError): void {
     const { clock, log } = this.#options;
-    const isRefusal = error.code === "unauthenticated" || error.code === "not-permitted" || error.code === "already-exists";
+    const isRefusal = refusalCodes.has(error.code);
     const isNews = !("lastError" in this.#state) || this.#state.lastError !== error.message;
     this.#state = { kind: isRefusal ? "refused" : "connecting", sinceMs: clock.wallMs(), lastError: error.message };
     log[isNews ? "warn" : "debug"](`Not connected to the colony: ${error.message}`, { code: error.code });

@@ -2,8 +2,7 @@
 
 import type { HostSnapshot } from "../host/index.ts";
 import type { HostProcessRow } from "./host-rows.ts";
-
-const howToSeeMore = "run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
+import { count, whyHidden } from "./why-hidden.ts";
 
 function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): string[] {
   const notes: string[] = [];
@@ -11,10 +10,10 @@ function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): 
   const uncounted = rows.filter((row) => row.open_files === null).length;
   // Kernel threads have no executable, and no memory of their own.
   const unnamed = rows.filter((row) => row.exe === null && row.rss_bytes > 0).length;
-  if (processesHidden) notes.push(`Processes of other users may be invisible: /proc is mounted with hidepid; ${howToSeeMore}`);
-  if (processes.tally.denied > 0) notes.push(`${processes.tally.denied} processes cannot be read; ${howToSeeMore}`);
-  if (unnamed > 0) notes.push(`Executables of ${unnamed} of the ${rows.length} top processes cannot be read; ${howToSeeMore}`);
-  if (uncounted > 0) notes.push(`Open files of ${uncounted} of the ${rows.length} top processes cannot be counted; ${howToSeeMore}`);
+  if (processesHidden) notes.push(`Processes of other users may be invisible: /proc is mounted with hidepid; ${whyHidden()}`);
+  if (processes.tally.denied > 0) notes.push(`${count(processes.tally.denied, "process", "processes")} cannot be read; ${whyHidden()}`);
+  if (unnamed > 0) notes.push(`Executables of ${unnamed} of the ${rows.length} top processes cannot be read; ${whyHidden()}`);
+  if (uncounted > 0) notes.push(`Open files of ${uncounted} of the ${rows.length} top processes cannot be counted; ${whyHidden()}`);
   if (processes.cut > 0) notes.push(`${processes.cut} processes were not looked at: there are too many`);
   return notes;
 }
@@ -27,7 +26,7 @@ function deviceNotes({ mounts, disks, interfaces, cgroups }: HostSnapshot): stri
       `File system "${first}"${others.length > 0 ? ` and ${others.length} more` : ""} did not answer in time: its server may be gone`,
     );
   }
-  if (mounts.failed > 0) notes.push(`${mounts.failed} file systems refused to say how full they are`);
+  if (mounts.failed > 0) notes.push(`${count(mounts.failed, "file system")} refused to say how full`);
   if (mounts.cut > 0) notes.push(`${mounts.cut} file systems were not looked at: there are too many`);
   if (disks.cut > 0) notes.push(`${disks.cut} block devices were not looked at: there are too many`);
   if (interfaces.cut > 0) notes.push(`The ${interfaces.cut} least used network interfaces were left out: there are too many`);

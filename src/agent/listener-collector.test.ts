@@ -50,7 +50,7 @@ describe("createListenerCollector()", () => {
       },
     ]);
     expect(collector.notes()).toEqual([
-      expect.stringMatching(/^1 listening sockets/),
+      expect.stringMatching(/^1 listening socket has no known process; /),
       expect.stringMatching(/^12 processes/),
       expect.stringMatching(/^4 sockets/),
     ]);

@@ -4,6 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { HostReader, ListenerScan } from "../host/index.ts";
 import type { listener, RowOf } from "../store/index.ts";
+import { count, whyHidden } from "./why-hidden.ts";
 
 export type ListenerRow = RowOf<typeof listener.columns>;
 
@@ -20,14 +21,13 @@ export interface ListenerCollector {
   notes(): string[];
 }
 
-const howToSeeMore = "run the agent as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
-
 function notesOf(scan: ListenerScan): string[] {
   const notes: string[] = [];
-  if (scan.withoutProcess > 0) notes.push(`${scan.withoutProcess} listening sockets have no known process; ${howToSeeMore}`);
+  if (scan.withoutProcess > 0)
+    notes.push(`${count(scan.withoutProcess, "listening socket has", "listening sockets have")} no known process; ${whyHidden()}`);
   if (scan.deniedProcesses > 0) {
     notes.push(
-      `${scan.deniedProcesses} processes cannot be looked into: listeners in network namespaces of their own are missing; ${howToSeeMore}`,
+      `${count(scan.deniedProcesses, "process", "processes")} cannot be looked into, so listeners in network namespaces of their own are missing; ${whyHidden()}`,
     );
   }
   if (scan.cut > 0) notes.push(`${scan.cut} sockets or descriptors were not looked at: there are too many`);
@@ -37,14 +37,14 @@ function notesOf(scan: ListenerScan): string[] {
 export function createListenerCollector(options: ListenerCollectorOptions): ListenerCollector {
   const { reader, clock, log } = options;
   let notes: string[] = [];
-  let count = -1;
+  let lastCount = -1;
 
   const sample = async (signal?: AbortSignal): Promise<ListenerRow[]> => {
     const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
     const scan = await reader.listeners(signal);
     notes = notesOf(scan);
-    if (scan.listeners.length !== count) log.debug("listeners changed", { before: count, now: scan.listeners.length });
-    count = scan.listeners.length;
+    if (scan.listeners.length !== lastCount) log.debug("listeners changed", { before: lastCount, now: scan.listeners.length });
+    lastCount = scan.listeners.length;
     return scan.listeners.map((item) => ({
       ...time,
       service: item.service,

@@ -1,6 +1,7 @@
 /** Makes the parser from the command table. */
 
 import { Argument, Command, Option } from "commander";
+import { version } from "../base/version.ts";
 import type { CliIo } from "./cli-io.ts";
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command-spec.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
@@ -28,8 +29,10 @@ export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promis
     })
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError(false)
-    .helpOption("-h, --help", "Show help");
+    .helpOption("-h, --help", "Show help")
+    .version(`coral ${version}`, "-V, --version", "Print the version");
   fill(program, commandTable, [], found);
+  program.helpCommand("help [command]", "Show help of a command");
   for (const option of globalOptions) program.addOption(optionOf(option));
   return program;
 }

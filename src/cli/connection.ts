@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../config/index.ts";
-import { type ControlTarget, parseToken, requestJson } from "../mesh/index.ts";
+import { type ControlTarget, requestJson } from "../mesh/index.ts";
 import type { Answer } from "../tools/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
 
@@ -22,8 +22,11 @@ export interface ColonyConnection {
 export async function connectColony(invocation: Invocation): Promise<ColonyConnection> {
   const { env } = invocation.io;
   const token = env["CORAL_TOKEN"];
-  if (token !== undefined && token !== "")
-    return connectionOf(invocation, targetOfToken(token), parseToken(token, "user").colonyId, undefined);
+  if (token !== undefined && token !== "") {
+    const { tokenTarget } = await import("./token-target.ts");
+    const { colonyId, target } = tokenTarget(token);
+    return connectionOf(invocation, target, colonyId, undefined);
+  }
   const colony = await resolveWithHint(invocation);
   return connectionOf(invocation, await controlTargetOf(colony), colony.colonyId, colony.contextName);
 }
@@ -73,7 +76,7 @@ async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
     });
   }
   try {
-    return { kind: "https", endpoint, caFingerprint, token: (await readFile(tokenFile, "utf8")).trim() };
+    return { kind: "https", endpoint, caFingerprint, token: (await readFile(tokenFile, "utf8")).trim(), colonyId: colony.colonyId };
   } catch (error) {
     throw new CoralError({
       code: "unauthenticated",
@@ -81,11 +84,6 @@ async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
       cause: error,
     });
   }
-}
-
-function targetOfToken(text: string): ControlTarget {
-  const token = parseToken(text, "user");
-  return { kind: "https", endpoint: token.endpoints[0] ?? "", caFingerprint: token.caFingerprint, token: text };
 }
 
 function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: string, contextName: string | undefined): ColonyConnection {

@@ -158,5 +158,13 @@ function stdinOf(text: string): AsyncIterable<string> {
 
 function fakeRuntime(runtime: Partial<CliRuntime> = {}): CliRuntime {
   const absent = (): Promise<never> => Promise.reject(new CoralError({ code: "internal", message: "not expected in this test" }));
-  return { run: absent, start: absent, stop: absent, init: absent, doctor: absent, ...runtime };
+  return {
+    run: absent,
+    start: absent,
+    stop: absent,
+    init: absent,
+    doctor: absent,
+    signalNames: () => Promise.resolve(["host", "host_cpu"]),
+    ...runtime,
+  };
 }

@@ -36,8 +36,9 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     return 0;
   } catch (error) {
     if (isPipeClosed) return 0;
-    if (error instanceof CommanderError && isHelp(error)) return error.code === "commander.help" ? exitCodeOf("usage") : 0;
-    const failure = error instanceof CommanderError ? usageError(error, commandTable, globalOptions, argv) : CoralError.from(error);
+    if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? 0 : exitCodeOf("usage");
+    const failure =
+      error instanceof CommanderError ? usageError(error, commandTable, globalOptions, argv) : CoralError.from(firstError(error));
     const style = wantsColour(streams.stderr, streams.env, argv.includes("--no-color")) ? colourStyle : plainStyle;
     streams.stderr.write(formatError(failure, style, isDebug(argv, streams)));
     return exitCodeOf(failure.code);
@@ -63,6 +64,12 @@ async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo,
   };
   const module = await parsed.spec.load?.();
   await module?.run(invocation);
+}
+
+/** When closing fails after a failure, `await using` wraps both; the first is what the user needs, the other is its cause at most. */
+function firstError(error: unknown): unknown {
+  if (!(error instanceof Error) || error.name !== "SuppressedError" || !("suppressed" in error)) return error;
+  return firstError(error.suppressed);
 }
 
 /** Asked for (`--help`, `--version`), or shown because a group was called without a command. */

@@ -65,4 +65,6 @@ export interface CliRuntime {
   stop(kind: "colony" | "agent", options: { colonyId?: string; timeoutMs: number }): Promise<DaemonStopped>;
   init(options: { app: string; environment: string }): Promise<ColonyInitialised>;
   doctor(): Promise<DoctorCheck[]>;
+  /** Names that `retention` of a colony's config may use. */
+  signalNames(): Promise<readonly string[]>;
 }

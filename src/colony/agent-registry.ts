@@ -192,6 +192,8 @@ export class AgentRegistry {
   async reportHealthChanges(): Promise<void> {
     const { store, clock, log } = this.#options;
     for (const entry of this.#entries.values()) {
+      // That a refused agent is silent is no news.
+      if (entry.record.revokedAt !== null) continue;
       const health = this.healthOf(entry);
       const before = entry.reportedHealth;
       if (health === before) continue;

@@ -44,8 +44,8 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     losses: async (request) => {
       const gaps = await store.gaps(request.sinceMs === undefined ? {} : { since: sinceUs(request.sinceMs) });
       return gaps
-        .filter((gap) => request.agentIds === undefined || request.agentIds.includes(gap.agentId))
-        .filter((gap) => request.signals === undefined || request.signals.includes(gap.signal))
+        .filter((gap) => request.agentIds === undefined || gap.agentId === everything || request.agentIds.includes(gap.agentId))
+        .filter((gap) => request.signals === undefined || gap.signal === everything || request.signals.includes(gap.signal))
         .map((gap): LossFact => ({ agentId: gap.agentId, signal: gap.signal, rows: gap.rows, reason: gap.reason, at: isoTime(gap.at) }));
     },
     createToken: (request) => tokens.create(request),
@@ -58,6 +58,9 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     },
   };
 }
+
+/** In the gap ledger: a loss that concerns all agents or all signals, such as a damaged file. */
+const everything = "*";
 
 /** People may ask for less than the config allows, not for more. */
 function sqlLimits(config: ColonyConfig, request: { maxRows: number; timeoutMs: number }): { maxRows: number; timeoutMs: number } {
@@ -93,9 +96,10 @@ function colonyInfo({ config, version, startedAtMs, clock, endpoints }: ColonyBa
 }
 
 async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
-  const { usedBytes } = await store.stats();
+  const { usedBytes, walBytes } = await store.stats();
   return {
-    usedBytes,
+    // New rows lie in the log until the next checkpoint; retention counts them, too.
+    usedBytes: usedBytes + walBytes,
     limitBytes: config().store.maxSizeBytes,
     writeProblem: writeProblem(),
     diskFreeBytes: await freeBytesOf(dirname(databaseFile)),

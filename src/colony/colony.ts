@@ -87,7 +87,10 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const tokens = new TokenBook({ store, clock, colonyId: state.config.id, caFingerprint: authority.fingerprint, endpoints: advertised });
   const metrics = createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
-    storeBytes: async () => (await store.stats()).usedBytes,
+    storeBytes: async () => {
+      const { usedBytes, walBytes } = await store.stats();
+      return usedBytes + walBytes;
+    },
   });
   const scheduler = new PullScheduler({
     store,
@@ -244,6 +247,7 @@ async function createServerTls(authority: Authority) {
 function countByHealth(registry: AgentRegistry): Record<string, number> {
   const counts: Record<string, number> = { healthy: 0, degraded: 0, unhealthy: 0 };
   for (const entry of registry.entries()) {
+    if (registry.isRevoked(entry.record.agentId)) continue;
     const health = registry.healthOf(entry);
     counts[health] = (counts[health] ?? 0) + 1;
   }

@@ -44,6 +44,8 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
   } finally {
     registry.detach(session, tunnel);
   }
+  // Pulling also ends when the colony stops; the agent's end would stay open then.
+  if (options.signal.aborted) await tunnel.close("the colony is stopping");
   const { reason } = await owned.closed;
   log.info(`Agent ${tunnel.agentId} is disconnected: ${reason}`);
 }

@@ -46,8 +46,8 @@ export const colonyConfigSchema = z
       agent_ttl: duration("Life of an agent's certificate; renewed at two thirds of it", { min: "1m", max: "90d" }).prefault("24h"),
     }),
     sql: section({
-      max_rows: integer("Most rows that one SQL query returns", 1, 1_000_000).prefault(10_000),
-      timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "5m" }).prefault("10s"),
+      max_rows: integer("Most rows that one SQL query returns", 1, 10_000).prefault(10_000),
+      timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
     log: logSection,
   })

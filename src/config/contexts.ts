@@ -1,10 +1,12 @@
-/** The CLI's contexts, `config.yaml`: which colonies this user knows. Read on every command, so no schema library is loaded unless something is off. */
+/**
+ * The CLI's contexts, `config.yaml`: which colonies this user knows. Read on every command: the form that coral writes needs no library, other YAML
+ * loads the parser, and only a malformed file loads the schema.
+ */
 
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { colonyPaths, homePaths, isColonyId } from "./home.ts";
-import { writePrivateFile } from "./ownership.ts";
-import { readYamlFile } from "./yaml-file.ts";
+import { parseSimpleContexts } from "./simple-contexts.ts";
 
 export interface Context {
   /** What people type: `shop-dev`. */
@@ -34,8 +36,9 @@ const textKeys = {
 /** Empty when there is no file. A malformed file is read again with the schema, whose error names line and key. */
 export async function readContexts(home: string): Promise<Contexts> {
   const path = homePaths(home).configFile;
-  const file = await readYamlFile(path, "contexts");
-  const read = contextsOf(file?.value ?? {});
+  // Absent or unreadable: the YAML reader below tells the two apart and says why.
+  const text = await readFile(path, "utf8").catch(() => undefined);
+  const read = contextsOf((text === undefined ? undefined : parseSimpleContexts(text)) ?? (await readAsYaml(path)));
   if (read) return read;
   const { checkContextsFile } = await import("./cli-config.ts");
   await checkContextsFile(path);
@@ -46,30 +49,10 @@ export async function readContexts(home: string): Promise<Contexts> {
   });
 }
 
-/** Replaces the file as a whole; comments that people added go. */
-export async function writeContexts(home: string, next: Contexts): Promise<void> {
-  const yaml = await import("./yaml-library.ts");
-  const path = homePaths(home).configFile;
-  const lines = next.contexts.map((context) => ({
-    name: context.name,
-    colony_id: context.colonyId,
-    ...(context.endpoint === undefined ? {} : { endpoint: context.endpoint }),
-    ...(context.caFingerprint === undefined ? {} : { ca_fingerprint: context.caFingerprint }),
-    ...(context.tokenFile === undefined ? {} : { token_file: context.tokenFile }),
-  }));
-  const body = { ...(next.currentContext === undefined ? {} : { current_context: next.currentContext }), contexts: lines };
-  await writePrivateFile(
-    path,
-    `# Colonies that this user's coral commands know. Written by coral; see docs/config.md.\n${yaml.stringify(body)}`,
-  );
-}
-
-/** Adds or replaces the context of that name; makes it current when asked, or when it is the first. */
-export async function saveContext(home: string, context: Context, options: { makeCurrent?: boolean } = {}): Promise<void> {
-  const { contexts, currentContext } = await readContexts(home);
-  const others = contexts.filter((item) => item.name !== context.name);
-  const current = options.makeCurrent || others.length === 0 ? context.name : currentContext;
-  await writeContexts(home, { contexts: [...others, context], currentContext: current });
+/** Whatever is not in the plain form that coral writes; also says why a file cannot be read. */
+async function readAsYaml(path: string): Promise<unknown> {
+  const { readYamlFile } = await import("./yaml-file.ts");
+  return (await readYamlFile(path, "contexts"))?.value ?? {};
 }
 
 /** Ids of the colonies made under this home, sorted. */

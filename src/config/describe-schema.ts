@@ -43,6 +43,18 @@ export function describeKeys(schema: z.core.$ZodType, prefix = ""): ConfigKey[] 
   return keys;
 }
 
+/** `values` in the form of the file with every default filled in, as the file would say it. */
+export function withDefaults(schema: z.core.$ZodType, values: unknown): Record<string, unknown> {
+  const given = typeof values === "object" && values !== null ? (values as Record<string, unknown>) : {};
+  const filled: Record<string, unknown> = {};
+  for (const [name, child] of Object.entries(shapeOf(unwrap(schema).schema) ?? {})) {
+    const inner = unwrap(child);
+    if (shapeOf(inner.schema) && inner.meta === undefined) filled[name] = withDefaults(inner.schema, given[name]);
+    else if ((given[name] ?? inner.default) !== undefined) filled[name] = given[name] ?? inner.default;
+  }
+  return filled;
+}
+
 /** The schema at a key path; undefined when the path leaves it. */
 export function schemaAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   let current = unwrap(schema).schema;

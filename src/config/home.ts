@@ -1,6 +1,5 @@
 /** Where Coral keeps its files. Nothing here touches a directory; see `ownership.ts` for making them. */
 
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -23,8 +22,6 @@ export interface ColonyPaths {
   directory: string;
   configFile: string;
   caDirectory: string;
-  caCertificateFile: string;
-  caKeyFile: string;
   dataDirectory: string;
   databaseFile: string;
   socketFile: string;
@@ -81,8 +78,6 @@ export function colonyPaths(home: string, colonyId: string): ColonyPaths {
     directory,
     configFile: inside("colony.yaml"),
     caDirectory: inside("ca"),
-    caCertificateFile: inside("ca", "ca.pem"),
-    caKeyFile: inside("ca", "ca-key.pem"),
     dataDirectory: inside("data"),
     databaseFile: inside("data", "colony.duckdb"),
     socketFile: inside("colony.sock"),
@@ -151,8 +146,12 @@ function passwdLine(user: string): string | undefined {
   try {
     const local = find(readFileSync("/etc/passwd", "utf8"));
     if (local !== undefined) return local;
-    // Users of LDAP and similar are not in the file; getent asks every source.
-    return find(execFileSync("getent", ["passwd", "--", user], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], timeout: 2_000 }));
+    // Users of LDAP and similar are not in the file; getent asks every source. Loaded here: every command starts with this file.
+    return find(
+      process
+        .getBuiltinModule("node:child_process")
+        .execFileSync("getent", ["passwd", "--", user], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], timeout: 2_000 }),
+    );
   } catch {
     // Neither source answered: the caller reports the user as unknown and says what to set.
     return undefined;

@@ -4,21 +4,18 @@
  */
 
 export type { AgentConfig, AgentFlags, LoadAgentConfigOptions } from "./agent-config.ts";
-export { agentConfigSchema, agentEnvironment, loadAgentConfig } from "./agent-config.ts";
-export { checkContextsFile, cliConfigSchema, contextEntrySchema } from "./cli-config.ts";
+export { loadAgentConfig } from "./agent-config.ts";
+export { checkContextsFile } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";
-export { colonyConfigSchema, colonyEnvironment, loadColonyConfig } from "./colony-config.ts";
+export { colonyConfigSchema, loadColonyConfig } from "./colony-config.ts";
 export { renderConfigDocument } from "./config-document.ts";
-export type { ConfigProblem } from "./config-problem.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
-export { listLocalColonies, readContexts, resolveColony, saveContext, writeContexts } from "./contexts.ts";
-export type { ConfigKey } from "./describe-schema.ts";
-export { describeKeys } from "./describe-schema.ts";
+export { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";
 export type { AgentPaths, ColonyPaths, HomePaths } from "./home.ts";
-export { agentPaths, checkSocketPath, colonyPaths, homePaths, isColonyId, resolveHome } from "./home.ts";
+export { agentPaths, checkSocketPath, colonyPaths, homePaths, resolveHome } from "./home.ts";
 export type { ListenAddress } from "./listen-address.ts";
-export { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 export type { LoadedConfig } from "./load-config.ts";
 export type { LogConfig } from "./log-config.ts";
 export type { FileOwner, WriteOptions } from "./ownership.ts";
-export { adoptFile, makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
+export { makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
+export { saveContext, writeContexts } from "./save-contexts.ts";

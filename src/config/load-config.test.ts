@@ -164,7 +164,7 @@ describe("loadAgentConfig()", () => {
     const file = join(home, "a.yaml");
     for (const content of ["", "# only a comment\n", "log:\nhost:\n", "\uFEFFlog: {}\r\n"]) {
       await writeFile(file, content);
-      expect(await loadAgentConfig({ home, file, env: {} })).toEqual({ config: absent.config, file });
+      expect(await loadAgentConfig({ home, file, env: {} })).toEqual({ ...absent, file });
     }
   });
 

@@ -3,6 +3,7 @@
 import type { z } from "zod";
 import { CoralError } from "../base/errors.ts";
 import { type ConfigProblem, problemsOf, unknownName } from "./config-problem.ts";
+import { withDefaults } from "./describe-schema.ts";
 import { readYamlFile, type YamlFile } from "./yaml-file.ts";
 
 /** A value from outside the file. */
@@ -15,6 +16,8 @@ export interface ConfigOverride {
 
 export interface LoadedConfig<T> {
   config: T;
+  /** The same in the form of the file, defaults included: `{ pull: { interval: "5s" } }`. */
+  values: Record<string, unknown>;
   /** The file that was read; undefined when there is none and the defaults apply. */
   file: string | undefined;
 }
@@ -52,7 +55,7 @@ export async function loadConfig<S extends z.ZodType>(options: LoadConfigOptions
   const merged = overrides.reduce<unknown>((current, override) => withValue(current, override.path, override.value), value);
   const result = options.schema.safeParse(merged);
   if (!result.success) throw overrideError(options, problemsOf(result.error.issues, options.schema, merged));
-  return { config: result.data, file: file ? options.file : undefined };
+  return { config: result.data, values: withDefaults(options.schema, merged), file: file ? options.file : undefined };
 }
 
 export function environmentOverrides(

@@ -2,7 +2,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { adoptFile, makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
+import { makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
 
 const isRoot = process.geteuid?.() === 0;
 let home: string;
@@ -83,12 +83,4 @@ it("makePrivateDirectory() may be called by several at once and again", async ()
   await Promise.all(Array.from({ length: 8 }, () => makePrivateDirectory(path)));
   await makePrivateDirectory(path);
   expect((await stat(path)).isDirectory()).toBe(true);
-});
-
-it("adoptFile() sets mode and owner of a file that somebody else made", async () => {
-  const path = join(home, "db");
-  await writeFile(path, "", { mode: 0o666 });
-  await adoptFile(path, isRoot ? { owner: { uid: 12345, gid: 23456 } } : {});
-  expect((await stat(path)).mode & 0o777).toBe(0o600);
-  if (isRoot) expect(await stat(path)).toMatchObject({ uid: 12345, gid: 23456 });
 });

@@ -1,7 +1,7 @@
 /** Files and directories of Coral: private (0700, 0600), written whole or not at all, and owned by the user also under sudo. */
 
 import { randomBytes } from "node:crypto";
-import { chmod, lchown, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { lchown, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { CoralError } from "../base/errors.ts";
 
@@ -71,13 +71,6 @@ export async function writePrivateFile(path: string, content: string | Uint8Arra
     await rm(temporary, { force: true });
     throw fileError("write", path, error);
   }
-}
-
-/** Gives a file or directory that another library made (database, socket, log) its owner and mode. */
-export async function adoptFile(path: string, options: WriteOptions = {}): Promise<void> {
-  const owner = "owner" in options ? options.owner : sudoOwner();
-  await chmod(path, options.mode ?? 0o600);
-  await setOwner(path, owner);
 }
 
 async function setOwner(path: string, owner: FileOwner | undefined): Promise<void> {

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createHostRoot, createReadTally } from "./host-root.ts";
 import { createHostTree } from "./host-tree.fixture.ts";
@@ -51,8 +52,8 @@ describe("createHostRoot()", () => {
       createHostRoot().list("/proc/1/fd", tally);
       console.log(JSON.stringify(tally));
     `;
-    const source = new URL("./host-root.ts", import.meta.url).pathname;
-    const esbuild = new URL("../../node_modules/.bin/esbuild", import.meta.url).pathname;
+    const source = fileURLToPath(new URL("./host-root.ts", import.meta.url));
+    const esbuild = fileURLToPath(new URL("../../node_modules/.bin/esbuild", import.meta.url));
     writeFileSync(join(tree.root, "host-root.mjs"), execFileSync(esbuild, ["--format=esm", "--target=node20", source]));
     writeFileSync(join(tree.root, "ask.mjs"), script);
     const tally = JSON.parse(execFileSync(process.execPath, [join(tree.root, "ask.mjs")], { encoding: "utf8" })) as unknown;

@@ -1,14 +1,15 @@
 /** Starting and stopping daemons in the background. The child is `bin/coral … start`, detached, with its own log file. */
 
-import { spawn } from "node:child_process";
-import { openSync, readFileSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, fchownSync, openSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { sleep } from "../base/clock.ts";
-import { CoralError } from "../base/errors.ts";
+import { CoralError, type ErrorCode } from "../base/errors.ts";
 import type { DaemonStarted, DaemonStopped } from "../cli/index.ts";
+import { sudoOwner } from "../config/index.ts";
 import { processStateOf } from "../host/index.ts";
 import { requestJson } from "../mesh/index.ts";
-import { runningHolder } from "./pid-file.ts";
+import { alreadyRunning, runningHolder } from "./pid-file.ts";
 
 /** Set in the child, so that it logs to its file. */
 export const backgroundVariable = "CORAL_BACKGROUND";
@@ -29,41 +30,20 @@ const startTimeoutMs = 30_000;
 /** Resolves when the daemon answers on its socket. */
 export async function startInBackground(target: BackgroundTarget): Promise<DaemonStarted> {
   const running = runningHolder(target.pidFile);
-  if (running) {
-    throw new CoralError({
-      code: "already-exists",
-      message: `Cannot start the ${target.kind}: it is running already with pid ${running.pid} since ${running.startedAt}; stop it with \`coral ${target.kind} stop\` first`,
-      details: { ...running },
-    });
-  }
-  // Whatever is written before the log is set up (a missing module, a usage error) must be seen too.
-  const output = openSync(`${target.logFile}.start`, "w", 0o600);
-  const entry = fileURLToPath(new URL("../bin/coral", import.meta.url));
-  const child = spawn(process.execPath, [entry, ...target.args], {
-    detached: true,
-    stdio: ["ignore", output, output],
-    env: { ...process.env, ...target.env, [backgroundVariable]: "1" },
-  });
+  if (running) throw alreadyRunning(target.kind, running);
+  const child = spawnDaemon(target);
   const pid = child.pid;
   if (pid === undefined) throw new CoralError({ code: "internal", message: `Cannot start the ${target.kind}: no process could be made` });
-  let exited: string | undefined;
+  let exited: { code: number | null; signal: string | null } | undefined;
   child.once("exit", (code, signal) => {
-    exited = signal ?? `code ${code}`;
+    exited = { code, signal };
   });
   const deadlineMs = performance.now() + startTimeoutMs;
   while (performance.now() < deadlineMs) {
-    if (exited !== undefined) {
-      const said = readFileSync(`${target.logFile}.start`, "utf8").trim();
-      throw new CoralError({
-        code: "unavailable",
-        message:
-          said === ""
-            ? `Cannot start the ${target.kind}: it ended at once (${exited}); see ${target.logFile}`
-            : said.replace(/^error: /i, ""),
-      });
-    }
+    if (exited !== undefined) throw startFailure(target, exited.code, exited.signal);
     const holder = runningHolder(target.pidFile);
-    if (holder?.pid === pid && (await isReady(target.socketFile))) {
+    // The endpoints are written last, when everything answers.
+    if (holder?.pid === pid && Object.keys(holder.endpoints).length > 0 && (await isReady(target.socketFile))) {
       child.unref();
       return { kind: target.kind, pid, logFile: target.logFile, endpoints: holder.endpoints };
     }
@@ -73,6 +53,42 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
   throw new CoralError({
     code: "timeout",
     message: `Cannot start the ${target.kind}: it did not answer within ${startTimeoutMs / 1000} s; see ${target.logFile}`,
+  });
+}
+
+function spawnDaemon(target: BackgroundTarget): ChildProcess {
+  // Whatever is written before the log is set up (a missing module, a usage error) must be seen too.
+  const output = openSync(startFileOf(target), "w", 0o600);
+  try {
+    const owner = sudoOwner();
+    if (owner) fchownSync(output, owner.uid, owner.gid);
+    const entry = fileURLToPath(new URL("../bin/coral", import.meta.url));
+    return spawn(process.execPath, [entry, ...target.args], {
+      detached: true,
+      // The directory it was started in may be unmounted or removed.
+      cwd: "/",
+      stdio: ["ignore", output, output],
+      env: { ...process.env, ...target.env, [backgroundVariable]: "1" },
+    });
+  } finally {
+    closeSync(output);
+  }
+}
+
+function startFileOf(target: BackgroundTarget): string {
+  return `${target.logFile}.start`;
+}
+
+const codesByExit: Record<number, ErrorCode> = { 2: "unsupported", 3: "not-permitted", 4: "not-found", 64: "usage" };
+
+/** What the daemon said when it ended, as if this command had said it: words and exit code. */
+function startFailure(target: BackgroundTarget, code: number | null, signal: string | null): CoralError {
+  const said = readFileSync(startFileOf(target), "utf8").trim();
+  const how = signal === null ? `with code ${code}` : `by ${signal}`;
+  return new CoralError({
+    code: codesByExit[code ?? 1] ?? "unavailable",
+    message:
+      said === "" ? `Cannot start the ${target.kind}: it ended at once ${how}; see ${target.logFile}` : said.replace(/^error: /i, ""),
   });
 }
 

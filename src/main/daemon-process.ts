@@ -1,9 +1,10 @@
 /** What every daemon process needs around it: a log, signals, and a clean end. */
 
+import { closeSync, constants, lchownSync, openSync } from "node:fs";
+import { isatty } from "node:tty";
 import { createLogger, formatJsonLine, formatTerminalLine, type Logger, streamSink } from "../base/log.ts";
 import { RotatingFile } from "../base/rotating-file.ts";
 import { type LogConfig, sudoOwner } from "../config/index.ts";
-import { chownSync } from "node:fs";
 import { backgroundVariable } from "./background-daemon.ts";
 
 export interface DaemonLog extends Disposable {
@@ -18,10 +19,13 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
   const format = asText
     ? (record: Parameters<typeof formatTerminalLine>[0]) => formatTerminalLine(record, isTerminal && !process.env["NO_COLOR"])
     : formatJsonLine;
-  if (!isBackground)
+  if (!isBackground) {
+    // The terminal was closed, or `2>&1 | head` has left: the daemon goes on without a reader.
+    process.stderr.on("error", () => undefined);
     return { log: createLogger(scope, config.level, streamSink(process.stderr, format)), [Symbol.dispose]: () => undefined };
+  }
   const owner = sudoOwner();
-  const output = new RotatingFile({ path: file, onOpen: (path) => (owner ? chownSync(path, owner.uid, owner.gid) : undefined) });
+  const output = new RotatingFile({ path: file, onOpen: (path) => (owner ? lchownSync(path, owner.uid, owner.gid) : undefined) });
   return { log: createLogger(scope, config.level, streamSink(output, format)), [Symbol.dispose]: () => output[Symbol.dispose]() };
 }
 
@@ -36,10 +40,19 @@ export interface DaemonSignals {
   signal?: AbortSignal;
 }
 
-/** Resolves on SIGINT or SIGTERM. A second one of either ends the process at once, for a shut-down that hangs. */
+/**
+ * Resolves on SIGINT or SIGTERM, and when the terminal it was started in is closed. A second signal ends the process at once, for a
+ * shut-down that hangs.
+ */
 export function untilStopped({ log, reload, signal }: DaemonSignals): Promise<void> {
+  // With nohup stdin is not the terminal: then it is meant to outlive it.
+  const belongsToTerminal = isatty(0);
   return new Promise((resolve) => {
     const onHangup = (): void => {
+      if (belongsToTerminal && !hasTerminal()) {
+        onStop("the end of its terminal");
+        return;
+      }
       reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
     };
     let stoppingSinceMs: number | undefined;
@@ -58,4 +71,15 @@ export function untilStopped({ log, reload, signal }: DaemonSignals): Promise<vo
     process.on("SIGTERM", () => onStop("SIGTERM"));
     signal?.addEventListener("abort", () => onStop("request"), { once: true });
   });
+}
+
+/** SIGHUP means "read the config again" and "your terminal is gone"; only the kernel can tell which. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync("/dev/tty", constants.O_RDONLY | constants.O_NOCTTY));
+    return true;
+  } catch {
+    // ENXIO: this process has no terminal any more.
+    return false;
+  }
 }

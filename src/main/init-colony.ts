@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { CoralError } from "../base/errors.ts";
 import type { ColonyInitialised } from "../cli/index.ts";
 import {
+  checkSocketPath,
   colonyPaths,
   listLocalColonies,
   makePrivateDirectory,
@@ -12,7 +13,7 @@ import {
 } from "../config/index.ts";
 import { createAuthority } from "../mesh/index.ts";
 
-const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
+const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?$/;
 
 /** Makes a colony under CORAL_HOME: its id, authority, config and context. Nothing is started. */
 export async function initColony(home: string, { app, environment }: { app: string; environment: string }): Promise<ColonyInitialised> {
@@ -23,7 +24,7 @@ export async function initColony(home: string, { app, environment }: { app: stri
     if (!namePattern.test(value)) {
       throw new CoralError({
         code: "usage",
-        message: `Cannot make a colony: the ${what} "${value}" must be 1 to 32 lower-case letters, digits and dashes, such as "shop" or "prod"`,
+        message: `Cannot make a colony: the ${what} "${value}" must be 1 to 30 lower-case letters, digits and dashes, such as "shop" or "prod"`,
       });
     }
   }
@@ -39,6 +40,8 @@ export async function initColony(home: string, { app, environment }: { app: stri
   }
   const colonyId = `${contextName}-${randomBytes(3).toString("hex")}`;
   const paths = colonyPaths(home, colonyId);
+  // Said now, before anything is made that could never be started.
+  checkSocketPath(paths.socketFile);
   const owner = sudoOwner();
   await makePrivateDirectory(paths.dataDirectory, owner);
   await makePrivateDirectory(paths.logsDirectory, owner);

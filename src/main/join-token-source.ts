@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { type AgentConfig, resolveColony } from "../config/index.ts";
-import { requestJson } from "../mesh/index.ts";
+import { parseToken, requestJson } from "../mesh/index.ts";
 
 export interface TokenSourceOptions {
   home: string;
@@ -12,11 +12,13 @@ export interface TokenSourceOptions {
 
 /**
  * Where an agent that has not joined gets its token: --token, CORAL_JOIN_TOKEN, the configured file, or a colony of the same user on this
- * machine, which is asked over its socket. Undefined when there is none of them.
+ * machine, which is asked over its socket. Undefined when there is none of them. Throws `usage` for a given token that cannot be read.
  */
 export function createTokenSource({ home, config, token }: TokenSourceOptions): () => Promise<string | undefined> {
+  const given = token ?? (process.env["CORAL_JOIN_TOKEN"] || undefined);
+  // A token that was cut off or is of the wrong kind is the caller's mistake, and is said before anything runs.
+  if (given !== undefined) parseToken(given, "join");
   return async () => {
-    const given = token ?? (process.env["CORAL_JOIN_TOKEN"] || undefined);
     if (given !== undefined) return given;
     if (config.colony.tokenFile !== undefined) return readTokenFile(config.colony.tokenFile);
     return askLocalColony(home, config.colony.id);

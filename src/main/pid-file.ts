@@ -3,11 +3,11 @@
  * in the way; the file stays, unlocked, and is written over.
  */
 
-import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, constants, fchownSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import { sudoOwner } from "../config/index.ts";
 import { tryLockFile } from "../probes/index.ts";
-import { fchownSync } from "node:fs";
 
 export interface PidRecord {
   pid: number;
@@ -17,6 +17,13 @@ export interface PidRecord {
   /** Filled in once the daemon listens. */
   endpoints: Record<string, string>;
 }
+
+/** Whoever only looks (`runningHolder`) has the lock for an instant; a daemon that starts meanwhile must not take that for another daemon. */
+const lockPatienceMs = 300;
+const lockPollMs = 10;
+
+/** Records are padded to this, so that a new one covers the old one in a single write and no reader sees a mixture. */
+const recordBytes = 1_024;
 
 export class PidFile implements Disposable {
   readonly #fd: number;
@@ -31,17 +38,15 @@ export class PidFile implements Disposable {
   }
 
   /** Throws `already-exists`, naming the pid, when another process holds the lock. */
-  static acquire(path: string, kind: string, version: string): PidFile {
-    const fd = openSync(path, "a+", 0o600);
-    if (!tryLockFile(fd)) {
-      closeSync(fd);
-      const running = readPidFile(path);
-      const who = running ? ` with pid ${running.pid} since ${running.startedAt}` : "";
-      throw new CoralError({
-        code: "already-exists",
-        message: `Cannot start the ${kind}: it is running already${who}; stop it with \`coral ${kind} stop\` first`,
-        details: { ...running },
-      });
+  static async acquire(path: string, kind: string, version: string): Promise<PidFile> {
+    const fd = openPidFile(path, constants.O_RDWR | constants.O_CREAT);
+    const deadlineMs = performance.now() + lockPatienceMs;
+    while (!tryLockFile(fd)) {
+      if (performance.now() > deadlineMs) {
+        closeSync(fd);
+        throw alreadyRunning(kind, readPidFile(path));
+      }
+      await sleep(lockPollMs);
     }
     const owner = sudoOwner();
     if (owner) fchownSync(fd, owner.uid, owner.gid);
@@ -58,8 +63,9 @@ export class PidFile implements Disposable {
   }
 
   #write(): void {
-    ftruncateSync(this.#fd, 0);
-    writeSync(this.#fd, `${JSON.stringify(this.#record)}\n`, 0);
+    const text = `${JSON.stringify(this.#record).padEnd(recordBytes - 1)}\n`;
+    writeSync(this.#fd, text, 0);
+    ftruncateSync(this.#fd, Buffer.byteLength(text));
   }
 
   /** The file is emptied, not removed: removing it would let two starters lock two different files of one name. */
@@ -67,6 +73,16 @@ export class PidFile implements Disposable {
     ftruncateSync(this.#fd, 0);
     closeSync(this.#fd);
   }
+}
+
+/** What to say to whoever wants to start a second one. */
+export function alreadyRunning(kind: string, running: PidRecord | undefined): CoralError {
+  const who = running ? ` with pid ${running.pid} since ${running.startedAt}` : "";
+  return new CoralError({
+    code: "already-exists",
+    message: `Cannot start the ${kind}: it is running already${who}; stop it with \`coral ${kind} stop\` first`,
+    details: { ...running },
+  });
 }
 
 /** What the file says, whoever wrote it; undefined when it is missing, empty or half-written. Says nothing about being alive. */
@@ -80,19 +96,35 @@ export function readPidFile(path: string): PidRecord | undefined {
   }
 }
 
-/** The running holder of the pid file, or undefined. Takes and releases the lock to find out. */
+/** The running holder of the pid file, or undefined. Takes and releases the lock to find out; throws `not-permitted` when it may not look. */
 export function runningHolder(path: string): PidRecord | undefined {
   let fd: number;
   try {
-    fd = openSync(path, "r");
-  } catch {
-    // No file, nobody.
-    return undefined;
+    fd = openPidFile(path, constants.O_RDONLY);
+  } catch (error) {
+    if (error instanceof CoralError && error.code === "not-found") return undefined;
+    throw error;
   }
   try {
     return tryLockFile(fd) ? undefined : readPidFile(path);
   } finally {
     closeSync(fd);
+  }
+}
+
+function openPidFile(path: string, flags: number): number {
+  try {
+    return openSync(path, flags, 0o600);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOENT" || code === "ENOTDIR") {
+      throw new CoralError({ code: "not-found", message: `Cannot open pid file "${path}": there is none`, cause: error });
+    }
+    throw new CoralError({
+      code: code === "EACCES" ? "not-permitted" : "unavailable",
+      message: `Cannot open pid file "${path}": ${code === "EACCES" ? "it belongs to another user; use sudo, or run this as that user" : CoralError.from(error).message}`,
+      cause: error,
+    });
   }
 }
 

@@ -1,19 +1,22 @@
 /** Runs colony, agent, or both in this process until told to stop. One DuckDB engine serves whatever runs. */
 
+import type { Agent } from "../agent/index.ts";
 import { systemClock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { version } from "../base/version.ts";
 import type { DaemonReady, RunOptions } from "../cli/index.ts";
+import type { Colony } from "../colony/index.ts";
 import {
   type AgentConfig,
   type AgentPaths,
   agentPaths,
-  checkSocketPath,
   type ColonyConfig,
   type ColonyPaths,
+  checkSocketPath,
   colonyPaths,
+  type LogConfig,
   listLocalColonies,
   loadAgentConfig,
   loadColonyConfig,
@@ -22,13 +25,12 @@ import {
   resolveColony,
   sudoOwner,
 } from "../config/index.ts";
-import type { Agent } from "../agent/index.ts";
-import type { Colony } from "../colony/index.ts";
 import type { Engine } from "../store/index.ts";
 import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
 import { openDaemonLog, untilStopped } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
-import { PidFile } from "./pid-file.ts";
+import { keepOwner } from "./keep-owner.ts";
+import { PidFile, runningHolder } from "./pid-file.ts";
 
 /** How many ports after a taken default are tried. A port that the user named is taken as said. */
 const portSearch = 50;
@@ -39,32 +41,41 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
   const { config, paths, reload } = await prepareColony(home, options);
   await using stack = new ResourceStack();
   const { log } = stack.use(openDaemonLog("colony", config.log, paths.logFile));
-  const pidFile = stack.use(PidFile.acquire(paths.pidFile, "colony", version));
+  const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "colony", version));
   const engine = await openEngineFor(stack, log, { colony: { config, paths } });
   const colony = stack.use(await launchColony(config, paths, engine, log, options.listen === undefined));
   const endpoints = { colony: `https://${colony.endpoint}`, socket: colony.socketFile };
   pidFile.setEndpoints(endpoints);
   await onReady?.({ endpoints, degraded: [] });
   log.info(`Colony ${config.id} is ready`, { endpoint: colony.endpoint, socket: colony.socketFile, pid: process.pid });
-  await untilStopped({ log, reload: async () => reportReload(log, colony.reload(await reload(log))) });
+  await untilStopped({ log, reload: () => reloadInto(colony, reload, log) });
 }
 
 export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const { config, paths, reload } = await prepareAgent(home, options);
   await using stack = new ResourceStack();
   const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
-  const pidFile = stack.use(PidFile.acquire(paths.pidFile, "agent", version));
+  const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "agent", version));
   const engine = await openEngineFor(stack, log, { agent: { config, paths } });
   const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
   const capabilities = await readCapabilities();
   const agent = stack.use(
-    await launchAgent({ config, paths, engine, log, obtainToken, capabilities, mayMovePort: options.listen === undefined }),
+    await launchAgent({
+      config,
+      paths,
+      engine,
+      log,
+      obtainToken,
+      locateColony: (colonyId) => Promise.resolve(localEndpoint(home, colonyId)),
+      capabilities,
+      mayMovePort: options.listen === undefined,
+    }),
   );
   const endpoints = { agent: agent.url, socket: agent.socketFile };
   pidFile.setEndpoints(endpoints);
   await onReady?.({ endpoints, degraded: degradedOf(capabilities) });
   log.info(`Agent ${agent.agentId} is ready`, { url: agent.url, socket: agent.socketFile, pid: process.pid });
-  await untilStopped({ log, reload: async () => reportReload(log, agent.reload(await reload(log))) });
+  await untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
 }
 
 /** Colony and agent in one process; makes a colony first when this home has none. */
@@ -77,8 +88,8 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const forAgent = await prepareAgent(home, withoutColonyFlags(options));
   await using stack = new ResourceStack();
   const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
-  const colonyPid = stack.use(PidFile.acquire(forColony.paths.pidFile, "colony", version));
-  const agentPid = stack.use(PidFile.acquire(forAgent.paths.pidFile, "agent", version));
+  const colonyPid = stack.use(await PidFile.acquire(forColony.paths.pidFile, "colony", version));
+  const agentPid = stack.use(await PidFile.acquire(forAgent.paths.pidFile, "agent", version));
   const engine = await openEngineFor(stack, log, { colony: forColony, agent: forAgent });
   const colony = stack.use(
     await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
@@ -100,6 +111,8 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
       engine,
       log: log.child("agent"),
       obtainToken,
+      // Said in its config already.
+      locateColony: () => Promise.resolve(undefined),
       capabilities,
       mayMovePort: true,
     }),
@@ -118,8 +131,10 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   await untilStopped({
     log,
     reload: async () => {
-      reportReload(log, colony.reload(await forColony.reload(log)));
-      reportReload(log, agent.reload({ ...(await forAgent.reload(log)), colony: agentConfig.colony }));
+      // Both are read before either counts: a mistake in one leaves everything as it is.
+      const [nextColony, nextAgent] = [await forColony.reload(), await forAgent.reload()];
+      log.setLevel(quiet(nextColony.log, options).level);
+      reportReload(log, [...colony.reload(nextColony), ...agent.reload({ ...nextAgent, colony: agentConfig.colony })]);
     },
   });
 }
@@ -127,8 +142,8 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
 interface Prepared<Config, Paths> {
   config: Config;
   paths: Paths;
-  /** Reads the file again, and sets the log's level from it. */
-  reload: (log: Logger) => Promise<Config>;
+  /** Reads the file again. */
+  reload: () => Promise<Config>;
 }
 
 async function prepareColony(home: string, options: RunOptions): Promise<Prepared<ColonyConfig, ColonyPaths>> {
@@ -159,7 +174,7 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
   const owner = sudoOwner();
   await makePrivateDirectory(paths.dataDirectory, owner);
   await makePrivateDirectory(paths.logsDirectory, owner);
-  return { config, paths, reload: reloadWith(load) };
+  return { config, paths, reload: load };
 }
 
 async function prepareAgent(home: string, options: RunOptions): Promise<Prepared<AgentConfig, AgentPaths>> {
@@ -173,15 +188,7 @@ async function prepareAgent(home: string, options: RunOptions): Promise<Prepared
   await makePrivateDirectory(paths.dataDirectory, owner);
   await makePrivateDirectory(paths.logsDirectory, owner);
   await makePrivateDirectory(paths.identityDirectory, owner);
-  return { config: await load(), paths, reload: reloadWith(load) };
-}
-
-function reloadWith<Config extends { log: { level: Parameters<Logger["setLevel"]>[0] } }>(load: () => Promise<Config>) {
-  return async (log: Logger): Promise<Config> => {
-    const config = await load();
-    log.setLevel(config.log.level);
-    return config;
-  };
+  return { config: await load(), paths, reload: load };
 }
 
 interface EngineUsers {
@@ -191,8 +198,11 @@ interface EngineUsers {
 
 async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent }: EngineUsers): Promise<Engine> {
   const { openEngine } = await import("../store/index.ts");
+  const dataDirectories = [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined);
+  const owner = sudoOwner();
+  if (owner) for (const directory of dataDirectories) stack.use(keepOwner(directory, owner, log.child("files")));
   const engine = await openEngine({
-    dataDirectories: [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined),
+    dataDirectories,
     memoryLimitBytes: (colony?.config.store.memoryBytes ?? 0) + (agent?.config.store.memoryBytes ?? 0),
     threads: colony ? 2 : 1,
     log: log.child("engine"),
@@ -222,6 +232,7 @@ interface AgentLaunch {
   engine: Engine;
   log: Logger;
   obtainToken: () => Promise<string | undefined>;
+  locateColony: (colonyId: string) => Promise<string | undefined>;
   capabilities: CapabilityReport[];
   mayMovePort: boolean;
 }
@@ -236,6 +247,10 @@ async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Age
     portSearch: mayMovePort ? portSearch : 0,
     clock: systemClock,
   });
+}
+
+function localEndpoint(home: string, colonyId: string): string | undefined {
+  return runningHolder(colonyPaths(home, colonyId).pidFile)?.endpoints["colony"]?.replace("https://", "");
 }
 
 function degradedOf(capabilities: CapabilityReport[]): DaemonReady["degraded"] {
@@ -255,6 +270,16 @@ function quiet(log: ColonyConfig["log"], options: RunOptions): ColonyConfig["log
 /** --listen, --config and --colony of `coral up` are the colony's. */
 function withoutColonyFlags({ logLevel, logFormat }: RunOptions): RunOptions {
   return { ...(logLevel === undefined ? {} : { logLevel }), ...(logFormat === undefined ? {} : { logFormat }) };
+}
+
+async function reloadInto<Config extends { log: LogConfig }>(
+  daemon: { reload(config: Config): string[] },
+  read: () => Promise<Config>,
+  log: Logger,
+): Promise<void> {
+  const config = await read();
+  log.setLevel(config.log.level);
+  reportReload(log, daemon.reload(config));
 }
 
 function reportReload(log: Logger, needRestart: string[]): void {

@@ -1,5 +1,6 @@
 /** What the CLI asks of this process: everything heavy comes in by lazy import, so that `coral version` loads none of it. */
 
+import { resolve } from "node:path";
 import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";
 
 export function createRuntime(): CliRuntime {
@@ -8,6 +9,8 @@ export function createRuntime(): CliRuntime {
       const { resolveHome } = await import("../config/index.ts");
       const { runAgent, runBoth, runColony } = await import("./run-daemon.ts");
       const home = resolveHome();
+      // The database makes its files with the process's mask.
+      process.umask(0o077);
       const runners: Record<DaemonKind, () => Promise<void>> = {
         colony: () => runColony(home, options, onReady),
         agent: () => runAgent(home, options, onReady),
@@ -23,13 +26,17 @@ export function createRuntime(): CliRuntime {
     stop: async (kind, { colonyId, timeoutMs }) => {
       const { resolveHome } = await import("../config/index.ts");
       const { stopInBackground } = await import("./background-daemon.ts");
-      const target = await backgroundTarget(resolveHome(), kind, colonyId === undefined ? {} : { colonyId });
-      return stopInBackground(kind, target.pidFile, timeoutMs);
+      const { pidFile } = await pathsOf(resolveHome(), kind, colonyId);
+      return stopInBackground(kind, pidFile, timeoutMs);
     },
     init: async (options) => {
       const { resolveHome } = await import("../config/index.ts");
       const { initColony } = await import("./init-colony.ts");
       return initColony(resolveHome(), options);
+    },
+    signalNames: async () => {
+      const { signals } = await import("../store/index.ts");
+      return signals.map((signal) => signal.name);
     },
     doctor: async () => {
       const { resolveHome } = await import("../config/index.ts");
@@ -39,26 +46,33 @@ export function createRuntime(): CliRuntime {
   };
 }
 
-async function backgroundTarget(home: string, kind: "colony" | "agent", options: RunOptions) {
-  const { agentPaths, colonyPaths, makePrivateDirectory, resolveColony } = await import("../config/index.ts");
-  const flags = [
-    ...(options.config === undefined ? [] : ["--config", options.config]),
-    ...(options.logLevel === undefined ? [] : ["--log-level", options.logLevel]),
-    ...(options.listen === undefined ? [] : ["--listen", options.listen]),
-  ];
-  if (kind === "agent") {
-    const paths = agentPaths(home);
-    await makePrivateDirectory(paths.logsDirectory);
-    const more = options.colonyId === undefined ? [] : ["--colony-id", options.colonyId];
-    return {
-      kind,
-      ...paths,
-      args: ["agent", "start", ...flags, ...more],
-      env: options.token === undefined ? {} : { CORAL_JOIN_TOKEN: options.token },
-    };
-  }
-  const { colonyId } = await resolveColony(home, options.colonyId);
-  const paths = colonyPaths(home, colonyId);
+type BackgroundKind = "colony" | "agent";
+
+async function pathsOf(home: string, kind: BackgroundKind, colonyId: string | undefined) {
+  const { agentPaths, colonyPaths, resolveColony } = await import("../config/index.ts");
+  if (kind === "agent") return { colonyId, ...agentPaths(home) };
+  const target = await resolveColony(home, colonyId);
+  return { colonyId: target.colonyId, ...colonyPaths(home, target.colonyId) };
+}
+
+async function backgroundTarget(home: string, kind: BackgroundKind, options: RunOptions) {
+  const { makePrivateDirectory } = await import("../config/index.ts");
+  const paths = await pathsOf(home, kind, options.colonyId);
   await makePrivateDirectory(paths.logsDirectory);
-  return { kind, ...paths, args: ["colony", "start", "--colony", colonyId, ...flags], env: {} };
+  const flag = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
+  return {
+    kind,
+    ...paths,
+    args: [
+      kind,
+      "start",
+      ...flag(kind === "agent" ? "--colony-id" : "--colony", paths.colonyId),
+      // The daemon runs in another directory.
+      ...flag("--config", options.config === undefined ? undefined : resolve(options.config)),
+      ...flag("--listen", options.listen),
+      ...flag("--log-level", options.logLevel),
+      ...flag("--log-format", options.logFormat),
+    ],
+    env: { CORAL_HOME: home, ...(options.token === undefined ? {} : { CORAL_JOIN_TOKEN: options.token }) },
+  };
 }

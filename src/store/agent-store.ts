@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { guessRowBytes, planByteRetention } from "./byte-retention.ts";
+import { guessRowBytes, maxAttempts, planByteRetention, type RetainedTable } from "./byte-retention.ts";
 import { batchFromRows, type ColumnBatch, type StoredColumn, storedColumns } from "./column-batch.ts";
 import { type ColumnSource, readColumns, TableAppender } from "./column-chunks.ts";
 import { encodeBatch, encodedBytes, type RowBatch } from "./column-codec.ts";
@@ -17,7 +17,7 @@ import type { Row, SqlParameters } from "./sql-values.ts";
 export interface AgentStoreOptions {
   file: string;
   signals: readonly Signal[];
-  /** What the file may hold before the oldest rows go. */
+  /** What the file may hold before the oldest rows go. The newest 8,192 rows of each signal stay in any case. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
@@ -97,9 +97,12 @@ const migrations: readonly Migration[] = [
   },
 ];
 
+/** Space comes back in groups of this many rows, and the last one of each table stays. */
+const agentRowGroupRows = 8_192;
+
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
   // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
-  const database = await engine.attach("agent", options.file, migrations, { blockBytes: 16_384, rowGroupRows: 8_192 });
+  const database = await engine.attach("agent", options.file, migrations, { blockBytes: 16_384, rowGroupRows: agentRowGroupRows });
   try {
     return await DuckDbAgentStore.open(database, options);
   } catch (error) {
@@ -323,9 +326,10 @@ class DuckDbAgentStore implements AgentStore {
     const { maxBytes } = this.#options;
     let size = await this.#database.size();
     // Rows in the log are not compressed yet, so the first answer to too much is a checkpoint.
-    for (let attempt = 0; attempt < 4 && size.usedBytes + size.walBytes > maxBytes; attempt++) {
+    for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
       if (attempt > 0) {
         const plan = planByteRetention([...this.#states.values()].map(retainedTable), size.usedBytes, maxBytes * 0.8);
+        if (plan.size === 0) break;
         for (const [name, rows] of plan) {
           const state = this.#state(name);
           await this.#drop(state, state.head.oldestSeq + rows - 1, prunedRows);
@@ -343,12 +347,13 @@ class DuckDbAgentStore implements AgentStore {
   }
 }
 
-function retainedTable({ signal, table, head }: SignalState): { name: string; rows: number; rowBytes: number; weight: number } {
+function retainedTable({ signal, table, head }: SignalState): RetainedTable {
   return {
     name: signal.name,
     rows: head.nextSeq - head.oldestSeq,
     rowBytes: guessRowBytes(table.columns.map(({ sqlType }) => sqlType)),
     weight: signal.retention.agent.weight,
+    minRows: agentRowGroupRows,
   };
 }
 

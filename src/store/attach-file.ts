@@ -96,11 +96,12 @@ function damageOf(error: unknown, file: string): Damage {
 
 /** Finds what ATTACH does not look at: a file cut short, and damaged table metadata. Reads no rows. */
 async function verify(admin: Connection, target: AttachTarget): Promise<void> {
-  const [size] = await admin.query("SELECT total_blocks * block_size AS bytes FROM pragma_database_size() WHERE database_name = ?", [
+  // Blocks in use only: a checkpoint cuts free ones off the end after it has written the header that still counts them.
+  const [size] = await admin.query("SELECT used_blocks * block_size AS bytes FROM pragma_database_size() WHERE database_name = ?", [
     target.name,
   ]);
   if ((statSync(target.file, { throwIfNoEntry: false })?.size ?? 0) < Number(size?.["bytes"] ?? 0)) {
-    throw new CoralError({ code: "corrupt", message: "Corrupt database file: it is shorter than its header says" });
+    throw new CoralError({ code: "corrupt", message: "Corrupt database file: it is shorter than its data" });
   }
   const tables = await admin.query("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?", [target.name]);
   for (const { schema_name: schema, table_name: table } of tables) {

@@ -6,6 +6,7 @@ const table = (name: string, rows: number, rowBytes = 10, weight = 1): Parameter
   rows,
   rowBytes,
   weight,
+  minRows: 0,
 });
 const plan = (...args: Parameters<typeof planByteRetention>): Record<string, number> => Object.fromEntries(planByteRetention(...args));
 
@@ -30,6 +31,19 @@ test("planByteRetention() shares by weight", () => {
 
 test("planByteRetention() can take everything", () => {
   expect(plan([table("a", 10), table("b", 20)], 300, 0)).toEqual({ a: 10, b: 20 });
+});
+
+test("planByteRetention() leaves the rows that cannot be freed", () => {
+  expect(
+    plan(
+      [
+        { ...table("a", 100), minRows: 60 },
+        { ...table("b", 20), minRows: 60 },
+      ],
+      1_200,
+      0,
+    ),
+  ).toEqual({ a: 40 });
 });
 
 test("guessRowBytes() grows with the columns", () => {

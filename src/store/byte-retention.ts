@@ -5,6 +5,8 @@ export interface RetainedTable {
   /** A guess is enough: sizes are scaled so that together they are what the file really holds. */
   rowBytes: number;
   weight: number;
+  /** The newest rows that stay in any case: deleting within DuckDB's last group of rows frees nothing. */
+  minRows: number;
 }
 
 /**
@@ -23,14 +25,19 @@ export function planByteRetention(tables: readonly RetainedTable[], usedBytes: n
     const bytesPerWeight = freeBytes / weights;
     const over = open.filter((table) => table.rows * table.rowBytes > table.weight * bytesPerWeight);
     if (over.length === open.length || over.length === 0) {
-      for (const table of over)
-        plan.set(table.name, Math.min(table.rows, table.rows - Math.floor((table.weight * bytesPerWeight) / table.rowBytes)));
+      for (const { name, rows, rowBytes, weight, minRows } of over) {
+        const keptRows = Math.max(minRows, Math.floor((weight * bytesPerWeight) / rowBytes));
+        if (keptRows < rows) plan.set(name, rows - keptRows);
+      }
       return plan;
     }
     for (const table of open) if (!over.includes(table)) freeBytes -= table.rows * table.rowBytes;
     open = over;
   }
 }
+
+/** Space comes back by groups of rows, so one cut may free less than planned; each further one takes a fifth of what is left. */
+export const maxAttempts = 8;
 
 /** What a row takes before compression, roughly. */
 export function guessRowBytes(types: readonly string[]): number {

@@ -1,4 +1,4 @@
-import { guessRowBytes, planByteRetention } from "./byte-retention.ts";
+import { guessRowBytes, maxAttempts, planByteRetention } from "./byte-retention.ts";
 import type { Database } from "./database.ts";
 import type { DeclaredTable } from "./signal-tables.ts";
 
@@ -8,6 +8,9 @@ export interface AgingTable {
   maxAgeMs: number;
   weight: number;
 }
+
+/** Rows per group of a colony's tables: space comes back in these, and the last one of each table stays. */
+export const colonyRowGroupRows = 30_720;
 
 const nameOf = ({ schema, table }: DeclaredTable): string => `"${schema}"."${table}"`;
 
@@ -34,7 +37,7 @@ export async function pruneByBytes(database: Database, tables: readonly AgingTab
   const pruned = new Map<string, number>();
   let size = await database.size();
   // Rows in the log are not compressed yet, so the first answer to too much is a checkpoint.
-  for (let attempt = 0; attempt < 4 && size.usedBytes + size.walBytes > maxBytes; attempt++) {
+  for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
     if (attempt > 0) {
       const retained = await Promise.all(
         tables.map(async ({ table, weight }) => ({
@@ -42,9 +45,11 @@ export async function pruneByBytes(database: Database, tables: readonly AgingTab
           rows: await countRows(database, table),
           rowBytes: guessRowBytes(table.columns.map(({ sqlType }) => sqlType)),
           weight,
+          minRows: colonyRowGroupRows,
         })),
       );
       const plan = planByteRetention(retained, size.usedBytes, maxBytes * 0.8);
+      if (plan.size === 0) break;
       for (const { table } of tables) {
         const rows = await dropOldest(database, table, plan.get(nameOf(table)) ?? 0);
         if (rows > 0) pruned.set(table.table, (pruned.get(table.table) ?? 0) + rows);

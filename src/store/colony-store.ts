@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { PruneResult, StoreStats } from "./agent-store.ts";
-import { type AgingTable, pruneByAge, pruneByBytes } from "./colony-retention.ts";
+import { type AgingTable, colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
 import { colonyMigrations } from "./colony-schema.ts";
 import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
@@ -20,7 +20,7 @@ import type { Row, SqlParameter, SqlParameters } from "./sql-values.ts";
 export interface ColonyStoreOptions {
   file: string;
   signals: readonly Signal[];
-  /** What the file may hold before the oldest rows go. */
+  /** What the file may hold before the oldest rows go. The newest 30,720 rows of each table stay in any case. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
@@ -94,7 +94,7 @@ const ledgerMaxRows = 100_000;
 export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
   // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
   const database = await engine.attach("colony", options.file, colonyMigrations, {
-    rowGroupRows: 30_720,
+    rowGroupRows: colonyRowGroupRows,
     keepCheckpoint: true,
     readSchema: viewSchema,
   });

@@ -102,13 +102,12 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-const root = resolve(import.meta.dirname, "../..");
-
 /**
  * Runs the body of an async TypeScript function in a process of its own. It imports with `await import("./x.ts")`, relative to this folder,
  * and DuckDB with `require`. Bundled, because Node 20 reads no TypeScript.
  */
 export function spawnProgram(body: string, folder: string, args: readonly string[]): ChildProcess {
+  const root = resolve(import.meta.dirname, "../..");
   const script = join(folder, "program.cjs");
   const flags = ["--bundle", "--platform=node", "--format=cjs", "--loader=ts", "--external:@duckdb/*", `--outfile=${script}`];
   const input = `void (async () => {${body}})();`;

@@ -3,12 +3,12 @@ import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { colonyTools } from "./colony-tools.ts";
 import type { Answer } from "./completeness.ts";
-import { findTool, listTools } from "./http-api.ts";
 import { agentOf, colonyOf, context, hostFactsOf, listenerOf } from "./sample-colony.fixture.ts";
 import type { AgentList } from "./schemas/agent.ts";
 import type { HostQueryResult } from "./schemas/host.ts";
 import type { ServiceList } from "./schemas/service.ts";
 import type { ColonyStatus } from "./schemas/status.ts";
+import { findTool, listTools } from "./tool-list.ts";
 
 async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
   const tool = findTool(colonyTools, name, "admin");
@@ -201,7 +201,7 @@ describe("coral_list_services", () => {
 
 describe("coral_query_host", () => {
   it("reports the hosts that are used the most, and says which are left out", async () => {
-    const host = vi.fn<ColonyBackend["host"]>(colonyOf().host);
+    const host = vi.fn<ColonyBackend["host"]>((request, callContext) => colonyOf().host(request, callContext));
     const now = (agentId: string, cpuBusyRatio: number) => ({
       agentId,
       sampledAt: null,

@@ -93,7 +93,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
           cause: answer.error,
         });
       }
-      return answer.data as Record<string, unknown>;
+      return answer.data;
     },
   };
 }
@@ -102,5 +102,3 @@ function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Record<string,
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io }) as Record<string, unknown>;
   return rest;
 }
-
-export { completenessSchema, z };

@@ -20,15 +20,6 @@ export type {
 export { colonyTools } from "./colony-tools.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
-export {
-  findTool,
-  handleToolRequest,
-  isToolPath,
-  listTools,
-  type ToolHttpRequest,
-  type ToolHttpResponse,
-  type ToolListEntry,
-} from "./http-api.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
@@ -45,3 +36,4 @@ export type { Service, ServiceList, ServiceListener } from "./schemas/service.ts
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
+export { findTool, listTools, type ToolListEntry } from "./tool-list.ts";

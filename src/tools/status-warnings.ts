@@ -57,7 +57,7 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
       {
         kind: "no-agents",
         message: "No agent has joined this colony",
-        fix: "Make a token with coral token create, then run coral agent start --token … on a host",
+        fix: "Run coral agent start on this machine, or make a token for another host with coral colony token create",
       },
     ];
   }

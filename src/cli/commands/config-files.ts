@@ -9,6 +9,7 @@ import {
   loadAgentConfig,
   loadColonyConfig,
 } from "../../config/index.ts";
+import type { CliRuntime } from "../runtime.ts";
 
 export type ConfigKind = "agent" | "colony" | "contexts";
 
@@ -40,13 +41,13 @@ export function kindOfFile(path: string): ConfigKind {
 }
 
 /** Throws what the daemon would throw. The environment is left out: the file itself is in question. */
-export async function checkConfigFile(home: string, file: ConfigFile): Promise<void> {
+export async function checkConfigFile(home: string, file: ConfigFile, runtime: CliRuntime): Promise<void> {
   switch (file.kind) {
     case "agent":
       await loadAgentConfig({ home, file: file.path, env: {} });
       return;
     case "colony":
-      await loadColonyConfig({ home, colonyId: file.colonyId ?? "any", file: file.path, env: {} });
+      await loadColonyConfig({ home, colonyId: file.colonyId ?? "any", file: file.path, env: {}, signals: await runtime.signalNames() });
       return;
     case "contexts":
       await checkContextsFile(file.path);

@@ -24,7 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
   let problems = 0;
   for (const file of files) {
     try {
-      await checkConfigFile(home, file);
+      await checkConfigFile(home, file, invocation.runtime);
       print.answer(`${file.path}: fine (${file.kind})\n`);
     } catch (error) {
       const found = problemsOf(error);

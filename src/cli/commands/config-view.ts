@@ -24,8 +24,8 @@ async function coloniesOf(home: string, env: Invocation["io"]["env"]): Promise<u
   return Promise.all(
     ids.map(async (colonyId) => {
       try {
-        const { config, file } = await loadColonyConfig({ home, colonyId, env });
-        return { file, ...config };
+        const { values, file } = await loadColonyConfig({ home, colonyId, env });
+        return { file, ...values };
       } catch (error) {
         // One broken colony must not hide the others.
         return { id: colonyId, problem: CoralError.from(error).message };
@@ -35,6 +35,6 @@ async function coloniesOf(home: string, env: Invocation["io"]["env"]): Promise<u
 }
 
 async function agentOf(home: string, env: Invocation["io"]["env"]): Promise<unknown> {
-  const { config, file } = await loadAgentConfig({ home, env });
-  return { file: file ?? `${agentPaths(home).configFile} (absent, defaults apply)`, ...config };
+  const { values, file } = await loadAgentConfig({ home, env });
+  return { file: file ?? `${agentPaths(home).configFile} (absent, defaults apply)`, ...values };
 }

@@ -99,7 +99,7 @@ describe("coral up", () => {
     expect(ran.code).toBe(0);
     expect(seen[0]).toContain("  colony    https://127.0.0.1:9000\n\nNot available here:\n  ! ebpf: needs CAP_BPF; run with sudo\n");
     expect(ran.stdout).toContain("  web-1  healthy");
-    expect(ran.stdout).toMatch(/coral status +this overview again\n +coral query host web-2 .*\n +coral services /);
+    expect(ran.stdout).toMatch(/CORAL_HOME=\S+ coral status +this overview again\n.* coral query host web-2 .*\n.* coral services /);
   });
 
   it("ends cleanly when stopped before anything was seen", async () => {
@@ -222,12 +222,19 @@ describe("coral config", () => {
     await writePrivateFile(`${world.home}/odd.yaml`, "id: a\n");
     expect((await world.coral(`config validate ${world.home}/odd.yaml`)).stderr).toContain("say it with --kind agent");
     expect((await world.coral(`config validate ${world.home}/odd.yaml --kind colony`)).code).toBe(0);
+    await writePrivateFile(`${world.home}/odd.yaml`, "id: a\nretention: { host_cpuu: 1h }\n");
+    expect((await world.coral(`config validate ${world.home}/odd.yaml --kind colony`)).stdout).toContain(
+      'did you mean "retention.host_cpu"?',
+    );
     expect((await world.coral("config validate /nowhere.yaml")).code).toBe(4);
   });
 
   it("view shows what applies, with the environment", async () => {
     const { stdout } = await world.coral("config view agent -o json", { env: { CORAL_LOG_LEVEL: "warn" } });
-    expect(JSON.parse(stdout)).toMatchObject({ home: world.home, agent: { log: { level: "warn" }, host: { intervalMs: 15_000 } } });
+    expect(JSON.parse(stdout)).toMatchObject({
+      home: world.home,
+      agent: { log: { level: "warn" }, host: { interval: "15s", top_processes: 10 }, labels: {} },
+    });
     expect((await world.coral("config view")).stdout).toContain(`home: ${world.home}\n`);
   });
 });

@@ -5,6 +5,7 @@ import type { HostMetric, HostReport } from "../../tools/index.ts";
 import { escapeText } from "../output/escape-text.ts";
 import { sparkline } from "../output/sparkline.ts";
 import type { Style, StyleName } from "../output/style.ts";
+import { textWidth, truncateText } from "../output/text-width.ts";
 import { number, percent, plural, relative } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
 import { healthStyle } from "./health-style.ts";
@@ -23,7 +24,7 @@ export function hostPage(host: HostReport, sinceMs: number, print: Printer, wide
     lines.push("  no sample is stored for this time; the agent may have just started, see coral agent list");
     return `${lines.join("\n")}\n`;
   }
-  lines.push(...resourceLines(host, host.latest, style));
+  lines.push(...resourceLines(host, host.latest, print));
   lines.push(...hostTables(host, print, wide));
   return `${lines.join("\n")}\n`;
 }
@@ -39,8 +40,9 @@ function headline(host: HostReport, sinceMs: number, style: Style, nowMs: number
   return `${style("bold", escapeText(host.hostname))}  ${facts.filter((fact) => fact !== "").join(" · ")}`;
 }
 
-function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>, style: Style): string[] {
+function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>, print: Printer): string[] {
   const { series, totals } = host;
+  const { style } = print;
   const memUsed = now.memTotalBytes > 0 ? 1 - now.memAvailableBytes / now.memTotalBytes : null;
   const swap = now.swapTotalBytes > 0 ? ` · swap ${formatBytes(now.swapUsedBytes)} of ${formatBytes(now.swapTotalBytes)}` : "";
   const lines = [
@@ -49,14 +51,14 @@ function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>,
       percent(now.cpuBusyRatio),
       series.cpuBusyRatio,
       `user ${percent(now.cpuUserRatio)} · system ${percent(now.cpuSystemRatio)} · iowait ${percent(now.cpuIowaitRatio)} · steal ${percent(now.cpuStealRatio)}`,
-      style,
+      print,
     ),
     metricLine(
       "load",
       number(now.load1m),
       series.load1m,
       `5m ${number(now.load5m)} · 15m ${number(now.load15m)} · ${now.processesRunning} running · ${now.processesBlocked} blocked`,
-      style,
+      print,
       now.cpuCount,
       number,
     ),
@@ -65,13 +67,13 @@ function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>,
       percent(memUsed),
       series.memUsedRatio,
       `${formatBytes(now.memAvailableBytes)} of ${formatBytes(now.memTotalBytes)} available · cached ${formatBytes(now.memCachedBytes)}${swap}`,
-      style,
+      print,
     ),
   ];
   const pressure = pressureText(now);
   if (pressure !== undefined) {
     const [ratio, course] = worstPressure(now, series);
-    lines.push(metricLine("pressure", percent(ratio), course, pressure, style));
+    lines.push(metricLine("pressure", percent(ratio), course, pressure, print));
   }
   const retransmits = totals.tcpRetransmitRatio === null ? "" : ` · ${percent(totals.tcpRetransmitRatio)} retransmitted`;
   const overflows = totals.tcpListenOverflows > 0 ? ` · ${style("yellow", plural(totals.tcpListenOverflows, "listen overflow"))}` : "";
@@ -86,13 +88,19 @@ function metricLine(
   now: string | null,
   metric: HostMetric,
   rest: string,
-  style: Style,
+  { style, width }: Printer,
   ceiling = 1,
   format: (value: number | null) => string | null = percent,
 ): string {
-  const course = metric.points.length > 0 ? `${style("cyan", sparkline(metric.points, ceiling))}  ` : "";
-  const range = metric.avg === null ? "" : `avg ${format(metric.avg)} max ${format(metric.max)}  `;
-  return `  ${label.padEnd(9)}${(now ?? "-").padStart(5)}  ${course}${range}${style("dim", rest)}`;
+  const head = `  ${label.padEnd(9)}${(now ?? "-").padStart(5)}  `;
+  const course = sparkline(metric.points, ceiling);
+  const range = metric.avg === null ? "" : `avg ${format(metric.avg)} max ${format(metric.max)}`;
+  const parts = [course === "" ? "" : style("cyan", course), range];
+  const usedWidth = textWidth([head.trimEnd(), course, range].filter((part) => part !== "").join("  ")) + 2;
+  // On a narrow terminal the details give way first; a line that wraps is hard to read.
+  const shown = width === undefined ? rest : truncateText(rest, width - usedWidth);
+  if (shown.length > 1) parts.push(style("dim", shown));
+  return head + parts.filter((part) => part !== "").join("  ");
 }
 
 function pressureText(now: NonNullable<HostReport["latest"]>): string | undefined {

@@ -26,7 +26,7 @@ export const queryCommands: readonly CommandSpec[] = [
     ],
     examples: [
       ['coral query sql "SHOW TABLES"', "what there is"],
-      ['coral query sql "SELECT at, cpu_busy_ratio FROM host ORDER BY at DESC LIMIT 20"', "the newest samples"],
+      ['coral query sql "SELECT time, cpu_busy_ratio FROM host ORDER BY time DESC LIMIT 20"', "the newest samples"],
       ["coral query sql - -o csv < report.sql > report.csv", "for a spreadsheet"],
     ],
     load: () => import("./query-sql.ts"),

@@ -30,7 +30,7 @@ describe("coral status", () => {
 
   HOST   HEALTH    CPU  CORES  MEM        OF  LOAD  SAMPLED
   web-2  degraded    -      -    -         -     -  -
-  web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* (\S+(?: ago)?)\n/.exec(stdout)?.[1]}
+  web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* {2}(\S+(?: ago)?)\n/.exec(stdout)?.[1]}
 
 1 warning
   ! web-2 is degraded: it was last heard 1m 3s ago
@@ -79,6 +79,7 @@ describe("coral status", () => {
   it("asks the colony that --colony or CORAL_COLONY names", async () => {
     for (const name of ["shop-dev", world.colonyId]) {
       expect((await world.coral(`status --colony ${name}`)).code).toBe(0);
+      expect((await world.coral(`--colony ${name} status`)).code).toBe(0);
       expect((await world.coral("status", { env: { CORAL_COLONY: name } })).code).toBe(0);
     }
     const ran = await world.coral("status --colony shop-dv");
@@ -165,6 +166,15 @@ describe("coral query host", () => {
     expect(stdout).not.toContain("/data");
     expect(stdout).not.toContain("vdb");
     expect((await world.coral("query host -o wide")).stdout).toMatch(/vdb[\s\S]*\/data[\s\S]*\/user\.slice[\s\S]*\/usr\/lib\/postgres/);
+  });
+
+  it("keeps its lines within a narrow terminal", async () => {
+    colony.tool("coral_query_host", hostAnswer());
+    const { stdout } = await world.coral("query host", { terminal: 64, env: { NO_COLOR: "1" } });
+    const metrics = stdout.split("\n").filter((line) => /^ {2}(cpu|load|memory|pressure)/.test(line));
+    expect(metrics).toHaveLength(4);
+    for (const line of metrics) expect(line.length).toBeLessThanOrEqual(64);
+    expect(metrics[0]).toContain("max 90%  user 50% · system");
   });
 
   it("says it in words when all is quiet, when the kernel has no PSI, and when nothing is stored", async () => {

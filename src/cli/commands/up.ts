@@ -45,10 +45,11 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
   try {
     const status = await untilSeen(invocation, signal);
     const host = status.hosts[0]?.hostname;
+    const program = programAsTyped(invocation.io.env);
     const next = [
-      ["coral status", "this overview again"],
-      [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
-      ["coral services", "what listens on this machine"],
+      [`${program} status`, "this overview again"],
+      [`${program} query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
+      [`${program} services`, "what listens on this machine"],
     ] as const;
     const width = Math.max(...next.map(([command]) => command.length));
     const hints = next.map(([command, what]) => `  ${print.style("cyan", command.padEnd(width))}  ${what}`);
@@ -56,6 +57,12 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
   } catch (error) {
     if (!signal.aborted) print.warning(`nothing to show yet: ${escapeText(CoralError.from(error).message)}; try "coral status"`);
   }
+}
+
+/** From a checkout `coral` is not on the PATH; `npm start` says how to call it. Another terminal needs the same home, too. */
+function programAsTyped(env: Readonly<Record<string, string | undefined>>): string {
+  const home = env["CORAL_HOME"];
+  return `${home ? `CORAL_HOME=${escapeText(home)} ` : ""}${env["CORAL_PROGRAM"] || "coral"}`;
 }
 
 async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<ColonyStatus> {

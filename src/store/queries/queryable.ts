@@ -38,10 +38,6 @@ export function isoTimeIn(row: QueryRow, name: string): string {
   return new Date(Math.floor(numberIn(row, name) / 1_000)).toISOString();
 }
 
-export function isoTimeOrNullIn(row: QueryRow, name: string): string | null {
-  return row[name] === null || row[name] === undefined ? null : isoTimeIn(row, name);
-}
-
 /** `?, ?, ?` */
 export function placeholders(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");

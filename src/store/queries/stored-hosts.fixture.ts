@@ -44,7 +44,7 @@ const byName: Record<keyof SignalRows, Signal> = {
   hostCgroup,
   hostProcess,
   listener,
-} as never;
+};
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 
 export async function openStoredHosts(): Promise<StoredHosts> {

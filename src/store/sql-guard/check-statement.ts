@@ -95,11 +95,17 @@ class StatementWalk {
       if (typeof literal === "string") this.#growth.addLiteral(literal.length);
       return;
     }
-    if (kind === "FUNCTION" || kind === "WINDOW") this.#checkFunction(node);
+    if (kind === "SUBQUERY") this.#growth.addCopying();
+    if (kind !== "FUNCTION" && kind !== "WINDOW") {
+      this.#visitParts(node, scope, depth);
+      return;
+    }
+    this.#enterFunction(node);
     this.#visitParts(node, scope, depth);
+    this.#growth.leaveCall();
   }
 
-  #checkFunction(node: AstNode): void {
+  #enterFunction(node: AstNode): void {
     const name = textOf(node["function_name"]).toLowerCase();
     const schema = textOf(node["schema"]);
     // The parser itself writes main.list_value for [1, 2].
@@ -109,13 +115,16 @@ class StatementWalk {
     // COLUMNS(c -> c LIKE 'x%') becomes this call over the column names; over data a lambda is refused.
     const isColumnFilter = name === "list_filter" && nodesOf(node["children"])[0]?.["class"] === "STAR";
     if (!allowedFunctions.has(name) && !isColumnFilter) throw new Refusal(`function "${name}" is not among the allowed ones`);
-    refuseIf(this.#growth.addCall(name, node));
+    refuseIf(this.#growth.enterCall(name, node));
   }
 
   #visitTable(kind: string, node: AstNode, scope: ReadonlySet<string>, depth: number): void {
     switch (kind) {
       case "BASE_TABLE":
         this.#checkTable(node, scope);
+        break;
+      case "JOIN":
+        this.#growth.addCopying();
         break;
       case "TABLE_FUNCTION":
         this.#visitTableFunction(node, scope, depth);
@@ -149,6 +158,7 @@ class StatementWalk {
     if (!isAstNode(call) || isQualified || !allowedTableFunctions.has(name)) {
       throw new Refusal(`FROM ${name}(…) is not allowed; besides views, ${[...allowedTableFunctions].join(", ")} can be read from`);
     }
+    if (name === "unnest") this.#growth.addUnnest();
     this.#visitParts(call, scope, depth);
     this.#visitParts(node, scope, depth, "function");
   }
@@ -157,22 +167,20 @@ class StatementWalk {
   #visitQuery(kind: string, node: AstNode, outer: ReadonlySet<string>, depth: number): void {
     this.#queries++;
     if (this.#queries > queriesMax) throw new Refusal(`it has more than ${queriesMax} queries and subqueries; split it`);
+    this.#growth.enterQuery();
     let scope = outer;
     const map = isAstNode(node["cte_map"]) ? nodesOf(node["cte_map"]["map"]) : [];
     for (const entry of map) {
       this.visit(entry["value"], scope, depth);
       scope = new Set([...scope, this.#cteName(textOf(entry["key"]))]);
     }
-    if (kind === "SELECT_NODE" || kind === "SET_OPERATION_NODE") {
-      this.#visitParts(node, scope, depth, "cte_map");
-      return;
-    }
-    const own = new Set([...scope, this.#cteName(textOf(node["cte_name"]))]);
+    const isNamed = kind === "RECURSIVE_CTE_NODE" || kind === "CTE_NODE";
+    const own = isNamed ? new Set([...scope, this.#cteName(textOf(node["cte_name"]))]) : scope;
     if (kind === "RECURSIVE_CTE_NODE") this.#growth.addRecursion();
     for (const [key, part] of Object.entries(node)) {
-      if (key === "cte_map") continue;
-      this.visit(part, key === "right" || key === "child" ? own : scope, depth);
+      if (key !== "cte_map") this.visit(part, key === "right" || key === "child" ? own : scope, depth);
     }
+    this.#growth.leaveQuery();
   }
 
   #cteName(name: string): string {

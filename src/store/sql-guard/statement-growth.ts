@@ -1,7 +1,8 @@
 /**
  * A bound on how much longer a statement can make a value. DuckDB counts the memory of its operators against `memory_limit`, but not that of
  * the vectors inside an expression: one `repeat('x', 1e9)` takes gigabytes in a single call that no interrupt reaches. So each call that makes
- * its input longer has a factor, the product over the whole statement is bounded, and the functions with a length argument take literals only.
+ * its input longer has a factor: nested calls multiply, the largest of a query counts, and queries multiply because they may feed each other.
+ * Functions with a length argument take literals only, and values of unbounded length (list, string_agg) may not be copied to many rows.
  */
 
 import { type AstNode, literalOf, nodesOf, textOf } from "./ast.ts";
@@ -26,6 +27,8 @@ const fixedFactors: Readonly<Record<string, number>> = {
   regexp_escape: 2,
   json_quote: 6,
   to_json: 6,
+  row_to_json: 6,
+  array_to_json: 6,
   strftime: 16,
   split: 16,
   str_split: 16,
@@ -37,58 +40,116 @@ const fixedFactors: Readonly<Record<string, number>> = {
   regexp_extract_all: 16,
 };
 
-const joining = new Set([
-  "||",
-  "concat",
-  "concat_ws",
-  "list_concat",
-  "list_cat",
-  "array_concat",
-  "array_cat",
-  "map_concat",
-  "struct_concat",
-  "json_merge_patch",
-]);
+/** Their result is as long as their arguments together. */
+const joining = new Set(
+  `concat concat_ws list_concat list_cat array_concat array_cat map_concat struct_concat json_merge_patch list_value list_pack array_value row
+   struct_pack struct_insert struct_update map json_array json_object list_zip array_zip`.split(/\s+/),
+);
+
+/** Aggregates whose one result holds all their input. */
+const collecting = new Set(
+  `list array_agg string_agg group_concat listagg json_group_array json_group_object histogram histogram_exact approx_top_k`.split(/\s+/),
+);
 
 export class StatementGrowth {
-  #factor = 1;
+  #total = 1;
   #longestLiteral = storedLengthMin;
-  #recursive = false;
+  #isRecursive = false;
+  #collectsInside = false;
+  #collects = false;
+  #copiesRows = false;
+  #unnests = false;
+  /** The calls around the expression being visited, innermost last, and their product. */
+  #calls: string[] = [];
+  #factors: number[] = [1];
+  #queryMax = 1;
+  #outer: { calls: string[]; factors: number[]; queryMax: number }[] = [];
 
   addLiteral(length: number): void {
     this.#longestLiteral = Math.max(this.#longestLiteral, length);
   }
 
   addRecursion(): void {
-    this.#recursive = true;
+    this.#isRecursive = true;
   }
 
-  /** Why this call is refused; undefined when it is fine. */
-  addCall(name: string, call: AstNode): string | undefined {
+  /** A join or a scalar subquery: each of its values may meet many rows. */
+  addCopying(): void {
+    this.#copiesRows = true;
+  }
+
+  addUnnest(): void {
+    this.#unnests = true;
+  }
+
+  enterQuery(): void {
+    this.#outer.push({ calls: this.#calls, factors: this.#factors, queryMax: this.#queryMax });
+    this.#calls = [];
+    this.#factors = [1];
+    this.#queryMax = 1;
+  }
+
+  leaveQuery(): void {
+    this.#total *= this.#queryMax;
+    const outer = this.#outer.pop();
+    this.#calls = outer?.calls ?? [];
+    this.#factors = outer?.factors ?? [1];
+    this.#queryMax = outer?.queryMax ?? 1;
+  }
+
+  /** Why this call is refused; undefined when it is fine. Followed by leaveCall(). */
+  enterCall(name: string, call: AstNode): string | undefined {
     const args = nodesOf(call["children"]);
-    const factor = factorOf(name, args);
+    if (isCollecting(name, args)) {
+      if (call["class"] === "WINDOW") return `${name}() cannot be a window function here: its result would be copied to every row`;
+      this.#collects = true;
+      this.#collectsInside ||= this.#outer.length > 1;
+    }
+    if (name === "unnest") this.addUnnest();
+    // A chain a || b || c is parsed as nested calls; its outermost one has counted them all.
+    const factor = name === "||" && this.#calls.at(-1) === "||" ? 1 : factorOf(name, args);
     if (typeof factor === "string") return factor;
-    this.#factor *= Math.max(1, factor);
+    const product = (this.#factors.at(-1) ?? 1) * Math.max(1, factor);
+    this.#calls.push(name);
+    this.#factors.push(product);
+    this.#queryMax = Math.max(this.#queryMax, product);
     return undefined;
+  }
+
+  leaveCall(): void {
+    this.#calls.pop();
+    this.#factors.pop();
   }
 
   /** Why the statement as a whole is refused. */
   problem(): string | undefined {
-    if (this.#recursive && this.#factor > recursiveGrowthMax) {
+    if (this.#isRecursive && this.#total > recursiveGrowthMax) {
       return "a recursive query may not make texts or lists longer in each turn; move such functions outside of it or split the query";
     }
-    if (this.#longestLiteral * this.#factor > lengthMax) {
+    if ((this.#collects && this.#unnests) || (this.#collectsInside && this.#copiesRows)) {
+      return "list(), string_agg() and the like can stand only in the outermost SELECT when there are joins, scalar subqueries or unnest()";
+    }
+    if (this.#longestLiteral * this.#total > lengthMax) {
       return "it could make values longer than 64 KiB; use shorter literals or fewer of replace, repeat, || and the like";
     }
     return undefined;
   }
 }
 
+/** min, max and arg_max take a number of results as their last argument. */
+function isCollecting(name: string, args: AstNode[]): boolean {
+  if (collecting.has(name)) return true;
+  if (name === "min" || name === "max") return args.length > 1;
+  return /^(arg_?(min|max)|(min|max)_by)/.test(name) && args.length > 2;
+}
+
 function factorOf(name: string, args: AstNode[]): number | string {
   const fixed = fixedFactors[name];
   if (fixed !== undefined) return fixed;
-  if (joining.has(name)) return Math.max(1, args.filter((arg) => arg["class"] !== "CONSTANT").length);
+  if (joining.has(name)) return args.filter((arg) => arg["class"] !== "CONSTANT").length;
   switch (name) {
+    case "||":
+      return chainLength(args);
     case "repeat":
       return literalCount(name, args[1]);
     case "lpad":
@@ -111,10 +172,18 @@ function factorOf(name: string, args: AstNode[]): number | string {
       return args.length < 2 ? 1 : shortLiteral(name, "separator", args[1], 1);
     case "format":
     case "printf":
-      return formatProblem(name, args[0]) ?? 2;
+      return formatProblem(name, args[0]) ?? args.length;
     default:
       return 1;
   }
+}
+
+/** How many values that are not literals a chain of || puts together. */
+function chainLength(args: AstNode[]): number {
+  return args.reduce((sum, arg) => {
+    if (arg["class"] === "FUNCTION" && arg["function_name"] === "||") return sum + chainLength(nodesOf(arg["children"]));
+    return sum + (arg["class"] === "CONSTANT" ? 0 : 1);
+  }, 0);
 }
 
 function literalCount(name: string, arg: AstNode | undefined): number | string {
@@ -147,7 +216,7 @@ function listProblem(name: string, args: AstNode[]): string | undefined {
 
 /** Widths are part of the format: `%1000000000d` is a gigabyte. */
 function formatProblem(name: string, arg: AstNode | undefined): string | undefined {
-  const text = textOf(literalOf(arg) as string | undefined);
+  const text = textOf(literalOf(arg));
   if (text === "" || /\d{4}|\*|\{[^{}]*\{/.test(text)) {
     return `the format given to ${name}() must be a text literal with widths below 1000`;
   }

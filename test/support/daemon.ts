@@ -1,0 +1,301 @@
+/** Real daemons as child processes, for tests that start, kill and restart them. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { appendFileSync, readFileSync } from "node:fs";
+import { onTestFailed } from "vitest";
+import { agentPaths, colonyPaths, listLocalColonies, makePrivateDirectory, writePrivateFile } from "../../src/config/index.ts";
+import { requestJson, requestText } from "../../src/mesh/index.ts";
+import { coralFile, coralJson, runCoral } from "./run-coral.ts";
+import { cleanEnvironment } from "./test-home.ts";
+import { waitFor } from "./wait-for.ts";
+
+export interface DaemonEnd {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** One process that was started by a test, and only that one. `await using` ends it with SIGTERM, then SIGKILL. */
+export class DaemonProcess implements AsyncDisposable {
+  readonly pid: number;
+  readonly ended: Promise<DaemonEnd>;
+  readonly #child: ChildProcess;
+  readonly #name: string;
+  #output = "";
+  #end: DaemonEnd | undefined;
+
+  constructor(name: string, child: ChildProcess) {
+    if (child.pid === undefined) throw new Error(`cannot start ${name}: no process was made`);
+    this.pid = child.pid;
+    this.#name = name;
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding("utf8").on("data", (text: string) => {
+        this.#output = (this.#output + text).slice(-1_000_000);
+      });
+    }
+    this.ended = new Promise((resolve) => {
+      child.once("close", (code, signal) => {
+        this.#end = { code, signal };
+        resolve(this.#end);
+      });
+    });
+    showLogWhenTestFails(() => this.lastLines());
+  }
+
+  /** Everything written to stdout and stderr; at most the last million characters. */
+  get output(): string {
+    return this.#output;
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** For messages of failed tests. */
+  lastLines(count = 60): string {
+    const state = this.#end ? `ended with ${this.#end.signal ?? `code ${this.#end.code}`}` : `running, pid ${this.pid}`;
+    return `--- ${this.#name} (${state}), last lines:\n${this.#output.trimEnd().split("\n").slice(-count).join("\n")}`;
+  }
+
+  /** Parsed JSON log lines. */
+  logLines(): Record<string, unknown>[] {
+    return this.#output.split("\n").flatMap((line) => {
+      try {
+        return line.startsWith("{") ? [JSON.parse(line) as Record<string, unknown>] : [];
+      } catch {
+        // The last line may be half-written.
+        return [];
+      }
+    });
+  }
+
+  async waitForOutput(pattern: RegExp, timeoutMs?: number): Promise<void> {
+    await waitFor(`${this.#name} to print ${pattern}`, () => pattern.test(this.#output), {
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      details: () => this.lastLines(),
+    });
+  }
+
+  /** Resolves when the process is gone. */
+  async kill(signal: NodeJS.Signals): Promise<DaemonEnd> {
+    if (!this.hasEnded) this.#child.kill(signal);
+    return this.ended;
+  }
+
+  /** SIGTERM, and SIGKILL when that does not help within `timeoutMs`. */
+  async stop(timeoutMs = 20_000): Promise<DaemonEnd> {
+    if (this.#end) return this.#end;
+    this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
+    const end = await this.ended;
+    clearTimeout(timer);
+    return end;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Resident memory now. */
+  rssBytes(): number {
+    const kibibytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1];
+    return Number(kibibytes) * 1024;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+/** Outside of a test (in a hook) there is nothing to attach to; `waitFor` and `lastLines` remain. */
+function showLogWhenTestFails(text: () => string): void {
+  try {
+    onTestFailed(() => {
+      process.stderr.write(`${text()}\n`);
+    });
+  } catch {
+    // Called from a hook.
+  }
+}
+
+/** Starts any program under this Node as a DaemonProcess. */
+export function spawnNode(name: string, args: readonly string[], home: string, env: Record<string, string> = {}): DaemonProcess {
+  return new DaemonProcess(name, spawn(process.execPath, args, { env: cleanEnvironment(home, env), stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+export interface StartColonyOptions {
+  home: string;
+  /** YAML added to the config of a colony that is made by this call, such as `pull:\n  interval: 500ms\n`. */
+  config?: string;
+  /** Default 0: any free one. Give a former colony's port to restart it where its agents look for it. */
+  port?: number;
+  /** Further arguments of `coral colony start`. */
+  args?: readonly string[];
+  env?: Record<string, string>;
+  /** Default: wait until it answers. */
+  waitUntilReady?: boolean;
+}
+
+export class ColonyDaemon extends DaemonProcess {
+  readonly home: string;
+  readonly colonyId: string;
+  readonly paths: ReturnType<typeof colonyPaths>;
+
+  constructor(child: ChildProcess, home: string, colonyId: string) {
+    super("colony", child);
+    this.home = home;
+    this.colonyId = colonyId;
+    this.paths = colonyPaths(home, colonyId);
+  }
+
+  /** `127.0.0.1:43210`, from the pid file. */
+  get endpoint(): string {
+    const { pid, endpoints } = JSON.parse(readFileSync(this.paths.pidFile, "utf8")) as { pid: number; endpoints: { colony?: string } };
+    if (pid !== this.pid || endpoints.colony === undefined) throw new Error("the colony does not listen yet");
+    return endpoints.colony.replace("https://", "");
+  }
+
+  get port(): number {
+    return Number(this.endpoint.split(":").at(-1));
+  }
+
+  async waitUntilReady(timeoutMs = 30_000): Promise<void> {
+    await waitUntilAnswers(this, this.paths.socketFile, timeoutMs);
+    // The pid file is completed just after the socket answers.
+    await waitFor("the colony's endpoint", () => this.endpoint, { timeoutMs, details: () => this.lastLines() });
+  }
+
+  /** Calls a tool such as `coral_get_status` on the control socket, as the CLI does; the answer carries its completeness. */
+  async tool<Answer>(name: string, input: Record<string, unknown> = {}): Promise<Answer> {
+    return (await requestJson({
+      target: { kind: "unix", path: this.paths.socketFile },
+      method: "POST",
+      path: `/v1/tools/${name}`,
+      body: input,
+    })) as Answer;
+  }
+
+  /** Rows of a read-only SQL query, as objects by column name. */
+  async sql(statement: string, maxRows = 10_000): Promise<Record<string, unknown>[]> {
+    const { columns, rows } = await this.tool<{ columns: { name: string }[]; rows: unknown[][] }>("coral_query_sql", {
+      sql: statement,
+      maxRows,
+    });
+    return rows.map((row) => Object.fromEntries(columns.map(({ name }, index) => [name, row[index]])));
+  }
+
+  async metrics(): Promise<string> {
+    return requestText({ target: { kind: "unix", path: this.paths.socketFile }, method: "GET", path: "/metrics" });
+  }
+
+  async createJoinToken(uses = 1): Promise<string> {
+    const { token } = await coralJson<{ token: string }>(["colony", "token", "create", "--uses", String(uses)], { home: this.home });
+    return token;
+  }
+}
+
+/** `coral init` when the home has no colony yet, then `coral colony start` in the foreground with JSON logs. */
+export async function startColony(options: StartColonyOptions): Promise<ColonyDaemon> {
+  const { home, config = "", port = 0, args = [], env = {}, waitUntilReady = true } = options;
+  let [colonyId] = await listLocalColonies(home);
+  if (colonyId === undefined) {
+    const { code, stderr } = await runCoral(["init", "test"], { home, env });
+    [colonyId] = await listLocalColonies(home);
+    if (code !== 0 || colonyId === undefined) throw new Error(`coral init failed: ${stderr}`);
+    appendFileSync(colonyPaths(home, colonyId).configFile, config);
+  }
+  const child = spawn(process.execPath, [coralFile, "colony", "start", "--port", String(port), "--log-format", "json", ...args], {
+    env: cleanEnvironment(home, env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const colony = new ColonyDaemon(child, home, colonyId);
+  if (waitUntilReady) await colony.waitUntilReady();
+  return colony;
+}
+
+export interface StartAgentOptions {
+  /** The colony's home joins by itself; another one needs a token. */
+  home: string;
+  /** YAML of agent.yaml; written when given. */
+  config?: string;
+  /** A join token, for a home without a colony. */
+  token?: string;
+  args?: readonly string[];
+  env?: Record<string, string>;
+  /** Default: wait until it answers; being connected to a colony is another matter, see `waitUntilConnected`. */
+  waitUntilReady?: boolean;
+}
+
+export interface AgentStatusReply {
+  agentId: string;
+  colony: { state: string; lastError?: string };
+  store: { epoch: string; rowsBySignal: Record<string, number> };
+  losses: { signal: string; reason: string; rows: number }[];
+  notes: string[];
+}
+
+export class AgentDaemon extends DaemonProcess {
+  readonly home: string;
+  readonly paths: ReturnType<typeof agentPaths>;
+
+  constructor(child: ChildProcess, home: string) {
+    super("agent", child);
+    this.home = home;
+    this.paths = agentPaths(home);
+  }
+
+  get agentId(): string {
+    return readFileSync(this.paths.idFile, "utf8").trim();
+  }
+
+  async waitUntilReady(timeoutMs = 30_000): Promise<void> {
+    await waitUntilAnswers(this, this.paths.socketFile, timeoutMs);
+  }
+
+  async status(): Promise<AgentStatusReply> {
+    return (await requestJson({
+      target: { kind: "unix", path: this.paths.socketFile },
+      method: "GET",
+      path: "/v1/status",
+    })) as AgentStatusReply;
+  }
+
+  async waitUntilConnected(timeoutMs = 30_000): Promise<void> {
+    await waitFor("the agent to be connected", async () => (await this.status()).colony.state === "connected", {
+      timeoutMs,
+      details: () => this.lastLines(),
+    });
+  }
+}
+
+/** `coral agent start` in the foreground with JSON logs, on any free port. */
+export async function startAgent(options: StartAgentOptions): Promise<AgentDaemon> {
+  const { home, config, token, args = [], env = {}, waitUntilReady = true } = options;
+  if (config !== undefined) await writeAgentConfig(home, config);
+  const child = spawn(process.execPath, [coralFile, "agent", "start", "--port", "0", "--log-format", "json", ...args], {
+    env: cleanEnvironment(home, { ...env, ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) }),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const agent = new AgentDaemon(child, home);
+  if (waitUntilReady) await agent.waitUntilReady();
+  return agent;
+}
+
+async function writeAgentConfig(home: string, config: string): Promise<void> {
+  const paths = agentPaths(home);
+  await makePrivateDirectory(paths.directory);
+  await writePrivateFile(paths.configFile, config);
+}
+
+async function waitUntilAnswers(daemon: DaemonProcess, socketFile: string, timeoutMs: number): Promise<void> {
+  await waitFor(
+    "the daemon to answer",
+    async () => {
+      if (daemon.hasEnded) return "ended";
+      await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 2_000 });
+      return "ready";
+    },
+    { timeoutMs, details: () => daemon.lastLines() },
+  );
+  if (daemon.hasEnded) throw new Error(`the daemon ended while it was starting\n${daemon.lastLines()}`);
+}

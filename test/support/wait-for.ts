@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+export interface WaitOptions {
+  /** Default 30 s: a small machine under load must not fail a test that is right. */
+  timeoutMs?: number;
+  /** Between two looks. Default 50 ms. */
+  intervalMs?: number;
+  /** Added to the error, such as a daemon's last log lines. */
+  details?: () => string;
+}
+
+/**
+ * Looks again and again until `probe` gives something else than undefined, null or false, and returns that. A probe that throws counts as
+ * "not yet"; when time is up its last error is the cause. `what` completes "waited for …".
+ */
+export async function waitFor<T>(
+  what: string,
+  probe: () => T | Promise<T>,
+  options: WaitOptions = {},
+): Promise<Exclude<T, undefined | null | false>> {
+  const { timeoutMs = 30_000, intervalMs = 50 } = options;
+  const deadlineMs = performance.now() + timeoutMs;
+  let lastError: unknown;
+  let lastValue: unknown;
+  do {
+    try {
+      const value = await probe();
+      if (value !== undefined && value !== null && value !== false) return value as Exclude<T, undefined | null | false>;
+      lastError = undefined;
+      lastValue = value;
+    } catch (error) {
+      // Daemons that are starting or away answer with errors; the last one is told below.
+      lastError = error;
+    }
+    await sleep(intervalMs);
+  } while (performance.now() < deadlineMs);
+  const seen = lastError === undefined ? `last seen: ${String(lastValue)}` : `last error: ${String(lastError)}`;
+  throw new Error(`waited ${timeoutMs} ms for ${what}; ${seen}${options.details ? `\n${options.details()}` : ""}`, { cause: lastError });
+}
