@@ -13,6 +13,4 @@ try {
 }
 const program = new URL("../bin/coral", import.meta.url);
 process.argv.splice(1, 1, fileURLToPath(program), "up");
-// For the commands that it suggests: nobody has put a fresh checkout on the PATH.
-process.env["CORAL_PROGRAM"] = "bin/coral";
 await import(program.href);

@@ -8,11 +8,14 @@ export class Printer {
   /** For stderr. */
   readonly noteStyle: Style;
   readonly isTerminal: boolean;
+  /** Writes `coral …` in a text as what works here when it is pasted; notes go through it anyway. */
+  readonly commands: (text: string) => string;
   readonly #io: CliIo;
   readonly #quiet: boolean;
 
-  constructor(io: CliIo, options: { quiet: boolean; noColour: boolean }) {
+  constructor(io: CliIo, options: { quiet: boolean; noColour: boolean; commands: (text: string) => string }) {
     this.#io = io;
+    this.commands = options.commands;
     this.#quiet = options.quiet;
     this.isTerminal = io.stdout.isTTY === true;
     this.style = wantsColour(io.stdout, io.env, options.noColour) ? colourStyle : plainStyle;
@@ -31,7 +34,7 @@ export class Printer {
 
   /** What happened and what to do next; not with -q. */
   note(text: string): void {
-    if (!this.#quiet) this.#io.stderr.write(`${text}\n`);
+    if (!this.#quiet) this.#io.stderr.write(`${this.commands(text)}\n`);
   }
 
   /** What is missing or off; not with -q. */

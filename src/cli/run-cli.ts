@@ -11,6 +11,7 @@ import { colourStyle, plainStyle, wantsColour } from "./output/style.ts";
 import type { OutputFormat } from "./output-format.ts";
 import { formatError } from "./print-error.ts";
 import { Printer } from "./printer.ts";
+import { createCommandNamer, programName } from "./program-name.ts";
 import type { CliRuntime } from "./runtime.ts";
 import { usageError } from "./usage-error.ts";
 
@@ -26,8 +27,12 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     if ("code" in error && error.code === "EPIPE") isPipeClosed = true;
     stop.abort(error);
   });
+  const commands = createCommandNamer(
+    (commandTable.commands ?? []).map((command) => command.name),
+    () => programName({ script: processArgv[1] ?? "coral", env: streams.env, currentDirectory: () => process.cwd() }),
+  );
   try {
-    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv));
+    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv, commands));
     if (argv.length === 0) {
       program.outputHelp();
       return 0;
@@ -40,14 +45,20 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     const failure =
       error instanceof CommanderError ? usageError(error, commandTable, globalOptions, argv) : CoralError.from(firstError(error));
     const style = wantsColour(streams.stderr, streams.env, argv.includes("--no-color")) ? colourStyle : plainStyle;
-    streams.stderr.write(formatError(failure, style, isDebug(argv, streams)));
+    streams.stderr.write(commands(formatError(failure, style, isDebug(argv, streams))));
     return exitCodeOf(failure.code);
   }
 }
 
-async function runCommand(parsed: ParsedCommand, runtime: CliRuntime, io: CliIo, processArgv: readonly string[]): Promise<void> {
+async function runCommand(
+  parsed: ParsedCommand,
+  runtime: CliRuntime,
+  io: CliIo,
+  processArgv: readonly string[],
+  commands: (text: string) => string,
+): Promise<void> {
   const options = new Options(parsed.values);
-  const print = new Printer(io, { quiet: options.flag("quiet"), noColour: parsed.values["color"] === false });
+  const print = new Printer(io, { quiet: options.flag("quiet"), noColour: parsed.values["color"] === false, commands });
   const format = options.flag("json") ? "json" : ((options.text("output") ?? "table") as OutputFormat);
   const invocation: Invocation = {
     command: parsed.path.join(" "),

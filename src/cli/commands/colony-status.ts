@@ -44,6 +44,7 @@ function page({ colony, agents, store, warnings }: ColonyStatus, { print }: Invo
     ...(store.writeProblem === "" ? [] : [["problem", store.writeProblem] as [string, string]]),
   ];
   const lines = facts.map(([name, text]) => `${style("dim", name.padEnd(9))} ${escapeText(text)}`);
-  for (const warning of warnings) lines.push(`${style("yellow", "!")} ${escapeText(warning.message)}; ${escapeText(warning.fix)}`);
+  for (const warning of warnings)
+    lines.push(`${style("yellow", "!")} ${escapeText(warning.message)}; ${print.commands(escapeText(warning.fix))}`);
   return `${lines.join("\n")}\n`;
 }

@@ -32,7 +32,8 @@ function page({ print }: Invocation, checks: readonly DoctorCheck[]): string {
     for (const check of checks.filter((item) => item.area === area)) {
       const mark = print.style(stateStyles[check.state], stateMarks[check.state]);
       lines.push(`  ${mark} ${check.name.padEnd(nameWidth)}  ${escapeText(check.detail)}`);
-      if (check.fix !== undefined) lines.push(`    ${" ".repeat(nameWidth)}  ${print.style("cyan", "fix:")} ${escapeText(check.fix)}`);
+      if (check.fix !== undefined)
+        lines.push(`    ${" ".repeat(nameWidth)}  ${print.style("cyan", "fix:")} ${print.commands(escapeText(check.fix))}`);
     }
   }
   const count = (state: DoctorCheck["state"]): number => checks.filter((check) => check.state === state).length;

@@ -1,5 +1,7 @@
 /** How each assistant wants to be told to start `coral mcp proxy`. */
 
+import { shellWord } from "../output/shell-word.ts";
+
 export type McpClient = "claude-desktop" | "claude-code" | "cursor" | "vscode" | "codex";
 
 export interface McpCommand {
@@ -59,8 +61,4 @@ function toml({ command, args, env }: McpCommand): string {
   ];
   const variables = Object.entries(env).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   return [...lines, ...(variables.length === 0 ? [] : ["", "[mcp_servers.coral.env]", ...variables])].join("\n");
-}
-
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -47,12 +47,15 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
   if (status.hosts.length > 0) {
     lines.push("", renderTable(hostTable(status.hosts, nowMs), { wide, width: print.width, style, indent: "  " }).trimEnd());
     const rest = agents.total - status.hosts.length;
-    if (rest > 0) lines.push(style("dim", `  … and ${plural(rest, "more host")}; "coral agent list" has them all`));
+    if (rest > 0) lines.push(style("dim", print.commands(`  … and ${plural(rest, "more host")}; "coral agent list" has them all`)));
   }
   if (status.warnings.length > 0) {
     lines.push("", style("bold", plural(status.warnings.length, "warning")));
     for (const warning of status.warnings) {
-      lines.push(`  ${style("yellow", "!")} ${escapeText(warning.message)}`, `    ${style("cyan", "fix:")} ${escapeText(warning.fix)}`);
+      lines.push(
+        `  ${style("yellow", "!")} ${escapeText(warning.message)}`,
+        `    ${style("cyan", "fix:")} ${print.commands(escapeText(warning.fix))}`,
+      );
     }
   }
   return `${lines.join("\n")}\n`;

@@ -4,6 +4,7 @@ import type { AgentStatus, ColonyStatus } from "../../tools/index.ts";
 import { askAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { escapeText } from "../output/escape-text.ts";
+import { shellWord } from "../output/shell-word.ts";
 import type { DaemonReady } from "../runtime.ts";
 import { runOptionsOf } from "./run-options.ts";
 import { statusPage } from "./status.ts";
@@ -45,12 +46,11 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
   try {
     const status = await untilSeen(invocation, signal);
     const host = status.hosts[0]?.hostname;
-    const program = programAsTyped(invocation.io.env);
     const next = [
-      [`${program} status`, "this overview again"],
-      [`${program} query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
-      [`${program} services`, "what listens on this machine"],
-    ] as const;
+      ["coral status", "this overview again"],
+      [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
+      ["coral services", "what listens on this machine"],
+    ].map(([command = "", what = ""]) => [commandHere(invocation, command), what] as const);
     const width = Math.max(...next.map(([command]) => command.length));
     const hints = next.map(([command, what]) => `  ${print.style("cyan", command.padEnd(width))}  ${what}`);
     print.answer(`\n${statusPage(status, print, false, Date.now())}\nTry in another terminal:\n${hints.join("\n")}\n\nCtrl-C ends it.\n`);
@@ -59,10 +59,10 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
   }
 }
 
-/** From a checkout `coral` is not on the PATH; `npm start` says how to call it. Another terminal needs the same home, too. */
-function programAsTyped(env: Readonly<Record<string, string | undefined>>): string {
-  const home = env["CORAL_HOME"];
-  return `${home ? `CORAL_HOME=${escapeText(home)} ` : ""}${env["CORAL_PROGRAM"] || "coral"}`;
+/** Another terminal needs the same home, too. */
+function commandHere({ print, io }: Invocation, command: string): string {
+  const home = io.env["CORAL_HOME"];
+  return `${home ? `CORAL_HOME=${shellWord(home)} ` : ""}${print.commands(command)}`;
 }
 
 async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<ColonyStatus> {
