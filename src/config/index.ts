@@ -19,3 +19,4 @@ export type { LogConfig } from "./log-config.ts";
 export type { FileOwner, WriteOptions } from "./ownership.ts";
 export { makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
 export { saveContext, writeContexts } from "./save-contexts.ts";
+export { checkServiceSpec, parseServiceSpec, type ServiceSpec } from "./service-spec.ts";
