@@ -36,6 +36,15 @@ export const agentConfigSchema = z.strictObject({
   listeners: section({
     interval: duration("How often listening ports are matched to services", { min: "5s", max: "1h" }).prefault("60s"),
   }),
+  health_checks: section({
+    interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
+      min: "1s",
+      max: "10m",
+    }).prefault("10s"),
+    timeout: duration("Longest wait for the answer to one check", { min: "50ms", max: "30s" }).prefault("2s"),
+    unhealthy_after: integer("Failed checks in a row that make a service unhealthy", 1, 20).prefault(3),
+    healthy_after: integer("Good checks in a row that make a service healthy", 1, 20).prefault(2),
+  }),
 });
 
 export interface AgentConfig {
@@ -46,6 +55,7 @@ export interface AgentConfig {
   store: { maxSizeBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
   listeners: { intervalMs: number };
+  healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
 /** Environment variables that override a key of the file. */
@@ -105,5 +115,11 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     listeners: { intervalMs: file.listeners.interval },
+    healthChecks: {
+      intervalMs: file.health_checks.interval,
+      timeoutMs: file.health_checks.timeout,
+      unhealthyAfter: file.health_checks.unhealthy_after,
+      healthyAfter: file.health_checks.healthy_after,
+    },
   };
 }
