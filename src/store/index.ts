@@ -67,6 +67,7 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export { signals } from "./signals/index.ts";

@@ -1,6 +1,7 @@
 /** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
 
 import type { Signal } from "../define-signal.ts";
+import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 import { listener } from "./listener.ts";
 
@@ -13,4 +14,7 @@ export const signals: readonly Signal[] = [
   hostCgroup,
   hostProcess,
   listener,
+  serviceInstance,
+  connection,
+  event,
 ] as readonly Signal[];
