@@ -2,8 +2,10 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
-import type { AgentColonyLink, AgentHostSummary, AgentStatus } from "../tools/index.ts";
+import type { AgentColonyLink, AgentHostSummary, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
+import type { ManagedServices } from "./managed-services.ts";
+import type { ServiceFacts } from "./service-facts.ts";
 
 export interface AgentStatusSources {
   agentId: string;
@@ -11,6 +13,8 @@ export interface AgentStatusSources {
   hostname: string;
   store: AgentStore;
   link: Pick<ColonyLink, "state" | "endpoint" | "colonyId">;
+  managed: ManagedServices;
+  facts: Pick<ServiceFacts, "newestScan">;
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
@@ -19,9 +23,11 @@ export interface AgentStatusSources {
   startedMonotonicMs: number;
 }
 
+const maxServices = 1_000;
+
 export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
   const { store, clock } = sources;
-  const [stats, host, listeners, oldestAt] = await Promise.all([store.stats(), readHost(store), countListeners(store), readOldest(store)]);
+  const [stats, host, services, oldestAt] = await Promise.all([store.stats(), readHost(store), readServices(sources), readOldest(store)]);
   const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
   const { user, system } = process.cpuUsage();
   return {
@@ -35,7 +41,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     losses: store.losses(),
     capabilities: sources.capabilities,
     host,
-    listeners: { count: listeners },
+    services: { total: services.length, items: services.slice(0, maxServices) },
     process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
     notes: [...recoveryNotes(store), ...sources.notes()],
   };
@@ -72,12 +78,32 @@ async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
   };
 }
 
-/** Rows of one sample share their instant. */
-async function countListeners(store: AgentStore): Promise<number> {
-  const [row] = await store.query(
-    "SELECT count(*) AS listeners FROM listener WHERE mono_ms = (SELECT mono_ms FROM listener ORDER BY seq DESC LIMIT 1)",
+/** The newest scan with the checks of managed services; those that nobody listens for are in it, too. */
+async function readServices({ facts, managed }: AgentStatusSources): Promise<AgentServiceStatus[]> {
+  const scanned = (await facts.newestScan()).map((service): AgentServiceStatus => {
+    // The list is newer than the scan; a worker without a port cannot be in it.
+    const entry = service.port === null ? undefined : managed.byPort(service.port);
+    if (entry === undefined || entry.name !== service.name) return service;
+    return { ...service, status: "managed", method: "manual", confidence: 1, check: managed.healthOf(entry.port) ?? null };
+  });
+  const seen = new Set(scanned.filter((service) => service.status === "managed").map((service) => service.port));
+  const absent = managed.list().filter((entry) => !seen.has(entry.port));
+  const rest = absent.map(
+    (entry): AgentServiceStatus => ({
+      name: entry.name,
+      port: entry.port,
+      protocol: entry.type === "udp" ? "udp" : "tcp",
+      status: "managed",
+      method: "manual",
+      confidence: 1,
+      instances: 0,
+      pid: null,
+      exe: null,
+      build: null,
+      check: managed.healthOf(entry.port) ?? null,
+    }),
   );
-  return Number(row?.["listeners"] ?? 0);
+  return [...scanned, ...rest].sort((a, b) => a.name.localeCompare(b.name) || (a.port ?? 0) - (b.port ?? 0));
 }
 
 async function readOldest(store: AgentStore): Promise<string | undefined> {

@@ -8,6 +8,7 @@ import { type AgentStore, host, hostCgroup, hostCpu, hostDisk, hostInterface, ho
 import { runCollectLoop } from "./collect-loop.ts";
 import { createHostCollector } from "./host-collector.ts";
 import { createListenerCollector } from "./listener-collector.ts";
+import type { ManagedServices } from "./managed-services.ts";
 
 export interface CollectorsOptions {
   store: AgentStore;
@@ -15,11 +16,15 @@ export interface CollectorsOptions {
   clock: Clock;
   log: Logger;
   config: () => AgentConfig;
+  /** What users say about ports; beats every other name. */
+  managed: ManagedServices;
 }
 
 export interface Collectors {
   /** One promise per collector; each resolves when aborted. */
   run(signal: AbortSignal): Promise<void>[];
+  /** Looks for services soon instead of at the next interval: what users say about a port has changed. */
+  rescan(): void;
   /** What could not be seen, ready to print. */
   notes(): string[];
 }
@@ -49,6 +54,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       runCollectLoop({ name: "host samples", intervalMs: () => config().host.intervalMs, collect: collectHost, clock, log }, signal),
       runCollectLoop({ name: "listeners", intervalMs: () => config().listeners.intervalMs, collect: collectListeners, clock, log }, signal),
     ],
+    rescan: () => undefined,
     notes: () => [...hosts.notes(), ...listeners.notes()],
   };
 }

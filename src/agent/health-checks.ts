@@ -29,8 +29,8 @@ export interface HealthChecksOptions {
   services: () => readonly ManagedService[];
   /** Read before each check, so that a reloaded config counts at once. */
   settings: () => HealthCheckSettings;
-  /** Where the scan saw the port listen, besides loopback; all of this machine. */
-  addressesOf: (service: ManagedService) => readonly string[];
+  /** Where the scan saw the port listen, besides loopback; all of this machine. Asked when loopback refuses. */
+  addressesOf: (port: number) => Promise<readonly string[]>;
   /** The state that was last reported for a service, before this process; decides whether its first result is a change. */
   lastReported: (service: ManagedService) => Promise<ServiceHealth["state"] | undefined>;
   /** Awaited before the next check of the service. */
@@ -168,29 +168,40 @@ export class HealthChecks {
     check.dueMs = clock.monotonicMs() + nextDelayMs(check, settings()) * jitter;
   }
 
-  /** Loopback first, or where it answered last; on to the next address only when nobody listens at one. */
+  /** Where it answered last, then loopback, then where the scan saw it: on to the next only when nobody listens at one. */
   async #probe(check: Check, signal: AbortSignal): Promise<ProbeOutcome> {
+    const { port } = check.service;
+    const near = check.lastAddress === undefined ? loopbackAddresses : [check.lastAddress, ...loopbackAddresses];
+    let outcome = await this.#probeAddresses(check, near, near, signal);
+    if (isRefused(outcome)) {
+      const seen = await this.#options.addressesOf(port);
+      const further = await this.#probeAddresses(check, seen, seen, signal);
+      if (further !== undefined && !isRefused(further)) outcome = further;
+    }
+    if (isRefused(outcome)) check.lastAddress = undefined;
+    return outcome ?? { kind: "failed", reason: "refused", detail: "no address" };
+  }
+
+  async #probeAddresses(
+    check: Check,
+    addresses: readonly string[],
+    ownAddresses: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ProbeOutcome | undefined> {
     const { service } = check;
     const { timeoutMs } = this.#options.settings();
-    const ownAddresses = this.#options.addressesOf(service);
-    const candidates = new Set([...(check.lastAddress === undefined ? [] : [check.lastAddress]), ...loopbackAddresses, ...ownAddresses]);
-    let first: ProbeOutcome | undefined;
-    for (const address of candidates) {
-      const outcome = await (this.#options.probe ?? probeEndpoint)({
-        address,
-        port: service.port,
-        http: service.health === undefined ? undefined : { path: service.health, tls: service.type === "https" },
-        timeoutMs,
-        signal,
-        ownAddresses,
-      });
-      first ??= outcome;
-      if (outcome.kind === "failed" && outcome.reason === "refused") continue;
-      check.lastAddress = address;
-      return outcome;
+    const http = service.health === undefined ? undefined : { path: service.health, tls: service.type === "https" };
+    let refused: ProbeOutcome | undefined;
+    for (const address of new Set(addresses)) {
+      const request = { address, port: service.port, http, timeoutMs, signal, ownAddresses };
+      const outcome = await (this.#options.probe ?? probeEndpoint)(request);
+      if (!isRefused(outcome)) {
+        check.lastAddress = address;
+        return outcome;
+      }
+      refused ??= outcome;
     }
-    check.lastAddress = undefined;
-    return first ?? { kind: "failed", reason: "refused", detail: "no address" };
+    return refused;
   }
 
   async #record(check: Check, outcome: ProbeOutcome): Promise<void> {
@@ -211,6 +222,10 @@ export class HealthChecks {
     if (reported === "unknown" && state === "healthy") return;
     await report({ service: check.service, before: reported, after: state, detail: check.health.detail });
   }
+}
+
+function isRefused(outcome: ProbeOutcome | undefined): boolean {
+  return outcome?.kind === "failed" && outcome.reason === "refused";
 }
 
 /** Milliseconds until the next check, without jitter. */
