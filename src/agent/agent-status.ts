@@ -79,12 +79,16 @@ async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
 }
 
 /** The newest scan with the checks of managed services; those that nobody listens for are in it, too. */
-async function readServices({ facts, managed }: AgentStatusSources): Promise<AgentServiceStatus[]> {
-  const scanned = (await facts.newestScan()).map((service): AgentServiceStatus => {
-    // The list is newer than the scan; a worker without a port cannot be in it.
+export async function readServices({ facts, managed }: Pick<AgentStatusSources, "facts" | "managed">): Promise<AgentServiceStatus[]> {
+  const found = await facts.newestScan();
+  // The same port in another network namespace is somebody else's; the scan tells them apart once it knows the list.
+  const settled = new Set(found.filter((service) => service.status === "managed").map((service) => service.port));
+  const scanned = found.map((service): AgentServiceStatus => {
     const entry = service.port === null ? undefined : managed.byPort(service.port);
-    if (entry === undefined || entry.name !== service.name) return service;
-    return { ...service, status: "managed", method: "manual", confidence: 1, check: managed.healthOf(entry.port) ?? null };
+    if (entry === undefined) return { ...service, status: "discovered" };
+    if (service.status === "discovered" && settled.has(service.port)) return service;
+    const check = managed.healthOf(entry.port) ?? null;
+    return { ...service, name: entry.name, status: "managed", method: "manual", confidence: 1, check };
   });
   const seen = new Set(scanned.filter((service) => service.status === "managed").map((service) => service.port));
   const absent = managed.list().filter((entry) => !seen.has(entry.port));
