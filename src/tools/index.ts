@@ -32,6 +32,10 @@ export type {
   ServiceDisconnected,
   ServicesConnected,
 } from "./managed-service.ts";
+export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./ranges/provider-ranges.ts";
+export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./ranges/published-ranges.ts";
+export type { RangeFormat } from "./ranges/range-formats.ts";
+export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
