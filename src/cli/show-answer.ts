@@ -14,6 +14,10 @@ export interface AnswerView<T> {
   table: (answer: T) => Table;
   /** What people see instead of the table, with -o table and -o wide. */
   page?: (answer: T, wide: boolean) => string;
+  /** For -o dot: a graph in the language of GraphViz. */
+  dot?: (answer: T) => string;
+  /** Called after a table, page or CSV was printed, for what is to be said on stderr. */
+  after?: (answer: T) => void;
   /** Said on stderr when the table has no rows. */
   empty?: string;
 }
@@ -52,6 +56,8 @@ async function render<T extends object>(
       const text = `${options.compact ? "---\n" : ""}${stringify(answer, { lineWidth: 0 })}`;
       return text.split("\n").map(escapeText).join("\n");
     }
+    case "dot":
+      return view.dot?.(answer) ?? "";
     case "csv":
       return renderCsv(view.table(answer), options.header);
     case "table":
@@ -68,6 +74,7 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   const { format, print } = invocation;
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && view.table(answer).cells.length === 0) print.note(view.empty);
+  view.after?.(answer);
   for (const note of notesOf(answer)) print.warning(escapeText(note.message));
 }
 

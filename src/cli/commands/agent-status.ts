@@ -1,12 +1,13 @@
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
-import type { AgentStatus } from "../../tools/index.ts";
+import type { AgentServiceStatus, AgentStatus } from "../../tools/index.ts";
 import { askAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { escapeText } from "../output/escape-text.ts";
-import type { StyleName } from "../output/style.ts";
+import type { Style, StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
-import { number, percent, relative } from "../output/values.ts";
+import { number, percent, plural, relative } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
+import { checkStyle, shortBuild } from "./service-cells.ts";
 
 const stateStyles: Record<AgentStatus["colony"]["state"], StyleName> = {
   connected: "green",
@@ -38,6 +39,7 @@ function agentTable(status: AgentStatus): Table {
       { title: "STORE", key: "fileBytes", cell: (row) => row.store.fileBytes },
       { title: "RSS", key: "rssBytes", cell: (row) => row.process.rssBytes },
       { title: "CPU", key: "cpuRatio", cell: (row) => row.process.cpuRatio },
+      { title: "SERVICES", key: "services", cell: (row) => row.services.total },
     ],
   );
 }
@@ -65,7 +67,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
       `  host       cpu ${percent(host.cpuBusyRatio)} of ${host.cpuCount} cores, ${memory}, load ${number(host.load1m)}, ${relative(host.sampledAt, nowMs)}`,
     );
   }
-  lines.push(`  listeners  ${status.listeners.count}`);
+  lines.push(`  services   ${servicesSummary(status.services)}`);
   lines.push(`  cost       cpu ${percent(status.process.cpuRatio)} of a core, ${formatBytes(status.process.rssBytes)} memory`);
   for (const capability of status.capabilities) {
     if (!wide && capability.available) continue;
@@ -77,5 +79,49 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
   for (const loss of status.losses)
     lines.push(`  ${style("yellow", "!")} ${loss.rows} rows of ${escapeText(loss.signal)} lost: ${escapeText(loss.reason)}`);
   for (const note of status.notes) lines.push(`  ${style("yellow", "!")} ${escapeText(note)}`);
+  lines.push(...serviceLines(status.services, style, wide));
   return `${lines.join("\n")}\n`;
+}
+
+/** Shown without -o wide, besides those that are managed. */
+const maxDiscovered = 20;
+
+function servicesSummary({ total, items }: AgentStatus["services"]): string {
+  const managed = items.filter((service) => service.status === "managed").length;
+  return total === 0 ? "none found yet" : `${total}, ${managed} of them managed`;
+}
+
+/** Each service in a block of its own: the managed ones first. */
+function serviceLines({ total, items }: AgentStatus["services"], style: Style, wide: boolean): string[] {
+  if (items.length === 0) return [];
+  const managed = items.filter((service) => service.status === "managed");
+  const discovered = items.filter((service) => service.status !== "managed");
+  const shown = [...managed, ...(wide ? discovered : discovered.slice(0, maxDiscovered))];
+  const lines = ["", style("bold", "Services:"), ...shown.flatMap((service) => serviceBlock(service, style, wide))];
+  const hidden = total - shown.length;
+  if (hidden > 0)
+    lines.push(style("dim", `  … and ${plural(hidden, "more service")}; ${wide ? "coral network services has" : "-o wide shows"} them`));
+  return lines;
+}
+
+function serviceBlock(service: AgentServiceStatus, style: Style, wide: boolean): string[] {
+  const more = service.instances > 1 ? ` (and ${plural(service.instances - 1, "more process", "more processes")})` : "";
+  const pid = service.instances === 0 ? "not running" : `${service.pid ?? "not readable"}${more}`;
+  const port = service.port === null ? "none" : `${service.port}${service.protocol === "udp" ? "/udp" : ""}`;
+  const build = wide ? service.build : shortBuild(service.build);
+  const facts: [string, string | null][] = [
+    ["Port", port],
+    ["PID", pid],
+    ["Binary", service.exe],
+    ["Build", build],
+  ];
+  const lines = facts.flatMap(([name, text]) => (text === null ? [] : [`    ${`${name}:`.padEnd(13)} ${escapeText(text)}`]));
+  return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`];
+}
+
+/** `healthy`, `unhealthy (connection refused)`; how it was found for those that are not checked. */
+function statusText({ check, method, confidence, status }: AgentServiceStatus, style: Style): string {
+  if (check === null) return `${status} by ${escapeText(method)}, name ${confidence >= 1 ? "certain" : `confidence ${confidence}`}`;
+  const detail = check.state === "healthy" ? "" : ` (${escapeText(check.detail)})`;
+  return `${style(checkStyle(check.state), check.state)}${detail}`;
 }

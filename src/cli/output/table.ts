@@ -55,6 +55,8 @@ export interface RenderTableOptions {
   style?: Style;
   /** Default true. */
   header?: boolean;
+  /** Character of a line drawn under the header, as wide as the table. */
+  rule?: string;
   /** Before each line, such as two spaces inside a page. */
   indent?: string;
 }
@@ -66,7 +68,7 @@ const leastCutWidth = 8;
 /** Lines with a newline each; empty when there are no rows. */
 export function renderTable(table: Table, options: RenderTableOptions = {}): string {
   if (table.cells.length === 0) return "";
-  const { style = plainStyle, indent = "", header = true } = options;
+  const { style = plainStyle, indent = "", header = true, rule } = options;
   const shown = table.columns.map((column, index) => ({ ...column, index })).filter((column) => options.wide || !column.wide);
   const widths = shown.map((column) => {
     let width = header ? textWidth(column.title) : 0;
@@ -90,6 +92,10 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
     return `${indent}${parts.join(gap)}`.trimEnd();
   };
   const lines = header ? [line(shown.map((column) => ({ text: column.title, style: "dim" as const })))] : [];
+  if (header && rule !== undefined) {
+    const width = widths.reduce((sum, cells) => sum + cells, gap.length * (shown.length - 1));
+    lines.push(`${indent}${style("dim", rule.repeat(Math.max(1, width)))}`);
+  }
   for (const row of table.cells) lines.push(line(shown.map((column) => row[column.index] ?? { text: "" })));
   return `${lines.join("\n")}\n`;
 }
