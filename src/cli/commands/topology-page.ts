@@ -35,14 +35,10 @@ export function topologyPage(topology: Topology, print: Printer, options: Topolo
   const { totals } = topology;
   lines.push(
     `Internal Services: ${grouped(totals.services)}`,
-    `External Ingress: ${countText(totals.ingressSources, "source")}`,
-    `External Egress: ${countText(totals.egressDestinations, "destination")}`,
+    `External Ingress: ${plural(totals.ingressSources, "source")}`,
+    `External Egress: ${plural(totals.egressDestinations, "destination")}`,
   );
   return `${lines.join("\n")}\n`;
-}
-
-function countText(count: number, word: string): string {
-  return `${grouped(count)} ${count === 1 ? word : `${word}s`}`;
 }
 
 function groupLines(edges: readonly TopologyEdge[], nodes: ReadonlyMap<string, TopologyNode>, print: Printer, wide: boolean): string[] {

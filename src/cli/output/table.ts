@@ -17,7 +17,7 @@ export interface Column<Row> {
   cell: (row: Row) => Cell;
   /** What CSV holds; default: the text of the cell. */
   raw?: (row: Row) => CellValue;
-  /** Default: right when every value is a number. */
+  /** Default: right when every value is a number, absent ones aside. */
   align?: "left" | "right";
   /** Only with -o wide and -o csv. */
   wide?: boolean;
@@ -35,7 +35,7 @@ export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>
   const columnOf = (column: Column<Row>, index: number): Table["columns"][number] => ({
     title: column.title,
     key: column.key,
-    align: column.align ?? (values.length > 0 && values.every((row) => isNumeric(row[index])) ? "right" : "left"),
+    align: column.align ?? (isNumericColumn(values, index) ? "right" : "left"),
     wide: column.wide ?? false,
   });
   return {
@@ -123,6 +123,11 @@ function valueOf(cell: Cell): CellValue {
 function textOf(value: CellValue): string {
   if (value === null || value === undefined || value === "") return "-";
   return String(value);
+}
+
+/** A column without any value is as good as text. */
+function isNumericColumn(values: readonly Cell[][], index: number): boolean {
+  return values.some((row) => (valueOf(row[index]) ?? null) !== null) && values.every((row) => isNumeric(row[index]));
 }
 
 /** Plain numbers, and those with a unit or percent sign; absent values do not decide. */
