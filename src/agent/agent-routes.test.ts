@@ -66,8 +66,8 @@ async function start(): Promise<Started> {
       routes: agentRoutes({
         status: () => Promise.reject(new Error("not here")),
         book: managed.book,
-        healthOf: managed.services.healthOf,
-        discoveredAt: managed.facts.discoveredAt,
+        healthOf: (port) => managed.services.healthOf(port),
+        discoveredAt: (port) => managed.facts.discoveredAt(port),
         onChange: () => {
           started.changed++;
           managed.checks.refresh();

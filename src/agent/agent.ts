@@ -128,8 +128,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
         book: managed.book,
-        healthOf: managed.services.healthOf,
-        discoveredAt: managed.facts.discoveredAt,
+        healthOf: (port) => managed.services.healthOf(port),
+        discoveredAt: (port) => managed.facts.discoveredAt(port),
         onChange: () => {
           managed.checks.refresh();
           collectors.rescan();

@@ -33,8 +33,8 @@ export async function openManaged(options: OpenManagedOptions): Promise<Managed>
   const checks = new HealthChecks({
     services: () => book.list(),
     settings: options.settings,
-    addressesOf: facts.addressesOf,
-    lastReported: facts.lastHealth,
+    addressesOf: (port) => facts.addressesOf(port),
+    lastReported: (service) => facts.lastHealth(service),
     report: async (change) => {
       log[change.after === "healthy" ? "info" : "warn"](messageOf(change));
       await store.append(event, [eventOf(change, clock)]);

@@ -15,7 +15,7 @@ import { escapeText } from "../output/escape-text.ts";
 import { tableOf } from "../output/table.ts";
 import { grouped, relative } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
-import { rangesDirectoryOf, readRangeFile } from "./ranges-directory.ts";
+import { isRangeFileName, rangesDirectoryOf, readRangeFile } from "./ranges-directory.ts";
 
 interface Taken {
   provider: string;
@@ -98,7 +98,7 @@ function targetFile(parsed: ProviderRanges, path: string): string {
     .toLowerCase()
     .replace(/[^\w.-]+/g, "-")
     .replace(/^[.-]+/, "");
-  return name === "" ? "ranges.txt" : name;
+  return isRangeFileName(name) && name !== "" ? name : `${name || "ranges"}.txt`;
 }
 
 async function downloadLists(wanted: readonly string[], signal: AbortSignal): Promise<{ lists: CheckedList[]; failed: Update["failed"] }> {

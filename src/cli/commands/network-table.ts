@@ -90,7 +90,7 @@ export const networkCommands: readonly CommandSpec[] = [
       {
         name: "update",
         summary: "Download the lists that providers publish, or take files",
-        description: "Each list is checked before it replaces the one in use; the colony notices by itself.",
+        description: "Each list is checked before it replaces the one in use; the colony notices within half a minute.",
         options: [
           {
             name: "file",

@@ -18,10 +18,18 @@ export async function rangesDirectoryOf(invocation: Invocation): Promise<string>
   });
 }
 
-/** Names that a range file may have; temporary files and the like are no such names. */
+/** Left by editors and unfinished downloads, and notes about the files: the colony does not read these. */
+const ignored = /^\.|~$|\.(?:tmp|part|bak|md)$/;
+
+/** Whether the colony reads a file of this name. */
+export function isRangeFileName(name: string): boolean {
+  return !ignored.test(name);
+}
+
+/** By name. */
 export async function listRangeFiles(directory: string): Promise<string[]> {
   try {
-    return (await readdir(directory)).filter((name) => /^[\w-][\w.-]*$/.test(name)).sort();
+    return (await readdir(directory)).filter(isRangeFileName).sort();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw new CoralError({ code: "unavailable", message: `Cannot list "${directory}": ${String(error)}`, cause: error });
