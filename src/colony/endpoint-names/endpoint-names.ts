@@ -1,4 +1,4 @@
-/** How an external address got its name, surest first: a known product's host name, a provider's published range, reverse DNS. */
+/** How an external address got its name: the host name of a known product, any other host name, or a provider's published range. */
 export type EndpointNameMethod = "saas" | "reverse_dns" | "provider_range";
 
 /** What is known of an address outside. */
@@ -12,6 +12,8 @@ export interface EndpointName {
   provider?: string;
   /** Such as `S3`, `CloudFront`, `Stripe API`. */
   product?: string;
+  /** Such as `eu-west-1`. */
+  region?: string;
   /** Wall time after which the name must be asked for again, milliseconds since 1970. */
   expiresAtMs: number;
 }

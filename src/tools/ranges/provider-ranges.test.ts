@@ -71,6 +71,18 @@ describe("parseProviderRanges()", () => {
     ]);
   });
 
+  it("makes words of codes that it does not know", () => {
+    const entry = (service: string): string => `{"ip_prefix":"1.2.3.0/24","region":"GLOBAL","service":"${service}"}`;
+    const aws = parseProviderRanges(`{"prefixes":[${["KINESIS_VIDEO_STREAMS", "AMAZON_CONNECT", "constructor"].map(entry)}]}`, "a.json");
+    expect(aws.ranges.labels.map(({ product }) => product)).toEqual(["Kinesis Video Streams", "Connect", "constructor"]);
+    const tags = ["AzureKeyVault.WestUS", "toString", "AzureBotService"].map((name) => ({
+      name,
+      properties: { region: "", addressPrefixes: ["1.2.3.0/24"] },
+    }));
+    const azure = parseProviderRanges(JSON.stringify({ values: tags }), "z.json");
+    expect(azure.ranges.labels.map(({ product }) => product)).toEqual(["Key Vault", "to String", "Bot Service"]);
+  });
+
   it("reads Cloudflare's API answer, Cloudflare's lists and Fastly's list", () => {
     expect(rangesOf(parseProviderRanges(samples.cloudflare, "c.json"))).toEqual([
       "adf53000/20 Cloudflare - - - service",
