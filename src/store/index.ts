@@ -7,13 +7,13 @@
 export {
   type AgentStore,
   type AgentStoreOptions,
+  openAgentStore,
   type PruneResult,
   type ReadLimits,
   type SeqRange,
   type SignalHead,
   type SignalSlice,
   type StoreStats,
-  openAgentStore,
 } from "./agent-store.ts";
 export {
   type AgentCheckpoint,
@@ -22,15 +22,18 @@ export {
   type ColonyStoreOptions,
   type Gap,
   type GapFilter,
+  openColonyStore,
   type PublishedView,
   type PullOutcome,
   type RollupResult,
-  openColonyStore,
   viewSchema,
 } from "./colony-store.ts";
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
-export { type Columns, type RowOf, type SampleTime, type Signal, defineSignal } from "./define-signal.ts";
+export { type Columns, defineSignal, type RowOf, type SampleTime, type Signal } from "./define-signal.ts";
+export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
+export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
+export { addressesWithoutName, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
 export type {
@@ -41,9 +44,17 @@ export type {
   HostSampleRow,
   HostSeriesRow,
 } from "./queries/host-facts.ts";
+export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, queryEdges } from "./queries/query-edges.ts";
+export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
-export { queryServices, type ServiceListenerRow } from "./queries/query-services.ts";
+export {
+  queryServices,
+  type ServiceAtAgentRow,
+  type ServicePortRow,
+  type ServiceProcessRow,
+  type ServicesQuery,
+} from "./queries/query-services.ts";
 export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
 export {
   type AgentConflict,
@@ -51,8 +62,6 @@ export {
   type AgentRegistration,
   type AgentTouch,
   type EventRecord,
-  type TokenRecord,
-  type TokenUse,
   findAgent,
   insertToken,
   listAgents,
@@ -63,12 +72,14 @@ export {
   recordEvent,
   revokeAgent,
   revokeToken,
+  type TokenRecord,
+  type TokenUse,
   touchAgents,
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
-export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export { signals } from "./signals/index.ts";
 export { listener } from "./signals/listener.ts";
+export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
