@@ -79,7 +79,7 @@ function outcomeText(service: Connected, { style }: Printer): string {
       return `${done} Service ${name} promoted to managed\n  Previously discovered via: ${escapeText(discovered?.method ?? "unknown")}${other}\n  ${monitoring}\n`;
     }
     case "registered":
-      return `${done} Service ${name} registered as managed\n  Nobody listens on port ${service.port} yet\n  ${monitoring}\n`;
+      return `${done} Service ${name} registered as managed\n  Nothing was discovered on port ${service.port} yet\n  ${monitoring}\n`;
     case "updated":
       return `${done} Service ${name} updated\n  Health check: ${check}\n`;
     case "unchanged":

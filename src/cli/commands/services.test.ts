@@ -181,7 +181,7 @@ describe("coral connect", () => {
   Previously discovered via: listening_socket, as 'node\\x07'
   Now managed with health monitoring enabled
 ✓ Service 'later' registered as managed
-  Nobody listens on port 9 yet
+  Nothing was discovered on port 9 yet
   Now managed with health monitoring enabled
 ✓ Service 'web' updated
   Health check: GET /health on port 3000
