@@ -31,8 +31,6 @@ export interface ManagedServices {
   healthOf(port: number): ServiceHealth | undefined;
 }
 
-export const noManagedServices: ManagedServices = { byPort: () => undefined, list: () => [], healthOf: () => undefined };
-
 /** What a service was before it was (re-)registered. */
 export type ConnectOutcome =
   | { kind: "added"; service: ManagedService }
