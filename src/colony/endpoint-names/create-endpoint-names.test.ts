@@ -53,13 +53,13 @@ afterEach(async () => {
 });
 
 const settingsOf = (more: Partial<EndpointNameSettings> = {}): EndpointNameSettings => ({
-  isEnabled: true,
-  usesReverseDns: true,
-  usesRanges: true,
+  enabled: true,
+  reverseDns: true,
+  cloudProviderDetection: true,
   dnsServers: [server.address],
   dnsCacheTtlMs: 3_600_000,
   dnsTimeoutMs: 500,
-  asksPrivateAddresses: false,
+  privateAddresses: false,
   ...more,
 });
 
@@ -90,7 +90,7 @@ describe("asksPrivateAddresses()", () => {
     [[], false, false],
     [[], true, true],
   ])("of servers %j, with the system's allowed: %s, is %s", (dnsServers, isAllowed, isAsked) => {
-    expect(asksPrivateAddresses({ dnsServers, asksPrivateAddresses: isAllowed })).toBe(isAsked);
+    expect(asksPrivateAddresses({ dnsServers, privateAddresses: isAllowed })).toBe(isAsked);
   });
 });
 
@@ -130,7 +130,7 @@ describe("createEndpointNames()", () => {
   });
 
   it("never asks for addresses that nobody else can name, nor for what is no address", async () => {
-    const names = await create({ asksPrivateAddresses: true });
+    const names = await create({ privateAddresses: true });
     const addresses = ["127.0.0.1", "::1", "169.254.169.254", "fe80::1", "224.0.0.1", "0.0.0.0", "::", "255.255.255.255", "*", "", "host"];
     names.request(addresses);
     await settle(names);
@@ -147,16 +147,16 @@ describe("createEndpointNames()", () => {
   });
 
   it("does without DNS, without ranges, and without both", async () => {
-    const names = await create({ usesReverseDns: false });
+    const names = await create({ reverseDns: false });
     names.request(["203.0.113.7", "3.113.64.1"]);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
     expect(names.nameOf("3.113.64.1")!.expiresAtMs).toBeGreaterThan(Date.now() + 3_500_000);
-    names.reconfigure(settingsOf({ usesRanges: false }));
+    names.reconfigure(settingsOf({ cloudProviderDetection: false }));
     expect(names.nameOf("52.216.1.1")).toBeUndefined();
     names.request(["203.0.113.7"]);
     await settle(names);
     expect(names.nameOf("203.0.113.7")?.name).toBe("lb-prod.example.com");
-    names.reconfigure(settingsOf({ isEnabled: false }));
+    names.reconfigure(settingsOf({ enabled: false }));
     names.request(["203.0.113.8"]);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
     expect(asked()).toHaveLength(1);
@@ -166,7 +166,7 @@ describe("createEndpointNames()", () => {
   it("refuses DNS servers that are no addresses", async () => {
     await expect(create({ dnsServers: ["dns.example.com"] })).rejects.toThrow(/Cannot use DNS servers/);
     const names = await create();
-    expect(() => names.reconfigure(settingsOf({ isEnabled: false, dnsServers: ["nope"] }))).toThrow(/Cannot use DNS servers/);
+    expect(() => names.reconfigure(settingsOf({ enabled: false, dnsServers: ["nope"] }))).toThrow(/Cannot use DNS servers/);
     expect(names.nameOf("52.216.1.1")?.name).toBe("AWS S3 (us-east-1)");
   });
 

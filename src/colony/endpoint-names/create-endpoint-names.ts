@@ -11,20 +11,20 @@ import type { EndpointName, EndpointNameMethod, EndpointNames } from "./endpoint
 import { RangesDirectory, type RangesFile } from "./ranges-directory.ts";
 import { ReverseDns, type ReverseDnsSettings, type ReverseDnsStats } from "./reverse-dns.ts";
 
-/** `external_resolution` of the colony's config. */
+/** `service_discovery.external_resolution` of the colony's config. */
 export interface EndpointNameSettings {
   /** False: no names at all, and nothing is asked or read. */
-  isEnabled: boolean;
-  /** False: names come from ranges only. */
-  usesReverseDns: boolean;
-  /** False: ranges are not read. */
-  usesRanges: boolean;
+  enabled: boolean;
+  /** False: names come from ranges only, and nothing is sent to anybody. */
+  reverseDns: boolean;
   /** Empty for those of the system. */
   dnsServers: readonly string[];
   dnsCacheTtlMs: number;
   dnsTimeoutMs: number;
   /** Whether the system's servers may be asked for private addresses. Servers of the config are, when they are private themselves. */
-  asksPrivateAddresses: boolean;
+  privateAddresses: boolean;
+  /** False: ranges are not read. */
+  cloudProviderDetection: boolean;
 }
 
 /** What is kept over restarts: a row of the table `endpoint_resolution`. */
@@ -116,7 +116,7 @@ class Names implements EndpointNamesService {
   }
 
   async load(): Promise<void> {
-    if (this.#settings.isEnabled && this.#settings.usesRanges) await this.#ranges.refresh();
+    if (this.#settings.enabled && this.#settings.cloudProviderDetection) await this.#ranges.refresh();
     const rows = (await this.#options.store?.load()) ?? [];
     const nowMs = this.#options.clock.wallMs();
     for (const { address, name, method, expiresAtMs } of rows) {
@@ -127,15 +127,15 @@ class Names implements EndpointNamesService {
   }
 
   nameOf(address: string): EndpointName | undefined {
-    if (!this.#settings.isEnabled) return undefined;
+    if (!this.#settings.enabled) return undefined;
     const parsed = parseAddress(address);
     return parsed && !namelessScopes.has(parsed.scope) ? this.#nameOf(parsed) : undefined;
   }
 
   request(addresses: readonly string[]): void {
-    if (!this.#settings.isEnabled || this.#isClosed) return;
-    if (this.#settings.usesRanges) background(this.#options.log, "Looking for address ranges", this.#ranges.look());
-    if (!this.#settings.usesReverseDns) return;
+    if (!this.#settings.enabled || this.#isClosed) return;
+    if (this.#settings.cloudProviderDetection) background(this.#options.log, "Looking for address ranges", this.#ranges.look());
+    if (!this.#settings.reverseDns) return;
     for (const address of addresses) {
       if (this.#dns.isFresh(address)) continue;
       const parsed = parseAddress(address);
@@ -146,7 +146,8 @@ class Names implements EndpointNamesService {
   reconfigure(settings: EndpointNameSettings): void {
     this.#dns.reconfigure(dnsSettings(settings));
     this.#settings = settings;
-    if (settings.isEnabled && settings.usesRanges) background(this.#options.log, "Looking for address ranges", this.#ranges.look());
+    if (settings.enabled && settings.cloudProviderDetection)
+      background(this.#options.log, "Looking for address ranges", this.#ranges.look());
   }
 
   stats(): EndpointNamesStats {
@@ -155,10 +156,10 @@ class Names implements EndpointNamesService {
   }
 
   problems(): string[] {
-    if (!this.#settings.isEnabled) return [];
+    if (!this.#settings.enabled) return [];
     const { isPaused, queued } = this.#dns.stats;
     return [
-      ...(this.#settings.usesRanges ? this.#ranges.problems : []),
+      ...(this.#settings.cloudProviderDetection ? this.#ranges.problems : []),
       ...(isPaused ? [`Cannot ask for host names: no DNS server answers; ${queued} addresses wait`] : []),
       ...(this.#saveProblem === undefined ? [] : [this.#saveProblem]),
     ];
@@ -177,16 +178,16 @@ class Names implements EndpointNamesService {
   #nameOf({ knownAs, scope }: Address): EndpointName | undefined {
     const { clock } = this.#options;
     const range = this.#rangeOf(knownAs);
-    const dns = this.#settings.usesReverseDns ? this.#dns.get(knownAs) : undefined;
+    const dns = this.#settings.reverseDns ? this.#dns.get(knownAs) : undefined;
     const chosen = chooseName({ range, hostName: dns?.hostName, isProven: dns?.isProven ?? false });
     if (!chosen) return undefined;
-    const asks = this.#settings.usesReverseDns && this.#mayAsk({ text: knownAs, knownAs, scope });
+    const asks = this.#settings.reverseDns && this.#mayAsk({ text: knownAs, knownAs, scope });
     const lastsMs = dns ? Math.max(dns.validUntilMs - clock.monotonicMs(), 0) : asks ? pendingTtlMs : this.#settings.dnsCacheTtlMs;
     return { ...chosen, expiresAtMs: clock.wallMs() + lastsMs };
   }
 
   #rangeOf(address: string): RangeLabel | undefined {
-    return this.#settings.usesRanges ? this.#ranges.table.lookup(address) : undefined;
+    return this.#settings.cloudProviderDetection ? this.#ranges.table.lookup(address) : undefined;
   }
 
   /** A range with one purpose tells more than any host name; asking would only tell others whom we talk to. */
@@ -253,13 +254,13 @@ class Names implements EndpointNamesService {
   }
 }
 
-function dnsSettings({ isEnabled, usesReverseDns, dnsServers, dnsCacheTtlMs, dnsTimeoutMs }: EndpointNameSettings): ReverseDnsSettings {
-  return { isEnabled: isEnabled && usesReverseDns, servers: dnsServers, cacheTtlMs: dnsCacheTtlMs, timeoutMs: dnsTimeoutMs };
+function dnsSettings({ enabled, reverseDns, dnsServers, dnsCacheTtlMs, dnsTimeoutMs }: EndpointNameSettings): ReverseDnsSettings {
+  return { isEnabled: enabled && reverseDns, servers: dnsServers, cacheTtlMs: dnsCacheTtlMs, timeoutMs: dnsTimeoutMs };
 }
 
 /** Questions about private addresses stay inside: they go to servers that are inside, or to the system's when the config says so. */
-export function asksPrivateAddresses(settings: Pick<EndpointNameSettings, "dnsServers" | "asksPrivateAddresses">): boolean {
-  return settings.dnsServers.length === 0 ? settings.asksPrivateAddresses : settings.dnsServers.every(isPrivateServer);
+export function asksPrivateAddresses(settings: Pick<EndpointNameSettings, "dnsServers" | "privateAddresses">): boolean {
+  return settings.dnsServers.length === 0 ? settings.privateAddresses : settings.dnsServers.every(isPrivateServer);
 }
 
 /** `10.0.0.2`, `10.0.0.2:5353`, `fd00::2`, `[fd00::2]:53`. */
