@@ -59,7 +59,7 @@ async function render<T extends object>(
     case "dot":
       return view.dot?.(answer) ?? "";
     case "csv":
-      return renderCsv(view.table(answer), options.header);
+      return harmless(renderCsv(view.table(answer), options.header), print.isTerminal);
     case "table":
     case "wide": {
       const wide = format === "wide";
@@ -68,6 +68,11 @@ async function render<T extends object>(
       return renderTable(view.table(answer), { wide, width: wide ? undefined : print.width, style: print.style });
     }
   }
+}
+
+/** Files and programs get values as they are; a terminal gets nothing that it would obey. */
+function harmless(csv: string, isTerminal: boolean): string {
+  return isTerminal ? csv.split("\n").map(escapeText).join("\n") : csv;
 }
 
 function printNotes<T extends object>(invocation: Invocation, answer: T, view: AnswerView<T>): void {

@@ -106,7 +106,7 @@ function serviceLines({ total, items }: AgentStatus["services"], style: Style, w
 
 function serviceBlock(service: AgentServiceStatus, style: Style, wide: boolean): string[] {
   const more = service.instances > 1 ? ` (and ${plural(service.instances - 1, "more process", "more processes")})` : "";
-  const pid = service.instances === 0 ? "not running" : `${service.pid ?? "not readable"}${more}`;
+  const pid = service.instances === 0 ? "not seen" : `${service.pid ?? "not readable"}${more}`;
   const port = service.port === null ? "none" : `${service.port}${service.protocol === "udp" ? "/udp" : ""}`;
   const build = wide ? service.build : shortBuild(service.build);
   const facts: [string, string | null][] = [

@@ -283,8 +283,9 @@ External Egress: 2 destinations
     colony.tool("coral_get_topology", topology);
     for (const format of ["table", "wide", "json", "yaml", "dot", "csv"]) {
       const { stdout } = await world.coral(`network topology -o ${format} --service ${hostile.replaceAll("\n", "")}`);
-      // CSV keeps values as they are, quoted.
+      // CSV keeps values as they are, quoted, unless a person looks at it.
       if (format !== "csv") expectHarmless(stdout);
+      expectHarmless((await world.coral(`network topology -o ${format}`, { terminal: 100, env: { NO_COLOR: "1" } })).stdout);
     }
     const narrow = await world.coral("network topology", { terminal: 60, env: { NO_COLOR: "1" } });
     for (const line of narrow.stdout.split("\n").filter((text) => text.includes("→"))) expect(textWidth(line)).toBeLessThanOrEqual(72);

@@ -309,7 +309,7 @@ Services:
     Status:       healthy
   goneevil\\x1b[2J\\n\\u202ename
     Port:         8080
-    PID:          not running
+    PID:          not seen
     Status:       unhealthy (connection refused)
   dns
     Port:         53/udp
