@@ -67,7 +67,7 @@ async function start(): Promise<Started> {
         status: () => Promise.reject(new Error("not here")),
         book: managed.book,
         healthOf: (port) => managed.services.healthOf(port),
-        discoveredAt: (port) => managed.facts.discoveredAt(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {
           started.changed++;
           managed.checks.refresh();
@@ -234,10 +234,13 @@ describe("readServices()", () => {
       instance({ pid: 11, start_ticks: 200, build: "new" }, 2),
       instance({ service: "worker", port: null, protocol: null, pid: null, method: "connection_tracking" }, 2),
       instance({ service: "node", port: 8080, pid: 12 }, 2),
+      instance({ service: "quic", port: 8080, protocol: "udp" }, 2),
+      instance({ service: "down", port: 9, address: null, pid: null, start_ticks: null, exe: null, build: null, managed: true }, 2),
     ]);
     await managed.book.connect([
       { name: "postgres", port: 5432 },
       { name: "gone", port: 7 },
+      { name: "down", port: 9 },
       { name: "api", port: 8080 },
     ]);
     const services = await readServices({ facts: managed.facts, managed: managed.services });
@@ -253,8 +256,10 @@ describe("readServices()", () => {
     expect(services.map(line)).toEqual([
       // The user's word is newer than the scan, which still calls it node.
       ["api", 8080, "managed", "manual", 1, 12, "abc"],
+      ["down", 9, "managed", "manual", 0, null, null],
       ["gone", 7, "managed", "manual", 0, null, null],
       ["postgres", 5432, "managed", "manual", 2, 11, "new"],
+      ["quic", 8080, "discovered", "listening_socket", 1, 10, "abc"],
       ["worker", null, "discovered", "connection_tracking", 1, null, "abc"],
     ]);
     expect(await managed.facts.addressesOf(5432)).toEqual([]);

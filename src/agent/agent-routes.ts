@@ -4,7 +4,7 @@ import { CoralError } from "../base/errors.ts";
 import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
 import type { Route } from "../mesh/index.ts";
 import type { AgentStatus, ManagedServiceInfo, ManagedServiceList, ServiceDisconnected, ServicesConnected } from "../tools/index.ts";
-import type { ConnectOutcome, ManagedService, ManagedServiceBook, ServiceHealth } from "./managed-services.ts";
+import { type ConnectOutcome, type ManagedService, type ManagedServiceBook, protocolOf, type ServiceHealth } from "./managed-services.ts";
 import type { ServiceFacts } from "./service-facts.ts";
 
 export interface AgentRoutesOptions {
@@ -55,7 +55,7 @@ export function agentRoutes(options: AgentRoutesOptions): Route[] {
 async function connect(specs: readonly ServiceSpec[], options: AgentRoutesOptions): Promise<ServicesConnected> {
   const { book, discoveredAt, onChange } = options;
   // Before the change: the next scan calls them managed.
-  const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port)));
+  const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port, protocolOf(spec))));
   const outcomes = await book.connect(specs);
   onChange();
   return {

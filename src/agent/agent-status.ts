@@ -4,7 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
 import type { AgentColonyLink, AgentHostSummary, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
-import type { ManagedServices } from "./managed-services.ts";
+import { type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { ServiceFacts } from "./service-facts.ts";
 
 export interface AgentStatusSources {
@@ -85,7 +85,7 @@ export async function readServices({ facts, managed }: Pick<AgentStatusSources, 
   const settled = new Set(found.filter((service) => service.status === "managed").map((service) => service.port));
   const scanned = found.map((service): AgentServiceStatus => {
     const entry = service.port === null ? undefined : managed.byPort(service.port);
-    if (entry === undefined) return { ...service, status: "discovered" };
+    if (entry === undefined || protocolOf(entry) !== service.protocol) return { ...service, status: "discovered" };
     if (service.status === "discovered" && settled.has(service.port)) return service;
     const check = managed.healthOf(entry.port) ?? null;
     return { ...service, name: entry.name, status: "managed", method: "manual", confidence: 1, check };
@@ -96,7 +96,7 @@ export async function readServices({ facts, managed }: Pick<AgentStatusSources, 
     (entry): AgentServiceStatus => ({
       name: entry.name,
       port: entry.port,
-      protocol: entry.type === "udp" ? "udp" : "tcp",
+      protocol: protocolOf(entry),
       status: "managed",
       method: "manual",
       confidence: 1,

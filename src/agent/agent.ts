@@ -129,7 +129,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         status: () => readAgentStatus(sources),
         book: managed.book,
         healthOf: (port) => managed.services.healthOf(port),
-        discoveredAt: (port) => managed.facts.discoveredAt(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {
           managed.checks.refresh();
           collectors.rescan();

@@ -31,6 +31,11 @@ export interface ManagedServices {
   healthOf(port: number): ServiceHealth | undefined;
 }
 
+/** A port is TCP's unless its type says otherwise. */
+export function protocolOf({ type }: Pick<ServiceSpec, "type">): "tcp" | "udp" {
+  return type === "udp" ? "udp" : "tcp";
+}
+
 /** What a service was before it was (re-)registered. */
 export type ConnectOutcome =
   | { kind: "added"; service: ManagedService }

@@ -6,7 +6,7 @@ import type { ManagedService, ServiceHealth } from "./managed-services.ts";
 
 export interface ServiceFacts {
   /** What the scan made of a port by itself; undefined when nobody was seen listening. */
-  discoveredAt(port: number): Promise<{ name: string; method: string } | undefined>;
+  discoveredAt(port: number, protocol: "tcp" | "udp"): Promise<{ name: string; method: string } | undefined>;
   /** Where the newest scan saw a port answer, besides loopback and wildcards. */
   addressesOf(port: number): Promise<string[]>;
   /** What the last event said of a service's health. */
@@ -23,10 +23,10 @@ const maxAddresses = 8;
 
 export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFacts {
   return {
-    discoveredAt: async (port) => {
+    discoveredAt: async (port, protocol) => {
       const [row] = await store.query(
-        `SELECT service, method FROM service_instance WHERE port = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${memory} ORDER BY seq DESC LIMIT 1`,
-        [port],
+        `SELECT service, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${memory} ORDER BY seq DESC LIMIT 1`,
+        [port, protocol],
       );
       return row ? { name: String(row["service"]), method: String(row["method"]) } : undefined;
     },
@@ -52,7 +52,7 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
     newestScan: async () => {
       const rows = await store.query(
         `SELECT service, port, protocol, any_value(method) AS method, max(confidence) AS confidence, bool_or(managed) AS managed,
-           greatest(1, count(DISTINCT pid)) AS instances, arg_max(pid, start_ticks) AS pid, arg_max(exe, start_ticks) AS exe,
+           CASE WHEN bool_and(address IS NULL AND port IS NOT NULL) THEN 0 ELSE greatest(1, count(DISTINCT pid)) END AS instances, arg_max(pid, start_ticks) AS pid, arg_max(exe, start_ticks) AS exe,
            arg_max(build, start_ticks) AS build
          FROM service_instance WHERE ${newest} GROUP BY service, port, protocol ORDER BY service, port, protocol`,
       );

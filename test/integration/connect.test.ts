@@ -59,7 +59,7 @@ async function startAgent(): Promise<() => Promise<void>> {
         status: () => Promise.reject(new Error("not asked for")),
         book: managed.book,
         healthOf: (port) => managed.services.healthOf(port),
-        discoveredAt: (port) => managed.facts.discoveredAt(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => managed.checks.refresh(),
       }),
       authorize: (caller) => ({ name: caller.kind }),

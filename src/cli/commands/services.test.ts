@@ -96,7 +96,7 @@ describe("coral services <name>", () => {
       { service: "api", depth: 1, direction: "both", since: "30m", limit: 10_000, agent: "web-1" },
       { service: "api", since: "86400s", limit: 10, agent: "web-1" },
     ]);
-    expect(stdout.replace(/\d\d:\d\d:\d\d/, "hh:mm:ss")).toBe(`api  managed · unhealthy · 3 instances on 2 hosts
+    expect(stdout.replace(/\d\d:\d\d:\d\d/, "hh:mm:ss").replace(/last 1\ds ago/, "last 12s ago")).toBe(`api  managed · unhealthy · 3 instances on 2 hosts
   ports     tcp 8080, tcp 8080
   name      by systemd-unit, confidence 0.85
   found     manual, before that listening_socket
