@@ -46,7 +46,7 @@ export const ipv6Scopes: readonly ScopeRange[] = [
 
 interface Rule {
   words: readonly number[];
-  length: number;
+  masks: readonly number[];
   scope: AddressScope;
 }
 
@@ -65,7 +65,8 @@ export interface Address {
 /** Takes every text form, a zone such as `%eth0` included, which is dropped. Undefined for what is no address. */
 export function parseAddress(address: string): Address | undefined {
   const bits = parseIpv4(address);
-  if (bits !== undefined) return ofIpv4(bits);
+  // The parser takes one spelling only, so the text is canonical already.
+  if (bits !== undefined) return { text: address, scope: scopeOf([bits], "ipv4"), knownAs: address };
   const zone = address.indexOf("%");
   const words = parseIpv6(zone < 0 ? address : address.slice(0, zone));
   if (words === undefined) return undefined;
@@ -109,17 +110,22 @@ function scopeOf(words: readonly number[], family: "ipv4" | "ipv6"): AddressScop
   return rules[family].find((rule) => isInside(words, rule))?.scope ?? "public";
 }
 
-function isInside(words: readonly number[], { words: start, length }: Rule): boolean {
-  return words.every((word, index) => {
-    const kept = Math.min(Math.max(length - index * 32, 0), 32);
-    return kept === 0 || (word ^ (start[index] ?? 0)) >>> (32 - kept) === 0;
-  });
+function isInside(words: readonly number[], { words: start, masks }: Rule): boolean {
+  for (let index = 0; index < words.length; index++) {
+    if ((((words[index] ?? 0) ^ (start[index] ?? 0)) & (masks[index] ?? 0)) !== 0) return false;
+  }
+  return true;
 }
 
 function toRule({ range, scope }: ScopeRange): Rule {
   const [address = "", length] = range.split("/");
   const bits = parseIpv4(address);
-  return { words: bits === undefined ? (parseIpv6(address) ?? []) : [bits], length: Number(length), scope };
+  const words = bits === undefined ? (parseIpv6(address) ?? []) : [bits];
+  const masks = words.map((_, index) => {
+    const kept = Math.min(Math.max(Number(length) - index * 32, 0), 32);
+    return kept === 0 ? 0 : 0xffffffff << (32 - kept);
+  });
+  return { words, masks, scope };
 }
 
 function dotted(bits: number): string {
