@@ -8,6 +8,7 @@ export { loadAgentConfig } from "./agent-config.ts";
 export { checkContextsFile } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";
 export { colonyConfigSchema, loadColonyConfig } from "./colony-config.ts";
+export type { ColonyDiscoveryConfig } from "./colony-discovery-config.ts";
 export { renderConfigDocument } from "./config-document.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
 export { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";

@@ -105,7 +105,7 @@ export const colonyMigrations: readonly Migration[] = [
         updated_at TIMESTAMP NOT NULL, first_build VARCHAR, UNIQUE (service, agent_id, endpoint_id, service_port)
       );
       CREATE TABLE net.endpoint_resolution (
-        ip_address VARCHAR PRIMARY KEY, resolved_name VARCHAR NOT NULL, resolution_method VARCHAR NOT NULL, provider VARCHAR, product VARCHAR,
+        ip_address VARCHAR PRIMARY KEY, resolved_name VARCHAR, resolution_method VARCHAR, provider VARCHAR, product VARCHAR, region VARCHAR,
         confidence DOUBLE NOT NULL, resolved_at TIMESTAMP NOT NULL, expires_at TIMESTAMP NOT NULL
       );
     `,

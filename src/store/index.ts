@@ -33,7 +33,7 @@ export type { Opened, Transaction } from "./database.ts";
 export { type Columns, defineSignal, type RowOf, type SampleTime, type Signal } from "./define-signal.ts";
 export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
 export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
-export { addressesWithoutName, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
+export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
 export type {

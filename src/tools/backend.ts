@@ -34,6 +34,8 @@ export interface ColonyFacts {
   colony: ColonyInfo;
   store: StoreInfo;
   duplicates: DuplicateAgentFact[];
+  /** What keeps addresses outside from getting names, ready to print. */
+  nameProblems: string[];
 }
 
 export interface HostRequest {
@@ -71,6 +73,8 @@ export interface EdgesRequest {
 export interface NetworkFacts {
   /** Most connections first. */
   edges: EdgeFact[];
+  /** The time that the amounts cover: a little more than asked for, or less when the agents have not watched for so long. */
+  windowMs: number;
   /** Edges that were left out because there are too many. */
   cutEdges: number;
   /** Connections neither end of which belongs to a known service. */

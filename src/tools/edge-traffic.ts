@@ -16,8 +16,8 @@ export interface EdgeTraffic {
 
 type Amounts = Omit<EdgeFact, "class" | "confidence" | "evidence" | "protocol" | "serverPort" | "client" | "server" | "firstBuild">;
 
-/** Sums of edges; `sinceMs` is the time asked about. Rates are over it, or from the first sight on when that is later. */
-export function trafficOf(edges: readonly Amounts[], sinceMs: number, nowMs: number): EdgeTraffic {
+/** Sums of edges. Rates are over `windowMs`, the time that the amounts cover. */
+export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraffic {
   const sum = (pick: (edge: Amounts) => number): number => edges.reduce((total, edge) => total + pick(edge), 0);
   const timed = edges.filter((edge) => edge.rttUs !== null);
   const timedConnections = timed.reduce((total, edge) => total + Math.max(1, edge.connections), 0);
@@ -27,7 +27,7 @@ export function trafficOf(edges: readonly Amounts[], sinceMs: number, nowMs: num
   const lastSeenAt = edges.reduce((last, edge) => (edge.lastSeenAt > last ? edge.lastSeenAt : last), "");
   const bytesToServer = sum((edge) => edge.bytesToServer);
   const bytesToClient = sum((edge) => edge.bytesToClient);
-  const minutes = Math.max(1, Math.min(sinceMs, nowMs - Date.parse(firstSeenAt)) / 60_000);
+  const minutes = Math.max(1, windowMs / 60_000);
   return {
     connections: sum((edge) => edge.connections),
     openConnections: sum((edge) => edge.openConnections),

@@ -53,7 +53,7 @@ async function listEndpoints(
   const { facts, agents, notes } = await readNetwork(backend, asked, context);
   const uses = facts.edges
     .filter((edge) => edge.class === wanted)
-    .map((edge) => endpointUseOf(edge, asked.since, agents))
+    .map((edge) => endpointUseOf(edge, facts.windowMs, agents))
     .sort((a, b) => b.connections - a.connections || a.service.localeCompare(b.service) || a.address.localeCompare(b.address));
   const shown = cutList(uses, asked.limit, "endpoints", "narrow with service or agent, or raise limit");
   return {
@@ -62,7 +62,7 @@ async function listEndpoints(
   };
 }
 
-function endpointUseOf(edge: EdgeFact, sinceMs: number, agents: AgentInfo[]): EndpointUse {
+function endpointUseOf(edge: EdgeFact, windowMs: number, agents: AgentInfo[]): EndpointUse {
   const isIngress = edge.class === "INGRESS";
   const [own, outside] = isIngress ? [edge.server, edge.client] : [edge.client, edge.server];
   const hostnames = activeAgents(agents)
@@ -83,6 +83,6 @@ function endpointUseOf(edge: EdgeFact, sinceMs: number, agents: AgentInfo[]): En
     class: edge.class,
     confidence: edge.confidence,
     firstBuild: edge.firstBuild,
-    ...trafficOf([edge], sinceMs, Date.now()),
+    ...trafficOf([edge], windowMs),
   };
 }

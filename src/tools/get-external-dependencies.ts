@@ -40,7 +40,7 @@ export const getExternalDependencies = defineTool({
       else groups.set(name, [edge]);
     }
     const dependencies = [...groups]
-      .map(([name, edges]) => dependencyOf(name, edges, input.since))
+      .map(([name, edges]) => dependencyOf(name, edges, facts.windowMs))
       .sort((a, b) => b.connections - a.connections || a.name.localeCompare(b.name));
     const shown = cutList(dependencies, input.limit, "dependencies", "narrow with service or match, or raise limit");
     return {
@@ -50,8 +50,7 @@ export const getExternalDependencies = defineTool({
   },
 });
 
-function dependencyOf(name: string, edges: EdgeFact[], sinceMs: number): ExternalDependency {
-  const nowMs = Date.now();
+function dependencyOf(name: string, edges: EdgeFact[], windowMs: number): ExternalDependency {
   const addresses = [...new Set(edges.map((edge) => edge.server.name))];
   const resolved = edges.find((edge) => edge.server.resolved)?.server.resolved ?? null;
   return {
@@ -64,17 +63,17 @@ function dependencyOf(name: string, edges: EdgeFact[], sinceMs: number): Externa
     addresses: addresses.slice(0, addressesMax),
     addressCount: addresses.length,
     confidence: Math.max(...edges.map((edge) => edge.confidence)),
-    services: callersOf(edges, sinceMs, nowMs),
-    ...trafficOf(edges, sinceMs, nowMs),
+    services: callersOf(edges, windowMs),
+    ...trafficOf(edges, windowMs),
   };
 }
 
-function callersOf(edges: EdgeFact[], sinceMs: number, nowMs: number): ExternalDependency["services"] {
+function callersOf(edges: EdgeFact[], windowMs: number): ExternalDependency["services"] {
   const names = [...new Set(edges.map((edge) => edge.client.name))];
   return names
     .map((service) => {
       const own = edges.filter((edge) => edge.client.name === service);
-      const { connections, connectionsPerMinute, bytesToServer, bytesToClient, firstSeenAt, lastSeenAt } = trafficOf(own, sinceMs, nowMs);
+      const { connections, connectionsPerMinute, bytesToServer, bytesToClient, firstSeenAt, lastSeenAt } = trafficOf(own, windowMs);
       const first = own.reduce((a, b) => (b.firstSeenAt < a.firstSeenAt ? b : a));
       return {
         service,

@@ -8,7 +8,7 @@ import { matchesOutside } from "./external-names.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
-import { TopologyGraph } from "./topology-graph.ts";
+import { compare, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
 
@@ -43,11 +43,11 @@ export const getTopology = defineTool({
       (a, b) =>
         (reached?.get(a)?.distance ?? 0) - (reached?.get(b)?.distance ?? 0) ||
         (weights.get(b) ?? 0) - (weights.get(a) ?? 0) ||
-        a.localeCompare(b),
+        compare(a, b),
     );
     const shown = cutList(ids, input.limit, "nodes", "ask about one service, or raise limit");
     const edges = cutList(
-      graph.edgesAmong(new Set(shown.items), input.since, Date.now()),
+      graph.edgesAmong(new Set(shown.items), facts.windowMs),
       edgesMax,
       "edges",
       "ask about one service, or narrow with class",

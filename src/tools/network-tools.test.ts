@@ -274,10 +274,10 @@ describe("coral_get_topology", () => {
     expect((await ask({ class: "EGRESS" })).edges).toMatchObject([{ from: "service:worker", to: "external:AWS S3" }]);
   });
 
-  it("counts rates over the time since the first sight", async () => {
-    const firstSeenAt = new Date(Date.now() - 10 * 60_000).toISOString();
-    const fresh = async () => networkOf([edgeOf("a", "b", 1, { opened: 30, bytesToServer: 500, bytesToClient: 500, firstSeenAt })]);
-    const answer = await call<Topology>("coral_get_topology", {}, { edges: fresh });
+  it("counts rates over the time that the amounts cover", async () => {
+    const covered = async () =>
+      networkOf([edgeOf("a", "b", 1, { opened: 30, bytesToServer: 500, bytesToClient: 500 })], { windowMs: 600_000 });
+    const answer = await call<Topology>("coral_get_topology", {}, { edges: covered });
     expect(answer.edges[0]).toMatchObject({ connectionsPerMinute: 3, bytesPerMinute: 100 });
   });
 

@@ -179,7 +179,7 @@ export function edgeOf(from: string, to: string, serverPort: number, more: Parti
 }
 
 export function networkOf(edges: EdgeFact[], more: Partial<NetworkFacts> = {}): NetworkFacts {
-  return { edges, cutEdges: 0, skippedConnections: 0, skippedAgentIds: [], unsettledConnections: 0, ...more };
+  return { edges, windowMs: 3_600_000, cutEdges: 0, skippedConnections: 0, skippedAgentIds: [], unsettledConnections: 0, ...more };
 }
 
 /** Two healthy hosts; what a test cares about is put over it. */
@@ -199,6 +199,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
       },
       store: { usedBytes: 1_000_000, limitBytes: 1_000_000_000, writeProblem: "", diskFreeBytes: 10 * 1024 ** 3 },
       duplicates: [],
+      nameProblems: [],
     }),
     agents: async () => [agentOf("web-1"), agentOf("web-2")],
     hostsNow: async () => [],

@@ -94,7 +94,7 @@ export class TopologyGraph {
   }
 
   /** Edges between nodes that are kept, most connections first. */
-  edgesAmong(kept: ReadonlySet<string>, sinceMs: number, nowMs: number): TopologyEdge[] {
+  edgesAmong(kept: ReadonlySet<string>, windowMs: number): TopologyEdge[] {
     const edges: TopologyEdge[] = [];
     for (const { from, to, facts } of this.#links.values()) {
       const [first] = facts;
@@ -107,12 +107,10 @@ export class TopologyGraph {
         class: first.class,
         confidence: Math.max(...facts.map((fact) => fact.confidence)),
         evidence: [...new Set(facts.flatMap((fact) => fact.evidence))].sort(),
-        ...trafficOf(facts, sinceMs, nowMs),
+        ...trafficOf(facts, windowMs),
       });
     }
-    return edges.sort(
-      (a, b) => b.connections - a.connections || a.from.localeCompare(b.from) || a.to.localeCompare(b.to) || a.port - b.port,
-    );
+    return edges.sort((a, b) => b.connections - a.connections || compare(a.from, b.from) || compare(a.to, b.to) || a.port - b.port);
   }
 
   /** Nodes outside that call, and that are called, among those given. */
@@ -169,6 +167,11 @@ export class TopologyGraph {
     if (node.ends.length < endsMax && end.kind === "external") node.ends.push(end);
     return id;
   }
+}
+
+/** By code unit: a graph has many names, and the rules of a language cost ten times as much. */
+export function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {

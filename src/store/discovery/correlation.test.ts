@@ -11,13 +11,18 @@ afterEach(() => watched[Symbol.asyncDispose]());
 const api = [calls("api", ["10.0.1.5"])];
 const postgres = [listens("postgres", 5432, ["10.0.2.8"])];
 const call = ["10.0.1.5:45678", "10.0.2.8:5432"] as const;
-const outside = { name: "d111111abcdef8.cloudfront.net", method: "reverse_dns", provider: null, product: null, confidence: 0.9 };
-const nameOf = (address: string) =>
-  storeEndpointNames(
-    watched.hosts.store,
-    [{ address, ...outside, expiresAtMs: watched.clock.wallMs() + 3_600_000 }],
-    watched.clock.wallMs(),
-  );
+const outside = {
+  name: "d111111abcdef8.cloudfront.net",
+  method: "reverse_dns",
+  provider: null,
+  product: null,
+  region: null,
+  confidence: 0.9,
+};
+const nameOf = (address: string): Promise<void> => {
+  const nowMs = watched.clock.wallMs();
+  return storeEndpointNames(watched.hosts.store, [{ address, ...outside, resolvedAtMs: nowMs, expiresAtMs: nowMs + 3_600_000 }]);
+};
 
 describe("two ends of one connection", () => {
   it("become one INTERNAL edge with confidence 0.9", async () => {

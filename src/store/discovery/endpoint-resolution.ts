@@ -1,21 +1,29 @@
 /** Names of addresses outside, as they were found: the colony asks for them elsewhere and keeps them here. */
 
 import type { ColonyStore } from "../colony-store.ts";
+import { numberIn, textIn, textOrNullIn } from "../queries/queryable.ts";
 import type { SqlParameter } from "../sql-values.ts";
 
 export interface ResolvedEndpoint {
   address: string;
-  name: string;
-  method: string;
+  /** Null: there is none. */
+  name: string | null;
+  /** `saas`, `reverse_dns`, `provider_range`. */
+  method: string | null;
   provider: string | null;
   product: string | null;
+  region: string | null;
+  /** 0..1 */
   confidence: number;
+  resolvedAtMs: number;
   expiresAtMs: number;
 }
 
-/** Asked for at once; the rest has its turn later. */
-const askMax = 2_000;
+/** Addresses of one answer, those seen last first. */
+const addressesMax = 10_000;
+const namesMax = 50_000;
 const rowsPerStatement = 200;
+const yearMs = 366 * 86_400_000;
 
 /** Addresses at the other end of unpaired connections, and endpoints in use, whose name is not known or no longer fresh. */
 export async function addressesWithoutName(store: ColonyStore, nowMs: number): Promise<string[]> {
@@ -26,36 +34,53 @@ export async function addressesWithoutName(store: ColonyStore, nowMs: number): P
        UNION ALL
        SELECT ip_address, last_seen FROM net.network_endpoints WHERE last_seen > make_timestamp($recent)
      )
-     SELECT address FROM used LEFT JOIN net.endpoint_resolution r ON r.ip_address = address AND r.expires_at > make_timestamp($now)
-     WHERE r.ip_address IS NULL AND address NOT IN ('*', '') AND address NOT IN (SELECT address FROM net.service_addresses)
-     GROUP BY address ORDER BY max(last_seen) DESC, address LIMIT ${askMax}`,
+     SELECT used.address FROM used LEFT JOIN net.endpoint_resolution r ON r.ip_address = used.address AND r.expires_at > make_timestamp($now)
+     ANTI JOIN net.service_addresses a ON a.address = used.address
+     WHERE r.ip_address IS NULL AND used.address NOT IN ('*', '')
+     GROUP BY used.address ORDER BY max(used.last_seen) DESC, used.address LIMIT ${addressesMax}`,
     { now: Math.floor(nowMs * 1_000), recent: Math.floor((nowMs - 86_400_000) * 1_000) },
   );
   return rows.map((row) => String(row["address"]));
 }
 
-export async function storeEndpointNames(store: ColonyStore, names: readonly ResolvedEndpoint[], nowMs: number): Promise<void> {
+/** Replaces what is known of the same addresses. */
+export async function storeEndpointNames(store: ColonyStore, names: readonly ResolvedEndpoint[]): Promise<void> {
   if (names.length === 0) return;
-  const nowUs = Math.floor(nowMs * 1_000);
   await store.write(async (transaction) => {
     for (let start = 0; start < names.length; start += rowsPerStatement) {
       const part = names.slice(start, start + rowsPerStatement);
       await transaction.run(
-        `INSERT INTO net.endpoint_resolution (ip_address, resolved_name, resolution_method, provider, product, confidence, resolved_at, expires_at)
-         VALUES ${part.map(() => `(?, ?, ?, ?, ?, ?, make_timestamp(${nowUs}), make_timestamp(?))`).join(", ")}
-         ON CONFLICT (ip_address) DO UPDATE SET resolved_name = excluded.resolved_name, resolution_method = excluded.resolution_method,
-           provider = excluded.provider, product = excluded.product, confidence = excluded.confidence, resolved_at = excluded.resolved_at,
-           expires_at = excluded.expires_at`,
-        part.flatMap(({ address, name, method, provider, product, confidence, expiresAtMs }): SqlParameter[] => [
-          address,
-          name,
-          method,
-          provider,
-          product,
-          confidence,
-          Math.floor(Math.min(expiresAtMs, nowMs + 366 * 86_400_000) * 1_000),
+        `INSERT OR REPLACE INTO net.endpoint_resolution
+           (ip_address, resolved_name, resolution_method, provider, product, region, confidence, resolved_at, expires_at)
+         VALUES ${part.map(() => "(?, ?, ?, ?, ?, ?, ?, make_timestamp(?), make_timestamp(?))").join(", ")}`,
+        part.flatMap((name): SqlParameter[] => [
+          name.address,
+          name.name,
+          name.method,
+          name.provider,
+          name.product,
+          name.region,
+          name.confidence,
+          Math.floor(name.resolvedAtMs * 1_000),
+          Math.floor(Math.min(name.expiresAtMs, name.resolvedAtMs + yearMs) * 1_000),
         ]),
       );
     }
   });
+}
+
+/** Those found last, at most 50,000. */
+export async function loadEndpointNames(store: ColonyStore): Promise<ResolvedEndpoint[]> {
+  const rows = await store.query(`SELECT * FROM net.endpoint_resolution ORDER BY resolved_at DESC LIMIT ${namesMax}`);
+  return rows.map((row) => ({
+    address: textIn(row, "ip_address"),
+    name: textOrNullIn(row, "resolved_name"),
+    method: textOrNullIn(row, "resolution_method"),
+    provider: textOrNullIn(row, "provider"),
+    product: textOrNullIn(row, "product"),
+    region: textOrNullIn(row, "region"),
+    confidence: numberIn(row, "confidence"),
+    resolvedAtMs: numberIn(row, "resolved_at") / 1_000,
+    expiresAtMs: numberIn(row, "expires_at") / 1_000,
+  }));
 }

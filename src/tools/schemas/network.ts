@@ -7,7 +7,7 @@ import { isoTimeSchema } from "./agent.ts";
 export const connectionClassSchema = z.enum(["INTERNAL", "INGRESS", "EGRESS"]);
 export type ConnectionClass = z.infer<typeof connectionClassSchema>;
 
-/** Amounts of the time asked about. Rates are over that time, or over the time since the first sight when that is shorter. */
+/** Amounts of the time asked about. Rates are over that time, or over the time that agents have watched when that is shorter. */
 const trafficFields = {
   /** Connections that were open at some time in it. */
   connections: z.number(),

@@ -48,6 +48,7 @@ export const statusWarningSchema = z.object({
     "disk-full",
     "clock-difference",
     "no-agents",
+    "endpoint-names",
   ]),
   message: z.string(),
   fix: z.string(),
