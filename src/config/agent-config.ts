@@ -1,6 +1,7 @@
 /** The agent's config file, `agent/agent.yaml`: every key optional. */
 
 import { z } from "zod";
+import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
 import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -33,9 +34,7 @@ export const agentConfigSchema = z.strictObject({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
-  listeners: section({
-    interval: duration("How often listening ports are matched to services", { min: "5s", max: "1h" }).prefault("60s"),
-  }),
+  service_discovery: agentDiscoverySection,
   health_checks: section({
     interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
       min: "1s",
@@ -54,7 +53,7 @@ export interface AgentConfig {
   log: LogConfig;
   store: { maxSizeBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
-  listeners: { intervalMs: number };
+  serviceDiscovery: AgentDiscoveryConfig;
   healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
@@ -114,7 +113,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     log: file.log,
     store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
-    listeners: { intervalMs: file.listeners.interval },
+    serviceDiscovery: toAgentDiscovery(file.service_discovery),
     healthChecks: {
       intervalMs: file.health_checks.interval,
       timeoutMs: file.health_checks.timeout,
