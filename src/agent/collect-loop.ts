@@ -9,28 +9,55 @@ export interface CollectLoopOptions {
   /** Read before each wait, so that a reloaded config counts at once. */
   intervalMs: () => number;
   /** Samples and appends; resolves when the rows are stored. */
-  collect: () => Promise<void>;
+  collect: (signal: AbortSignal) => Promise<void>;
+  /** Ends the wait early when it is rung. */
+  alarm?: Alarm;
   clock: Clock;
   log: Logger;
 }
 
+/** Lets somebody else end a wait. Ringing while nobody waits counts for the next wait. */
+export class Alarm {
+  #isRinging = false;
+  #wake: () => void = () => undefined;
+
+  ring(): void {
+    this.#isRinging = true;
+    this.#wake();
+  }
+
+  /** Resolves after `delayMs`, when rung, or when aborted. */
+  async wait(delayMs: number, signal: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    const wake = (): void => woken.abort();
+    this.#wake = wake;
+    signal.addEventListener("abort", wake, { once: true });
+    if (this.#isRinging || signal.aborted) wake();
+    await sleep(delayMs, woken.signal).catch(() => undefined); // rung or aborted: both end the wait
+    signal.removeEventListener("abort", wake);
+    this.#isRinging = false;
+  }
+}
+
 /** Resolves when aborted. Samples are spaced from start to start; one that overruns its slot skips ahead instead of piling up. */
 export async function runCollectLoop(options: CollectLoopOptions, signal: AbortSignal): Promise<void> {
-  const { name, collect, clock, log, intervalMs } = options;
+  const { name, collect, clock, log, intervalMs, alarm = new Alarm() } = options;
   let nextMs = clock.monotonicMs();
   let lastFailure = "";
   while (!signal.aborted) {
     try {
-      await collect();
+      await collect(signal);
       if (lastFailure !== "") log.info(`${name} is stored again`);
       lastFailure = "";
     } catch (error) {
+      if (signal.aborted) return;
       const problem = CoralError.from(error);
       // Said once, not every 15 s: the losses are counted and reported with the data.
       log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}`, { code: problem.code });
       lastFailure = problem.message;
     }
     nextMs = Math.max(nextMs + intervalMs(), clock.monotonicMs());
-    await sleep(nextMs - clock.monotonicMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
+    await alarm.wait(nextMs - clock.monotonicMs(), signal);
+    nextMs = Math.min(nextMs, clock.monotonicMs());
   }
 }

@@ -81,5 +81,4 @@ export {
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";
-export { listener } from "./signals/listener.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";

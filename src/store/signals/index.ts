@@ -3,7 +3,6 @@
 import type { Signal } from "../define-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
-import { listener } from "./listener.ts";
 
 export const signals: readonly Signal[] = [
   host,
@@ -13,7 +12,6 @@ export const signals: readonly Signal[] = [
   hostInterface,
   hostCgroup,
   hostProcess,
-  listener,
   serviceInstance,
   connection,
   event,
