@@ -155,7 +155,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
     const loops = [
       link.run(stopped.signal),
-      managed.checks.run(stopped.signal),
+      managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];

@@ -19,6 +19,7 @@ const service = (change: Partial<ManagedService> = {}): ManagedService => ({ nam
 interface Started {
   checks: HealthChecks;
   changes: HealthChange[];
+  decisions: ReturnType<typeof vi.fn>;
   stop: () => Promise<void>;
 }
 
@@ -38,13 +39,14 @@ function start(services: () => readonly ManagedService[], change: Partial<Health
     ...change,
   });
   const controller = new AbortController();
-  const done = checks.run(controller.signal);
+  const decisions = vi.fn();
+  const done = checks.run(controller.signal, decisions);
   const stop = async (): Promise<void> => {
     controller.abort();
     await done;
   };
   stops.push(stop);
-  return { checks, changes, stop };
+  return { checks, changes, decisions, stop };
 }
 
 async function listen(server: Server, port = 0, host = "127.0.0.1"): Promise<number> {
@@ -148,7 +150,15 @@ describe("HealthChecks", () => {
   }
 
   it("decides soon, then keeps its interval, and backs off to a minute while failing", async () => {
-    const { atS, changes, requests } = scripted([fine, fine, fine, ...Array.from({ length: 8 }, () => refused), fine, fine, fine]);
+    const { atS, changes, decisions, requests } = scripted([
+      fine,
+      fine,
+      fine,
+      ...Array.from({ length: 8 }, () => refused),
+      fine,
+      fine,
+      fine,
+    ]);
     await vi.advanceTimersByTimeAsync(400_000);
     //            unknown  healthy  three failures, then 10, 20, 40, 60, 60 s        back: every 10 s again
     expect(atS.slice(0, 14)).toEqual([0, 1, 11, 21, 31, 41, 51, 71, 111, 171, 231, 291, 301, 311]);
@@ -156,6 +166,8 @@ describe("HealthChecks", () => {
       ["healthy", "unhealthy"],
       ["unhealthy", "healthy"],
     ]);
+    // Healthy at first, unhealthy, healthy again.
+    expect(decisions).toHaveBeenCalledTimes(3);
     expect(requests[0]).toMatchObject({ address: "127.0.0.1", port: 8080, timeoutMs: 2_000 });
   });
 
@@ -234,7 +246,7 @@ describe("HealthChecks", () => {
     let now = 0;
     let most = 0;
     const services = Array.from({ length: 100 }, (_, index) => service({ name: `s${index}`, port: 1_000 + index }));
-    const { checks } = start(() => services, {
+    const { checks, decisions } = start(() => services, {
       probe: async () => {
         most = Math.max(most, ++now);
         await new Promise((resolve) => setTimeout(resolve, 2));
@@ -244,5 +256,7 @@ describe("HealthChecks", () => {
     });
     await vi.waitFor(() => expect(services.every((item) => checks.healthOf(item.port)?.state === "healthy")).toBe(true), 5_000);
     expect(most).toBe(16);
+    // A hundred decisions within a moment are worth one scan.
+    expect(decisions).toHaveBeenCalledTimes(1);
   });
 });

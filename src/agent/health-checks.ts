@@ -65,6 +65,7 @@ const firstIntervalMs = 1_000;
 const maxIntervalMs = 60_000;
 /** Checks of many services spread out instead of coming in one burst. */
 const jitterRatio = 0.1;
+const minDecisionGapMs = 5_000;
 const loopbackAddresses = ["127.0.0.1", "::1"];
 
 export class HealthChecks {
@@ -72,6 +73,8 @@ export class HealthChecks {
   readonly #checks = new Map<number, Check>();
   readonly #slots = new Semaphore(maxConcurrent);
   #wake: (() => void) | undefined;
+  #onDecision: () => void = () => undefined;
+  #lastDecisionMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: HealthChecksOptions) {
     this.#options = options;
@@ -90,8 +93,12 @@ export class HealthChecks {
     this.#wake?.();
   }
 
-  /** Resolves when aborted and the checks under way have ended. */
-  async run(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when aborted and the checks under way have ended. `onDecision` is called when a service's state has changed, at most every few
+   * seconds: what is changed in between is seen by the next scan anyway.
+   */
+  async run(signal: AbortSignal, onDecision: () => void = () => undefined): Promise<void> {
+    this.#onDecision = onDecision;
     const running = new Set<Promise<void>>();
     while (!signal.aborted) {
       this.#reconcile();
@@ -215,12 +222,20 @@ export class HealthChecks {
     const state = isDecided ? (isFine ? "healthy" : "unhealthy") : before;
     check.failuresBeyond = state === "unhealthy" && !isFine ? check.failuresBeyond + 1 : 0;
     check.health = { state, detail: detailOf(check.service, outcome), checkedAt: new Date(clock.wallMs()).toISOString() };
+    if (state !== before) this.#tellDecision();
     if (!isDecided || (state !== "healthy" && state !== "unhealthy") || check.reported === state) return;
     const reported = check.reported ?? "unknown";
     check.reported = state;
     // That a service is well when first looked at is no news.
     if (reported === "unknown" && state === "healthy") return;
     await report({ service: check.service, before: reported, after: state, detail: check.health.detail });
+  }
+
+  #tellDecision(): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - this.#lastDecisionMs < minDecisionGapMs) return;
+    this.#lastDecisionMs = nowMs;
+    this.#onDecision();
   }
 }
 
