@@ -5,7 +5,7 @@ import type { Invocation } from "../invocation.ts";
 import { escapeText } from "../output/escape-text.ts";
 import type { Style, StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
-import { number, percent, plural, relative } from "../output/values.ts";
+import { number, percent, plural, relative, shortList } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { checkStyle, shortBuild } from "./service-cells.ts";
 
@@ -85,6 +85,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
 
 /** Shown without -o wide, besides those that are managed. */
 const maxDiscovered = 20;
+const portsShown = 8;
 
 function servicesSummary({ total, items }: AgentStatus["services"]): string {
   const managed = items.filter((service) => service.status === "managed").length;
@@ -95,19 +96,31 @@ function servicesSummary({ total, items }: AgentStatus["services"]): string {
 function serviceLines({ total, items }: AgentStatus["services"], style: Style, wide: boolean): string[] {
   if (items.length === 0) return [];
   const managed = items.filter((service) => service.status === "managed");
-  const discovered = items.filter((service) => service.status !== "managed");
-  const shown = [...managed, ...(wide ? discovered : discovered.slice(0, maxDiscovered))];
-  const lines = ["", style("bold", "Services:"), ...shown.flatMap((service) => serviceBlock(service, style, wide))];
-  const hidden = total - shown.length;
+  const groups = byName(items.filter((service) => service.status !== "managed"));
+  const shown = [...managed.map((service) => [service]), ...(wide ? groups : groups.slice(0, maxDiscovered))];
+  const lines = ["", style("bold", "Services:"), ...shown.flatMap((ports) => serviceBlock(ports, style, wide))];
+  const hidden = total - shown.flat().length;
   if (hidden > 0)
     lines.push(style("dim", `  … and ${plural(hidden, "more service")}; ${wide ? "coral network services has" : "-o wide shows"} them`));
   return lines;
 }
 
-function serviceBlock(service: AgentServiceStatus, style: Style, wide: boolean): string[] {
-  const more = service.instances > 1 ? ` (and ${plural(service.instances - 1, "more process", "more processes")})` : "";
+/** A service with several ports is one block. */
+function byName(services: readonly AgentServiceStatus[]): AgentServiceStatus[][] {
+  const groups = new Map<string, AgentServiceStatus[]>();
+  for (const service of services) groups.set(service.name, [...(groups.get(service.name) ?? []), service]);
+  return [...groups.values()];
+}
+
+function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: boolean): string[] {
+  const [service] = ports;
+  if (service === undefined) return [];
+  const pids = new Set(ports.map((port) => port.pid)).size;
+  const processes = Math.max(pids, ...ports.map((port) => port.instances));
+  const more = processes > 1 ? ` (and ${plural(processes - 1, "more process", "more processes")})` : "";
   const pid = service.instances === 0 ? "not seen" : `${service.pid ?? "not readable"}${more}`;
-  const port = service.port === null ? "none" : `${service.port}${service.protocol === "udp" ? "/udp" : ""}`;
+  const numbers = ports.flatMap(({ port, protocol }) => (port === null ? [] : [`${port}${protocol === "udp" ? "/udp" : ""}`]));
+  const port = numbers.length === 0 ? "none" : shortList(numbers, wide ? numbers.length : portsShown, ", ");
   const build = wide ? service.build : shortBuild(service.build);
   const facts: [string, string | null][] = [
     ["Port", port],

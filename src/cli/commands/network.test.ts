@@ -276,6 +276,20 @@ External Egress: 2 destinations
     expect((await world.coral("network topology -o wide")).stdout.match(/→/g)).toHaveLength(edges.length);
   });
 
+  it("draws the many ports of one pair as one line, and the few apart", async () => {
+    const topology = sampleTopology();
+    const ports = (count: number, from: string, to: string) =>
+      Array.from({ length: count }, (_, index) =>
+        topologyEdge(from, to, { port: 40_000 + index, openConnections: 2, confidence: index === 3 ? 0.7 : 0.9 }),
+      );
+    topology.edges = [...ports(50, "service:api", "service:frontend"), ...ports(3, "service:api", "service:postgres")];
+    colony.tool("coral_get_topology", topology);
+    const { stdout } = await world.coral("network topology");
+    expect(stdout).toContain("→ frontend (10.100.0.7 +1) [100 open, 50 ports, confidence 0.7]\n");
+    expect(stdout.match(/→ postgres/g)).toHaveLength(3);
+    expect((await world.coral("network topology -o wide")).stdout.match(/→ frontend/g)).toHaveLength(50);
+  });
+
   it("fits a narrow terminal and cannot be broken by names", async () => {
     const topology = sampleTopology();
     topology.nodes.push(topologyNode("service", hostile, { addresses: [hostile] }), topologyNode("host", "web-9"));

@@ -4,9 +4,9 @@ import type { ColonyEvent, Service, ServiceProcess, TopologyEdge, TopologyNode }
 import { escapeText } from "../output/escape-text.ts";
 import { type Column, renderTable, tableOf } from "../output/table.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
-import { localTime, plural, relative } from "../output/values.ts";
+import { localTime, plural, relative, shortList } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
-import { edgeText, isSure, nodeText } from "./edge-text.ts";
+import { type DrawnEdge, edgeText, isSure, joinPorts, nodeText } from "./edge-text.ts";
 import { checkCell, checkStyle, shortBuild } from "./service-cells.ts";
 import { severityCell } from "./severity-cell.ts";
 
@@ -29,18 +29,23 @@ export interface ServicePageOptions {
 }
 
 const callsShown = 20;
+const portsShown = 10;
+const instancesShown = 20;
 
 export function servicePage(report: ServiceReport, print: Printer, options: ServicePageOptions): string {
   const { service, calledBy, calls, events } = report;
   const { style } = print;
   const nodes = new Map(report.nodes.map((node) => [node.id, node]));
-  const lines = [...headLines(service, print, options.nowMs), ""];
-  const table = tableOf(processLines(service), processColumns(options.nowMs));
+  const lines = [...headLines(service, print, options), ""];
+  const instances = processLines(service);
+  const table = tableOf(options.wide ? instances : instances.slice(0, instancesShown), processColumns(options.nowMs));
   lines.push(style("bold", "Instances"));
   lines.push(
     renderTable(table, { wide: options.wide, width: options.wide ? undefined : print.width, style, indent: "  " }).trimEnd() ||
       "  none is known",
   );
+  const hidden = instances.length - table.cells.length;
+  if (hidden > 0) lines.push(style("dim", `  … and ${plural(hidden, "more instance")}; -o wide shows them all`));
   const callers = callLines(calledBy, "from", nodes, print, options.wide);
   const called = callLines(calls, "to", nodes, print, options.wide);
   lines.push("", style("bold", "Called by"), ...(callers.length > 0 ? callers : [`  nobody that was seen in the last ${options.since}`]));
@@ -52,11 +57,12 @@ export function servicePage(report: ServiceReport, print: Printer, options: Serv
   return `${lines.join("\n")}\n`;
 }
 
-function headLines(service: Service, { style }: Printer, nowMs: number): string[] {
+function headLines(service: Service, { style }: Printer, { nowMs, wide }: ServicePageOptions): string[] {
   const check = service.check === null ? "" : ` · ${style(checkStyle(service.check), service.check)}`;
   const where = `${plural(service.instances, "instance")} on ${plural(service.agents.length, "host")}`;
   const before = service.previousMethod === null ? "" : `, before that ${escapeText(service.previousMethod)}`;
-  const ports = service.ports.map(({ port, protocol }) => `${escapeText(protocol)} ${port}`).join(", ");
+  const all = service.ports.map(({ port, protocol }) => `${escapeText(protocol)} ${port}`);
+  const ports = shortList(all, wide ? all.length : portsShown, ", ");
   const facing = [service.ingress ? "called from outside" : "", service.egress ? "calls outside" : ""].filter((part) => part !== "");
   const facts: [string, string][] = [
     ["ports", ports === "" ? "none; it only calls out" : ports],
@@ -126,12 +132,14 @@ function callLines(
   { style, width }: Printer,
   wide: boolean,
 ): string[] {
-  const sorted = [...edges].sort((a, b) => b.connections - a.connections || a[end].localeCompare(b[end]));
+  const sorted: DrawnEdge[] = (wide ? [...edges] : joinPorts(edges)).sort(
+    (a, b) => b.connections - a.connections || a[end].localeCompare(b[end]),
+  );
   const shown = wide ? sorted : sorted.slice(0, callsShown);
   const arrow = end === "from" ? "←" : "→";
   const parts = shown.map((edge) => {
     const node = nodes.get(edge[end]);
-    const port = edge.class === "EGRESS" ? edge.port : null;
+    const port = edge.class === "EGRESS" && edge.ports === undefined ? edge.port : null;
     return { edge, name: escapeText(node === undefined ? edge[end] : nodeText(node, port)) };
   });
   const widest = Math.min(46, Math.max(0, ...parts.map(({ name }) => textWidth(name))));
@@ -141,8 +149,8 @@ function callLines(
     const cut = room === undefined ? name : truncateText(name, room);
     return `  ${arrow} ${padText(cut, Math.min(widest, room ?? widest), "left")} ${style(isSure(edge) ? "dim" : "yellow", rest)}`;
   });
-  const hidden = sorted.length - shown.length;
-  return hidden > 0 ? [...lines, style("dim", `  … and ${hidden} more; -o wide shows them all`)] : lines;
+  const more = sorted.length - shown.length;
+  return more > 0 ? [...lines, style("dim", `  … and ${more} more; -o wide shows them all`)] : lines;
 }
 
 function eventTable(events: readonly ColonyEvent[], nowMs: number) {

@@ -30,6 +30,16 @@ postgres  5432           1  discovered  -          hostname-db
     expect((await world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  101   0123456789ab  /app/api");
   });
 
+  it("cuts long lists within a line, and has them with -o wide", async () => {
+    const places = Array.from({ length: 8 }, (_, index) => servicePlace({ hostname: `h${index}`, port: 9_000 + index }));
+    colony.tool("coral_list_services", serviceList([serviceOf("many", places)]));
+    expect((await world.coral("services")).stdout).toContain(
+      "many     9000,9001,9002,9003,9004 +3          8  discovered  -       h0,h1,h2,h3,h4 +3\n",
+    );
+    expect((await world.coral("services -o wide")).stdout).toContain("h0,h1,h2,h3,h4,h5,h6,h7");
+    expect((await world.coral("services -o csv")).stdout).toContain('"9000,9001,9002,9003,9004,9005,9006,9007"');
+  });
+
   it("says so when there is none", async () => {
     colony.tool("coral_list_services", serviceList([]));
     expect(await world.coral("services")).toMatchObject({
@@ -96,7 +106,9 @@ describe("coral services <name>", () => {
       { service: "api", depth: 1, direction: "both", since: "30m", limit: 10_000, agent: "web-1" },
       { service: "api", since: "86400s", limit: 10, agent: "web-1" },
     ]);
-    expect(stdout.replace(/\d\d:\d\d:\d\d/, "hh:mm:ss").replace(/last 1\ds ago/, "last 12s ago")).toBe(`api  managed · unhealthy · 3 instances on 2 hosts
+    expect(
+      stdout.replace(/\d\d:\d\d:\d\d/, "hh:mm:ss").replace(/last 1\ds ago/, "last 12s ago"),
+    ).toBe(`api  managed · unhealthy · 3 instances on 2 hosts
   ports     tcp 8080, tcp 8080
   name      by systemd-unit, confidence 0.85
   found     manual, before that listening_socket
@@ -318,7 +330,7 @@ Services:
 `);
   });
 
-  it("counts what it does not show", async () => {
+  it("shows the ports of one service together, and counts what it does not show", async () => {
     const agent = await world.startAgent();
     const items = Array.from({ length: 30 }, (_, index) => ({
       name: `s${index}`,
@@ -333,6 +345,11 @@ Services:
       build: null,
       check: null,
     }));
+    const same = items.slice(0, 10).map((item) => ({ ...item, name: "same", pid: item.port % 3 }));
+    agent.replies.set("GET /v1/status", () => agentStatusAnswer({ services: { total: 10, items: same } }));
+    expect((await world.coral("agent status")).stdout).toContain(
+      "Services:\n  same\n    Port:         0, 1, 2, 3, 4, 5, 6, 7 +2\n    PID:          0 (and 2 more processes)\n",
+    );
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ services: { total: 2_000, items } }));
     expect((await world.coral("agent status")).stdout).toContain("  … and 1,980 more services; -o wide shows them\n");
     expect((await world.coral("agent status -o wide")).stdout).toContain("  … and 1,970 more services; coral network services has them\n");

@@ -4,13 +4,16 @@ import type { Answer, Completeness, EventList, Service, ServiceList, Topology } 
 import { type ColonyConnection, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { type Column, type Table, tableOf } from "../output/table.ts";
-import { relative } from "../output/values.ts";
+import { relative, shortList } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { checkCell, shortBuild, statusCell } from "./service-cells.ts";
 import { processColumns, processLines, type ServiceReport, servicePage } from "./service-page.ts";
 
 const limit = 10_000;
 const eventsShown = 10;
+/** In one line; -o wide has them all. */
+const portsShown = 5;
+const hostsShown = 5;
 /** What happened is worth knowing for longer than who calls now. */
 const leastEventsSinceMs = 86_400_000;
 
@@ -33,7 +36,7 @@ export async function run(invocation: Invocation): Promise<void> {
     invocation,
     () => colony.call<ServiceList>("coral_list_services", { limit, ...place, ...(name === undefined ? {} : { match: name }) }),
     {
-      table: (answer) => tableOf(answer.services, columnsAt(Date.now())),
+      table: (answer) => tableOf(answer.services, columnsAt(Date.now(), invocation.format === "table")),
       empty: "No service has been found yet; agents look for them every half minute",
     },
   );
@@ -90,7 +93,9 @@ async function showService(invocation: Invocation, ask: () => Promise<Answer<Ser
   });
 }
 
-function columnsAt(nowMs: number): readonly Column<Service>[] {
+/** Lists within a line are cut when `short`. */
+function columnsAt(nowMs: number, short: boolean): readonly Column<Service>[] {
+  const listed = (items: readonly (string | number)[], shown: number): string => shortList(items, short ? shown : items.length);
   const firstOf = (service: Service, key: "build" | "exe"): string | undefined =>
     service.agents.map((agent) => agent[key]).find((value) => value !== null) ?? undefined;
   return [
@@ -98,13 +103,24 @@ function columnsAt(nowMs: number): readonly Column<Service>[] {
     {
       title: "PORTS",
       key: "ports",
-      cell: (service) => service.ports.map(({ port, protocol }) => (protocol.startsWith("tcp") ? port : `${port}/${protocol}`)).join(","),
+      cell: (service) => listed(service.ports.map(portText), portsShown),
+      raw: (service) => service.ports.map(portText).join(","),
       align: "left",
     },
     { title: "INSTANCES", key: "instances", cell: (service) => service.instances },
     { title: "STATUS", key: "status", cell: (service) => statusCell(service.status) },
     { title: "HEALTH", key: "check", cell: (service) => checkCell(service.check), raw: (service) => service.check },
-    { title: "HOSTS", key: "hosts", cell: (service) => service.agents.map((agent) => agent.hostname).join(","), align: "left" },
+    {
+      title: "HOSTS",
+      key: "hosts",
+      cell: (service) =>
+        listed(
+          service.agents.map((agent) => agent.hostname),
+          hostsShown,
+        ),
+      raw: (service) => service.agents.map((agent) => agent.hostname).join(","),
+      align: "left",
+    },
     { title: "AGENTS", key: "agentHealth", cell: (service) => service.health, wide: true },
     { title: "NAMED BY", key: "namedBy", cell: (service) => service.namedBy, wide: true },
     { title: "CONFIDENCE", key: "confidence", cell: (service) => service.confidence, wide: true },
@@ -136,4 +152,8 @@ function columnsAt(nowMs: number): readonly Column<Service>[] {
     },
     { title: "BINARY", key: "exe", cell: (service) => firstOf(service, "exe"), wide: true },
   ];
+}
+
+function portText({ port, protocol }: Service["ports"][number]): string {
+  return protocol.startsWith("tcp") ? String(port) : `${port}/${protocol}`;
 }

@@ -6,7 +6,7 @@ import { screenTitle } from "../output/screen.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
 import { grouped, plural } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
-import { edgeText, isSure, nodeText } from "./edge-text.ts";
+import { type DrawnEdge, edgeText, isSure, joinPorts, nodeText } from "./edge-text.ts";
 
 export interface TopologyPageOptions {
   wide: boolean;
@@ -50,17 +50,17 @@ function groupLines(edges: readonly TopologyEdge[], nodes: ReadonlyMap<string, T
   }
   const sorted = [...callers].sort(([a, left], [b, right]) => total(right) - total(left) || a.localeCompare(b));
   const shown = wide ? sorted : sorted.slice(0, maxCallers);
-  const called = shown.map(([id, list]) => ({ id, total: list.length, lines: calledLines(list, nodes, wide) }));
+  const called = shown.map(([id, list]) => ({ id, ...calledLines(list, nodes, wide) }));
   const width = Math.min(maxPadding, Math.max(...called.flatMap(({ lines }) => lines.map((line) => textWidth(line.name)))));
-  const lines = called.flatMap(({ id, total: count, lines: own }) => [
+  const lines = called.flatMap(({ id, hidden, lines: own }) => [
     `  ${print.style("bold", escapeText(nameOf(id, nodes)))}`,
     ...own.map((line) => drawLine(line, width, print)),
-    ...(count > own.length ? [print.style("dim", `    … and ${plural(count - own.length, "more call")}; -o wide shows them all`)] : []),
+    ...(hidden > 0 ? [print.style("dim", `    … and ${plural(hidden, "more call")}; -o wide shows them all`)] : []),
     "",
   ]);
-  const hidden = sorted.length - shown.length;
-  if (hidden > 0)
-    lines.push(print.style("dim", `  … and ${plural(hidden, "more caller")}; narrow with --service, or -o wide shows them all`), "");
+  const hiddenCallers = sorted.length - shown.length;
+  if (hiddenCallers > 0)
+    lines.push(print.style("dim", `  … and ${plural(hiddenCallers, "more caller")}; narrow with --service, or -o wide shows them all`), "");
   return lines;
 }
 
@@ -70,14 +70,22 @@ interface CalledLine {
   sure: boolean;
 }
 
-function calledLines(edges: readonly TopologyEdge[], nodes: ReadonlyMap<string, TopologyNode>, wide: boolean): CalledLine[] {
-  const sorted = [...edges].sort((a, b) => b.connections - a.connections || a.to.localeCompare(b.to) || a.port - b.port);
-  return (wide ? sorted : sorted.slice(0, maxCalled)).map((edge) => ({
+function calledLines(
+  edges: readonly TopologyEdge[],
+  nodes: ReadonlyMap<string, TopologyNode>,
+  wide: boolean,
+): { lines: CalledLine[]; hidden: number } {
+  const sorted: DrawnEdge[] = (wide ? [...edges] : joinPorts(edges)).sort(
+    (a, b) => b.connections - a.connections || a.to.localeCompare(b.to) || a.port - b.port,
+  );
+  const shown = wide ? sorted : sorted.slice(0, maxCalled);
+  const lines = shown.map((edge) => ({
     // A port outside is part of the address; one of ours is told by the protocol.
-    name: escapeText(nameOf(edge.to, nodes, edge.class === "EGRESS" ? edge.port : null)),
+    name: escapeText(nameOf(edge.to, nodes, edge.class === "EGRESS" && edge.ports === undefined ? edge.port : null)),
     rest: `[${escapeText(edgeText(edge, wide))}]`,
     sure: isSure(edge),
   }));
+  return { lines, hidden: sorted.length - shown.length };
 }
 
 function drawLine({ name, rest, sure }: CalledLine, width: number, { style, width: terminal }: Printer): string {

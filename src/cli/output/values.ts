@@ -54,6 +54,12 @@ export function number(value: number | null | undefined): string | null {
   return Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** The first few and how many more there are: `80,443 +3`. */
+export function shortList(items: readonly (string | number)[], shown: number, separator = ","): string {
+  const more = items.length - shown;
+  return more > 0 ? `${items.slice(0, shown).join(separator)} +${grouped(more)}` : items.join(separator);
+}
+
 /** 12345 → `12,345`. */
 export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
