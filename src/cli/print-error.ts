@@ -1,5 +1,5 @@
 import type { CoralError } from "../base/errors.ts";
-import { escapeText } from "./output/escape-text.ts";
+import { escapeText } from "../base/escape-text.ts";
 import type { Style } from "./output/style.ts";
 
 /** `error: …` on one line; with `causes` also what lies beneath, and the stack of the deepest. */

@@ -2,11 +2,11 @@
 
 import { sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { escapeJsonText, escapeText } from "../base/escape-text.ts";
 import { parseDurationMs } from "../base/units.ts";
 import type { Completeness } from "../tools/index.ts";
 import type { Invocation } from "./invocation.ts";
 import { renderCsv } from "./output/csv.ts";
-import { escapeJsonText, escapeText } from "./output/escape-text.ts";
 import { renderTable, type Table } from "./output/table.ts";
 
 export interface AnswerView<T> {
@@ -14,6 +14,8 @@ export interface AnswerView<T> {
   table: (answer: T) => Table;
   /** What people see instead of the table, with -o table and -o wide. */
   page?: (answer: T, wide: boolean) => string;
+  /** Whether the page itself says what this note says. */
+  pageTells?: (answer: T, note: Completeness["notes"][number]) => boolean;
   /** For -o dot: a graph in the language of GraphViz. */
   dot?: (answer: T) => string;
   /** Called after a table, page or CSV was printed, for what is to be said on stderr. */
@@ -80,7 +82,8 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && view.table(answer).cells.length === 0) print.note(view.empty);
   view.after?.(answer);
-  for (const note of notesOf(answer)) print.warning(escapeText(note.message));
+  const isTold = format === "csv" ? undefined : view.pageTells;
+  for (const note of notesOf(answer).filter((item) => isTold?.(answer, item) !== true)) print.warning(escapeText(note.message));
 }
 
 function notesOf(answer: object): Completeness["notes"] {

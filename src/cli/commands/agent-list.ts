@@ -1,7 +1,7 @@
+import { escapeText } from "../../base/escape-text.ts";
 import type { AgentInfo, AgentList } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { type Column, tableOf } from "../output/table.ts";
 import { ago, duration, relative } from "../output/values.ts";
 import type { Printer } from "../printer.ts";

@@ -1,7 +1,7 @@
+import { escapeText } from "../../base/escape-text.ts";
 import type { AgentRevoked } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { tableOf } from "../output/table.ts";
 import { showAnswer } from "../show-answer.ts";
 

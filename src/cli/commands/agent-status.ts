@@ -1,8 +1,8 @@
+import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { AgentServiceStatus, AgentStatus } from "../../tools/index.ts";
 import { askAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import type { Style, StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
 import { number, percent, plural, relative, shortList } from "../output/values.ts";
@@ -47,7 +47,7 @@ function agentTable(status: AgentStatus): Table {
 function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: number): string {
   const { style } = print;
   const { colony, store, host } = status;
-  const link = `${style(stateStyles[colony.state] ?? "yellow", colony.state)} since ${relative(colony.since, nowMs)}`;
+  const link = `${style(stateStyles[colony.state] ?? "yellow", colony.state)} (${relative(colony.since, nowMs)})`;
   const where = [colony.id ?? "no colony yet", colony.endpoint].filter((part) => part !== null).join(" at ");
   const rows = Object.values(store.rowsBySignal).reduce((sum, count) => sum + count, 0);
   const oldest = store.oldestAt === undefined ? "" : `, oldest ${relative(store.oldestAt, nowMs)}`;

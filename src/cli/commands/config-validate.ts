@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import { homeOf, type Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { plural } from "../output/values.ts";
 import { type ConfigFile, type ConfigKind, checkConfigFile, configFilesOf, kindOfFile } from "./config-files.ts";
 

@@ -1,9 +1,9 @@
 import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import { checkServiceSpec, parseServiceSpec, type ServiceSpec } from "../../config/index.ts";
 import type { ServicesConnected } from "../../tools/index.ts";
 import { callAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { type Column, tableOf } from "../output/table.ts";
 import type { Printer } from "../printer.ts";
 import { showAnswer } from "../show-answer.ts";

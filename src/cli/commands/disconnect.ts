@@ -1,8 +1,8 @@
 import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import type { ManagedServiceList, ServiceDisconnected } from "../../tools/index.ts";
 import { askAgent, callAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { tableOf } from "../output/table.ts";
 import { showAnswer } from "../show-answer.ts";
 

@@ -1,5 +1,5 @@
+import { escapeText } from "../../base/escape-text.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import type { StyleName } from "../output/style.ts";
 import { tableOf } from "../output/table.ts";
 import type { DoctorCheck } from "../runtime.ts";

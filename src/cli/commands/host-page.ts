@@ -1,8 +1,8 @@
 /** The page of one host: what is wrong first, then each resource on a line with its course over the time asked for. */
 
+import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { HostMetric, HostReport } from "../../tools/index.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { sparkline } from "../output/sparkline.ts";
 import type { Style, StyleName } from "../output/style.ts";
 import { textWidth, truncateText } from "../output/text-width.ts";

@@ -1,5 +1,6 @@
 import { basename, join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import { writePrivateFile } from "../../config/index.ts";
 import {
   findPublishedLink,
@@ -11,7 +12,6 @@ import {
   publishedRanges,
 } from "../../tools/index.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { tableOf } from "../output/table.ts";
 import { grouped, relative } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";

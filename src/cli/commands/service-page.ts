@@ -1,7 +1,7 @@
 /** The page of one service: what it is, where it runs, who calls it, whom it calls, what happened to it. */
 
+import { escapeText } from "../../base/escape-text.ts";
 import type { ColonyEvent, Service, ServiceProcess, TopologyEdge, TopologyNode } from "../../tools/index.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { type Column, renderTable, tableOf } from "../output/table.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
 import { localTime, plural, relative, shortList } from "../output/values.ts";

@@ -223,7 +223,7 @@ describe("coral agent status", () => {
     );
     const { code, stdout } = await world.coral("agent status");
     expect(code).toBe(0);
-    expect(stdout).toContain("no colony yet, refused since now\n             Cannot join: the token has expired\n");
+    expect(stdout).toContain("no colony yet, refused (now)\n             Cannot join: the token has expired\n");
     expect(stdout).toContain("! 12 rows of host lost: disk full");
     expect(stdout).toContain("ebpf unavailable: needs CAP_BPF and CAP_PERFMON");
     expect(JSON.parse((await world.coral("agent status --json")).stdout)).toMatchObject({ agentId: "agent-a", host: null });

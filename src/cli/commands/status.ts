@@ -1,8 +1,8 @@
+import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { ColonyStatus } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { renderTable, type Table, tableOf } from "../output/table.ts";
 import { number, plural, relative } from "../output/values.ts";
 import type { Printer } from "../printer.ts";

@@ -1,7 +1,7 @@
 /** The topology as a tree: callers from outside, calls between services, calls to the outside. */
 
+import { escapeText } from "../../base/escape-text.ts";
 import type { Topology, TopologyEdge, TopologyNode } from "../../tools/index.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { screenTitle } from "../output/screen.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
 import { grouped, plural } from "../output/values.ts";

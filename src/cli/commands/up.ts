@@ -1,9 +1,9 @@
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import type { AgentStatus, ColonyStatus } from "../../tools/index.ts";
 import { askAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import { escapeText } from "../output/escape-text.ts";
 import { shellWord } from "../output/shell-word.ts";
 import type { DaemonReady } from "../runtime.ts";
 import { runOptionsOf } from "./run-options.ts";

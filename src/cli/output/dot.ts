@@ -1,6 +1,6 @@
 /** Graphs in the language of GraphViz. Every text is quoted and escaped: a name cannot add nodes, attributes or commands. */
 
-import { escapeText } from "./escape-text.ts";
+import { escapeText } from "../../base/escape-text.ts";
 
 export type DotAttributes = Readonly<Record<string, string | number | undefined>>;
 

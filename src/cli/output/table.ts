@@ -1,6 +1,6 @@
 /** Aligned tables for people. Cells are escaped here, so that no value can break the terminal. */
 
-import { escapeText } from "./escape-text.ts";
+import { escapeText } from "../../base/escape-text.ts";
 import { plainStyle, type Style, type StyleName } from "./style.ts";
 import { padText, textWidth, truncateText } from "./text-width.ts";
 
