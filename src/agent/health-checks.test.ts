@@ -19,7 +19,7 @@ const service = (change: Partial<ManagedService> = {}): ManagedService => ({ nam
 interface Started {
   checks: HealthChecks;
   changes: HealthChange[];
-  decisions: ReturnType<typeof vi.fn>;
+  decisions: ReturnType<typeof vi.fn<() => void>>;
   stop: () => Promise<void>;
 }
 
@@ -39,7 +39,7 @@ function start(services: () => readonly ManagedService[], change: Partial<Health
     ...change,
   });
   const controller = new AbortController();
-  const decisions = vi.fn();
+  const decisions = vi.fn<() => void>();
   const done = checks.run(controller.signal, decisions);
   const stop = async (): Promise<void> => {
     controller.abort();
