@@ -55,7 +55,8 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
     const { socket, owner } = track;
     const isServer = socket.role === "server";
     return {
-      ...time,
+      at: time.at,
+      mono_ms: time.mono_ms,
       role: isServer ? "server" : "client",
       service: owner.service,
       pid: owner.pid,

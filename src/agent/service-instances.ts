@@ -204,7 +204,9 @@ export function instanceRow(
   const build = facts && scan.buildOf(facts);
   const health = instance.isManaged && instance.port !== null ? managed.healthOf(instance.port) : undefined;
   return {
-    ...time,
+    // Not spread: an object of this size is several times slower to make that way.
+    at: time.at,
+    mono_ms: time.mono_ms,
     service: name.service,
     named_by: name.namedBy,
     confidence: name.confidence,
@@ -219,7 +221,7 @@ export function instanceRow(
     build: build?.id ?? null,
     build_kind: build?.kind ?? null,
     command_line: facts?.commandLine ?? null,
-    environment: facts && Object.keys(facts.environment).length > 0 ? JSON.stringify(facts.environment) : null,
+    environment: facts?.environment ?? null,
     user_id: facts?.userId ?? instance.userId,
     user_name: facts?.userName ?? null,
     cgroup: facts?.cgroup ?? null,

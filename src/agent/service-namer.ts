@@ -96,7 +96,25 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
     return served;
   }
 
+  /** Asked for every connection. */
+  const atListeners = new Map<TrackedSocket, Map<number | null, InstanceName>>();
+  const ofProcesses = new Map<number, ServiceName | null>();
+
   const atListener = (listener: TrackedSocket, pid: number | null): InstanceName => {
+    let named = atListeners.get(listener);
+    if (!named) {
+      named = new Map();
+      atListeners.set(listener, named);
+    }
+    let name = named.get(pid);
+    if (!name) {
+      name = nameAtListener(listener, pid);
+      named.set(pid, name);
+    }
+    return name;
+  };
+
+  const nameAtListener = (listener: TrackedSocket, pid: number | null): InstanceName => {
     const port = listener.localPort;
     const entry = managedAt(listener);
     const name = nameInstance({
@@ -110,6 +128,14 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
   };
 
   const ofProcess = (pid: number): ServiceName | null => {
+    const known = ofProcesses.get(pid);
+    if (known !== undefined) return known;
+    const name = nameWhole(pid);
+    ofProcesses.set(pid, name);
+    return name;
+  };
+
+  const nameWhole = (pid: number): ServiceName | null => {
     // What people call its only named port is what they call the process.
     const said = new Map<string, ServiceName>();
     for (const listener of listening.get(pid) ?? []) {

@@ -1,5 +1,7 @@
 /** One look at everything that listens, serves and calls on this host. Keeps what it knows from scan to scan: what has not changed costs nothing. */
 
+import { readKernelUnits } from "./auxiliary-vector.ts";
+import { createCommandLines } from "./command-lines.ts";
 import { createContainerReader } from "./container-facts.ts";
 import { createExecutableBuilds, type ExecutableBuild, type ExecutableFile } from "./executable-builds.ts";
 import { createReadTally, type HostRoot, type ReadTally } from "./host-root.ts";
@@ -9,13 +11,13 @@ import { parseUptimeS } from "./loadavg.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { createOwnerSearch } from "./owner-search.ts";
 import { createPacer, type Pacer } from "./pacer.ts";
-import { type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
+import { createEnvironmentMemory, type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
 import { createProcessTable, namespaceInode, type ProcessEntry } from "./process-table.ts";
 import { createSocketOwners } from "./socket-owners.ts";
 import { createSocketReader } from "./socket-reader.ts";
 import { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 import { createSocketTracker, type SocketChanges, type SocketTrackerOptions } from "./socket-tracker.ts";
-import type { TrackedSocket } from "./tracked-socket.ts";
+import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
 import { createUserNames } from "./user-names.ts";
 
 export interface DiscoveryScannerOptions extends SocketTrackerOptions {
@@ -85,6 +87,8 @@ export interface DiscoveryScanner {
 const maxNamespaces = 1024;
 /** Facts are read again after so many scans: titles, groups and labels change. */
 const factsScans = 20;
+/** A process that just started may not have given itself its title yet: it is read a second time. */
+const youngS = 60;
 const connectionStates = [socketStates.established, socketStates.synSent, socketStates.closeWait];
 
 export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScannerOptions = {}): DiscoveryScanner {
@@ -101,8 +105,11 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
     builds,
     pods: options.pods ?? noPodLabels,
     places: new Map(),
+    commandLines: createCommandLines(),
+    environments: createEnvironmentMemory(root),
   };
   const facts = createFactsMemory(sources);
+  const units = readKernelUnits();
 
   const readSockets = async (request: DiscoveryRequest, pacer: Pacer, tally: ReadTally): Promise<{ unread: number; cut: number }> => {
     const own = namespaceInode(root.readLink(`${root.threadView}/ns/net`));
@@ -136,7 +143,8 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
     sources.users.refresh();
     builds.beginScan();
     const processes = await table.refresh(pacer);
-    facts.begin(request.rules, table.scan, processes.removed);
+    const uptimeS = parseUptimeS(root.readText("/proc/uptime") ?? "");
+    facts.begin({ rules: request.rules, scan: table.scan, youngAfterTicks: (uptimeS - youngS) * units.ticksPerS }, processes.removed);
     tracker.beginScan(table.scan);
     const { unread, cut } = await readSockets(request, pacer, tally);
     const changes = tracker.endScan((socket) => owners.forgetSocket(socket.inode));
@@ -151,8 +159,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
       listeners: tracker.listeners,
       connections: tracker.connections,
       ownersOf: (socket) => owners.of(socket.inode),
-      listenersOf: ({ networkNamespace, protocol, localAddress, localPort }) =>
-        tracker.index.match(networkNamespace, protocol, localAddress, localPort),
+      listenersOf: (socket) => tracker.index.match(localEndOf(socket)),
       processOf: (pid) => table.get(pid),
       factsOf: (pid) => facts.of(table.get(pid)),
       buildOf: (process) => process.file?.build ?? (process.file && builds.of(runningPathOf(process))?.build) ?? null,
@@ -168,7 +175,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
         }),
       hostNamespace: namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0,
       isEphemeral: (port) => port >= firstPort && port <= lastPort,
-      uptimeS: parseUptimeS(root.readText("/proc/uptime") ?? ""),
+      uptimeS,
       limits: {
         deniedProcesses: Math.max(processes.denied, owners.denied),
         listenersWithoutProcess: countIn(tracker.listeners, isWithoutOwner),
@@ -207,28 +214,36 @@ function countIn(sockets: ReadonlyMap<number, TrackedSocket>, isCounted: (socket
   return count;
 }
 
+interface FactsContext {
+  rules: FactsRules;
+  scan: number;
+  /** Processes that started later are read again in the next scan. */
+  youngAfterTicks: number;
+}
+
 /** Facts of the processes that were asked for, until they end or become another program. */
 function createFactsMemory(sources: FactsSources) {
-  const known = new Map<number, { facts: ProcessFacts; readAt: number }>();
-  let rules: FactsRules | undefined;
-  let scan = 0;
+  const known = new Map<number, { facts: ProcessFacts; validUntil: number }>();
+  let context: FactsContext | undefined;
   return {
-    begin: (nextRules: FactsRules, number: number, removed: readonly ProcessEntry[]): void => {
+    begin: (next: FactsContext, removed: readonly ProcessEntry[]): void => {
       // New rules may change every name and what is masked.
-      if (rules !== nextRules) known.clear();
-      rules = nextRules;
-      scan = number;
+      if (context?.rules !== next.rules) {
+        known.clear();
+        sources.environments?.clear();
+      }
+      context = next;
       for (const { pid } of removed) known.delete(pid);
     },
     of: (entry: ProcessEntry | undefined): ProcessFacts | null => {
-      if (!entry || !rules) return null;
+      if (!entry || !context) return null;
       const memory = known.get(entry.pid);
-      // A process that had just started may not have given itself its title yet.
-      const isYoung = memory !== undefined && memory.readAt === entry.sinceScan && scan > memory.readAt;
       const isSame = memory?.facts.entry.startTicks === entry.startTicks && memory.facts.entry.execMark === entry.execMark;
-      if (memory && isSame && !isYoung && scan - memory.readAt < factsScans + (entry.pid % factsScans)) return memory.facts;
-      const facts = readProcessFacts(sources, entry, rules);
-      if (facts) known.set(entry.pid, { facts, readAt: scan });
+      if (memory && isSame && context.scan < memory.validUntil) return memory.facts;
+      const facts = readProcessFacts(sources, entry, context.rules);
+      const isYoung = !isSame && entry.startTicks > context.youngAfterTicks;
+      // Spread, so that not all are read again in the same scan.
+      if (facts) known.set(entry.pid, { facts, validUntil: context.scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });
       return facts;
     },
   };

@@ -147,7 +147,15 @@ export function createHostRoot(root = "/"): HostRoot {
           .filter(isDirectory)
           .map((entry) => entry.name),
       ),
-    readLink: (path, tally) => attempt(tally, () => readlinkSync(resolve(path))),
+    // Written out: links are read by the ten thousand.
+    readLink: (path, tally) => {
+      try {
+        return readlinkSync(prefix + path);
+      } catch (error) {
+        // As everywhere here: an answer, not a failure.
+        return count(tally, error);
+      }
+    },
     stat: (path, tally) =>
       attempt(tally, () => {
         const stats = statSync(resolve(path));

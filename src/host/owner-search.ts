@@ -4,7 +4,7 @@ import type { Pacer } from "./pacer.ts";
 import type { ProcessChanges, ProcessEntry, ProcessTable } from "./process-table.ts";
 import type { SocketOwners } from "./socket-owners.ts";
 import type { SocketTracker } from "./socket-tracker.ts";
-import type { TrackedSocket } from "./tracked-socket.ts";
+import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
 
 export interface OwnerSearch {
   /** Finds owners for what has none, as far as is worth it now. */
@@ -51,7 +51,7 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
     for (const socket of sockets) {
       if (socket.role !== "server") yield* give(callers.get(endpointOf(socket)));
       else {
-        for (const listener of tracker.index.match(socket.networkNamespace, socket.protocol, socket.localAddress, socket.localPort)) {
+        for (const listener of tracker.index.match(localEndOf(socket))) {
           for (const pid of owners.of(listener.inode)) {
             yield* give(pid);
             for (const child of table.childrenOf(pid)) yield* give(child.pid);

@@ -2,13 +2,14 @@
 
 import { type ContainerFacts, type ContainerId, type ContainerReader, type ContainerRuntime, containerOf } from "./container-facts.ts";
 import { systemdUnitIn } from "./cgroup-names.ts";
+import type { CommandLines } from "./command-lines.ts";
 import type { ExecutableBuilds, ExecutableFile } from "./executable-builds.ts";
 import { bufferBytes, type HostRoot } from "./host-root.ts";
 import { type KubernetesFacts, type PodLabels, readKubernetesFacts } from "./kubernetes-facts.ts";
 import { printable } from "./kernel-text.ts";
 import { processCgroup } from "./process-cgroup.ts";
 import type { ProcessEntry } from "./process-table.ts";
-import { type RedactionRules, redactCommandLine, redactEnvironment } from "./redact.ts";
+import { type RedactionRules, redactEnvironment } from "./redact.ts";
 import { interpreterOf, scriptNameOf } from "./script-name.ts";
 import { type NamePatterns, nameProcess, type ServiceName } from "./service-name.ts";
 import type { UserNames } from "./user-names.ts";
@@ -25,8 +26,8 @@ export interface ProcessFacts {
   readonly script: string | null;
   /** Redacted. */
   readonly commandLine: string | null;
-  /** The variables that are kept, redacted. */
-  readonly environment: Readonly<Record<string, string>>;
+  /** JSON object of the variables that are kept, redacted; null when there are none. */
+  readonly environment: string | null;
   /** Effective. */
   readonly userId: number;
   readonly userName: string | null;
@@ -53,6 +54,9 @@ export interface FactsSources {
   builds: ExecutableBuilds;
   pods: PodLabels;
   places: PlaceMemory;
+  commandLines: CommandLines;
+  /** Emptied by the caller when the rules change. */
+  environments: EnvironmentMemory;
 }
 
 const maxCommandBytes = 128 * 1024;
@@ -79,15 +83,56 @@ function readSmall(root: HostRoot, path: string, maxBytes: number): string | nul
   return bytes !== null && bytes.length >= bufferBytes ? root.readText(path, undefined, maxBytes) : (bytes?.toString("utf8") ?? null);
 }
 
-/** All variables by name, for looking at; what is kept of them is decided by redactEnvironment. */
-function readEnvironment(root: HostRoot, pid: number): { entries: string[]; variables: Map<string, string> } {
-  const entries = (readSmall(root, `/proc/${pid}/environ`, maxEnvironmentBytes) ?? "").split("\0");
+/** What is kept of an environment. The rest of it does not leave `readEnvironment`. */
+interface Environment {
+  /** JSON object of the variables that are stored; null when there are none. */
+  text: string | null;
+  /** Those that tell a name or a pod. */
+  variables: ReadonlyMap<string, string>;
+}
+
+/**
+ * Environments by program image. A child that was forked and did not call exec(2) has the stack of its parent at the same random place, and
+ * with it the same environment: the hundred workers of a server are read once. Null where the kernel does not place stacks at random.
+ */
+export type EnvironmentMemory = Map<string, Environment> | null;
+const maxEnvironments = 2048;
+
+export function createEnvironmentMemory(root: HostRoot): EnvironmentMemory {
+  return /^[12]\b/.test(root.readText("/proc/sys/kernel/randomize_va_space") ?? "") ? new Map() : null;
+}
+
+function isTelling(name: string): boolean {
+  return (
+    /^(?:OTEL_|K8S_|KUBERNETES_|POD_|LABEL_|DD_SERVICE|ELASTIC_|SPRING_APPLICATION_NAME|SERVICE_NAME|HOSTNAME)/.test(name) ||
+    name.endsWith("_LABEL")
+  );
+}
+
+function readEnvironment({ root, environments }: FactsSources, entry: ProcessEntry, exe: string | null, rules: FactsRules): Environment {
+  const key = entry.execMark === 0 || exe === null ? null : `${entry.execMark} ${exe} ${entry.name}`;
+  const known = key === null ? undefined : environments?.get(key);
+  if (known) return known;
+  const entries = (readSmall(root, `/proc/${entry.pid}/environ`, maxEnvironmentBytes) ?? "").split("\0");
   const variables = new Map<string, string>();
-  for (const entry of entries) {
-    const end = entry.indexOf("=");
-    if (end > 0 && end <= 64) variables.set(entry.slice(0, end), entry.slice(end + 1));
+  for (const item of entries) {
+    const end = item.indexOf("=");
+    if (end <= 0 || end > 64) continue;
+    const name = item.slice(0, end);
+    if (isTelling(name)) variables.set(name, item.slice(end + 1));
   }
-  return { entries, variables };
+  const environment = { text: textOf(redactEnvironment(entries, rules.redaction)), variables };
+  if (environments && key !== null) {
+    if (environments.size >= maxEnvironments) environments.clear();
+    environments.set(key, environment);
+  }
+  return environment;
+}
+
+/** Made once, as it goes into a row of every scan. */
+function textOf(environment: Record<string, string>): string | null {
+  const text = JSON.stringify(environment);
+  return text === "{}" ? null : text;
 }
 
 interface Place {
@@ -119,7 +164,7 @@ function containerFields(container: ContainerFacts | null): Pick<ProcessFacts, "
 
 /** Null when the process has ended. The raw command line and environment do not leave this function. */
 export function readProcessFacts(sources: FactsSources, entry: ProcessEntry, rules: FactsRules): ProcessFacts | null {
-  const { root, users, builds, pods, containers } = sources;
+  const { root, users, builds, pods, containers, commandLines } = sources;
   const { pid } = entry;
   const command = readSmall(root, `/proc/${pid}/cmdline`, maxCommandBytes);
   if (command === null) return null;
@@ -129,7 +174,7 @@ export function readProcessFacts(sources: FactsSources, entry: ProcessEntry, rul
   const isExeGone = link !== null && deletedMark.test(link);
   const { cgroup, container: containerId, unit } = readPlace(sources, pid);
   const container = containerId && containers.of(containerId);
-  const { entries, variables } = readEnvironment(root, pid);
+  const { text: environment, variables } = readEnvironment(sources, entry, exe, rules);
   const label = rules.kubernetesLabel;
   const kubernetes: KubernetesFacts | null =
     label === null ? null : readKubernetesFacts(root, { pid, cgroup, environment: variables, container, label }, pods);
@@ -148,8 +193,8 @@ export function readProcessFacts(sources: FactsSources, entry: ProcessEntry, rul
     exe,
     isExeGone,
     script,
-    commandLine: command === "" ? null : redactCommandLine(args, rules.redaction),
-    environment: redactEnvironment(entries, rules.redaction),
+    commandLine: command === "" ? null : commandLines.redacted(command, args, rules.redaction),
+    environment,
     userId,
     userName: users.of(userId, container ? { key: container.id, rootOf: `/proc/${pid}/root` } : undefined),
     cgroup,

@@ -53,8 +53,8 @@ interface Holder {
   /** Sockets by descriptor. */
   sockets: Map<number, number>;
   isDenied: boolean;
-  /** All of its descriptors were read once. */
-  isWhole: boolean;
+  /** The scan that read all of its descriptors; 0 for none so far. */
+  wholeScan: number;
   /** Descriptors at the last look; -1 when unknown. */
   count: number;
 }
@@ -86,6 +86,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
   /** Bounded by the living processes and their sockets: both are forgotten when they end. */
   const holders = new Map<number, Holder>();
   const byInode = new Map<number, number[]>();
+  let scan = 0;
   let left = perScan;
   let cut = 0;
   // Since Linux 6.2 the size of the fd directory is the number of descriptors. The listing itself holds one more open.
@@ -96,7 +97,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
     const known = holders.get(process.pid);
     if (known?.startTicks === process.startTicks) return known;
     if (known) forgetProcess(process.pid);
-    const holder: Holder = { startTicks: process.startTicks, sockets: new Map(), isDenied: false, isWhole: false, count: -1 };
+    const holder: Holder = { startTicks: process.startTicks, sockets: new Map(), isDenied: false, wholeScan: 0, count: -1 };
     holders.set(process.pid, holder);
     return holder;
   };
@@ -181,7 +182,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
         limit = patience;
       } else misses++;
     }
-    holder.isWhole = true;
+    holder.wholeScan = scan;
     return true;
   };
 
@@ -231,14 +232,15 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
       const end = left - limit;
       for (const process of processes) {
         if (left <= end) return;
-        if (holderOf(process).isWhole) continue;
+        if (holderOf(process).wholeScan > 0) continue;
         const rest = begin(process);
         if (rest) read(rest, search, true);
       }
     },
     probe: (process, descriptor, inode) => {
       const holder = holderOf(process);
-      if (holder.isDenied || holder.sockets.get(descriptor) === inode) return holder.sockets.get(descriptor) === inode;
+      const isKnown = holder.sockets.get(descriptor) === inode;
+      if (isKnown || holder.isDenied || holder.wholeScan === scan) return isKnown;
       left--;
       const link = root.readLink(`/proc/${process.pid}/fd/${descriptor}`);
       if (link === null || inodeOf(link) !== inode) return false;
@@ -258,6 +260,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
       byInode.delete(inode);
     },
     beginScan: () => {
+      scan++;
       left = perScan;
       cut = 0;
     },

@@ -94,12 +94,17 @@ export function createSocketTracker(options: SocketTrackerOptions = {}): SocketT
 
   /** A listener that came with this scan counts too, so roles are given when all tables were read. */
   const setRole = (socket: TrackedSocket): void => {
-    const { networkNamespace, protocol, localAddress, localPort, remoteAddress, remotePort } = socket;
-    const listens = (address: string, port: number): boolean => index.match(networkNamespace, protocol, address, port).length > 0;
+    const { networkNamespace, protocol, localAddress, localPort: port, remoteAddress } = socket;
+    const local = { networkNamespace, protocol, address: localAddress, port };
+    if (index.match(local).length > 0) {
+      socket.role = "server";
+      return;
+    }
     const isOnHost = isLoopback(remoteAddress) || remoteAddress === localAddress;
+    const listensNow = (): boolean =>
+      index.match({ networkNamespace, protocol, address: remoteAddress, port: socket.remotePort }).length > 0;
     // A port that was listened on once may be given to a caller later: then it is the other end that listens now.
-    const isReused = isOnHost && !listens(localAddress, localPort) && listens(remoteAddress, remotePort);
-    socket.role = !isReused && index.wasListening(networkNamespace, protocol, localAddress, localPort) ? "server" : "client";
+    socket.role = index.wasListening(local) && !(isOnHost && listensNow()) ? "server" : "client";
   };
 
   const fold = (): FoldedConnections[] => {

@@ -1,3 +1,4 @@
+import type { LocalEnd } from "./listener-index.ts";
 import type { SocketProtocol, SocketView } from "./socket-source.ts";
 
 /** One socket from the scan that first saw it to the one that missed it. Numbers are those of the last scan. */
@@ -61,4 +62,8 @@ export function updateSocket(socket: TrackedSocket, view: SocketView, scan: numb
   socket.rttUs = view.rttUs ?? socket.rttUs;
   socket.retransmits = view.retransmits ?? socket.retransmits;
   return true;
+}
+
+export function localEndOf({ networkNamespace, protocol, localAddress, localPort }: TrackedSocket): LocalEnd {
+  return { networkNamespace, protocol, address: localAddress, port: localPort };
 }
