@@ -74,8 +74,9 @@ export const colonyMigrations: readonly Migration[] = [
         agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, address VARCHAR NOT NULL, port INTEGER NOT NULL, protocol VARCHAR NOT NULL,
         service VARCHAR NOT NULL, learned_from VARCHAR NOT NULL, updated_at TIMESTAMP NOT NULL
       );
+      -- end_key stands for agent to server_port, caller_key for protocol and client: joins over eight texts take too much memory.
       CREATE TABLE net.connection_sides (
-        id UBIGINT NOT NULL,
+        id UBIGINT NOT NULL, end_key UBIGINT NOT NULL, caller_key UBIGINT NOT NULL, view_id UBIGINT NOT NULL,
         agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, role VARCHAR NOT NULL, protocol VARCHAR NOT NULL,
         client_address VARCHAR NOT NULL, client_port INTEGER NOT NULL, server_address VARCHAR NOT NULL, server_port INTEGER NOT NULL,
         first_seen TIMESTAMP NOT NULL,
@@ -87,14 +88,20 @@ export const colonyMigrations: readonly Migration[] = [
         pend_opened BIGINT NOT NULL, pend_closed BIGINT NOT NULL, pend_out BIGINT NOT NULL, pend_in BIGINT NOT NULL,
         pend_retransmits BIGINT, pend_rtt_sum BIGINT NOT NULL, pend_rtt_count BIGINT NOT NULL
       );
-      -- Partials: one key may have several rows in a bucket until they are merged.
-      CREATE TABLE net.edge_totals (
-        bucket TIMESTAMP NOT NULL, agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, role VARCHAR NOT NULL, service VARCHAR NOT NULL,
+      -- One end's view of an edge; its id is made from the other columns.
+      CREATE TABLE net.edge_views (
+        view_id UBIGINT NOT NULL, agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, role VARCHAR NOT NULL, service VARCHAR NOT NULL,
         own_address VARCHAR NOT NULL, peer_address VARCHAR NOT NULL, protocol VARCHAR NOT NULL, server_port INTEGER NOT NULL,
-        pairing VARCHAR NOT NULL, peer_agent VARCHAR NOT NULL, peer_service VARCHAR NOT NULL,
+        pairing VARCHAR NOT NULL, peer_agent VARCHAR NOT NULL, peer_service VARCHAR NOT NULL
+      );
+      -- Partials: a view may have several rows in a bucket until they are merged.
+      CREATE TABLE net.edge_totals (
+        bucket TIMESTAMP NOT NULL, view_id UBIGINT NOT NULL,
         opened BIGINT NOT NULL, closed BIGINT NOT NULL, bytes_out BIGINT NOT NULL, bytes_in BIGINT NOT NULL, retransmits BIGINT,
         rtt_sum BIGINT NOT NULL, rtt_count BIGINT NOT NULL, first_seen TIMESTAMP NOT NULL, last_seen TIMESTAMP NOT NULL
       );
+      -- Totals before \`until\` are merged to the named interval.
+      CREATE TABLE net.merge_progress (name VARCHAR PRIMARY KEY, until TIMESTAMP NOT NULL);
       CREATE TABLE net.network_endpoints (
         id UBIGINT PRIMARY KEY, ip_address VARCHAR NOT NULL, port INTEGER NOT NULL, protocol VARCHAR NOT NULL, endpoint_type VARCHAR NOT NULL,
         first_seen TIMESTAMP NOT NULL, last_seen TIMESTAMP NOT NULL, UNIQUE (ip_address, port, protocol, endpoint_type)

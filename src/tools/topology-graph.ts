@@ -34,6 +34,8 @@ const endsMax = 200;
 export class TopologyGraph {
   readonly nodes = new Map<string, Node>();
   readonly #links = new Map<string, Link>();
+  /** Facts share their ends, so most are known already. */
+  readonly #ids = new Map<EdgeEnd, string>();
   readonly #calls = new Map<string, Link[]>();
   readonly #calledBy = new Map<string, Link[]>();
 
@@ -152,6 +154,8 @@ export class TopologyGraph {
   }
 
   #nodeOf(end: EdgeEnd): string {
+    const known = this.#ids.get(end);
+    if (known !== undefined) return known;
     const name = end.kind === "external" ? outsideName(end) : end.name;
     const id = `${end.kind}:${name}`;
     let node = this.nodes.get(id);
@@ -165,6 +169,7 @@ export class TopologyGraph {
     if (node.addresses.size < addressesMax)
       for (const address of end.kind === "external" ? [end.name] : end.addresses) node.addresses.add(address);
     if (node.ends.length < endsMax && end.kind === "external") node.ends.push(end);
+    this.#ids.set(end, id);
     return id;
   }
 }

@@ -1,7 +1,7 @@
 /** From what agents say about processes: which scans there were, which instances run now, and the addresses that mean a service. */
 
 import type { Transaction } from "../database.ts";
-import { cleanText, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
+import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const identity = ["agent_id", "service", "protocol", "port", "address", "pid", "start_ticks", "netns"];
 const content = [
@@ -31,6 +31,7 @@ export async function consumeInstances(transaction: Transaction, range: { after:
   const rows = Number(row?.["rows"] ?? 0);
   if (rows === 0) return 0;
   await followScans(transaction);
+  await transaction.run(dropTables("fresh_instance"));
   await replaceInstances(transaction);
   await replaceAddresses(transaction);
   return rows;

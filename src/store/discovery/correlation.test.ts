@@ -187,7 +187,7 @@ describe("address translation", () => {
     await watched.scan("node2", postgres, [server("postgres", "10.99.0.1:12345", "10.0.2.8:5432")]);
     await watched.settle();
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.7", "external(10.99.0.1) -> postgres:5432 INGRESS 0.7"]);
-    expect((await watched.edges({ service: "api" })).edges[0]?.evidence).toEqual(["address-registry", "client-end"]);
+    expect((await watched.edges({ service: "api" })).edges[0]?.evidence).toEqual(["client-end", "address-registry"]);
   });
 
   it("of both addresses leaves EGRESS 0.7 and INGRESS 0.7", async () => {
@@ -205,7 +205,7 @@ describe("address translation", () => {
     await watched.scan("node2", postgres, [server("postgres", "10.0.1.5:61000", "10.0.2.8:5432")]);
     await watched.cycle();
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.7"]);
-    expect((await watched.edges()).edges[0]).toMatchObject({ connections: 1, evidence: ["address-registry", "client-end", "server-end"] });
+    expect((await watched.edges()).edges[0]).toMatchObject({ connections: 1, evidence: ["client-end", "server-end", "address-registry"] });
   });
 
   it("of the called address is seen through when the caller's is unchanged", async () => {

@@ -35,3 +35,5 @@ export const announcedEndpointsMax = 50;
 export const maxSides = 2_000_000;
 /** Amounts are kept by this many minutes. */
 export const bucketMinutes = 5;
+/** Rows and ends of one transaction: they are joined in memory, which is a few hundred megabytes. */
+export const rowsPerTransaction = 20_000;

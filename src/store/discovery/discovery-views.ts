@@ -1,7 +1,7 @@
 /** What people's SQL sees of services, instances, connections and edges. */
 
 import { edgesSql, partsSql } from "../queries/query-edges.ts";
-import { classifySql, sideKey, viewKey } from "./classify-edges.ts";
+import { classifySql, evidenceNames, sideKey } from "./classify-edges.ts";
 
 /** The shape of a published view; published-views.ts gives it its place. */
 export interface DiscoveryView {
@@ -92,19 +92,22 @@ function connectionsView(database: string): DiscoveryView {
       ...["bytes_to_server", "bytes_to_client", "rtt_us", "retransmits"].map((name) => int(name)),
     ],
     from: `(
-      WITH keyed AS (SELECT ${sideKey}, s.* EXCLUDE (${viewKey.filter((name) => !["own_address", "peer_address"].includes(name)).join(", ")}) FROM ${net}.connection_sides s),
-      judged AS (${classifySql(database, "SELECT DISTINCT * EXCLUDE (side) FROM (SELECT " + sideKey + `, s.id AS side FROM ${net}.connection_sides s)`)})
-      SELECT nullif(CASE WHEN k.role = 'client' THEN k.service WHEN j.peer_kind = 'service' THEN j.peer_name ELSE '' END, '') AS source_service,
-        nullif(CASE WHEN k.role = 'server' THEN k.service WHEN j.peer_kind = 'service' THEN j.peer_name ELSE '' END, '') AS dest_service,
-        j.class, j.confidence, k.peer_service <> '' AND k.service <> '' AS merged,
-        nullif(CASE WHEN k.role = 'client' THEN k.agent_id ELSE k.peer_agent END, '') AS source_agent,
-        nullif(CASE WHEN k.role = 'server' THEN k.agent_id ELSE k.peer_agent END, '') AS dest_agent,
-        k.protocol, k.client_address AS source_address, k.client_port AS source_port, k.server_address AS dest_address, k.server_port AS dest_port,
-        k.state, k.attribution, k.pid, k.began AS first_seen, k.last_seen, k.connections,
-        CASE WHEN k.role = 'client' THEN k.bytes_sent ELSE k.bytes_received END AS bytes_to_server,
-        CASE WHEN k.role = 'client' THEN k.bytes_received ELSE k.bytes_sent END AS bytes_to_client, k.rtt_us, k.retransmits
-      FROM keyed k LEFT JOIN judged j ON ${viewKey.map((name) => `k.${name} = j.${name}`).join(" AND ")}
-      WHERE k.role = 'client' OR k.peer_id IS NULL OR k.peer_id NOT IN (SELECT id FROM ${net}.connection_sides))`,
+      WITH side AS (
+        SELECT ${sideKey}, s.id, s.client_address, s.client_port, s.server_address, s.server_port AS dest_port, s.state, s.attribution, s.pid, s.began, s.last_seen,
+          s.connections, s.bytes_sent, s.bytes_received, s.rtt_us, s.retransmits
+        FROM ${net}.connection_sides s
+        WHERE s.role = 'client' OR s.peer_id IS NULL OR s.peer_id NOT IN (SELECT id FROM ${net}.connection_sides)
+      ), judged AS (${classifySql(database, "SELECT * FROM side")})
+      SELECT nullif(CASE WHEN s.role = 'client' THEN s.service WHEN j.peer_kind = 'service' THEN j.peer_name ELSE '' END, '') AS source_service,
+        nullif(CASE WHEN s.role = 'server' THEN s.service WHEN j.peer_kind = 'service' THEN j.peer_name ELSE '' END, '') AS dest_service,
+        j.class, j.confidence, s.peer_service <> '' AND s.service <> '' AS merged,
+        nullif(CASE WHEN s.role = 'client' THEN s.agent_id ELSE s.peer_agent END, '') AS source_agent,
+        nullif(CASE WHEN s.role = 'server' THEN s.agent_id ELSE s.peer_agent END, '') AS dest_agent,
+        s.protocol, s.client_address AS source_address, s.client_port AS source_port, s.server_address AS dest_address, s.dest_port,
+        s.state, s.attribution, s.pid, s.began AS first_seen, s.last_seen, s.connections,
+        CASE WHEN s.role = 'client' THEN s.bytes_sent ELSE s.bytes_received END AS bytes_to_server,
+        CASE WHEN s.role = 'client' THEN s.bytes_received ELSE s.bytes_sent END AS bytes_to_client, s.rtt_us, s.retransmits
+      FROM side s LEFT JOIN judged j ON j.id = s.id)`,
   };
 }
 
@@ -115,7 +118,7 @@ function edgesView(database: string): DiscoveryView {
     columns: [
       text("class"),
       float("confidence"),
-      texts("evidence"),
+      texts("evidence", evidenceNames("evidence")),
       text("client_kind"),
       text("client"),
       text("server_kind"),

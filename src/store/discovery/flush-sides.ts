@@ -1,7 +1,7 @@
 /** Moves what ends have gathered into the totals, once it is clear who is at the other end, and keeps the list of what is outside. */
 
 import type { Transaction } from "../database.ts";
-import { classifySql, sideKey, viewKey } from "./classify-edges.ts";
+import { classifySql, viewKey } from "./classify-edges.ts";
 import {
   announcedEndpointsMax,
   bucketMinutes,
@@ -10,13 +10,11 @@ import {
   settleAfterMs,
   settleMarginMs,
 } from "./discovery-settings.ts";
-import { sumOf } from "./sql-parts.ts";
+import { dropTables, keyOf, sumOf } from "./sql-parts.ts";
 
-const keys = viewKey.join(", ");
-
-/** Returns how many ends were flushed. */
-export async function flushSides(transaction: Transaction, database: string, nowUs: number): Promise<number> {
-  await markDue(transaction, nowUs);
+/** Returns how many ends were flushed; at most `limit`, the rest has its turn in the next call. */
+export async function flushSides(transaction: Transaction, database: string, nowUs: number, limit: number): Promise<number> {
+  await markDue(transaction, nowUs, limit);
   const [row] = await transaction.query("SELECT count(*) AS sides FROM due_side");
   const sides = Number(row?.["sides"] ?? 0);
   if (sides > 0) {
@@ -24,6 +22,7 @@ export async function flushSides(transaction: Transaction, database: string, now
     await keepEndpoints(transaction, nowUs);
     await announceEndpoints(transaction, nowUs);
     await addTotals(transaction);
+    await transaction.run(dropTables("flushed", "flushed_class", "folded", "used", "used_endpoint", "service_endpoint_before"));
     await transaction.run(
       `UPDATE net.connection_sides SET pend_opened = 0, pend_closed = 0, pend_out = 0, pend_in = 0, pend_retransmits = NULL, pend_rtt_sum = 0,
          pend_rtt_count = 0 WHERE id IN (SELECT id FROM due_side)`,
@@ -38,14 +37,15 @@ export async function flushSides(transaction: Transaction, database: string, now
 }
 
 /** An end is clear when its other end is known, when every agent that is heard has scanned again since, or after a while. */
-async function markDue(transaction: Transaction, nowUs: number): Promise<void> {
+async function markDue(transaction: Transaction, nowUs: number, limit: number): Promise<void> {
   const settledUs = nowUs - settleAfterMs * 1_000;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE due_side AS
      SELECT id FROM net.connection_sides s WHERE (pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0)
        AND ((s.pairing <> '' AND s.peer_service <> '') OR s.arrived_at <= make_timestamp(${settledUs})
          OR s.arrived_at <= (SELECT min(scanned_at) - INTERVAL ${settleMarginMs} MILLISECOND FROM net.agent_scans WHERE heard_at > make_timestamp(${settledUs}))
-         OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
+         OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})
+     LIMIT ${limit}`,
   );
 }
 
@@ -54,37 +54,35 @@ async function gather(transaction: Transaction, database: string): Promise<void>
   const bucketOf = (time: string): string => `time_bucket(INTERVAL ${bucketMinutes} MINUTE, ${time})`;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE flushed AS
-     WITH side AS (
-       SELECT ${sideKey}, s.began, s.last_seen, s.build, s.learning, s.pend_opened, s.pend_closed, s.pend_out, s.pend_in, s.pend_retransmits,
-         s.pend_rtt_sum, s.pend_rtt_count
-       FROM net.connection_sides s SEMI JOIN due_side USING (id)
-     ), amount AS (
+     WITH side AS (SELECT s.* FROM net.connection_sides s SEMI JOIN due_side USING (id)),
+     amount AS (
        -- Opened when it began, the rest when it was last looked at.
-       SELECT ${keys}, ${bucketOf("began")} AS bucket, pend_opened AS opened, 0 AS closed, 0 AS bytes_out, 0 AS bytes_in, NULL AS retransmits,
+       SELECT view_id, ${bucketOf("began")} AS bucket, pend_opened AS opened, 0 AS closed, 0 AS bytes_out, 0 AS bytes_in, NULL AS retransmits,
          0 AS rtt_sum, 0 AS rtt_count, began, began AS last_seen, build, learning FROM side WHERE pend_opened <> 0
        UNION ALL
-       SELECT ${keys}, ${bucketOf("last_seen")}, 0, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count, began, last_seen,
+       SELECT view_id, ${bucketOf("last_seen")}, 0, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count, began, last_seen,
          build, learning FROM side
      )
-     SELECT ${keys}, bucket, ${["opened", "closed", "bytes_out", "bytes_in", "rtt_sum", "rtt_count"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
+     SELECT view_id, bucket, ${["opened", "closed", "bytes_out", "bytes_in", "rtt_sum", "rtt_count"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
        CASE WHEN count(retransmits) > 0 THEN ${sumOf("retransmits")} END AS retransmits, min(began) AS first_seen, max(last_seen) AS last_seen,
        arg_min(build, began) AS build, bool_and(learning) AS learning
-     FROM amount GROUP BY ${keys}, bucket`,
+     FROM amount GROUP BY view_id, bucket`,
   );
-  await transaction.run(`CREATE OR REPLACE TEMP TABLE flushed_class AS ${classifySql(database, `SELECT DISTINCT ${keys} FROM flushed`)}`);
+  const views = `SELECT v.*, f.opened, f.first_seen, f.last_seen, f.build, f.learning FROM flushed f JOIN net.edge_views v USING (view_id)`;
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE flushed_class AS SELECT * FROM (${classifySql(database, views)}) WHERE peer_kind = 'external'`,
+  );
 }
 
 /** Endpoints outside, and which service of which agent uses them. For ingress the caller's port means nothing and is 0. */
 async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<void> {
-  const use = `c.service, c.agent_id, CASE WHEN c.class = 'INGRESS' THEN f.server_port ELSE 0 END AS service_port, lower(c.class) AS endpoint_type,
-    c.peer_address AS address, CASE WHEN c.class = 'INGRESS' THEN 0 ELSE f.server_port END AS port, f.protocol`;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE used AS
      WITH use AS (
-       SELECT ${use}, ${sumOf("f.opened")} AS opened, min(f.first_seen) AS first_seen, max(f.last_seen) AS last_seen,
-         arg_min(f.build, f.first_seen) AS build, bool_and(f.learning) AS learning
-       FROM flushed f JOIN flushed_class c ON ${viewKey.map((name) => `f.${name} = c.${name}`).join(" AND ")}
-       WHERE c.peer_kind = 'external' GROUP BY ALL
+       SELECT service, agent_id, CASE WHEN class = 'INGRESS' THEN server_port ELSE 0 END AS service_port, lower(class) AS endpoint_type,
+         peer_address AS address, CASE WHEN class = 'INGRESS' THEN 0 ELSE server_port END AS port, protocol, ${sumOf("opened")} AS opened,
+         min(first_seen) AS first_seen, max(last_seen) AS last_seen, arg_min(build, first_seen) AS build, bool_and(learning) AS learning
+       FROM flushed_class GROUP BY 1, 2, 3, 4, 5, 6, 7
      ), known AS (
        SELECT e.service, e.endpoint_type, n.ip_address AS address FROM net.service_endpoints e JOIN net.network_endpoints n ON n.id = e.endpoint_id
        GROUP BY ALL
@@ -157,13 +155,23 @@ async function announceEndpoints(transaction: Transaction, nowUs: number): Promi
   );
 }
 
+/** Addresses beyond the bound of one service are counted together. */
 async function addTotals(transaction: Transaction): Promise<void> {
+  const folded = viewKey.map((name) => (name === "peer_address" ? "'*'" : `c.${name}`));
   await transaction.run(
-    `INSERT INTO net.edge_totals (bucket, ${keys}, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen)
-     WITH folded AS (SELECT DISTINCT service, endpoint_type, said_address FROM used WHERE address = '*')
-     SELECT f.bucket, ${viewKey.map((name) => (name === "peer_address" ? "CASE WHEN folded.service IS NULL THEN f.peer_address ELSE '*' END" : `f.${name}`)).join(", ")},
-       f.opened, f.closed, f.bytes_out, f.bytes_in, f.retransmits, f.rtt_sum, f.rtt_count, f.first_seen, f.last_seen
-     FROM flushed f LEFT JOIN folded ON f.pairing = '' AND folded.service = f.service AND folded.said_address = f.peer_address
-       AND folded.endpoint_type = CASE WHEN f.role = 'server' THEN 'ingress' ELSE 'egress' END`,
+    `CREATE OR REPLACE TEMP TABLE folded AS
+     SELECT c.view_id AS said_id, ${keyOf(folded)} AS view_id, ${viewKey.map((name, at) => `${folded[at]} AS ${name}`).join(", ")}
+     FROM (SELECT DISTINCT view_id, ${viewKey.join(", ")}, class FROM flushed_class) c
+     SEMI JOIN (SELECT * FROM used WHERE address = '*' AND said_address <> '*') u
+       ON u.service = c.service AND u.endpoint_type = lower(c.class) AND u.said_address = c.peer_address`,
+  );
+  await transaction.run(
+    `INSERT INTO net.edge_views (view_id, ${viewKey.join(", ")}) SELECT view_id, ${viewKey.map((name) => `any_value(${name})`).join(", ")} FROM folded
+     ANTI JOIN net.edge_views v USING (view_id) GROUP BY view_id`,
+  );
+  await transaction.run(
+    `INSERT INTO net.edge_totals (bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen)
+     SELECT f.bucket, coalesce(folded.view_id, f.view_id), f.opened, f.closed, f.bytes_out, f.bytes_in, f.retransmits, f.rtt_sum, f.rtt_count, f.first_seen,
+       f.last_seen FROM flushed f LEFT JOIN folded ON folded.said_id = f.view_id`,
   );
 }

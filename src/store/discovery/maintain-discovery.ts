@@ -1,7 +1,6 @@
 /** What time does to what was discovered: promotion, staleness, retention, coarser totals. */
 
 import type { Transaction } from "../database.ts";
-import { viewKey } from "./classify-edges.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
 import { isLocalAddress, sumOf } from "./sql-parts.ts";
 
@@ -88,6 +87,9 @@ export async function retainDiscovery(transaction: Transaction, settings: Discov
     `DELETE FROM net.endpoint_resolution WHERE expires_at < make_timestamp(${nowUs}) AND ip_address NOT IN (SELECT ip_address FROM net.network_endpoints)`,
   );
   await transaction.run(`DELETE FROM net.edge_totals WHERE bucket < ${cutoff}`);
+  await transaction.run(
+    `DELETE FROM net.edge_views WHERE view_id NOT IN (SELECT view_id FROM net.edge_totals) AND view_id NOT IN (SELECT view_id FROM net.connection_sides)`,
+  );
   for (const { interval, afterHours } of coarser) await mergeTotals(transaction, interval, afterHours, nowUs);
 }
 
@@ -98,27 +100,29 @@ export const coarser = [
   { interval: "1 DAY", afterHours: 72 },
 ] as const;
 
-/** Partials of one key and interval become one row. */
+/**
+ * Partials of one key and interval become one row. Each interval is merged once, when it no longer grows; what comes later still stays beside it
+ * and is merged with the next coarser one.
+ */
 async function mergeTotals(transaction: Transaction, interval: string, afterHours: number, nowUs: number): Promise<void> {
-  const keys = ["bucket", ...viewKey].join(", ");
-  // The newest buckets still grow; merging them each time would rewrite them each time.
-  const cutoff = `time_bucket(INTERVAL ${interval}, make_timestamp(${nowUs}) - INTERVAL ${Math.max(afterHours * 60, 15)} MINUTE)`;
+  const until = `time_bucket(INTERVAL ${interval}, make_timestamp(${nowUs}) - INTERVAL ${Math.max(afterHours * 60, 15)} MINUTE)`;
+  const [row] = await transaction.query(
+    `SELECT coalesce(epoch_us((SELECT until FROM net.merge_progress WHERE name = '${interval}')), 0) AS since, epoch_us(${until}) AS until`,
+  );
+  const [sinceUs, untilUs] = [Number(row?.["since"] ?? 0), Number(row?.["until"] ?? 0)];
+  if (untilUs <= sinceUs) return;
+  const range = `bucket >= make_timestamp(${sinceUs}) AND bucket < make_timestamp(${untilUs})`;
+  const columns = `bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen`;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE merged AS
-     WITH part AS (
-       SELECT * REPLACE (time_bucket(INTERVAL ${interval}, bucket) AS bucket), bucket <> time_bucket(INTERVAL ${interval}, bucket) AS is_finer
-       FROM net.edge_totals WHERE bucket < ${cutoff}
-     )
-     SELECT ${keys}, ${["opened", "closed", "bytes_out", "bytes_in", "rtt_sum", "rtt_count"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
-       CASE WHEN count(retransmits) > 0 THEN ${sumOf("retransmits")} END AS retransmits, min(first_seen) AS first_seen, max(last_seen) AS last_seen
-     FROM part GROUP BY ${keys} HAVING count(*) > 1 OR bool_or(is_finer)`,
+     SELECT time_bucket(INTERVAL ${interval}, bucket) AS bucket, view_id, ${["opened", "closed", "bytes_out", "bytes_in"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
+       CASE WHEN count(retransmits) > 0 THEN ${sumOf("retransmits")} END AS retransmits, ${sumOf("rtt_sum")} AS rtt_sum, ${sumOf("rtt_count")} AS rtt_count,
+       min(first_seen) AS first_seen, max(last_seen) AS last_seen
+     FROM net.edge_totals WHERE ${range} GROUP BY ALL`,
   );
-  const [row] = await transaction.query("SELECT count(*) AS rows FROM merged");
-  if (Number(row?.["rows"] ?? 0) === 0) return;
-  const same = [...viewKey.map((name) => `t.${name} = m.${name}`), `time_bucket(INTERVAL ${interval}, t.bucket) = m.bucket`].join(" AND ");
-  await transaction.run(`DELETE FROM net.edge_totals t WHERE t.bucket < ${cutoff} AND EXISTS (SELECT 1 FROM merged m WHERE ${same})`);
-  const columns = [keys, "opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen"].join(", ");
+  await transaction.run(`DELETE FROM net.edge_totals WHERE ${range}`);
   await transaction.run(`INSERT INTO net.edge_totals (${columns}) SELECT ${columns} FROM merged`);
+  await transaction.run(`INSERT OR REPLACE INTO net.merge_progress VALUES ('${interval}', make_timestamp(${untilUs}))`);
 }
 
 function ageText(durationMs: number): string {

@@ -45,32 +45,33 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** After consumeConnections(): looks at ends whose client's address and port appeared in this cycle. */
+/** After consumeConnections(): looks at ends whose client's address and port appeared in this step. */
 export async function pairSides(transaction: Transaction, windowMs: number): Promise<void> {
   await transaction.run(
-    `CREATE OR REPLACE TEMP TABLE owned AS SELECT DISTINCT agent_id, address FROM net.service_addresses WHERE NOT ${isLocalAddress("address")}`,
+    `CREATE OR REPLACE TEMP TABLE unpaired AS
+     SELECT s.id, s.caller_key, s.agent_id, s.netns, s.role, s.protocol, s.client_address, s.client_port, s.server_address, s.server_port, s.state, s.began,
+       s.last_seen, s.is_local, s.service
+     FROM net.connection_sides s SEMI JOIN side_change c ON s.caller_key = c.caller_key WHERE s.pairing = '' AND s.client_port <> 0`,
+  );
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE owned AS SELECT DISTINCT a.agent_id, a.address FROM net.service_addresses a
+     SEMI JOIN (SELECT client_address AS address FROM unpaired UNION ALL SELECT server_address FROM unpaired) u ON u.address = a.address
+     WHERE NOT ${isLocalAddress("a.address")}`,
   );
   for (const rule of rules) await pairBy(transaction, rule, windowMs);
   await followPeers(transaction);
 }
 
 async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): Promise<void> {
-  await transaction.run(
-    `CREATE OR REPLACE TEMP TABLE unpaired AS
-     SELECT s.id, s.agent_id, s.netns, s.role, s.protocol, s.client_address, s.client_port, s.server_address, s.server_port, s.state, s.began,
-       s.last_seen, s.is_local, s.service
-     FROM net.connection_sides s SEMI JOIN side_change c
-       ON s.protocol = c.protocol AND s.client_address = c.client_address AND s.client_port = c.client_port
-     WHERE s.pairing = '' AND s.client_port <> 0`,
-  );
   const windowUs = windowMs * 1_000;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE pair AS
      WITH candidate AS (
        SELECT c.id AS client_id, s.id AS server_id, c.agent_id = s.agent_id AS same_agent, abs(epoch_us(c.began) - epoch_us(s.began)) AS apart_us,
          c.agent_id AS client_agent, c.service AS client_service, s.agent_id AS server_agent, s.service AS server_service, s.server_port
-       FROM unpaired c JOIN unpaired s ON c.protocol = s.protocol AND c.client_address = s.client_address AND c.client_port = s.client_port
-       WHERE c.role = 'client' AND s.role = 'server' AND ${rule.condition}
+       FROM (SELECT * FROM unpaired WHERE role = 'client') c JOIN (SELECT * FROM unpaired WHERE role = 'server') s ON c.caller_key = s.caller_key
+         AND c.protocol = s.protocol AND c.client_address = s.client_address AND c.client_port = s.client_port
+       WHERE ${rule.condition}
          AND epoch_us(c.began) <= (${endUs("s")}) + ${windowUs} AND epoch_us(s.began) <= (${endUs("c")}) + ${windowUs}
      )
      SELECT * FROM candidate
@@ -78,20 +79,22 @@ async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): P
        AND row_number() OVER (PARTITION BY server_id ORDER BY same_agent DESC, apart_us, client_id) = 1
        ${rule.onlyIfSingle ? "AND count(*) OVER (PARTITION BY client_id) = 1 AND count(*) OVER (PARTITION BY server_id) = 1" : ""}`,
   );
+  const [found] = await transaction.query("SELECT count(*) AS pairs FROM pair");
+  if (Number(found?.["pairs"] ?? 0) === 0) return;
   await transaction.run(
-    `UPDATE net.connection_sides s SET pairing = '${rule.name}', peer_id = p.server_id, peer_agent = p.server_agent, peer_service = p.server_service,
-       edge_port = p.server_port FROM pair p WHERE s.id = p.client_id`,
+    `UPDATE net.connection_sides s SET view_id = 0, pairing = '${rule.name}', peer_id = p.peer_id, peer_agent = p.peer_agent, peer_service = p.peer_service, edge_port = p.server_port
+     FROM (
+       SELECT client_id AS id, server_id AS peer_id, server_agent AS peer_agent, server_service AS peer_service, server_port FROM pair
+       UNION ALL SELECT server_id, client_id, client_agent, client_service, server_port FROM pair
+     ) p WHERE s.id = p.id`,
   );
-  await transaction.run(
-    `UPDATE net.connection_sides s SET pairing = '${rule.name}', peer_id = p.client_id, peer_agent = p.client_agent, peer_service = p.client_service
-     FROM pair p WHERE s.id = p.server_id`,
-  );
+  await transaction.run("DELETE FROM unpaired WHERE id IN (SELECT client_id FROM pair UNION ALL SELECT server_id FROM pair)");
 }
 
 /** A service that was named, or named anew, after its end was paired. */
 async function followPeers(transaction: Transaction): Promise<void> {
   await transaction.run(
-    `UPDATE net.connection_sides s SET peer_service = c.service FROM side_change c
-     WHERE s.peer_id = c.old_id AND c.is_fresh AND c.service <> '' AND s.peer_service <> c.service`,
+    `UPDATE net.connection_sides s SET view_id = 0, peer_service = c.service FROM side_change c
+     WHERE s.peer_id = c.old_id AND c.service <> '' AND s.peer_service <> c.service`,
   );
 }

@@ -10,7 +10,7 @@ export const plainAddress = (column: string): string =>
 
 /** Loopback and link-local addresses mean something only within one network namespace. */
 export const isLocalAddress = (column: string): string =>
-  `(starts_with(${column}, '127.') OR starts_with(${column}, '169.254.') OR ${column} = '::1' OR regexp_matches(${column}, '^fe[89ab]'))`;
+  `(starts_with(${column}, '127.') OR starts_with(${column}, '169.254.') OR ${column} = '::1' OR left(${column}, 3) IN ('fe8', 'fe9', 'fea', 'feb'))`;
 
 export const isWildcardAddress = (column: string): string => `(${column} IN ('', '0.0.0.0', '::', '*'))`;
 
@@ -31,3 +31,9 @@ export const plausibleTime = (column: string, stored: string): string =>
 
 /** Orders the rows of one agent: its epochs are numbered as they were seen, its sequences rise within one. */
 export const rowOrder = "source::HUGEINT * 18446744073709551616 + seq";
+
+/** Several columns as one number; the same in every version, and texts in them cannot run into each other. */
+export const keyOf = (columns: readonly string[]): string => `md5_number_lower(concat_ws(chr(31), ${columns.join(", ")}))`;
+
+/** Temporary tables take memory that the next statement may need. */
+export const dropTables = (...names: string[]): string => names.map((name) => `DROP TABLE IF EXISTS temp.${name}`).join("; ");

@@ -1,7 +1,7 @@
 /** The service registry: which service is on which agent and port, since when, how sure, and who manages it. */
 
 import type { Transaction } from "../database.ts";
-import { plausibleTime } from "./sql-parts.ts";
+import { dropTables, plausibleTime } from "./sql-parts.ts";
 
 /** Columns that follow the newest instance. */
 const facts = ["named_by", "confidence", "pid", "start_ticks", "exe", "build", "build_kind", "command_line", "health", "health_detail"];
@@ -31,8 +31,10 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
          WHEN old.promoted THEN old.previous_method END AS previous_method
      FROM best LEFT JOIN net.service_registry old USING (service, agent_id, protocol, port) LEFT JOIN renamed USING (service, agent_id, protocol, port)`,
   );
+  await transaction.run(dropTables("instance_now"));
   await recordRegistryEvents(transaction, nowUs);
   await storeRegistry(transaction, nowUs);
+  await transaction.run(dropTables("registry_now", "scan_change", "changed_agent"));
 }
 
 async function storeRegistry(transaction: Transaction, nowUs: number): Promise<void> {

@@ -1,4 +1,4 @@
-import { classifySql, sideKey, viewKey } from "../discovery/classify-edges.ts";
+import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
@@ -18,6 +18,7 @@ export interface EdgesQuery {
 export interface EdgeEndRow {
   kind: "service" | "external" | "host";
   name: string;
+  /** One that was seen; none of something outside. */
   addresses: string[];
   agentIds: string[];
   resolved: { name: string; method: string; provider: string | null; product: string | null } | null;
@@ -67,8 +68,14 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
       ? ""
       : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
   const parameters = query.service === undefined ? {} : { service: query.service };
+  // Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them.
+  const number = (names: readonly string[]): string => names.map((name) => `${name}::DOUBLE AS ${name}`).join(", ");
   const rows = await store.query(
-    `SELECT * FROM (${edgesSql(query.database, parts)}) ${wanted} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`,
+    `SELECT class, protocol, client_kind, client, server_kind, server, client_address, server_address, array_to_string(list_sort(list_distinct(client_agents)), ',') AS client_agents,
+       array_to_string(list_sort(list_distinct(server_agents)), ',') AS server_agents, first_build, resolved_name, resolution_method, provider, product,
+       ${number(["server_port", "confidence", "evidence", "opened", "connections", "open", "to_server", "to_client", "retransmits", "rtt_sum", "rtt_count"])},
+       epoch_us(first_seen)::DOUBLE AS first_seen, epoch_us(last_seen)::DOUBLE AS last_seen
+     FROM (${edgesSql(query.database, parts)}) ${wanted} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`,
     parameters,
   );
   const [left] = await store.query(
@@ -79,9 +86,10 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
          AND arrived_at > make_timestamp(${nowUs - settleAfterMs * 1_000})) AS unsettled,
        (SELECT epoch_us(min(first_scan)) FROM "${query.database}".net.agent_scans) AS watched_since`,
   );
+  const reader = new EdgeReader();
   const watchedMs = query.nowMs - (numberOrNullIn(left ?? {}, "watched_since") ?? query.nowMs * 1_000) / 1_000;
   return {
-    edges: rows.slice(0, edgesMax).map(edgeOf),
+    edges: rows.slice(0, edgesMax).map((row) => reader.read(row)),
     cutEdges: Math.max(0, rows.length - edgesMax),
     skippedConnections: numberIn(left ?? {}, "skipped"),
     skippedAgentIds: textsIn(left ?? {}, "skipped_agents"),
@@ -98,61 +106,47 @@ export function windowStartMs(nowMs: number, sinceMs: number): number {
   return Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
 }
 
-/** Views with their amounts: what is in the totals, and what live ends have gathered since. */
+/** Amounts by view: what is in the totals, and what live ends have gathered since. */
 export function partsSql(database: string, startUs: number, nowUs: number | "now", agentIds?: readonly string[]): string {
   const net = `"${database}".net`;
-  const keys = viewKey.join(", ");
   const chosen =
-    agentIds === undefined ? "" : `AND agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")})`;
+    agentIds === undefined ? "" : `WHERE v.agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")})`;
   const now = nowUs === "now" ? "now()::TIMESTAMP" : `make_timestamp(${nowUs})`;
-  const isOpen = `s.state = 'open' AND s.updated_at > ${now} - INTERVAL ${lostSightAfterMs} MILLISECOND`;
+  const isOpen = `state = 'open' AND updated_at > ${now} - INTERVAL ${lostSightAfterMs} MILLISECOND`;
+  const lastRtt = "pend_rtt_count = 0 AND state = 'open' AND rtt_us IS NOT NULL";
   return `
-    SELECT ${keys}, sum(opened) AS opened, sum(closed) AS closed, sum(open) AS open, sum(bytes_out) AS bytes_out, sum(bytes_in) AS bytes_in,
-      sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen
-    FROM (
-      SELECT ${keys}, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen
-      FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs}) ${chosen}
-      UNION ALL
-      SELECT ${sideKey}, s.pend_opened, s.pend_closed, CASE WHEN ${isOpen} THEN s.connections ELSE 0 END, s.pend_out, s.pend_in, s.pend_retransmits,
-        s.pend_rtt_sum + CASE WHEN s.pend_rtt_count = 0 AND s.state = 'open' THEN coalesce(s.rtt_us, 0) ELSE 0 END,
-        s.pend_rtt_count + CASE WHEN s.pend_rtt_count = 0 AND s.state = 'open' AND s.rtt_us IS NOT NULL THEN 1 ELSE 0 END, s.began, s.last_seen
-      FROM ${net}.connection_sides s WHERE (${isOpen} OR s.last_seen >= make_timestamp(${startUs})) ${chosen.replace("agent_id", "s.agent_id")}
-    ) GROUP BY ${keys}`;
+    SELECT v.*, p.* EXCLUDE (view_id) FROM (
+      SELECT view_id, sum(opened) AS opened, sum(closed) AS closed, sum(open) AS open, sum(bytes_out) AS bytes_out, sum(bytes_in) AS bytes_in,
+        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen
+      FROM (
+        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen
+        FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs})
+        UNION ALL
+        SELECT view_id, pend_opened, pend_closed, CASE WHEN ${isOpen} THEN connections ELSE 0 END, pend_out, pend_in, pend_retransmits,
+          CASE WHEN ${lastRtt} THEN rtt_us ELSE pend_rtt_sum END, CASE WHEN ${lastRtt} THEN 1 ELSE pend_rtt_count END, began, last_seen
+        FROM ${net}.connection_sides WHERE (${isOpen}) OR last_seen >= make_timestamp(${startUs})
+      ) GROUP BY view_id
+    ) p JOIN ${net}.edge_views v USING (view_id) ${chosen}`;
 }
 
 /** Edges from views: one row per client, server, protocol and port. Both ends' views of the same connections are joined, not added. */
 export function edgesSql(database: string, parts: string): string {
   const net = `"${database}".net`;
+  const larger = (expression: string): string =>
+    `greatest(coalesce(sum(${expression}) FILTER (role = 'client'), 0), coalesce(sum(${expression}) FILTER (role = 'server'), 0))`;
+  const client = (own: string, peer: string): string => `CASE WHEN role = 'client' THEN ${own} ELSE ${peer} END`;
+  const server = (own: string, peer: string): string => `CASE WHEN role = 'server' THEN ${own} ELSE ${peer} END`;
   return `
-    WITH part AS (${parts}),
-    judged AS (${classifySql(database, `SELECT ${viewKey.join(", ")} FROM part`)}),
-    directed AS (
-      SELECT j.class, j.confidence, j.evidence, j.role, j.protocol, j.server_port,
-        CASE WHEN j.role = 'client' THEN 'service' ELSE j.peer_kind END AS client_kind, CASE WHEN j.role = 'client' THEN j.service ELSE j.peer_name END AS client,
-        CASE WHEN j.role = 'server' THEN 'service' ELSE j.peer_kind END AS server_kind, CASE WHEN j.role = 'server' THEN j.service ELSE j.peer_name END AS server,
-        CASE WHEN j.role = 'client' THEN j.own_address ELSE j.peer_address END AS client_address,
-        CASE WHEN j.role = 'server' THEN j.own_address ELSE j.peer_address END AS server_address,
-        CASE WHEN j.role = 'client' THEN j.agent_id ELSE j.peer_agent END AS client_agent, CASE WHEN j.role = 'server' THEN j.agent_id ELSE j.peer_agent END AS server_agent,
-        CASE WHEN j.role = 'client' THEN p.bytes_out ELSE p.bytes_in END AS to_server, CASE WHEN j.role = 'client' THEN p.bytes_in ELSE p.bytes_out END AS to_client,
-        p.opened, p.closed, p.open, p.retransmits, p.rtt_sum, p.rtt_count, p.first_seen, p.last_seen
-      FROM judged j JOIN part p ON ${viewKey.map((name) => `j.${name} = p.${name}`).join(" AND ")}
-    ),
-    by_role AS (
-      SELECT class, protocol, server_port, client_kind, client, server_kind, server, role, max(confidence) AS confidence,
-        list_distinct(flatten(list(evidence))) AS evidence, sum(opened) AS opened, sum(closed) AS closed, sum(open) AS open, sum(to_server) AS to_server,
-        sum(to_client) AS to_client, sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen,
-        max(last_seen) AS last_seen, list(DISTINCT client_address)[:5] AS client_addresses, list(DISTINCT server_address)[:5] AS server_addresses,
-        list(DISTINCT client_agent)[:100] AS client_agents, list(DISTINCT server_agent)[:100] AS server_agents
-      FROM directed GROUP BY ALL
-    ),
+    WITH judged AS (${classifySql(database, parts)}),
     edge AS (
-      SELECT class, protocol, server_port, client_kind, client, server_kind, server, max(confidence) AS confidence,
-        list_sort(list_distinct(flatten(list(evidence)))) AS evidence, max(opened) AS opened, max(greatest(closed, 0) + open) AS connections, max(open) AS open,
-        max(to_server) AS to_server, max(to_client) AS to_client, sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count,
-        min(first_seen) AS first_seen, max(last_seen) AS last_seen, list_sort(list_distinct(flatten(list(client_addresses)))) AS client_addresses,
-        list_sort(list_distinct(flatten(list(server_addresses)))) AS server_addresses, list_sort(list_distinct(flatten(list(client_agents)))) AS client_agents,
-        list_sort(list_distinct(flatten(list(server_agents)))) AS server_agents
-      FROM by_role GROUP BY ALL
+      SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
+        ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
+        max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
+        ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
+        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
+        min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
+        list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
+      FROM judged GROUP BY 1, 2, 3, 4, 5, 6, 7
     ),
     first_use AS (
       SELECT e.service, n.ip_address, n.endpoint_type, CASE WHEN n.endpoint_type = 'ingress' THEN e.service_port ELSE n.port END AS port, n.protocol,
@@ -167,47 +161,72 @@ export function edgesSql(database: string, parts: string): string {
     LEFT JOIN ${net}.endpoint_resolution r ON e.class <> 'INTERNAL' AND r.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END`;
 }
 
-function edgeOf(row: QueryRow): EdgeRow {
-  const rttCount = numberIn(row, "rtt_count");
-  const resolved =
-    textOrNullIn(row, "resolved_name") === null
-      ? null
-      : {
-          name: textIn(row, "resolved_name"),
-          method: textIn(row, "resolution_method"),
-          provider: textOrNullIn(row, "provider"),
-          product: textOrNullIn(row, "product"),
-        };
-  return {
-    class: textIn(row, "class") as EdgeRow["class"],
-    confidence: numberIn(row, "confidence"),
-    evidence: textsIn(row, "evidence"),
-    protocol: textIn(row, "protocol"),
-    serverPort: numberIn(row, "server_port"),
-    client: endOf(row, "client", resolved),
-    server: endOf(row, "server", resolved),
-    connections: numberIn(row, "connections"),
-    openConnections: numberIn(row, "open"),
-    opened: numberIn(row, "opened"),
-    bytesToServer: numberIn(row, "to_server"),
-    bytesToClient: numberIn(row, "to_client"),
-    rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
-    retransmits: numberOrNullIn(row, "retransmits"),
-    firstSeenAt: isoTimeIn(row, "first_seen"),
-    lastSeenAt: isoTimeIn(row, "last_seen"),
-    firstBuild: textOrNullIn(row, "first_build"),
-  };
+/** Makes edges of rows. Ends and evidences that are the same are one object: there are many edges and few of those. */
+class EdgeReader {
+  readonly #ends = new Map<string, EdgeEndRow>();
+  readonly #evidences = new Map<number, string[]>();
+
+  read(row: QueryRow): EdgeRow {
+    const rttCount = numberIn(row, "rtt_count");
+    return {
+      class: textIn(row, "class") as EdgeRow["class"],
+      confidence: numberIn(row, "confidence"),
+      evidence: this.#evidenceOf(numberIn(row, "evidence")),
+      protocol: textIn(row, "protocol"),
+      serverPort: numberIn(row, "server_port"),
+      client: this.#endOf(row, "client"),
+      server: this.#endOf(row, "server"),
+      connections: numberIn(row, "connections"),
+      openConnections: numberIn(row, "open"),
+      opened: numberIn(row, "opened"),
+      bytesToServer: numberIn(row, "to_server"),
+      bytesToClient: numberIn(row, "to_client"),
+      rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
+      retransmits: numberOrNullIn(row, "retransmits"),
+      firstSeenAt: isoTimeIn(row, "first_seen"),
+      lastSeenAt: isoTimeIn(row, "last_seen"),
+      firstBuild: textOrNullIn(row, "first_build"),
+    };
+  }
+
+  #endOf(row: QueryRow, end: "client" | "server"): EdgeEndRow {
+    const kind = textIn(row, `${end}_kind`) as EdgeEndRow["kind"];
+    const name = textIn(row, end);
+    const address = textIn(row, `${end}_address`);
+    const agents = textIn(row, `${end}_agents`);
+    const key = `${kind}\n${name}\n${address}\n${agents}`;
+    const known = this.#ends.get(key);
+    if (known) return known;
+    const agentIds = agents.split(",").filter((id) => id !== "");
+    const made: EdgeEndRow = {
+      kind,
+      name,
+      addresses: kind === "external" || address === "" ? [] : [address],
+      agentIds: kind === "host" && agentIds.length === 0 ? [name] : agentIds,
+      resolved: kind === "external" ? resolvedIn(row) : null,
+    };
+    this.#ends.set(key, made);
+    return made;
+  }
+
+  #evidenceOf(bits: number): string[] {
+    const known = this.#evidences.get(bits);
+    if (known) return known;
+    const names = Object.entries(evidenceBits)
+      .filter(([, bit]) => (bits & bit) > 0)
+      .map(([name]) => name);
+    this.#evidences.set(bits, names);
+    return names;
+  }
 }
 
-function endOf(row: QueryRow, end: "client" | "server", resolved: EdgeEndRow["resolved"]): EdgeEndRow {
-  const kind = textIn(row, `${end}_kind`) as EdgeEndRow["kind"];
-  const name = textIn(row, end);
-  const agentIds = textsIn(row, `${end}_agents`).filter((id) => id !== "");
+function resolvedIn(row: QueryRow): EdgeEndRow["resolved"] {
+  const name = textOrNullIn(row, "resolved_name");
+  if (name === null) return null;
   return {
-    kind,
     name,
-    addresses: kind === "external" ? [] : textsIn(row, `${end}_addresses`).filter((address) => address !== ""),
-    agentIds: kind === "host" && agentIds.length === 0 ? [name] : agentIds,
-    resolved: kind === "external" ? resolved : null,
+    method: textIn(row, "resolution_method"),
+    provider: textOrNullIn(row, "provider"),
+    product: textOrNullIn(row, "product"),
   };
 }
