@@ -9,10 +9,10 @@ import {
   hostInterface,
   hostMount,
   hostProcess,
-  listener,
   type RowOf,
   type SampleTime,
   type Signal,
+  serviceInstance,
 } from "../../src/store/index.ts";
 
 export type HostProcessRow = RowOf<(typeof hostProcess)["columns"]>;
@@ -67,11 +67,11 @@ const disks = ["nvme0n1", "nvme1n1"];
 const interfaces = ["lo", "eth0", "docker0"];
 const cgroupCount = 30;
 const processCount = 24;
-const listenerCount = 10;
-/** One of this many samples also brings the listeners: every 15 s against every 60 s. */
-const samplesPerListeners = 4;
+const instanceCount = 10;
+/** One of this many samples also brings the services: every 15 s against every 30 s. */
+const samplesPerScan = 2;
 
-/** Sample `index` of one host: 72 rows, and ten more in every fourth. */
+/** Sample `index` of one host: 72 rows, and ten more in every second. */
 export function hostSample(seed: number, index: number, time: SampleTime): SignalRows[] {
   const at = (salt: number): number => noise(seed * 1_000 + salt, index);
   const many = <T>(count: number, make: (number: number) => T): T[] => Array.from({ length: count }, (_, number) => make(number));
@@ -102,11 +102,11 @@ export function hostSample(seed: number, index: number, time: SampleTime): Signa
       many(processCount, (number) => processRow(seed, index * processCount + number, time)),
     ),
   ];
-  if (index % samplesPerListeners === 0) {
+  if (index % samplesPerScan === 0) {
     rows.push(
       signalRows(
-        listener,
-        many(listenerCount, (number) => listenerRow(number, time)),
+        serviceInstance,
+        many(instanceCount, (number) => instanceRow(number, time)),
       ),
     );
   }
@@ -233,19 +233,35 @@ function cgroupRow(at: At, number: number, time: SampleTime): RowOf<(typeof host
   };
 }
 
-function listenerRow(number: number, time: SampleTime): RowOf<(typeof listener)["columns"]> {
-  const name = pick(programs, number / listenerCount);
+function instanceRow(number: number, time: SampleTime): RowOf<(typeof serviceInstance)["columns"]> {
+  const name = pick(programs, number / instanceCount);
   return {
     ...time,
     service: name,
     named_by: "systemd-unit",
+    confidence: 0.85,
+    method: "listening_socket",
     protocol: "tcp",
     address: "0.0.0.0",
     port: 8_000 + number,
     pid: 900 + number,
     start_ticks: 5_000 + number,
+    started: time.at - 3_600_000_000,
     exe: `/usr/lib/${name}/bin/${name}`,
+    build: "0123456789abcdef0123456789abcdef01234567",
+    build_kind: "build-id",
+    command_line: `/usr/lib/${name}/bin/${name} --config /etc/${name}/${name}.yaml`,
+    environment: null,
     user_id: 1_000,
+    user_name: name,
     cgroup: `/system.slice/${name}.service`,
+    container_id: null,
+    container_name: null,
+    unit: `${name}.service`,
+    netns: 4_026_531_840,
+    addresses: '["10.0.0.1"]',
+    managed: false,
+    health: null,
+    health_detail: null,
   };
 }

@@ -22,7 +22,7 @@ export const checkedColumns: Readonly<Record<string, string>> = {
   host_interface: "rx_drops",
   host_cgroup: "mem_used_bytes",
   host_process: "rss_bytes",
-  listener: "port",
+  service_instance: "port",
 };
 
 /** What an agent has made of one signal. */

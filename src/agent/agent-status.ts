@@ -2,8 +2,10 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
-import type { AgentColonyLink, AgentHostSummary, AgentStatus } from "../tools/index.ts";
+import type { AgentColonyLink, AgentHostSummary, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
+import { type ManagedServices, protocolOf } from "./managed-services.ts";
+import type { ServiceFacts } from "./service-facts.ts";
 
 export interface AgentStatusSources {
   agentId: string;
@@ -11,6 +13,8 @@ export interface AgentStatusSources {
   hostname: string;
   store: AgentStore;
   link: Pick<ColonyLink, "state" | "endpoint" | "colonyId">;
+  managed: ManagedServices;
+  facts: Pick<ServiceFacts, "newestScan">;
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
@@ -19,9 +23,11 @@ export interface AgentStatusSources {
   startedMonotonicMs: number;
 }
 
+const maxServices = 1_000;
+
 export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
   const { store, clock } = sources;
-  const [stats, host, listeners, oldestAt] = await Promise.all([store.stats(), readHost(store), countListeners(store), readOldest(store)]);
+  const [stats, host, services, oldestAt] = await Promise.all([store.stats(), readHost(store), readServices(sources), readOldest(store)]);
   const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
   const { user, system } = process.cpuUsage();
   return {
@@ -35,7 +41,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     losses: store.losses(),
     capabilities: sources.capabilities,
     host,
-    listeners: { count: listeners },
+    services: { total: services.length, items: services.slice(0, maxServices) },
     process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
     notes: [...recoveryNotes(store), ...sources.notes()],
   };
@@ -72,12 +78,36 @@ async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
   };
 }
 
-/** Rows of one sample share their instant. */
-async function countListeners(store: AgentStore): Promise<number> {
-  const [row] = await store.query(
-    "SELECT count(*) AS listeners FROM listener WHERE mono_ms = (SELECT mono_ms FROM listener ORDER BY seq DESC LIMIT 1)",
+/** The newest scan with the checks of managed services; those that nobody listens for are in it, too. */
+export async function readServices({ facts, managed }: Pick<AgentStatusSources, "facts" | "managed">): Promise<AgentServiceStatus[]> {
+  const found = await facts.newestScan();
+  // The same port in another network namespace is somebody else's; the scan tells them apart once it knows the list.
+  const settled = new Set(found.filter((service) => service.status === "managed").map((service) => service.port));
+  const scanned = found.map((service): AgentServiceStatus => {
+    const entry = service.port === null ? undefined : managed.byPort(service.port);
+    if (entry === undefined || protocolOf(entry) !== service.protocol) return { ...service, status: "discovered" };
+    if (service.status === "discovered" && settled.has(service.port)) return service;
+    const check = managed.healthOf(entry.port) ?? null;
+    return { ...service, name: entry.name, status: "managed", method: "manual", confidence: 1, check };
+  });
+  const seen = new Set(scanned.filter((service) => service.status === "managed").map((service) => service.port));
+  const absent = managed.list().filter((entry) => !seen.has(entry.port));
+  const rest = absent.map(
+    (entry): AgentServiceStatus => ({
+      name: entry.name,
+      port: entry.port,
+      protocol: protocolOf(entry),
+      status: "managed",
+      method: "manual",
+      confidence: 1,
+      instances: 0,
+      pid: null,
+      exe: null,
+      build: null,
+      check: managed.healthOf(entry.port) ?? null,
+    }),
   );
-  return Number(row?.["listeners"] ?? 0);
+  return [...scanned, ...rest].sort((a, b) => a.name.localeCompare(b.name) || (a.port ?? 0) - (b.port ?? 0));
 }
 
 async function readOldest(store: AgentStore): Promise<string | undefined> {

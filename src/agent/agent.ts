@@ -12,11 +12,13 @@ import { type Authorize, type ControlServerOptions, createHttpRoutes, startContr
 import { type AgentStore, type Engine, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
+import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
+import { openManaged } from "./open-managed.ts";
 
 export interface AgentOptions {
   config: AgentConfig;
@@ -93,14 +95,31 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("link"),
     });
 
-    const collectors = createCollectors({ store, reader, clock, log: log.child("collect"), config: () => config });
+    const managed = await openManaged({
+      file: `${paths.directory}/services.json`,
+      owner,
+      store,
+      settings: () => config.healthChecks,
+      clock,
+      log: log.child("services"),
+    });
+    const collectors = createCollectors({
+      store,
+      reader,
+      clock,
+      log: log.child("collect"),
+      config: () => config,
+      managed: managed.services,
+    });
     const sources: AgentStatusSources = {
       agentId,
       version,
       hostname,
       store,
       link,
-      notes: () => collectors.notes(),
+      managed: managed.services,
+      facts: managed.facts,
+      notes: () => [...managed.notes(), ...collectors.notes()],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
@@ -108,15 +127,16 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     };
     const metrics = createAgentMetrics(store, link);
     const handler = createHttpRoutes({
-      routes: [
-        {
-          kind: "json",
-          method: "GET",
-          path: "/v1/status",
-          permission: "read",
-          handle: async () => ({ kind: "json", value: await readAgentStatus(sources) }),
+      routes: agentRoutes({
+        status: () => readAgentStatus(sources),
+        book: managed.book,
+        healthOf: (port) => managed.services.healthOf(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
+        onChange: () => {
+          managed.checks.refresh();
+          collectors.rescan();
         },
-      ],
+      }),
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,
       notReady: () => undefined,
@@ -137,6 +157,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
     const loops = [
       link.run(stopped.signal),
+      managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];

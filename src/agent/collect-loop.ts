@@ -9,9 +9,36 @@ export interface CollectLoopOptions {
   /** Read again while waiting, so that a reloaded config counts within seconds. */
   intervalMs: () => number;
   /** Samples and appends; resolves when the rows are stored. */
-  collect: () => Promise<void>;
+  collect: (signal: AbortSignal) => Promise<void>;
+  /** Ends the wait early when it is rung. */
+  alarm?: Alarm;
   clock: Clock;
   log: Logger;
+}
+
+/** Lets somebody else end a wait. Ringing while nobody waits counts for the next wait. */
+export class Alarm {
+  #isRinging = false;
+  #wake: () => void = () => undefined;
+
+  ring(): void {
+    this.#isRinging = true;
+    this.#wake();
+  }
+
+  /** Resolves after `delayMs`, when rung (true), or when aborted. */
+  async wait(delayMs: number, signal: AbortSignal): Promise<boolean> {
+    const woken = new AbortController();
+    const wake = (): void => woken.abort();
+    this.#wake = wake;
+    signal.addEventListener("abort", wake, { once: true });
+    if (this.#isRinging || signal.aborted) wake();
+    await sleep(delayMs, woken.signal).catch(() => undefined); // rung or aborted: both end the wait
+    signal.removeEventListener("abort", wake);
+    const isRung = this.#isRinging;
+    this.#isRinging = false;
+    return isRung;
+  }
 }
 
 /** Resolves when aborted. Samples are spaced from start to start; one that overruns its slot skips ahead instead of piling up. */
@@ -21,10 +48,11 @@ export async function runCollectLoop(options: CollectLoopOptions, signal: AbortS
   let lastFailure = "";
   while (!signal.aborted) {
     try {
-      await collect();
+      await collect(signal);
       if (lastFailure !== "") log.info(`${name} is stored again`);
       lastFailure = "";
     } catch (error) {
+      if (signal.aborted) return;
       const problem = CoralError.from(error);
       // Said once, not every 15 s: the losses are counted and reported with the data.
       log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}`, { code: problem.code });
@@ -37,13 +65,15 @@ export async function runCollectLoop(options: CollectLoopOptions, signal: AbortS
 /** How often a longer wait looks whether the interval has changed. */
 const intervalCheckMs = 5_000;
 
-/** Resolves when the next sample is due, or aborted, with the time it was due at. */
-async function nextStart(startMs: number, { clock, intervalMs }: CollectLoopOptions, signal: AbortSignal): Promise<number> {
+/** Resolves when the next sample is due, rung for, or aborted, with the time it was due at. */
+async function nextStart(startMs: number, options: CollectLoopOptions, signal: AbortSignal): Promise<number> {
+  const { clock, intervalMs, alarm = new Alarm() } = options;
   const overrunMs = clock.monotonicMs();
   for (;;) {
     const dueMs = Math.max(startMs + intervalMs(), overrunMs);
     const leftMs = dueMs - clock.monotonicMs();
     if (leftMs <= 0 || signal.aborted) return dueMs;
-    await sleep(Math.min(leftMs, intervalCheckMs), signal).catch(() => undefined); // aborted: the condition above ends it
+    const isRung = await alarm.wait(Math.min(leftMs, intervalCheckMs), signal);
+    if (isRung) return clock.monotonicMs();
   }
 }

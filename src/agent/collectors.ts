@@ -3,11 +3,29 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
-import type { HostReader } from "../host/index.ts";
-import { type AgentStore, host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess, listener } from "../store/index.ts";
-import { runCollectLoop } from "./collect-loop.ts";
+import type { HostReader, PodLabels } from "../host/index.ts";
+import {
+  type AgentStore,
+  type Columns,
+  connection,
+  event,
+  host,
+  hostCgroup,
+  hostCpu,
+  hostDisk,
+  hostInterface,
+  hostMount,
+  hostProcess,
+  type RowOf,
+  type Signal,
+  serviceInstance,
+} from "../store/index.ts";
+import { Alarm, runCollectLoop } from "./collect-loop.ts";
+import { createDiscoveryCollector } from "./discovery-collector.ts";
 import { createHostCollector } from "./host-collector.ts";
-import { createListenerCollector } from "./listener-collector.ts";
+import type { ManagedServices } from "./managed-services.ts";
+import { chooseSocketBackend } from "./socket-backend.ts";
+import type { TrafficNames } from "./traffic-names.ts";
 
 export interface CollectorsOptions {
   store: AgentStore;
@@ -15,11 +33,19 @@ export interface CollectorsOptions {
   clock: Clock;
   log: Logger;
   config: () => AgentConfig;
+  /** What users say about ports; beats every other name. */
+  managed: ManagedServices;
+  /** Labels of the pods on this node, where there is a cluster to ask. */
+  pods?: PodLabels;
+  /** What is seen in traffic; nothing by default. */
+  traffic?: TrafficNames;
 }
 
 export interface Collectors {
   /** One promise per collector; each resolves when aborted. */
   run(signal: AbortSignal): Promise<void>[];
+  /** Looks for services soon instead of at the next interval: what users say about a port has changed. */
+  rescan(): void;
   /** What could not be seen, ready to print. */
   notes(): string[];
 }
@@ -27,9 +53,22 @@ export interface Collectors {
 export function createCollectors(options: CollectorsOptions): Collectors {
   const { store, reader, clock, log, config } = options;
   const hosts = createHostCollector({ reader, clock, topProcesses: () => config().host.topProcesses, log });
-  const listeners = createListenerCollector({ reader, clock, log });
-  const collectHost = async (): Promise<void> => {
-    const rows = await hosts.sample();
+  const backend = chooseSocketBackend(() => config().serviceDiscovery.backend);
+  const discovery = createDiscoveryCollector({
+    scanner: reader.discovery({ dumper: backend.dumper, ...(options.pods ? { pods: options.pods } : {}) }),
+    config: () => config().serviceDiscovery,
+    managed: options.managed,
+    ...(options.traffic ? { traffic: options.traffic } : {}),
+    backendNote: () => backend.note(),
+    ticksPerS: reader.units.ticksPerS,
+    clock,
+    log,
+  });
+  const alarm = new Alarm();
+  let isRescan = false;
+
+  const collectHost = async (signal: AbortSignal): Promise<void> => {
+    const rows = await hosts.sample(signal);
     // Together: the store commits them in one transaction, so a sample is there as a whole or not at all.
     await Promise.all([
       store.append(host, rows.host),
@@ -41,14 +80,36 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       store.append(hostProcess, rows.hostProcess),
     ]);
   };
-  const collectListeners = async (): Promise<void> => {
-    await store.append(listener, await listeners.sample());
+  const collectServices = async (signal: AbortSignal): Promise<void> => {
+    const rows = await discovery.sample(signal, isRescan);
+    isRescan = false;
+    const { batchSize } = config().serviceDiscovery;
+    await Promise.all([
+      appendInBatches(store, serviceInstance, rows.instances, batchSize),
+      appendInBatches(store, connection, rows.connections, batchSize),
+      appendInBatches(store, event, rows.events, batchSize),
+    ]);
+    await discovery.settle(signal);
   };
   return {
     run: (signal) => [
       runCollectLoop({ name: "host samples", intervalMs: () => config().host.intervalMs, collect: collectHost, clock, log }, signal),
-      runCollectLoop({ name: "listeners", intervalMs: () => config().listeners.intervalMs, collect: collectListeners, clock, log }, signal),
+      runCollectLoop({ name: "services", intervalMs: () => discovery.nextDelayMs(), collect: collectServices, alarm, clock, log }, signal),
     ],
-    notes: () => [...hosts.notes(), ...listeners.notes()],
+    rescan: () => {
+      isRescan = true;
+      alarm.ring();
+    },
+    notes: () => [...hosts.notes(), ...discovery.notes()],
   };
+}
+
+/** One after the other: a host with tens of thousands of connections has more rows than may wait in the store at once. */
+async function appendInBatches<C extends Columns>(
+  store: AgentStore,
+  signal: Signal<C>,
+  rows: readonly RowOf<C>[],
+  batchSize: number,
+): Promise<void> {
+  for (let start = 0; start < rows.length; start += batchSize) await store.append(signal, rows.slice(start, start + batchSize));
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../base/clock.ts";
 import { createLogger } from "../base/log.ts";
-import { type AgentStore, type Engine, listener, openEngine } from "../store/index.ts";
+import { type AgentStore, type Engine, hostProcess, openEngine } from "../store/index.ts";
 import { openHealingStore } from "./healing-store.ts";
 
 const log = createLogger("test", "error", () => undefined);
@@ -19,12 +19,13 @@ function open(): Promise<AgentStore> {
   const onRenewed = (): void => {
     renewals++;
   };
-  return openHealingStore(engine, { file, signals: [listener], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onRenewed });
+  return openHealingStore(engine, { file, signals: [hostProcess], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onRenewed });
 }
 
 function row(number: number) {
-  const text = { service: `row-${number}`, named_by: "test", protocol: "tcp", address: "127.0.0.1", exe: null, cgroup: null };
-  return { at: 1_000 + number, mono_ms: number, ...text, port: 1, pid: number, start_ticks: number, user_id: 0 };
+  const identity = { pid: number, start_ticks: number, name: `row-${number}`, exe: null, user_id: 0, cgroup: null };
+  const figures = { state: "S", cpu_cores: 0, rss_bytes: 0, threads: 1, open_files: null, major_faults_per_s: 0 };
+  return { at: 1_000 + number, mono_ms: number, ...identity, ...figures };
 }
 
 /** Overwrites a few bytes in block after block until one lies among the rows: the file opens, and reading it fails. */
@@ -39,7 +40,7 @@ async function openWithBadBlock(): Promise<AgentStore> {
     closeSync(descriptor);
     const store = await open();
     if (store.opened.how === "existing") {
-      const failure = await store.readAfter("listener", 0, limits).then(
+      const failure = await store.readAfter("host_process", 0, limits).then(
         () => undefined,
         (error: unknown) => error,
       );
@@ -68,19 +69,19 @@ describe("openHealingStore()", () => {
   it("begins a new epoch when a block turns out to be damaged, and keeps the damaged file", async () => {
     const before = await open();
     const rows = Array.from({ length: 5_000 }, (_, index) => row(index));
-    await before.append(listener, rows);
+    await before.append(hostProcess, rows);
     const { epoch } = before;
     await before.close();
     const store = await openWithBadBlock();
     expect(store.epoch).toBe(epoch);
     // All that follow the discovery, at once: one of them heals, and none sees the damage.
-    const [range] = await Promise.all([store.append(listener, [row(1)]), store.stats(), store.query("SELECT 1")]);
+    const [range] = await Promise.all([store.append(hostProcess, [row(1)]), store.stats(), store.query("SELECT 1")]);
     expect(range).toEqual({ firstSeq: 1, lastSeq: 1 });
     expect(renewals).toBe(1);
     expect(store.epoch).not.toBe(epoch);
     expect(store.opened).toMatchObject({ how: "recovered", reason: expect.stringContaining("checksum") });
     expect(readdirSync(directory).filter((name) => name.startsWith("agent.duckdb.damaged-"))).not.toEqual([]);
-    expect((await store.readAfter("listener", 0, limits)).batch?.rows).toBe(1);
+    expect((await store.readAfter("host_process", 0, limits)).batch?.rows).toBe(1);
     await store.close();
     const again = await open();
     expect(again.epoch).toBe(store.epoch);
@@ -92,10 +93,10 @@ describe("openHealingStore()", () => {
     const { epoch } = store;
     await expect(store.query("SELECT nonsense FROM nowhere")).rejects.toMatchObject({ code: "invalid" });
     await expect(store.readAfter("unknown", 0, limits)).rejects.toMatchObject({ code: "not-found" });
-    await store.append(listener, [row(1)]);
+    await store.append(hostProcess, [row(1)]);
     expect(store.epoch).toBe(epoch);
     expect(renewals).toBe(0);
     await store.close();
-    await expect(store.append(listener, [row(2)])).rejects.toMatchObject({ code: "unavailable" });
+    await expect(store.append(hostProcess, [row(2)])).rejects.toMatchObject({ code: "unavailable" });
   });
 });

@@ -1,4 +1,4 @@
-import type { CgroupUsage, DiskCounters, HostReader, HostSnapshot, InterfaceCounters, ListenerScan, ProcessStat } from "../host/index.ts";
+import type { CgroupUsage, DiskCounters, HostReader, HostSnapshot, InterfaceCounters, ProcessStat } from "../host/index.ts";
 
 const cpu = { user: 0, nice: 0, system: 0, idle: 0, iowait: 0, irq: 0, softirq: 0, steal: 0 };
 const tally = () => ({ denied: 0, vanished: 0, failed: 0, truncated: 0 });
@@ -84,7 +84,7 @@ export interface ScriptedReader extends HostReader {
 }
 
 /** Hands out the given snapshots in turn, the last one for ever. */
-export function scriptedReader(snapshots: HostSnapshot[], listeners: Partial<ListenerScan> = {}): ScriptedReader {
+export function scriptedReader(snapshots: HostSnapshot[]): ScriptedReader {
   let taken = 0;
   return {
     units: { pageBytes: 4096, ticksPerS: 100 },
@@ -94,7 +94,10 @@ export function scriptedReader(snapshots: HostSnapshot[], listeners: Partial<Lis
       return snapshots[Math.min(taken++, snapshots.length - 1)] ?? snapshotOf();
     },
     processDetail: (process) => (process.name === "gone" ? null : { userId: 7, exe: `/bin/${process.name}`, cgroup: "/", openFiles: 3 }),
-    listeners: async () => ({ listeners: [], deniedProcesses: 0, withoutProcess: 0, cut: 0, ...listeners }),
+    listeners: async () => ({ listeners: [], deniedProcesses: 0, withoutProcess: 0, cut: 0 }),
+    discovery: () => {
+      throw new Error("This reader has no sockets");
+    },
     get taken() {
       return taken;
     },

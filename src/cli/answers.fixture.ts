@@ -307,7 +307,7 @@ export function agentStatusAnswer(change: Partial<AgentStatus> = {}): AgentStatu
     losses: [],
     capabilities: [{ name: "ebpf", available: false, reason: "needs CAP_BPF and CAP_PERFMON" }],
     host: { sampledAt: nowIso, cpuBusyRatio: 0.1, cpuCount: 4, memUsedRatio: 0.4, memTotalBytes: 8 * 1024 ** 3, load1m: 0.5 },
-    listeners: { count: 12 },
+    services: { total: 0, items: [] },
     process: { cpuRatio: 0.004, rssBytes: 90 * 1024 ** 2 },
     notes: [],
     ...change,

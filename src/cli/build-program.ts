@@ -3,7 +3,7 @@
 import { Argument, Command, Option } from "commander";
 import { version } from "../base/version.ts";
 import type { CliIo } from "./cli-io.ts";
-import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command-spec.ts";
+import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./command-spec.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
 
 /** What the parser found: the command, and what was given to it. */
@@ -58,7 +58,8 @@ function fill(command: Command, spec: CommandSpec, path: readonly string[], foun
   if (!spec.load) return;
   const count = spec.arguments?.length ?? 0;
   command.action(async (...parameters: unknown[]) => {
-    const args = parameters.slice(0, count).map((value) => (typeof value === "string" ? value : undefined));
+    const given = parameters.slice(0, count).flatMap((value: unknown) => (Array.isArray(value) ? value : [value]) as unknown[]);
+    const args = given.map((value) => (typeof value === "string" ? value : undefined));
     await found({ spec, path, args, values: command.optsWithGlobals() });
   });
 }
@@ -68,14 +69,12 @@ function widestExample(examples: CommandSpec["examples"]): number {
 }
 
 function argumentOf(spec: ArgumentSpec): Argument {
-  const argument = new Argument(spec.required ? `<${spec.name}>` : `[${spec.name}]`, spec.description);
+  const argument = new Argument(argumentForm(spec), spec.description);
   return spec.choices ? argument.choices(spec.choices) : argument;
 }
 
 function optionOf(spec: OptionSpec): Option {
-  const value = spec.value === undefined ? "" : spec.valueOptional ? ` [${spec.value}]` : ` <${spec.value}>`;
-  const flags = `${spec.short ? `-${spec.short}, ` : ""}--${spec.name}${value}`;
   const description = spec.default === undefined ? spec.description : `${spec.description} (default ${spec.default})`;
-  const option = new Option(flags, description);
+  const option = new Option(optionForm(spec), description);
   return spec.choices ? option.choices(spec.choices) : option;
 }

@@ -1,6 +1,6 @@
 /** docs/cli.md, made from the command table. */
 
-import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command-spec.ts";
+import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./command-spec.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
 
 export function renderCliDocument(): string {
@@ -58,7 +58,7 @@ function commandLines(command: CommandSpec, parents: readonly string[]): string[
 }
 
 function usageOf(command: CommandSpec, path: readonly string[]): string {
-  const args = (command.arguments ?? []).map((argument) => (argument.required ? `<${argument.name}>` : `[${argument.name}]`));
+  const args = (command.arguments ?? []).map(argumentForm);
   return [...path, ...args, ...(command.options ? ["[options]"] : [])].join(" ");
 }
 
@@ -68,9 +68,7 @@ function argumentLine(argument: ArgumentSpec): string {
 
 function optionLines(options: readonly OptionSpec[]): string[] {
   return options.map((option) => {
-    const value = option.value === undefined ? "" : option.valueOptional ? ` [${option.value}]` : ` <${option.value}>`;
-    const flags = `${option.short ? `-${option.short}, ` : ""}--${option.name}${value}`;
-    return `- \`${flags}\`: ${option.description}${choicesOf(option)}${option.default === undefined ? "" : ` (default \`${option.default}\`)`}`;
+    return `- \`${optionForm(option)}\`: ${option.description}${choicesOf(option)}${option.default === undefined ? "" : ` (default \`${option.default}\`)`}`;
   });
 }
 

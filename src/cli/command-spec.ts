@@ -3,12 +3,14 @@
 import type { Invocation } from "./invocation.ts";
 
 /** Values that a shell completes by asking `coral __complete <kind>`. */
-export type CompletionKind = "contexts" | "agents" | "colonies" | "tools" | "files";
+export type CompletionKind = "contexts" | "agents" | "colonies" | "tools" | "files" | "services" | "managed-services";
 
 export interface ArgumentSpec {
   name: string;
   description: string;
   required: boolean;
+  /** Takes all words that are left; only the last argument may. */
+  variadic?: boolean;
   choices?: readonly string[];
   completes?: CompletionKind;
 }
@@ -21,11 +23,26 @@ export interface OptionSpec {
   value?: string;
   /** Whether the value may be left out. */
   valueOptional?: boolean;
+  /** Whether it may be given several times, or with several values. */
+  repeats?: boolean;
   description: string;
   /** Shown in help; the command applies it. */
   default?: string;
   choices?: readonly string[];
   completes?: CompletionKind;
+}
+
+/** `<name>`, `[name...]`: as help and docs write an argument. */
+export function argumentForm({ name, required, variadic }: ArgumentSpec): string {
+  const words = variadic ? `${name}...` : name;
+  return required ? `<${words}>` : `[${words}]`;
+}
+
+/** `-o, --output <format>`: as help and docs write an option. */
+export function optionForm({ name, short, value, valueOptional, repeats }: OptionSpec): string {
+  const words = repeats ? `${value}...` : value;
+  const shown = value === undefined ? "" : valueOptional ? ` [${words}]` : ` <${words}>`;
+  return `${short ? `-${short}, ` : ""}--${name}${shown}`;
 }
 
 export interface CommandModule {

@@ -5,8 +5,9 @@ import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 import { agentCommands } from "./commands/agent-table.ts";
 import { colonyCommands } from "./commands/colony-table.ts";
 import { configCommands } from "./commands/config-table.ts";
+import { connectCommand, disconnectCommand, networkCommands } from "./commands/network-table.ts";
 import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
-import { listenOptions, sinceOption, watchedOutput } from "./commands/shared-options.ts";
+import { agentOption, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
 
 export const globalOptions: readonly OptionSpec[] = [
   {
@@ -62,27 +63,45 @@ export const commandTable: CommandSpec = {
     {
       name: "services",
       group: look,
-      summary: "List the services found on the hosts",
-      arguments: [{ name: "match", description: "Part of a service's name", required: false }],
+      summary: "List the services of all hosts, or show one in full",
+      description: "One in full: its processes with build and health, who calls it, whom it calls, and what happened to it.",
+      arguments: [
+        { name: "name", description: "A service, or part of a name to list those that hold it", required: false, completes: "services" },
+      ],
       options: [
-        { name: "agent", value: "agent", description: "Only at this agent (id or host name)", completes: "agents" },
+        agentOption,
+        { name: "since", value: "duration", description: "How far back calls are looked at, for one service", default: "1h" },
         ...watchedOutput,
+      ],
+      examples: [
+        ["coral services", "all, one line each"],
+        ["coral services api", "one in full"],
+        ["coral services --agent web-1 -o wide", "of one host, with builds and executables"],
       ],
       load: () => import("./commands/services.ts"),
     },
     {
       name: "events",
       group: look,
-      summary: "List what happened: agents joined, health changed, rows lost",
+      summary: "List what happened: services restarted, updated or unhealthy, new calls to and from outside, agents, losses",
       options: [
         sinceOption("1h"),
-        { name: "agent", value: "agent", description: "Only of this agent (id or host name)", completes: "agents" },
-        { name: "kind", value: "kind", description: "Only of this kind, such as agent-joined" },
+        serviceOption,
+        agentOption,
+        { name: "kind", value: "kind", description: "Only of this kind, such as service-restarted or egress-new" },
         { name: "limit", value: "n", description: "Most events shown", default: "50" },
         ...watchedOutput,
       ],
       load: () => import("./commands/events.ts"),
     },
+    {
+      name: "network",
+      group: look,
+      summary: "Show services and connections: who calls whom, and what is outside",
+      commands: networkCommands,
+    },
+    { ...connectCommand, group: look },
+    { ...disconnectCommand, group: look },
     { name: "tool", group: look, summary: "List and call the operations behind every command", commands: toolCommands },
     { name: "mcp", group: look, summary: "Give an AI assistant access to a colony", commands: mcpCommands },
     {

@@ -32,12 +32,20 @@ export async function connectColony(invocation: Invocation): Promise<ColonyConne
 }
 
 /** `GET` on the agent's own socket. */
-export async function askAgent<Reply>(invocation: Invocation, path: string): Promise<Reply> {
+export function askAgent<Reply>(invocation: Invocation, path: string): Promise<Reply> {
+  return callAgent(invocation, { method: "GET", path });
+}
+
+/** A call on the agent's own socket; an agent that is away becomes an error that says what to start. */
+export async function callAgent<Reply>(
+  invocation: Invocation,
+  request: { method: "GET" | "POST" | "DELETE"; path: string; body?: unknown },
+): Promise<Reply> {
   const home = homeOf(invocation);
   const { socketFile } = agentPaths(home);
   const target: ControlTarget = { kind: "unix", path: socketFile };
   try {
-    return (await requestJson({ target, method: "GET", path, signal: invocation.io.signal })) as Reply;
+    return (await requestJson({ target, ...request, signal: invocation.io.signal })) as Reply;
   } catch (error) {
     if (!isNotRunning(error)) throw error;
     throw new CoralError({

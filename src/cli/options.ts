@@ -15,6 +15,12 @@ export class Options {
     return typeof value === "string" ? value : undefined;
   }
 
+  /** All values of an option that may be given several times. */
+  texts(name: string): string[] {
+    const value = this.#values[camelCase(name)];
+    return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+  }
+
   /** True also for an option whose value may be left out and was. */
   flag(name: string): boolean {
     return this.#values[camelCase(name)] === true;

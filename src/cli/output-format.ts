@@ -1,2 +1,4 @@
 export const outputFormats = ["table", "wide", "json", "yaml", "csv"] as const;
-export type OutputFormat = (typeof outputFormats)[number];
+/** Of commands that can draw a graph; `dot` is GraphViz. */
+export const graphFormats = [...outputFormats, "dot"] as const;
+export type OutputFormat = (typeof graphFormats)[number];

@@ -16,6 +16,10 @@ export interface AnswerView<T> {
   page?: (answer: T, wide: boolean) => string;
   /** Whether the page itself says what this note says. */
   pageTells?: (answer: T, note: Completeness["notes"][number]) => boolean;
+  /** For -o dot: a graph in the language of GraphViz. */
+  dot?: (answer: T) => string;
+  /** Called after a table, page or CSV was printed, for what is to be said on stderr. */
+  after?: (answer: T) => void;
   /** Said on stderr when the table has no rows. */
   empty?: string;
 }
@@ -54,8 +58,10 @@ async function render<T extends object>(
       const text = `${options.compact ? "---\n" : ""}${stringify(answer, { lineWidth: 0 })}`;
       return text.split("\n").map(escapeText).join("\n");
     }
+    case "dot":
+      return view.dot?.(answer) ?? "";
     case "csv":
-      return renderCsv(view.table(answer), options.header);
+      return harmless(renderCsv(view.table(answer), options.header), print.isTerminal);
     case "table":
     case "wide": {
       const wide = format === "wide";
@@ -66,10 +72,16 @@ async function render<T extends object>(
   }
 }
 
+/** Files and programs get values as they are; a terminal gets nothing that it would obey. */
+function harmless(csv: string, isTerminal: boolean): string {
+  return isTerminal ? csv.split("\n").map(escapeText).join("\n") : csv;
+}
+
 function printNotes<T extends object>(invocation: Invocation, answer: T, view: AnswerView<T>): void {
   const { format, print } = invocation;
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && view.table(answer).cells.length === 0) print.note(view.empty);
+  view.after?.(answer);
   const isTold = format === "csv" ? undefined : view.pageTells;
   for (const note of notesOf(answer).filter((item) => isTold?.(answer, item) !== true)) print.warning(escapeText(note.message));
 }

@@ -4,9 +4,19 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import type { ColonyConfig } from "../config/index.ts";
-import { type ColonyStore, listConflicts, listEvents, queryHosts, queryHostsNow, queryServices, runReadOnlySql } from "../store/index.ts";
-import type { AgentInfo, ColonyBackend, ColonyEvent, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
+import {
+  type ColonyStore,
+  listConflicts,
+  queryEdges,
+  queryEvents,
+  queryHosts,
+  queryHostsNow,
+  queryServices,
+  runReadOnlySql,
+} from "../store/index.ts";
+import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
+import type { DiscoveryLoop } from "./discovery-loop.ts";
 import type { TokenBook } from "./token-book.ts";
 
 export interface ColonyBackendOptions {
@@ -21,6 +31,9 @@ export interface ColonyBackendOptions {
   endpoints: () => string[];
   /** Empty while writes succeed. */
   writeProblem: () => string;
+  discovery: Pick<DiscoveryLoop, "catchUp">;
+  /** What keeps addresses outside from getting names. */
+  nameProblems: () => string[];
   clock: Clock;
 }
 
@@ -32,15 +45,18 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, registry, clock))),
     hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
-    services: () => queryServices(store, { nowMs: clock.wallMs() }),
+    services: async (request) => {
+      await options.discovery.catchUp();
+      return await queryServices(store, request);
+    },
+    edges: async (request) => {
+      await options.discovery.catchUp();
+      return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
+    },
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
-    events: async (request) => {
-      const events = await listEvents(store, sinceUs(request.sinceMs));
-      return events
-        .filter((event) => request.kind === undefined || event.kind === request.kind)
-        .filter((event) => request.agentIds === undefined || (event.agentId !== null && request.agentIds.includes(event.agentId)))
-        .slice(0, request.limit)
-        .map(colonyEvent);
+    events: async ({ sinceMs, ...request }) => {
+      await options.discovery.catchUp();
+      return await queryEvents(store, { sinceUs: Math.floor(sinceUs(sinceMs)), ...request });
     },
     losses: async (request) => {
       const gaps = await store.gaps(request.sinceMs === undefined ? {} : { since: sinceUs(request.sinceMs) });
@@ -79,6 +95,7 @@ async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
     colony: colonyInfo(options),
     store: await storeInfo(options),
     duplicates: [...hostnames].map(([agentId, names]) => ({ agentId, hostnames: [...names] })),
+    nameProblems: options.nameProblems(),
   };
 }
 
@@ -151,24 +168,6 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
 function reasonFor(entry: AgentEntry): string {
   if (entry.record.revokedAt !== null) return "revoked";
   return entry.session?.tunnel ? "connected, but it does not answer" : "not connected";
-}
-
-const severities: Record<string, ColonyEvent["severity"]> = {
-  "agent-id-duplicate": "error",
-  "store-recovered": "error",
-  "rows-lost": "warning",
-  "agent-revoked": "warning",
-};
-
-function colonyEvent(event: {
-  at: number;
-  kind: string;
-  agentId: string | null;
-  message: string;
-  details: Record<string, unknown>;
-}): ColonyEvent {
-  const isBadHealth = event.kind === "agent-health-changed" && event.details["after"] !== "healthy";
-  return { ...event, at: isoTime(event.at), severity: isBadHealth ? "warning" : (severities[event.kind] ?? "info") };
 }
 
 function isoTime(atUs: number): string {

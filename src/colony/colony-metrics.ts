@@ -9,6 +9,7 @@ export interface ColonyMetrics {
   pullFailures: Counter;
   pullLag: Histogram;
   toolCalls: Counter<"tool" | "outcome">;
+  discoveryCycle: Histogram;
 }
 
 export interface ColonyGauges {
@@ -67,6 +68,12 @@ export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
       name: "coral_pull_lag_seconds",
       help: "Time from a row's commit at the agent to its commit here, oldest row of each pull",
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 30, 60, 300],
+      registers,
+    }),
+    discoveryCycle: new Histogram({
+      name: "coral_discovery_cycle_seconds",
+      help: "Time to turn new rows of agents into services and edges",
+      buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
     toolCalls: new Counter({ name: "coral_tool_calls_total", help: "Tool calls by outcome", labelNames: ["tool", "outcome"], registers }),

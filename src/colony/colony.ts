@@ -1,5 +1,6 @@
 /** The colony: takes agents in, pulls their signals, keeps them, answers questions about them. */
 
+import { join } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -15,13 +16,23 @@ import {
   startColonyServer,
   startControlServer,
 } from "../mesh/index.ts";
-import { type ColonyStore, type Engine, openColonyStore, signals } from "../store/index.ts";
+import {
+  type ColonyStore,
+  type Engine,
+  loadEndpointNames,
+  openColonyStore,
+  type ResolvedEndpoint,
+  signals,
+  storeEndpointNames,
+} from "../store/index.ts";
 import { AgentRegistry } from "./agent-registry.ts";
 import { createAuthorize } from "./colony-authorize.ts";
 import { createColonyBackend } from "./colony-backend.ts";
 import { createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
+import { DiscoveryLoop } from "./discovery-loop.ts";
+import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
@@ -104,6 +115,26 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     metrics,
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
   });
+  const names = stack.use(
+    await createEndpointNames({
+      settings: state.config.serviceDiscovery.externalResolution,
+      rangesDirectory: join(paths.directory, "ranges"),
+      store: {
+        load: async () => (await loadEndpointNames(store)).map(storedName),
+        save: (rows) => storeEndpointNames(store, rows.map(resolvedEndpoint)),
+      },
+      clock,
+      log: log.child("names"),
+    }),
+  );
+  const discovery = new DiscoveryLoop({
+    store,
+    config: () => state.config.serviceDiscovery,
+    names,
+    clock,
+    log: log.child("discovery"),
+    metrics,
+  });
   const backend = createColonyBackend({
     store,
     registry,
@@ -115,6 +146,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     startedMonotonicMs: clock.monotonicMs(),
     endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
     writeProblem: () => state.writeProblem,
+    discovery,
+    nameProblems: () => names.problems(),
     clock,
   });
   const http = createColonyRoutes({
@@ -176,6 +209,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Writing contacts", flushIntervalMs, () => registry.flush(), log, stopped.signal),
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
+    discovery.run(stopped.signal),
     repeat(
       "Renewing the colony's certificate",
       3_600_000,
@@ -196,6 +230,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     tokens,
     reload: (next) => {
       const fixed = needsRestart(state.config, next);
+      names.reconfigure(next.serviceDiscovery.externalResolution);
       Object.assign(thresholds, next.health);
       state.config = {
         ...next,
@@ -209,6 +244,9 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   };
 }
+
+const resolvedEndpoint = (name: StoredEndpointName): ResolvedEndpoint => ({ ...name });
+const storedName = (name: ResolvedEndpoint): StoredEndpointName => ({ ...name, method: name.method as StoredEndpointName["method"] });
 
 /** The signals with the ages that the config sets. */
 function withRetention(config: ColonyConfig): typeof signals {

@@ -1,6 +1,7 @@
 /** The agent's config file, `agent/agent.yaml`: every key optional. */
 
 import * as z from "zod";
+import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
 import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -33,8 +34,15 @@ export const agentConfigSchema = z.strictObject({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
-  listeners: section({
-    interval: duration("How often listening ports are matched to services", { min: "5s", max: "1h" }).prefault("60s"),
+  service_discovery: agentDiscoverySection,
+  health_checks: section({
+    interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
+      min: "1s",
+      max: "10m",
+    }).prefault("10s"),
+    timeout: duration("Longest wait for the answer to one check", { min: "50ms", max: "30s" }).prefault("2s"),
+    unhealthy_after: integer("Failed checks in a row that make a service unhealthy", 1, 20).prefault(3),
+    healthy_after: integer("Good checks in a row that make a service healthy", 1, 20).prefault(2),
   }),
 });
 
@@ -45,7 +53,8 @@ export interface AgentConfig {
   log: LogConfig;
   store: { maxSizeBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
-  listeners: { intervalMs: number };
+  serviceDiscovery: AgentDiscoveryConfig;
+  healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
 /** Environment variables that override a key of the file. */
@@ -104,6 +113,12 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     log: file.log,
     store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
-    listeners: { intervalMs: file.listeners.interval },
+    serviceDiscovery: toAgentDiscovery(file.service_discovery),
+    healthChecks: {
+      intervalMs: file.health_checks.interval,
+      timeoutMs: file.health_checks.timeout,
+      unhealthyAfter: file.health_checks.unhealthy_after,
+      healthyAfter: file.health_checks.healthy_after,
+    },
   };
 }

@@ -1,6 +1,7 @@
 /** A colony's config file, `colonies/<id>/colony.yaml`: written by `coral init`, every key but `id` optional. */
 
 import * as z from "zod";
+import { type ColonyDiscoveryConfig, colonyDiscoverySection, toColonyDiscovery } from "./colony-discovery-config.ts";
 import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -49,6 +50,7 @@ export const colonyConfigSchema = z
       max_rows: integer("Most rows that one SQL query returns", 1, 10_000).prefault(10_000),
       timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
+    service_discovery: colonyDiscoverySection,
     log: logSection,
   })
   .superRefine((config, context) => {
@@ -70,6 +72,7 @@ export interface ColonyConfig {
   retentionMs: Record<string, number>;
   certificates: { agentTtlMs: number };
   sql: { maxRows: number; timeoutMs: number };
+  serviceDiscovery: ColonyDiscoveryConfig;
   log: LogConfig;
 }
 
@@ -137,6 +140,7 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
     retentionMs: file.retention,
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },
+    serviceDiscovery: toColonyDiscovery(file.service_discovery),
     log: file.log,
   };
 }

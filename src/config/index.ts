@@ -5,9 +5,11 @@
 
 export type { AgentConfig, AgentFlags, LoadAgentConfigOptions } from "./agent-config.ts";
 export { loadAgentConfig } from "./agent-config.ts";
+export type { AgentDiscoveryConfig } from "./agent-discovery-config.ts";
 export { checkContextsFile } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";
 export { colonyConfigSchema, loadColonyConfig } from "./colony-config.ts";
+export type { ColonyDiscoveryConfig } from "./colony-discovery-config.ts";
 export { renderConfigDocument } from "./config-document.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
 export { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";
@@ -19,3 +21,4 @@ export type { LogConfig } from "./log-config.ts";
 export type { FileOwner, WriteOptions } from "./ownership.ts";
 export { makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
 export { saveContext, writeContexts } from "./save-contexts.ts";
+export { checkServiceSpec, parseServiceSpec, type ServiceSpec } from "./service-spec.ts";

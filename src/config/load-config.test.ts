@@ -42,7 +42,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a key in the wrong section",
       "interval: 5s\n",
-      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, listeners',
+      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, health_checks',
     ],
     ["a word that is like nothing", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
@@ -110,7 +110,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a file that is one word",
       "hello\n",
-      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, listeners',
+      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, health_checks',
     ],
   ];
   it.each(cases)("%s", async (_name, content, message) => {
@@ -159,7 +159,20 @@ describe("loadAgentConfig()", () => {
       log: { level: "info", format: "auto" },
       store: { maxSizeBytes: 512 * 1024 ** 2, memoryBytes: 64 * 1024 ** 2 },
       host: { intervalMs: 15_000, topProcesses: 10 },
-      listeners: { intervalMs: 60_000 },
+      serviceDiscovery: {
+        enabled: true,
+        methods: ["listening_sockets", "connection_tracking", "traffic_inspection"],
+        scanIntervalMs: 30_000,
+        protocols: ["tcp", "udp"],
+        backend: "auto",
+        trafficSources: ["http_host", "grpc_service"],
+        names: { portMapping: {}, patterns: [], kubernetesLabel: "app" },
+        network: { reportServiceIps: true, resolveExternalIps: true, dnsCacheTtlMs: undefined, detectCloudProviders: true },
+        redaction: { names: [], patterns: [] },
+        reportIntervalMs: 30_000,
+        batchSize: 1_000,
+      },
+      healthChecks: { intervalMs: 10_000, timeoutMs: 2_000, unhealthyAfter: 3, healthyAfter: 2 },
     });
     const file = join(home, "a.yaml");
     for (const content of ["", "# only a comment\n", "log:\nhost:\n", "\uFEFFlog: {}\r\n"]) {

@@ -1,6 +1,6 @@
 /** What a cgroup path tells about its owner: a systemd unit, a container. */
 
-import { wordSet } from "./kernel-text.ts";
+import { printable, wordSet } from "./kernel-text.ts";
 
 /** Units whose children are other people's services: their name says nothing about a process inside. */
 const supervisors = wordSet(`
@@ -20,13 +20,15 @@ export function systemdUnitOf(cgroup: string): string | null {
     if (!segment.endsWith(".service")) continue;
     const unit = decodeUnit(segment.slice(0, -".service".length));
     const template = unit.split("@", 1)[0] ?? unit;
-    return unit === "" || supervisors.has(template) || transientUnit.test(unit) ? null : unit;
+    if (unit === "" || supervisors.has(template) || transientUnit.test(unit)) return null;
+    // `app@1` and `postgresql@15-main` are numbered copies; `redis@queue` is a service of its own.
+    return /@\d[^@]*$/.test(unit) ? template : unit.replace(/@$/, "");
   }
   return null;
 }
 
-/** First 12 characters, as the runtimes print it, of the innermost container id (64 hex digits) in the path. */
-export function containerIdOf(cgroup: string): string | null {
-  const ids = [...cgroup.matchAll(/(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g)];
-  return ids.at(-1)?.[0].slice(0, 12) ?? null;
+/** The innermost unit as systemd writes it, `nginx.service`, supervisors included; null outside of units. */
+export function systemdUnitIn(cgroup: string): string | null {
+  const segment = cgroup.split("/").findLast((part) => part.endsWith(".service"));
+  return segment === undefined || segment === ".service" ? null : printable(decodeUnit(segment), 256);
 }

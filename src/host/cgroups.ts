@@ -90,8 +90,8 @@ function isPopulated(walk: Walk, membership: Membership): boolean {
   const { hierarchy, directory } = membership;
   if (hierarchy.version === 2) return /^populated 1$/m.test(walk.root.readText(`${directory}/cgroup.events`, walk.tally) ?? "");
   let found = false;
-  walk.root.readWhile(`${directory}/cgroup.procs`, (piece) => {
-    found = /\d/.test(piece);
+  walk.root.readPieces(`${directory}/cgroup.procs`, (piece) => {
+    found = /\d/.test(piece.toString("latin1", 0, 16));
     return false;
   });
   return found;

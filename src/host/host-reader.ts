@@ -2,6 +2,7 @@
 
 import { type KernelUnits, readKernelUnits } from "./auxiliary-vector.ts";
 import { type CgroupScan, type CgroupScanOptions, scanCgroups } from "./cgroups.ts";
+import { createDiscoveryScanner, type DiscoveryScanner, type DiscoveryScannerOptions } from "./discovery-scanner.ts";
 import { type DiskScan, readDisks } from "./diskstats.ts";
 import { createHostRoot } from "./host-root.ts";
 import { type ListenerScan, scanListeners } from "./listeners.ts";
@@ -53,6 +54,8 @@ export interface HostReader {
   /** Null when the process has ended. */
   processDetail(process: ProcessStat): ProcessDetail | null;
   listeners(signal?: AbortSignal): Promise<ListenerScan>;
+  /** A scanner that remembers; the caller keeps it. */
+  discovery(options?: DiscoveryScannerOptions): DiscoveryScanner;
 }
 
 function isProcHidden(mounts: readonly MountEntry[]): boolean {
@@ -115,9 +118,7 @@ export function createHostReader(options: HostReaderOptions = {}): HostReader {
     machine: () => readMachine(root),
     snapshot,
     processDetail: (process) => readProcessDetail(root, process, openFiles),
-    listeners: async (signal) => {
-      signal?.throwIfAborted();
-      return scanListeners(root, createPacer(signal));
-    },
+    listeners: (signal) => scanListeners(root, signal),
+    discovery: (discoveryOptions) => createDiscoveryScanner(root, discoveryOptions),
   };
 }

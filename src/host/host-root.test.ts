@@ -32,7 +32,7 @@ describe("createHostRoot()", () => {
       null,
       null,
     ]);
-    expect(root.readWhile("/e", () => true, tally)).toBe(false);
+    expect(root.readPieces("/e", () => true, tally)).toBe(false);
     expect(root.readText("/file/below", tally)).toBeNull();
     expect(tally).toEqual({ denied: 0, vanished: 6, failed: 0, truncated: 0 });
     expect(root.readLink("/file", tally)).toBeNull();
@@ -68,7 +68,7 @@ describe("createHostRoot()", () => {
   it("stops reading when the caller has enough", () => {
     using tree = createHostTree({ file: "x".repeat(300_000) });
     const pieces: number[] = [];
-    createHostRoot(tree.root).readWhile("/file", (piece) => pieces.push(piece.length) < 2);
+    createHostRoot(tree.root).readPieces("/file", (piece) => pieces.push(piece.length) < 2);
     expect(pieces).toEqual([65_536, 65_536]);
   });
 

@@ -21,6 +21,10 @@ export function createReadTally(): ReadTally {
 export interface FileFacts {
   sizeBytes: number;
   linkCount: number;
+  userId: number;
+  device: number;
+  inode: number;
+  modifiedMs: number;
 }
 
 /**
@@ -35,23 +39,32 @@ export interface HostRoot {
    * mounted into a container) that host's first process.
    */
   readonly viewpoint: string;
+  /** The calling thread's own entry: a thread may be in another namespace than its process. */
+  readonly threadView: string;
   /** Where `path`, absolute on the host, is on this machine. */
   resolve(path: string): string;
   readText(path: string, tally?: ReadTally, maxBytes?: number): string | null;
-  /** Hands over the file piece by piece until `wantsMore` says no. False when the file could not be opened or read. */
-  readWhile(path: string, wantsMore: (piece: string) => boolean, tally?: ReadTally): boolean;
+  /** The first bytes of a file: a view that the next read overwrites. For small files that are read for every process. */
+  readBytes(path: string, tally?: ReadTally): Buffer | null;
+  /** Hands over the file piece by piece, each a view that the next one overwrites, until `wantsMore` says no. False when it could not be read. */
+  readPieces(path: string, wantsMore: (piece: Buffer) => boolean, tally?: ReadTally): boolean;
+  /** What `use` makes of the open file, which is closed afterwards. */
+  withOpen<T>(path: string, use: (descriptor: number) => T, tally?: ReadTally): T | null;
   list(path: string, tally?: ReadTally): string[] | null;
   listDirectories(path: string, tally?: ReadTally): string[] | null;
   readLink(path: string, tally?: ReadTally): string | null;
   stat(path: string, tally?: ReadTally): FileFacts | null;
 }
 
-const bufferBytes = 64 * 1024;
+/** Most that readBytes gives. */
+export const bufferBytes = 64 * 1024;
 const defaultMaxBytes = 4 * 1024 * 1024;
 
 function count(tally: ReadTally | undefined, error: unknown): null {
+  // A mistake in a caller's callback, not an answer of the file system.
+  if (!(error instanceof Error && "syscall" in error)) throw error;
+  const code = "code" in error ? error.code : undefined;
   if (!tally) return null;
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code === "EACCES" || code === "EPERM") tally.denied++;
   else if (code === "ENOENT" || code === "ESRCH" || code === "ENOTDIR") tally.vanished++;
   else tally.failed++;
@@ -84,13 +97,10 @@ function readWhole(path: string, shared: Buffer, maxBytes: number, tally: ReadTa
   }
 }
 
-function readPieces(path: string, shared: Buffer, wantsMore: (piece: string) => boolean): void {
+function withOpen<T>(path: string, use: (descriptor: number) => T): T {
   const descriptor = openSync(path, "r");
   try {
-    for (;;) {
-      const readBytes = readSync(descriptor, shared, 0, shared.length, null);
-      if (readBytes === 0 || !wantsMore(shared.toString("latin1", 0, readBytes))) return;
-    }
+    return use(descriptor);
   } finally {
     closeSync(descriptor);
   }
@@ -113,13 +123,23 @@ export function createHostRoot(root = "/"): HostRoot {
   const host: HostRoot = {
     path: prefix === "" ? "/" : prefix,
     viewpoint: "/proc/self",
+    threadView: "/proc/thread-self",
     resolve,
     readText: (path, tally, maxBytes = defaultMaxBytes) => attempt(tally, () => readWhole(resolve(path), shared, maxBytes, tally)),
-    readWhile: (path, wantsMore, tally) =>
-      attempt(tally, () => {
-        readPieces(resolve(path), shared, wantsMore);
-        return true;
-      }) ?? false,
+    readBytes: (path, tally) =>
+      attempt(tally, () =>
+        withOpen(resolve(path), (descriptor) => shared.subarray(0, readSync(descriptor, shared, 0, shared.length, null))),
+      ),
+    readPieces: (path, wantsMore, tally) =>
+      attempt(tally, () =>
+        withOpen(resolve(path), (descriptor) => {
+          for (;;) {
+            const readBytes = readSync(descriptor, shared, 0, shared.length, null);
+            if (readBytes === 0 || !wantsMore(shared.subarray(0, readBytes))) return true;
+          }
+        }),
+      ) ?? false,
+    withOpen: (path, use, tally) => attempt(tally, () => withOpen(resolve(path), use)),
     list: (path, tally) => attempt(tally, () => readdirSync(resolve(path))),
     listDirectories: (path, tally) =>
       attempt(tally, () =>
@@ -127,11 +147,26 @@ export function createHostRoot(root = "/"): HostRoot {
           .filter(isDirectory)
           .map((entry) => entry.name),
       ),
-    readLink: (path, tally) => attempt(tally, () => readlinkSync(resolve(path))),
+    // Written out: links are read by the ten thousand.
+    readLink: (path, tally) => {
+      try {
+        return readlinkSync(prefix + path);
+      } catch (error) {
+        // As everywhere here: an answer, not a failure.
+        return count(tally, error);
+      }
+    },
     stat: (path, tally) =>
       attempt(tally, () => {
         const stats = statSync(resolve(path));
-        return { sizeBytes: stats.size, linkCount: stats.nlink };
+        return {
+          sizeBytes: stats.size,
+          linkCount: stats.nlink,
+          userId: stats.uid,
+          device: stats.dev,
+          inode: stats.ino,
+          modifiedMs: stats.mtimeMs,
+        };
       }),
   };
   const viewpoint = prefix !== "" && host.stat("/proc/1/mountinfo") !== null ? "/proc/1" : "/proc/self";

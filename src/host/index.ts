@@ -1,21 +1,29 @@
 /**
  * Reads the host: `/proc`, `/sys`, cgroups, mounts, listeners. The only room that does. Numbers come as raw counters; collectors make
- * rates of two snapshots. Nothing here stores command lines, environments or file contents.
+ * rates of two snapshots. Command lines and environments leave this room redacted.
  * @module
  */
 
 export type { KernelUnits } from "./auxiliary-vector.ts";
 export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
+export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
 export type { DiskCounters } from "./diskstats.ts";
+export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
+export { noPodLabels, type PodLabels } from "./kubernetes-facts.ts";
 export type { Listener, ListenerScan } from "./listeners.ts";
 export type { MachineInfo } from "./machine.ts";
 export type { MountScan, MountUsage } from "./mounts.ts";
 export type { InterfaceCounters } from "./net-dev.ts";
 export type { PressureTotals } from "./pressure.ts";
 export type { CpuTicks } from "./proc-stat.ts";
+export type { ProcessFacts } from "./process-facts.ts";
 export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
+export type { ProcessEntry } from "./process-table.ts";
 export type { ProcessDetail } from "./processes.ts";
-export type { NamedBy } from "./service-name.ts";
+export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
+export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
+export type { FoldedConnections } from "./socket-tracker.ts";
+export type { TrackedSocket } from "./tracked-socket.ts";

@@ -7,6 +7,8 @@ export interface Pacer {
   due(): boolean;
   /** Lets the event loop turn once and starts a new slice. Rejects with the signal's reason when it is aborted. */
   rest(): Promise<void>;
+  /** Throws the signal's reason when it is aborted. */
+  check(): void;
 }
 
 /** `sliceMs` defaults to 5: a quarter of the 20 ms that the loop may be blocked at most, as slices end late under load. */
@@ -14,6 +16,7 @@ export function createPacer(signal?: AbortSignal, sliceMs = 5): Pacer {
   let endsMs = performance.now() + sliceMs;
   return {
     due: () => performance.now() >= endsMs,
+    check: () => signal?.throwIfAborted(),
     rest: async () => {
       signal?.throwIfAborted();
       await setImmediate();

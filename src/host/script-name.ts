@@ -3,6 +3,7 @@
 import { basename } from "node:path";
 import { wordSet } from "./kernel-text.ts";
 import { isGenericName, nameOfDirectory, nameOfFile } from "./path-name.ts";
+import { wellKnownClassOf } from "./well-known-programs.ts";
 
 interface Interpreter {
   /** Options whose value is the next argument. */
@@ -92,8 +93,18 @@ const runners = wordSet(`
 const launchers = wordSet(`
   gunicorn uvicorn hypercorn daphne granian waitress-serve waitress flask celery django-admin streamlit fastapi puma unicorn
   rackup rails thin passenger artisan npm npx yarn pnpm corepack next next-server nuxt nuxi vite astro remix-serve
-  react-scripts ng strapi nest gatsby serve http-server http.server
+  react-scripts ng strapi nest gatsby serve http-server http.server sidekiq resque delayed_job rq huey dramatiq
 `);
+/** Of these, web server and workers are services of their own though they share the application. */
+const workerRoles: Readonly<Record<string, string>> = {
+  celery: "worker",
+  sidekiq: "sidekiq",
+  resque: "resque",
+  delayed_job: "jobs",
+  rq: "worker",
+  huey: "worker",
+  dramatiq: "worker",
+};
 
 /** `node` for `/usr/bin/node`, `python` for `python3.11`; null for anything that is not an interpreter. */
 export function interpreterOf(executable: string): string | null {
@@ -143,12 +154,25 @@ function withoutVersion(name: string): string {
 
 /** The last part of a class or module that says something: `ShopApplication` of `com.acme.ShopApplication`, `kafka` of `kafka.Main`. */
 function nameOfModule(module: string): string {
+  const known = wellKnownClassOf(module);
+  if (known !== null) return known;
   const parts = (module.split("/").at(-1) ?? module).split(".").filter(Boolean);
   return parts.findLast((part) => !isGenericName(part)) ?? module;
 }
 
+/** `shop-worker` of `celery -A shop worker`, `shop-beat` of its scheduler. */
+function withRole(launcher: string, application: string | null, rest: readonly string[]): string | null {
+  const role = workerRoles[launcher];
+  if (application === null || role === undefined) return application;
+  const command = launcher === "celery" ? rest.find((arg) => ["worker", "beat", "flower", "multi"].includes(arg)) : undefined;
+  return `${application}-${command ?? role}`;
+}
+
 /** Titles that programs give themselves: `puma 6.4 (tcp://…) [shop]`, `gunicorn: master [shop.wsgi:app]`, `shop-api`. */
 function nameOfTitle(title: string, directory: string | null): string | null {
+  // `sidekiq 7.1.0 shop [0 of 10 busy]`.
+  const sidekiq = /^sidekiq \S+ (\S+) \[/.exec(title)?.[1];
+  if (sidekiq !== undefined) return `${sidekiq}-sidekiq`;
   const bracket = /\[([^\]]+)\]\s*$/.exec(title)?.[1];
   const application =
     bracket === undefined ? null : (applicationOf([bracket]) ?? (/^[\w.-]+$/.test(bracket) && !isGenericName(bracket) ? bracket : null));
@@ -174,15 +198,20 @@ function nameOfFound(found: Extract<Found, { value: string }>, directory: string
     return script ? nameOfFound({ kind: "script", value: script, rest: rest.slice(rest.indexOf(script) + 1) }, directory) : base;
   }
   if (launchers.has(base) || base.startsWith("org.springframework.boot.loader.")) {
-    return applicationOf(rest) ?? (directory ? nameOfDirectory(directory) : null) ?? base;
+    return withRole(base, applicationOf(rest) ?? (directory ? nameOfDirectory(directory) : null), rest) ?? base;
   }
   if (packageName) return packageName;
   return kind === "module" ? nameOfModule(value) : withoutVersion(nameOfFile(value, directory));
 }
 
+/** Enough for the options of a Java server; a hostile process may have more. */
+const maxArguments = 512;
+const maxArgumentLength = 4096;
+
 /** Name of what `interpreter` (from interpreterOf) runs with these arguments (argv[0] first); null when no script is to be seen. */
-export function scriptNameOf(interpreter: string, args: readonly string[], directory: string | null): string | null {
+export function scriptNameOf(interpreter: string, line: readonly string[], directory: string | null): string | null {
   const table = interpreters[interpreter];
+  const args = line.slice(0, maxArguments).map((arg) => (arg.length > maxArgumentLength ? arg.slice(0, maxArgumentLength) : arg));
   const title = args[0] ?? "";
   if (!table || title === "") return null;
   // Process managers write the whole command into argv[0].

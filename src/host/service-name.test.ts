@@ -1,18 +1,28 @@
 import { describe, expect, it } from "vitest";
 import { damagedTexts, seededRandom } from "./host-tree.fixture.ts";
-import { nameService, type ProcessFacts } from "./service-name.ts";
+import { interpreterOf, scriptNameOf } from "./script-name.ts";
+import { type NamedProcess, nameInstance, nameProcess } from "./service-name.ts";
 
-const facts = (command: string | string[], more: Partial<ProcessFacts> = {}): ProcessFacts => {
+interface Facts extends Partial<Omit<NamedProcess, "workingDirectory">> {
+  workingDirectory?: string | null;
+}
+const facts = (command: string | readonly string[], more: Facts = {}): NamedProcess => {
   const args = typeof command === "string" ? command.split(" ") : command;
-  return { port: 8080, cgroup: null, exe: args[0]!, processName: null, arguments: args, workingDirectory: null, ...more };
+  const { workingDirectory = null, ...rest } = more;
+  const exe = rest.exe === undefined ? args[0]! : rest.exe;
+  const interpreter = interpreterOf(exe ?? rest.processName ?? "");
+  const script = interpreter === null ? null : scriptNameOf(interpreter, args, workingDirectory);
+  const nothing = { cgroup: null, processName: null, environment: new Map<string, string>(), container: null, kubernetes: null };
+  return { ...nothing, arguments: args, ...rest, exe, script, workingDirectory: () => workingDirectory };
 };
-const at = (workingDirectory: string): Partial<ProcessFacts> => ({ workingDirectory });
-const nameOf = (command: string | string[], more?: Partial<ProcessFacts>): string => {
-  const { service, namedBy } = nameService(facts(command, more));
+const at = (workingDirectory: string): Facts => ({ workingDirectory });
+const noPatterns = { patterns: [] };
+const nameOf = (command: string | readonly string[], more?: Facts): string => {
+  const { service, namedBy } = nameInstance({ process: nameProcess(facts(command, more), noPatterns), port: 8080 });
   return `${service} ${namedBy}`;
 };
 
-describe("nameService()", () => {
+describe("nameProcess()", () => {
   it.each([
     ["/usr/bin/node /srv/shop/api/server.js", {}, "api script"],
     ["/usr/bin/node /srv/shop/dist/index.js", {}, "shop script"],
@@ -53,7 +63,11 @@ describe("nameService()", () => {
     ["/usr/bin/php artisan serve", at("/srv/blog"), "blog script"],
     ["/usr/bin/perl -I /x /opt/gateway.pl", {}, "gateway script"],
     ["/bin/bash -o pipefail /opt/relay.sh", {}, "relay script"],
-    ["/usr/sbin/php-fpm8.2 -F", {}, "php-fpm8.2 executable"],
+    ["/usr/sbin/php-fpm8.2 -F", {}, "php-fpm pattern"],
+    ["/usr/bin/python3 /usr/local/bin/celery -A shop worker -l info", {}, "shop-worker script"],
+    ["/usr/bin/python3 -m celery -A shop beat", {}, "shop-beat script"],
+    [["sidekiq 7.1.0 shop [0 of 10 busy]"], { exe: "/usr/bin/ruby3.1" }, "shop-sidekiq script"],
+    ["/usr/bin/ruby /usr/local/bin/sidekiq", at("/srv/shop"), "shop-sidekiq script"],
   ] as const)("names Python, Ruby, PHP, Perl and shells: %j", (command, more, expected) => {
     expect(nameOf(command as string | string[], more)).toBe(expected);
   });
@@ -62,7 +76,10 @@ describe("nameService()", () => {
     ["/usr/lib/jvm/java-17/bin/java -Xmx1g -javaagent:/x.jar -jar /opt/shop-api-1.4.2-SNAPSHOT.jar --server.port=1", {}, "shop-api script"],
     ["/usr/bin/java -cp /a:/b com.acme.ShopApplication", {}, "ShopApplication script"],
     ["/usr/bin/java -cp /a kafka.Main", {}, "kafka script"],
-    ["/usr/bin/java @/opt/args org.apache.catalina.startup.Bootstrap start", {}, "catalina script"],
+    ["/usr/bin/java -Xmx1G -cp /opt/kafka/libs/* kafka.Kafka /etc/kafka/server.properties", {}, "kafka script"],
+    ["/usr/bin/java -cp x org.apache.zookeeper.server.quorum.QuorumPeerMain z.cfg", {}, "zookeeper script"],
+    ["/usr/bin/java -cp x org.elasticsearch.bootstrap.Elasticsearch", {}, "elasticsearch script"],
+    ["/usr/bin/java @/opt/args org.apache.catalina.startup.Bootstrap start", {}, "tomcat script"],
     ["/usr/bin/java -cp /app org.springframework.boot.loader.launch.JarLauncher", at("/srv/quotes"), "quotes script"],
     ["/usr/bin/java --module-path mods -m com.acme.mail/com.acme.mail.Main", {}, "mail script"],
     ["/usr/bin/dotnet exec /app/Shop.Api.dll", {}, "Shop.Api script"],
@@ -71,7 +88,29 @@ describe("nameService()", () => {
   });
 
   it.each([
-    ["/usr/lib/postgresql/15/bin/postgres -D /data", {}, "postgres executable"],
+    ["/usr/lib/postgresql/15/bin/postgres -D /data", {}, "postgres pattern"],
+    [["postgres: 15/main: walwriter "], { exe: "/usr/lib/postgresql/15/bin/postgres" }, "postgres pattern"],
+    [["postgres: shop shop 10.0.0.1(5000) idle"], { exe: null, processName: "postgres" }, "postgres pattern"],
+    ["/usr/bin/redis-server 127.0.0.1:6379", {}, "redis pattern"],
+    ["/usr/sbin/mysqld", {}, "mysql pattern"],
+    ["/usr/sbin/mariadbd", {}, "mariadb pattern"],
+    ["/usr/bin/mongod --config /etc/mongod.conf", {}, "mongodb pattern"],
+    [["nginx: worker process"], { exe: "/usr/sbin/nginx" }, "nginx pattern"],
+    ["/usr/sbin/apache2 -k start", {}, "apache pattern"],
+    ["/usr/local/apache2/bin/httpd -DFOREGROUND", {}, "apache pattern"],
+    ["/usr/sbin/haproxy -Ws -f /etc/haproxy/haproxy.cfg", {}, "haproxy pattern"],
+    ["/usr/local/bin/envoy -c /etc/envoy.yaml", {}, "envoy pattern"],
+    ["/usr/bin/caddy run", {}, "caddy pattern"],
+    ["/usr/bin/traefik", {}, "traefik pattern"],
+    ["/usr/bin/memcached -m 64", {}, "memcached pattern"],
+    ["/usr/local/bin/etcd", {}, "etcd pattern"],
+    [["sshd: root@pts/0"], { exe: "/usr/sbin/sshd" }, "sshd pattern"],
+    [["sshd-session: root [priv]"], { exe: "/usr/lib/openssh/sshd-session" }, "sshd pattern"],
+    ["/usr/lib/erlang/erts-13/bin/beam.smp -W w -- -root /usr/lib/erlang -- -sname rabbit@h -s rabbit boot", {}, "rabbitmq pattern"],
+    ["/opt/shop/erts-13/bin/beam.smp -- -name shop@10.0.0.1 -noshell", {}, "shop pattern"],
+    ["/tmp/go-build2910/b001/exe/main", at("/home/bob/ledger"), "ledger executable"],
+    ["/srv/billing/target/release/billing", {}, "billing executable"],
+    ["/usr/bin/prometheus --config.file=x", {}, "prometheus executable"],
     ["/srv/inventory/bin/server", {}, "inventory executable"],
     ["/app/server", {}, "server executable"],
     [["httpd", "-f"], { exe: "/bin/busybox" }, "httpd executable"],
@@ -87,13 +126,47 @@ describe("nameService()", () => {
     expect(nameOf("/usr/bin/node /srv/shop/server.js", { cgroup: "/system.slice/supervisor.service" })).toBe("shop script");
   });
 
-  it("tells the container", () => {
-    const id = "0123456789abcdef".repeat(4);
-    expect(nameService(facts("/app/server", { cgroup: `/docker/${id}` }))).toEqual({
-      service: "server",
-      namedBy: "executable",
-      containerId: "0123456789ab",
-    });
+  it("asks Kubernetes first, then the environment, the unit, the container, patterns, and the program last", () => {
+    const container = { id: "x", runtime: "docker" as const, name: "shop-api-1", service: null, pod: null, labels: {} };
+    const all: Facts = {
+      kubernetes: { app: "label", workload: "pod" },
+      environment: new Map([["OTEL_SERVICE_NAME", "otel"]]),
+      cgroup: "/system.slice/unit.service",
+      container,
+    };
+    const steps: [Facts, string, number][] = [
+      [all, "label kubernetes", 0.95],
+      [{ ...all, kubernetes: { app: null, workload: null } }, "otel environment", 0.92],
+      [{ ...all, kubernetes: null, environment: new Map([["SERVICE_NAME", "said"]]) }, "said environment", 0.92],
+      [
+        { ...all, kubernetes: null, environment: new Map([["OTEL_RESOURCE_ATTRIBUTES", "a=b,service.name=attr"]]) },
+        "attr environment",
+        0.92,
+      ],
+      [{ ...all, kubernetes: null, environment: new Map() }, "unit systemd-unit", 0.85],
+      [{ container }, "shop-api-1 container", 0.85],
+      [{ container: { ...container, service: "api" } }, "api container", 0.85],
+      [{ kubernetes: { app: null, workload: "shop" } }, "shop container", 0.85],
+      [{}, "nginx pattern", 0.8],
+    ];
+    for (const [more, expected, confidence] of steps) {
+      expect(nameOf("/usr/sbin/nginx", more)).toBe(expected);
+      expect(nameProcess(facts("/usr/sbin/nginx", more), noPatterns)?.confidence).toBe(confidence);
+    }
+    expect(nameProcess(facts("/usr/bin/prometheus"), noPatterns)?.confidence).toBe(0.7);
+    expect(nameProcess(facts("/usr/bin/node"), noPatterns)?.confidence).toBe(0.3);
+  });
+
+  it("tries the patterns of the config before its own", () => {
+    const rules = {
+      patterns: [
+        { pattern: /node.*api\.js/, name: "api" },
+        { pattern: /^\/usr\/sbin\/(ng\w+)/, name: "my-$1" },
+      ],
+    };
+    expect(nameProcess(facts("/usr/bin/node /srv/api.js"), rules)).toEqual({ service: "api", namedBy: "pattern", confidence: 0.8 });
+    expect(nameProcess(facts("/usr/sbin/nginx"), rules)?.service).toBe("my-nginx");
+    expect(nameProcess(facts("/usr/sbin/haproxy"), rules)?.service).toBe("haproxy");
   });
 
   it.each([
@@ -111,8 +184,8 @@ describe("nameService()", () => {
     const long = text.repeat(60_000);
     const startedMs = performance.now();
     for (const exe of ["/usr/bin/node", "/usr/bin/java", "/usr/bin/python3"]) {
-      nameService(facts([exe, long, long], at("/srv")));
-      nameService(facts([long], { exe }));
+      nameProcess(facts([exe, long, long], at("/srv")), noPatterns);
+      nameProcess(facts([long], { exe }), noPatterns);
     }
     // Some milliseconds; a pattern that backtracks over all of it would take minutes.
     expect(performance.now() - startedMs).toBeLessThan(2_000);
@@ -138,15 +211,43 @@ describe("nameService()", () => {
     const words = [...damagedTexts(texts, 18, 400), ...texts];
     const pick = (): string => words[Math.floor(random() * words.length)]!;
     for (let round = 0; round < 2000; round++) {
-      const { service } = nameService({
-        port: 1,
-        cgroup: random() < 0.3 ? pick() : null,
-        exe: random() < 0.8 ? pick() : null,
-        processName: pick(),
-        arguments: Array.from({ length: Math.floor(random() * 6) }, pick),
-        workingDirectory: random() < 0.5 ? pick() : null,
-      });
+      const process = nameProcess(
+        facts(Array.from({ length: Math.floor(random() * 6) }, pick), {
+          cgroup: random() < 0.3 ? pick() : null,
+          exe: random() < 0.8 ? pick() : null,
+          processName: pick(),
+          workingDirectory: random() < 0.5 ? pick() : null,
+        }),
+        noPatterns,
+      );
+      const { service } = nameInstance({ process, port: 1 });
       expect(service).toMatch(/^[\p{L}\p{N}._@:+-]{1,64}$/u);
     }
+  });
+});
+
+describe("nameInstance()", () => {
+  const process = { service: "found", namedBy: "script", confidence: 0.8 } as const;
+
+  it("takes people's word first, then the config's, then whatever is surest", () => {
+    expect(nameInstance({ process, port: 1, manual: "said", mapped: "mapped", traffic: "seen" })).toMatchObject({
+      service: "said",
+      namedBy: "manual",
+      confidence: 1,
+    });
+    expect(nameInstance({ process, port: 1, mapped: "mapped", traffic: "seen" })).toMatchObject({
+      service: "mapped",
+      namedBy: "config",
+      confidence: 1,
+    });
+    expect(nameInstance({ process, port: 1, traffic: "seen" })).toMatchObject({ service: "seen", namedBy: "traffic", confidence: 0.9 });
+    const label = { service: "label", namedBy: "kubernetes", confidence: 0.95 } as const;
+    expect(nameInstance({ process: label, port: 1, traffic: "seen" })).toBe(label);
+    expect(nameInstance({ process, port: 1 })).toBe(process);
+  });
+
+  it("has a name for what nobody knows", () => {
+    expect(nameInstance({ process: null, port: 4711 })).toEqual({ service: "unknown-4711", namedBy: "port", confidence: 0 });
+    expect(nameInstance({ process: null, port: null, manual: "\u0007" }).service).toBe("unknown");
   });
 });

@@ -18,6 +18,9 @@ export {
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
 export type { Columns, RowOf, SampleTime, Signal } from "./define-signal.ts";
+export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
+export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
+export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
 export type { PublishedView } from "./published-views.ts";
@@ -30,9 +33,17 @@ export type {
   HostSampleRow,
   HostSeriesRow,
 } from "./queries/host-facts.ts";
+export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, queryEdges } from "./queries/query-edges.ts";
+export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
-export { queryServices, type ServiceListenerRow } from "./queries/query-services.ts";
+export {
+  queryServices,
+  type ServiceAtAgentRow,
+  type ServicePortRow,
+  type ServiceProcessRow,
+  type ServicesQuery,
+} from "./queries/query-services.ts";
 export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
 export {
   type AgentConflict,
@@ -56,8 +67,8 @@ export {
   useToken,
 } from "./registry-tables.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
+export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";
-export { listener } from "./signals/listener.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";

@@ -43,7 +43,10 @@ test("views of signals that are gone are removed, and new columns appear", async
   await first.close();
   const grown = defineSignal({ ...plain, columns: { label: "text", fresh: "int?" } });
   await using colony = await openColonyStore(engine, { file, signals: [grown] as unknown as Signal[], ...options });
-  expect(colony.publishedViews().map(({ name }) => name)).toEqual(["sample", "agents", "gaps", "events"]);
+  expect(colony.publishedViews().map(({ name }) => name)).toEqual([
+    "sample",
+    ...["agents", "gaps", "services", "service_instances", "connections", "edges", "endpoints", "events"],
+  ]);
   await expect(colony.query("SELECT * FROM gone")).rejects.toThrow("gone");
   // An agent of the older version does not send the new column.
   const batch = encodeBatch(batchFromRows(old, [{ at: 1, mono_ms: 1, label: "x" }]), 1);

@@ -1,6 +1,7 @@
 import { storedColumns } from "./column-batch.ts";
 import type { Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
+import { discoveryViews } from "./discovery/discovery-views.ts";
 import { resolutions, rollupName, rollupView, type ViewColumn } from "./rollup.ts";
 import { sqlTypeOf } from "./signal-tables.ts";
 
@@ -65,18 +66,43 @@ function registryViews(database: string): ViewDefinition[] {
       columns: [time("time"), text("agent_id"), text("signal"), text("reason"), { name: "rows", type: "UBIGINT" }],
       sql: `SELECT noticed_at AS "time", agent_id, signal, reason, rows FROM "${database}".internal.gaps`,
     },
-    {
-      name: "events",
-      description: "What happened to this colony and its agents: joins, restarts, recoveries, conflicts",
-      columns: [time("time"), text("kind"), text("agent_id"), text("message"), { name: "details", type: "JSON" }],
-      sql: `SELECT occurred_at AS "time", kind, agent_id, message, details FROM "${database}".registry.events`,
-    },
+    ...discoveryViews(database).map(({ name, description, columns: shown, from }) => ({
+      name,
+      description,
+      columns: shown.map((column) => ({ name: column.name, type: column.type })),
+      sql: `SELECT ${shown.map((column) => `${column.sql} AS "${column.name}"`).join(", ")} FROM ${from}`,
+    })),
   ];
+}
+
+/** What happened, at the colony and at its agents, in one order of time. */
+function eventsView(database: string, signals: readonly Signal[]): ViewDefinition {
+  const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details"];
+  // What agents write as details is theirs; a view must not fail for one that is no JSON.
+  const agents = `UNION ALL SELECT r."time", r.kind, r.severity, r.service, s.agent_id, r.message,
+      CASE WHEN json_valid(r.details) THEN r.details ELSE to_json(r.details) END
+    FROM "${database}".raw.agent_event r JOIN "${database}".internal.sources s USING (source)`;
+  return {
+    name: "events",
+    description: "What happened to services, agents and the colony: restarts, updates, health, new dependencies, joins, losses",
+    columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
+    sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
+      SELECT occurred_at AS "time", kind,
+        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered') THEN 'error'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new') THEN 'warning'
+          WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
+        json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
+      ${signals.some((signal) => signal.name === "agent_event") ? agents : ""})`,
+  };
 }
 
 /** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
 export async function publishViews(transaction: Transaction, database: string, signals: readonly Signal[]): Promise<PublishedView[]> {
-  const definitions = [...signals.flatMap((signal) => signalViews(database, signal)), ...registryViews(database)];
+  const definitions = [
+    ...signals.flatMap((signal) => signalViews(database, signal)),
+    ...registryViews(database),
+    eventsView(database, signals),
+  ];
   const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
     database,
     viewSchema,

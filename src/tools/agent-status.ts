@@ -1,5 +1,7 @@
 /** What an agent says about itself at `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
 
+import type { AgentServiceStatus } from "./managed-service.ts";
+
 export interface AgentStatus {
   agentId: string;
   version: string;
@@ -14,7 +16,8 @@ export interface AgentStatus {
   capabilities: { name: string; available: boolean; reason: string }[];
   /** The newest host sample; null before the first. */
   host: AgentHostSummary | null;
-  listeners: { count: number };
+  /** Of the newest scan, by name; `items` holds 1,000 at the most. */
+  services: { total: number; items: AgentServiceStatus[] };
   /** What the agent itself costs. */
   process: { cpuRatio: number; rssBytes: number };
   /** What an operator should know, ready to print. */

@@ -7,7 +7,8 @@ import type { Permission, ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
-import type { ServiceListener } from "./schemas/service.ts";
+import type { EdgeFact } from "./schemas/network.ts";
+import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
@@ -33,6 +34,8 @@ export interface ColonyFacts {
   colony: ColonyInfo;
   store: StoreInfo;
   duplicates: DuplicateAgentFact[];
+  /** What keeps addresses outside from getting names, ready to print. */
+  nameProblems: string[];
 }
 
 export interface HostRequest {
@@ -50,9 +53,42 @@ export interface SqlRequest {
   timeoutMs: number;
 }
 
+export interface ServicesRequest {
+  /** This name only. */
+  service?: string;
+  /** With every process; costs more. */
+  processes: boolean;
+}
+
+export interface EdgesRequest {
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  /** Only what these agents saw. */
+  agentIds?: string[];
+  /** Only edges that this service is an end of. */
+  service?: string;
+}
+
+/** Who called whom, and what the colony could not make out. */
+export interface NetworkFacts {
+  /** Most connections first. */
+  edges: EdgeFact[];
+  /** The time that the amounts cover: a little more than asked for, or less when the agents have not watched for so long. */
+  windowMs: number;
+  /** Edges that were left out because there are too many. */
+  cutEdges: number;
+  /** Connections neither end of which belongs to a known service. */
+  skippedConnections: number;
+  /** Why: their agents may not read whose they are. */
+  skippedAgentIds: string[];
+  /** Connections whose other end is still awaited: they may yet turn out to be internal. */
+  unsettledConnections: number;
+}
+
 export interface EventsRequest {
   agentIds?: string[];
   kind?: string;
+  service?: string;
   sinceMs: number;
   limit: number;
 }
@@ -81,10 +117,12 @@ export interface ColonyBackend {
   /** The newest host values of every agent that has any. */
   hostsNow(context: ToolCallContext): Promise<HostNow[]>;
   host(request: HostRequest, context: ToolCallContext): Promise<HostFacts[]>;
-  /** Of each agent's newest listener sample. */
-  services(context: ToolCallContext): Promise<ServiceListener[]>;
+  /** The registry: every service at every agent, stale ones included. */
+  services(request: ServicesRequest, context: ToolCallContext): Promise<ServiceAtAgent[]>;
+  /** Who called whom within a time. */
+  edges(request: EdgesRequest, context: ToolCallContext): Promise<NetworkFacts>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
-  /** Newest first. */
+  /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
   losses(request: LossesRequest, context: ToolCallContext): Promise<LossFact[]>;
   createToken(request: CreateTokenRequest, context: ToolCallContext): Promise<TokenCreated>;

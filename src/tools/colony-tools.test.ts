@@ -3,10 +3,9 @@ import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { colonyTools } from "./colony-tools.ts";
 import type { Answer } from "./completeness.ts";
-import { agentOf, colonyOf, context, hostFactsOf, listenerOf } from "./sample-colony.fixture.ts";
+import { agentOf, colonyOf, context, hostFactsOf, serviceOf } from "./sample-colony.fixture.ts";
 import type { AgentList } from "./schemas/agent.ts";
 import type { HostQueryResult } from "./schemas/host.ts";
-import type { ServiceList } from "./schemas/service.ts";
 import type { ColonyStatus } from "./schemas/status.ts";
 import { findTool, listTools } from "./tool-list.ts";
 
@@ -29,6 +28,10 @@ describe("colonyTools", () => {
       "coral_get_status",
       "coral_list_agents",
       "coral_list_services",
+      "coral_get_topology",
+      "coral_get_external_dependencies",
+      "coral_get_ingress",
+      "coral_get_egress",
       "coral_query_host",
       "coral_query_sql",
       "coral_list_events",
@@ -38,7 +41,7 @@ describe("colonyTools", () => {
 
   it("changes nothing without the permission admin", () => {
     for (const tool of colonyTools) if (tool.changes) expect([tool.name, tool.permission]).toEqual([tool.name, "admin"]);
-    expect(listTools(colonyTools, "admin")).toHaveLength(10);
+    expect(listTools(colonyTools, "admin")).toHaveLength(14);
   });
 
   it("describes every field of its outputs in JSON schema", () => {
@@ -70,7 +73,12 @@ describe("coral_get_status", () => {
             load1m: 1,
           },
         ],
-        services: async () => [listenerOf("a", "api", 80), listenerOf("a", "api", 81), listenerOf("b", "db", 5432)],
+        services: async () => [
+          serviceOf("a", "api", 80),
+          serviceOf("b", "api", 81),
+          serviceOf("b", "db", 5432),
+          serviceOf("b", "old", 1, { status: "stale" }),
+        ],
       },
     );
     expect(answer.agents).toEqual({ total: 3, healthy: 2, degraded: 0, unhealthy: 1 });
@@ -152,51 +160,6 @@ describe("coral_list_agents", () => {
     expect(cut.agents).toMatchObject([{ agentId: "db-1", details: { kernel: "6.12" } }]);
     expect(cut.total).toBe(3);
     expect(messages(cut)).toEqual(["1 of 3 agents are shown; narrow with match or health, or raise limit"]);
-  });
-});
-
-describe("coral_list_services", () => {
-  const services = async () => [
-    listenerOf("web-1", "api", 8080, { pids: [1, 2], instances: 2, addresses: ["0.0.0.0", "::"] }),
-    listenerOf("web-1", "api", 9090, { pids: [1], instances: 1 }),
-    listenerOf("web-2", "api", 8080, { pids: [], instances: 1 }),
-    listenerOf("web-2", "sshd", 22),
-    listenerOf("forgotten", "ghost", 1),
-  ];
-
-  it("puts the listeners of a service together", async () => {
-    const answer = await call<ServiceList>(
-      "coral_list_services",
-      {},
-      {
-        services,
-        agents: async () => [agentOf("web-1"), agentOf("web-2", { health: "degraded" })],
-      },
-    );
-    expect(
-      answer.services.map((service) => [service.service, service.instances, service.health, service.ports.map((port) => port.port)]),
-    ).toEqual([
-      ["api", 3, "degraded", [8080, 9090]],
-      ["sshd", 1, "degraded", [22]],
-    ]);
-    expect(answer.services[0]?.agents[0]).toMatchObject({
-      hostname: "web-1.example.org",
-      instances: 2,
-      pids: [1, 2],
-      addresses: ["0.0.0.0:8080", "[::]:8080", "0.0.0.0:9090"],
-    });
-    expect(answer.completeness.notes).toMatchObject([{ kind: "agent-silent", agent: "web-2" }]);
-  });
-
-  it("narrows by name and host, and cuts", async () => {
-    expect((await call<ServiceList>("coral_list_services", { match: "SSH" }, { services })).total).toBe(1);
-    expect((await call<ServiceList>("coral_list_services", { agent: "web-1" }, { services })).services).toMatchObject([
-      { service: "api", instances: 2 },
-    ]);
-    expect(messages(await call("coral_list_services", { limit: 1 }, { services }))).toEqual([
-      "1 of 2 services are shown; narrow with match or agent, or raise limit",
-    ]);
-    await expect(call("coral_list_services", { agent: "nobody" }, { services })).rejects.toThrow('Cannot find agent "nobody"');
   });
 });
 
@@ -293,12 +256,20 @@ describe("coral_list_events", () => {
       kind: "agent-joined",
       severity: "info" as const,
       agentId: "web-1",
+      service: null,
       message: "joined",
       details: {},
     };
     const events = vi.fn<ColonyBackend["events"]>(async ({ limit }) => Array.from({ length: limit }, () => event));
-    const answer = await call<{ events: unknown[] }>("coral_list_events", { agent: "web-1", kind: "agent-joined", limit: 2 }, { events });
-    expect(events).toHaveBeenCalledWith({ sinceMs: 3_600_000, limit: 3, agentIds: ["web-1"], kind: "agent-joined" }, context);
+    const answer = await call<{ events: unknown[] }>(
+      "coral_list_events",
+      { agent: "web-1", kind: "agent-joined", service: "api", limit: 2 },
+      { events },
+    );
+    expect(events).toHaveBeenCalledWith(
+      { sinceMs: 3_600_000, limit: 3, agentIds: ["web-1"], kind: "agent-joined", service: "api" },
+      context,
+    );
     expect(answer.events).toHaveLength(2);
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
   });

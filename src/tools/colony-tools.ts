@@ -1,7 +1,10 @@
 import type { ColonyBackend } from "./backend.ts";
 import { createToken } from "./create-token.ts";
 import type { Tool } from "./define-tool.ts";
+import { getEgress, getIngress } from "./get-endpoints.ts";
+import { getExternalDependencies } from "./get-external-dependencies.ts";
 import { getStatus } from "./get-status.ts";
+import { getTopology } from "./get-topology.ts";
 import { listAgents } from "./list-agents.ts";
 import { listEvents } from "./list-events.ts";
 import { listServices } from "./list-services.ts";
@@ -16,6 +19,10 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   getStatus,
   listAgents,
   listServices,
+  getTopology,
+  getExternalDependencies,
+  getIngress,
+  getEgress,
   queryHost,
   querySql,
   listEvents,

@@ -22,11 +22,11 @@ export const getStatus = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, _input, context) => {
-    const [facts, allAgents, hostsNow, listeners, losses] = await Promise.all([
+    const [facts, allAgents, hostsNow, places, losses] = await Promise.all([
       backend.status(context),
       backend.agents(context),
       backend.hostsNow(context),
-      backend.services(context),
+      backend.services({ processes: false }, context),
       backend.losses({ sinceMs: lossWindowMs }, context),
     ]);
     const agents = activeAgents(allAgents);
@@ -55,7 +55,7 @@ export const getStatus = defineTool({
         colony: facts.colony,
         agents: { total: agents.length, healthy: count("healthy"), degraded: count("degraded"), unhealthy: count("unhealthy") },
         hosts: shown.items,
-        services: { total: new Set(listeners.map((listener) => listener.service)).size },
+        services: { total: new Set(places.filter((place) => place.status !== "stale").map((place) => place.service)).size },
         store: facts.store,
         warnings: warnings.items,
       },

@@ -11,15 +11,31 @@ export type {
   ColonyFacts,
   CreateTokenRequest,
   DuplicateAgentFact,
+  EdgesRequest,
   EventsRequest,
   HostRequest,
   LossesRequest,
   LossFact,
+  NetworkFacts,
+  ServicesRequest,
   SqlRequest,
 } from "./backend.ts";
 export { colonyTools } from "./colony-tools.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+export type {
+  AgentServiceStatus,
+  ConnectOutcomeKind,
+  ManagedServiceInfo,
+  ManagedServiceList,
+  ServiceCheck,
+  ServiceDisconnected,
+  ServicesConnected,
+} from "./managed-service.ts";
+export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./ranges/provider-ranges.ts";
+export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./ranges/published-ranges.ts";
+export type { RangeFormat } from "./ranges/range-formats.ts";
+export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
@@ -32,7 +48,20 @@ export type {
   HostSeries,
   HostTotals,
 } from "./schemas/host.ts";
-export type { Service, ServiceList, ServiceListener } from "./schemas/service.ts";
+export type {
+  ConnectionClass,
+  DependencyList,
+  EdgeEnd,
+  EdgeFact,
+  EndpointList,
+  EndpointUse,
+  ExternalDependency,
+  ResolvedName,
+  Topology,
+  TopologyEdge,
+  TopologyNode,
+} from "./schemas/network.ts";
+export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess, ServiceStatus } from "./schemas/service.ts";
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";

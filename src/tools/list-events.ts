@@ -10,10 +10,12 @@ import { eventListSchema } from "./schemas/event.ts";
 export const listEvents = defineTool({
   name: "coral_list_events",
   title: "List events",
-  description: "What happened in the colony, newest first: agents joined, health changed, rows lost, restarts.",
+  description:
+    "What happened, newest first: services found, restarted, updated or unhealthy, new outside callers (ingress-new) and dependencies (egress-new), agents, losses.",
   input: z.object({
     agent: z.string().min(1).optional().describe("agent id or host name"),
-    kind: z.string().min(1).optional().describe("such as agent-joined"),
+    service: z.string().min(1).optional(),
+    kind: z.string().min(1).optional().describe("such as service-restarted"),
     since: durationInput({ minMs: 1_000, maxMs: 365 * 86_400_000 })
       .prefault("1h")
       .describe("how far back: 5m, 2h, 7d"),
@@ -30,9 +32,15 @@ export const listEvents = defineTool({
       limit: input.limit + 1,
       ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
       ...(input.kind === undefined ? {} : { kind: input.kind }),
+      ...(input.service === undefined ? {} : { service: input.service }),
     };
     const events = await backend.events(request, context);
-    const { items, notes } = cutList(events, input.limit, "or more events", "shorten since, narrow with agent or kind, or raise limit");
+    const { items, notes } = cutList(
+      events,
+      input.limit,
+      "or more events",
+      "shorten since, narrow with agent, service or kind, or raise limit",
+    );
     return { output: { events: items }, completeness: completenessOf(notes) };
   },
 });

@@ -1,10 +1,11 @@
 /** A colony of made-up facts, for tests of the tools. */
 
-import type { ColonyBackend } from "./backend.ts";
+import type { ColonyBackend, NetworkFacts } from "./backend.ts";
 import type { ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { HostFacts, HostMetric } from "./schemas/host.ts";
-import type { ServiceListener } from "./schemas/service.ts";
+import type { EdgeEnd, EdgeFact } from "./schemas/network.ts";
+import type { ServiceAtAgent } from "./schemas/service.ts";
 
 export const context: ToolCallContext = { signal: new AbortController().signal };
 
@@ -109,20 +110,76 @@ export function hostFactsOf(agentId: string, more: Partial<HostFacts> = {}, poin
   };
 }
 
-export function listenerOf(agentId: string, service: string, port: number, more: Partial<ServiceListener> = {}): ServiceListener {
+const sampleTime = "2026-01-02T00:00:00.000Z";
+
+/** One service on one port at one agent. */
+export function serviceOf(agentId: string, service: string, port: number | null, more: Partial<ServiceAtAgent> = {}): ServiceAtAgent {
+  const status = more.status ?? "discovered";
+  const confidence = more.confidence ?? 0.85;
   return {
     agentId,
     service,
     namedBy: "systemd-unit",
-    protocol: "tcp",
-    port,
-    addresses: ["0.0.0.0"],
+    confidence,
+    status,
+    ports: [
+      {
+        port,
+        protocol: port === null ? null : "tcp",
+        status,
+        method: port === null ? "connection_tracking" : "listening_socket",
+        previousMethod: null,
+        confidence,
+        firstSeenAt: sampleTime,
+        lastSeenAt: sampleTime,
+      },
+    ],
     instances: 1,
     pids: [100],
     exe: "/usr/bin/node",
-    sampledAt: "2026-01-02T00:00:00.000Z",
+    build: "abc",
+    health: null,
+    addresses: port === null ? [] : [`0.0.0.0:${port}`],
+    ingress: false,
+    egress: false,
+    firstSeenAt: sampleTime,
+    lastSeenAt: sampleTime,
     ...more,
   };
+}
+
+const endOf = (text: string): EdgeEnd => {
+  const [kind = "", name = ""] = text.includes(":") ? text.split(/:(.*)/s) : ["service", text];
+  return { kind: kind as EdgeEnd["kind"], name, addresses: [], agentIds: kind === "external" ? [] : ["web-1"], resolved: null };
+};
+
+/** `edgeOf("api", "db", 5432)`, `edgeOf("api", "external:52.94.236.248", 443)`, `edgeOf("external:1.2.3.4", "web", 80)`. */
+export function edgeOf(from: string, to: string, serverPort: number, more: Partial<EdgeFact> = {}): EdgeFact {
+  const [client, server] = [endOf(from), endOf(to)];
+  return {
+    class: client.kind === "external" ? "INGRESS" : server.kind === "external" ? "EGRESS" : "INTERNAL",
+    confidence: 0.9,
+    evidence: ["both-ends"],
+    protocol: "tcp",
+    serverPort,
+    client,
+    server,
+    connections: 1,
+    openConnections: 1,
+    opened: 1,
+    bytesToServer: 100,
+    bytesToClient: 1_000,
+    rttUs: 200,
+    retransmits: 0,
+    firstSeenAt: sampleTime,
+    lastSeenAt: sampleTime,
+    firstBuild: null,
+    ...more,
+  };
+}
+
+export function networkOf(edges: EdgeFact[], more: Partial<NetworkFacts> = {}): NetworkFacts {
+  return { edges, windowMs: 3_600_000, cutEdges: 0, skippedConnections: 0, skippedAgentIds: [], unsettledConnections: 0, ...more };
 }
 
 /** Two healthy hosts; what a test cares about is put over it. */
@@ -142,11 +199,13 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
       },
       store: { usedBytes: 1_000_000, limitBytes: 1_000_000_000, writeProblem: "", damage: "", diskFreeBytes: 10 * 1024 ** 3 },
       duplicates: [],
+      nameProblems: [],
     }),
     agents: async () => [agentOf("web-1"), agentOf("web-2")],
     hostsNow: async () => [],
     host: async ({ agentIds, maxPoints }) => agentIds.map((agentId) => hostFactsOf(agentId, {}, maxPoints)),
     services: async () => [],
+    edges: async () => networkOf([]),
     sql: refuse,
     events: async () => [],
     losses: async () => [],

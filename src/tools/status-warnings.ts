@@ -12,7 +12,7 @@ const storeNearLimitRatio = 0.95;
 const diskFreeMinBytes = 512 * 1024 ** 2;
 
 export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: LossFact[]): StatusWarning[] {
-  return [...storeWarnings(facts), ...duplicateWarnings(facts), ...agentWarnings(agents), ...lossWarnings(losses)];
+  return [...storeWarnings(facts), ...duplicateWarnings(facts), ...agentWarnings(agents), ...lossWarnings(losses), ...nameWarnings(facts)];
 }
 
 function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
@@ -104,5 +104,13 @@ function lossWarnings(losses: LossFact[]): StatusWarning[] {
     message: note.message,
     fix: "Keep the colony reachable for longer than the agent's retention, or raise the agent's store limit",
     ...(note.agent === undefined ? {} : { agentId: note.agent }),
+  }));
+}
+
+function nameWarnings({ nameProblems }: ColonyFacts): StatusWarning[] {
+  return nameProblems.map((message) => ({
+    kind: "endpoint-names",
+    message,
+    fix: "See service_discovery.external_resolution in colony.yaml, and coral network ranges list",
   }));
 }

@@ -9,7 +9,7 @@ import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const colonyConfig = "pull:\n  interval: 500ms\n";
-const agentConfig = "host:\n  interval: 1s\nlisteners:\n  interval: 5s\n";
+const agentConfig = "host:\n  interval: 1s\n";
 
 interface Answer {
   completeness: { complete: boolean; notes: { kind: string; message: string }[] };
@@ -19,16 +19,16 @@ async function countOf(colony: ColonyDaemon, sql: string): Promise<number> {
   return Number((await colony.sql(sql))[0]?.["n"]);
 }
 
-/** Fills the agent's database of this home with thousands of rows, all of them pulled. Gives the number of rows of `listener`. */
+/** Fills the agent's database of this home with thousands of rows, all of them pulled. Gives the number of rows of `host_process`. */
 async function fill(colony: ColonyDaemon, home: string): Promise<number> {
   const agent = await startLoadAgent({ home, token: await colony.createJoinToken(), rowsPerAppend: 200, pauseMs: 5 });
   await waitFor("rows", () => readLoadNotes(home).acknowledged.length > 60);
   await agent.stop();
   const rest = await startLoadAgent({ home, run: 1, rowsPerAppend: 1, pauseMs: 3_600_000 });
   await waitFor("the last rows", () => readLoadNotes(home).acknowledged.filter(({ run }) => run === 1).length === 2);
-  const ends = readLoadNotes(home).acknowledged.filter(({ signal }) => signal === "listener");
+  const ends = readLoadNotes(home).acknowledged.filter(({ signal }) => signal === "host_process");
   const lastSeq = Math.max(...ends.map((one) => one.lastSeq));
-  await waitFor("all pulled", async () => (await countOf(colony, "SELECT max(seq) AS n FROM listener")) >= lastSeq);
+  await waitFor("all pulled", async () => (await countOf(colony, "SELECT max(seq) AS n FROM host_process")) >= lastSeq);
   await rest.stop();
   return lastSeq;
 }
@@ -65,7 +65,7 @@ describe("a damaged database", () => {
     expect(completeness.complete).toBe(false);
     expect(completeness.notes.map(({ message }) => message).join()).toContain("epoch-changed");
     // What had been pulled before is not touched.
-    expect(await countOf(colony, "SELECT count(*) - count(DISTINCT (epoch, seq)) AS n FROM listener")).toBe(0);
+    expect(await countOf(colony, "SELECT count(*) - count(DISTINCT (epoch, seq)) AS n FROM host_process")).toBe(0);
   });
 
   it("of a colony is moved aside; it starts, says so, and pulls again what the agents still have", async () => {
@@ -88,12 +88,12 @@ describe("a damaged database", () => {
       expect(events, name).toContainEqual(expect.objectContaining({ kind: "store-recovered", severity: "error" }));
       const { completeness } = await colony.tool<Answer>("coral_query_host", { since: "1h" });
       expect(completeness.notes.map(({ message }) => message).join(), name).toContain("colony-damaged");
-      await waitFor(`rows again after ${name}`, async () => (await countOf(colony, "SELECT max(seq) AS n FROM listener")) > rows, {
+      await waitFor(`rows again after ${name}`, async () => (await countOf(colony, "SELECT max(seq) AS n FROM host_process")) > rows, {
         details: () => colony.lastLines() + rest.lastLines(),
         timeoutMs: 45_000,
       });
       const [totals] = await colony.sql(
-        "SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last FROM listener",
+        "SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last FROM host_process",
       );
       expect(totals, name).toEqual({ n: rows + 1, seqs: rows + 1, first: 1, last: rows + 1 });
       await colony.stop();

@@ -108,7 +108,7 @@ describe("a full disk", () => {
       rowsPerAppend: 10,
       pauseMs: 20,
     });
-    const countRows = async (): Promise<number> => Number((await colony.sql("SELECT count(*) AS n FROM listener"))[0]?.["n"]);
+    const countRows = async (): Promise<number> => Number((await colony.sql("SELECT count(*) AS n FROM host_process"))[0]?.["n"]);
     await waitFor("rows", async () => (await countRows()) > 100);
     disk.fill();
     await waitFor("the problem in status", async () => (await statusOf(colony)).store.writeProblem.includes("no space left"), {

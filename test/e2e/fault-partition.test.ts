@@ -38,7 +38,7 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   await using proxy = await TcpProxy.start(colony.port);
   const token = await colony.createJoinToken();
   await using agent = await startLoadAgent({ home: agentHome.path, token, endpoint: proxy.endpoint, rowsPerAppend: 5, pauseMs: 100 });
-  await waitFor("rows before the cut", async () => Number((await colony.sql("SELECT count(*) AS n FROM listener"))[0]?.["n"]) > 50);
+  await waitFor("rows before the cut", async () => Number((await colony.sql("SELECT count(*) AS n FROM host_process"))[0]?.["n"]) > 50);
 
   const cutAtMs = performance.now();
   proxy.cut();
@@ -59,8 +59,8 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
     return seen.at(-1) === "healthy" && seen;
   });
   expect(changes.join(" ")).toMatch(/^degraded unhealthy (?:degraded )?healthy$/);
-  const seen = Number((await colony.sql("SELECT max(seq) AS last FROM listener"))[0]?.["last"]);
-  await waitFor("new rows", async () => Number((await colony.sql("SELECT max(seq) AS last FROM listener"))[0]?.["last"]) > seen);
+  const seen = Number((await colony.sql("SELECT max(seq) AS last FROM host_process"))[0]?.["last"]);
+  await waitFor("new rows", async () => Number((await colony.sql("SELECT max(seq) AS last FROM host_process"))[0]?.["last"]) > seen);
   // Longer than it takes to become degraded: a second loss of contact would show.
   await sleep(5_000);
   expect(await healthChanges(colony)).toEqual(changes);

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import { honestAnswer, listenerBatch, type WireBatch, wireBatch } from "../support/honest-answers.ts";
+import { honestAnswer, processBatch, type WireBatch, wireBatch } from "../support/honest-answers.ts";
 import { InProcessColony, type PullAnswer, ScriptedAgent } from "../support/in-process-colony.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -10,9 +10,9 @@ const max = 2n ** 64n - 1n;
 const random = seededRandom(33);
 let counter = 0;
 
-/** Three rows of `listener`, which would be right without the changes. */
+/** Three rows of `host_process`, which would be right without the changes. */
 function threeRows(head: { oldestSeq?: bigint; nextSeq?: bigint } = {}, batch: Partial<WireBatch> = {}) {
-  return { signal: "listener", oldestSeq: 1n, nextSeq: 4n, ...head, batch: { ...wireBatch(listenerBatch(1, 3)), ...batch } };
+  return { signal: "host_process", oldestSeq: 1n, nextSeq: 4n, ...head, batch: { ...wireBatch(processBatch(1, 3)), ...batch } };
 }
 
 function answer(...changes: Parameters<typeof threeRows>): PullAnswer {
@@ -20,7 +20,7 @@ function answer(...changes: Parameters<typeof threeRows>): PullAnswer {
 }
 
 function withColumnType(type: string): PullAnswer {
-  const { columns } = wireBatch(listenerBatch(1, 3));
+  const { columns } = wireBatch(processBatch(1, 3));
   return answer({}, { columns: columns.map((column) => (column.name === "port" ? { ...column, type } : column)) });
 }
 
@@ -29,8 +29,8 @@ type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
 /** Answers of which nothing may be stored. */
 const lies: Record<string, Lie> = {
   "random bytes as data": () => answer({}, { data: seededBytes(random, 4_000) }),
-  "data cut short": () => answer({}, { data: wireBatch(listenerBatch(1, 3)).data.subarray(0, 40) }),
-  "data with a tail": () => answer({}, { data: Buffer.concat([wireBatch(listenerBatch(1, 3)).data, Buffer.alloc(9)]) }),
+  "data cut short": () => answer({}, { data: wireBatch(processBatch(1, 3)).data.subarray(0, 40) }),
+  "data with a tail": () => answer({}, { data: Buffer.concat([wireBatch(processBatch(1, 3)).data, Buffer.alloc(9)]) }),
   "no data": () => answer({}, { data: new Uint8Array() }),
   "no columns": () => answer({}, { columns: [] }),
   "more rows than data": () => answer({ nextSeq: 4_000_000_001n }, { rows: 4_000_000_000, lastSeq: 4_000_000_000n }),
@@ -50,7 +50,7 @@ const lies: Record<string, Lie> = {
     slices: [threeRows()],
     losses: Array.from({ length: 10_000 }, (_, index) => ({ signal: `s${index}`, reason: "x", rows: BigInt(counter++) })),
   }),
-  "a loss beyond 53 bits": () => ({ epoch: "liar", slices: [threeRows()], losses: [{ signal: "listener", reason: "x", rows: max }] }),
+  "a loss beyond 53 bits": () => ({ epoch: "liar", slices: [threeRows()], losses: [{ signal: "host_process", reason: "x", rows: max }] }),
   "40 MiB of data": () => answer({}, { data: Buffer.alloc(40 * 1024 * 1024) }),
   "signals that do not exist": () => ({
     epoch: "liar",
@@ -88,7 +88,7 @@ describe("an agent that lies", () => {
     await waitFor("honest pulls meanwhile", () => honest.pulls >= before + 5);
     await Promise.all(liars.map(({ liar }) => liar.tunnel.close("the test is over")));
     const [stored, ...others] = await colony.sql(
-      "SELECT agent_id, min(epoch) AS epoch, count(*) AS n, count(DISTINCT seq) AS seqs, max(seq) AS last FROM listener GROUP BY agent_id",
+      "SELECT agent_id, min(epoch) AS epoch, count(*) AS n, count(DISTINCT seq) AS seqs, max(seq) AS last FROM host_process GROUP BY agent_id",
     );
     expect(others).toEqual([]);
     expect(stored).toMatchObject({ agent_id: "honest", epoch: "true", seqs: stored!["n"], last: stored!["n"] });

@@ -35,7 +35,7 @@ function connect(
 }
 
 async function rowsByEpoch(colony: InProcessColony): Promise<Record<string, number>> {
-  const rows = await colony.sql("SELECT epoch, count(*) AS n, count(DISTINCT seq) AS seqs FROM listener GROUP BY epoch");
+  const rows = await colony.sql("SELECT epoch, count(*) AS n, count(DISTINCT seq) AS seqs FROM host_process GROUP BY epoch");
   for (const row of rows) expect(row["seqs"]).toBe(row["n"]);
   return Object.fromEntries(rows.map((row) => [String(row["epoch"]), Number(row["n"])]));
 }

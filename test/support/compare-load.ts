@@ -4,7 +4,7 @@ import type { LoadNotes } from "./start-load-agent.ts";
 import { waitFor } from "./wait-for.ts";
 
 /** Columns that name a row of the load agent. */
-const nameColumns = { listener: ["pid", "start_ticks"], host_cpu: ["busy_ratio", "user_ratio"] } as const;
+const nameColumns = { host_process: ["pid", "start_ticks"], host_cpu: ["busy_ratio", "user_ratio"] } as const;
 
 /**
  * Waits until the colony has every acknowledged row, then checks that each is there exactly once under the sequence that was acknowledged,
@@ -12,7 +12,7 @@ const nameColumns = { listener: ["pid", "start_ticks"], host_cpu: ["busy_ratio",
  */
 export async function expectExactlyOnce(colony: ColonyDaemon, agentId: string, notes: LoadNotes): Promise<void> {
   expect(new Set(notes.acknowledged.map(({ epoch }) => epoch)).size).toBe(1);
-  for (const signal of ["listener", "host_cpu"] as const) {
+  for (const signal of ["host_process", "host_cpu"] as const) {
     const [run, number] = nameColumns[signal];
     const acknowledged = notes.acknowledged.filter((one) => one.signal === signal);
     const lastSeq = Math.max(...acknowledged.map((one) => one.lastSeq));
@@ -47,7 +47,7 @@ function overlaps(acknowledged: LoadNotes["acknowledged"]): unknown[] {
   return sorted.filter((one, index) => index > 0 && one.firstSeq <= sorted[index - 1]!.lastSeq);
 }
 
-async function storedNames(colony: ColonyDaemon, signal: "listener" | "host_cpu", rows: number): Promise<Map<number, string>> {
+async function storedNames(colony: ColonyDaemon, signal: "host_process" | "host_cpu", rows: number): Promise<Map<number, string>> {
   const [run, number] = nameColumns[signal];
   const names = new Map<number, string>();
   for (let after = 0; after < rows; after += 10_000) {

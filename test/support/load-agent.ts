@@ -15,7 +15,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { CoralError } from "../../src/base/errors.ts";
 import { createLogger, formatJsonLine, streamSink } from "../../src/base/log.ts";
 import { agentPaths } from "../../src/config/index.ts";
-import { hostCpu, listener, openAgentStore, openEngine, signals } from "../../src/store/index.ts";
+import { hostCpu, hostProcess, openAgentStore, openEngine, signals } from "../../src/store/index.ts";
 import type { LoadAgentSettings } from "./start-load-agent.ts";
 
 const settings = JSON.parse(process.env["LOAD_AGENT"] ?? "") as LoadAgentSettings;
@@ -75,16 +75,10 @@ function time(): { at: number; mono_ms: number } {
 }
 
 /** `exe` is filler, so that the log reaches its checkpoint threshold in seconds. */
-function listenerRow(row: number) {
-  const text = {
-    service: `${run}-${row}`,
-    named_by: "test",
-    protocol: "tcp",
-    address: "127.0.0.1",
-    exe: `${row} `.repeat(100),
-    cgroup: null,
-  };
-  return { ...time(), ...text, port: 1, pid: run, start_ticks: row, user_id: 0 };
+function processRow(row: number) {
+  const identity = { pid: run, start_ticks: row, name: `${run}-${row}`, exe: `${row} `.repeat(100), user_id: 0, cgroup: null };
+  const figures = { state: "S", cpu_cores: 0, rss_bytes: 0, threads: 1, open_files: null, major_faults_per_s: 0 };
+  return { ...time(), ...identity, ...figures };
 }
 
 /** Run and number lie in two of the ratios; few cores, because each is a key of its own in the roll-up. */
@@ -93,13 +87,13 @@ function cpuRow(row: number) {
   return { ...time(), core: row % 4, busy_ratio: run, user_ratio: row, ...zeros };
 }
 
-async function appendOnce(name: "listener" | "host_cpu"): Promise<void> {
+async function appendOnce(name: "host_process" | "host_cpu"): Promise<void> {
   const first = number;
   number += rowsPerAppend;
   const numbers = Array.from({ length: rowsPerAppend }, (_, index) => first + index);
   try {
     const { firstSeq, lastSeq } =
-      name === "listener" ? await store.append(listener, numbers.map(listenerRow)) : await store.append(hostCpu, numbers.map(cpuRow));
+      name === "host_process" ? await store.append(hostProcess, numbers.map(processRow)) : await store.append(hostCpu, numbers.map(cpuRow));
     writeSync(notes, `ok ${name} ${firstSeq} ${lastSeq} ${store.epoch} ${run} ${first}\n`);
   } catch (error) {
     const { code, message } = CoralError.from(error);
@@ -108,7 +102,7 @@ async function appendOnce(name: "listener" | "host_cpu"): Promise<void> {
   }
 }
 
-async function load(name: "listener" | "host_cpu"): Promise<void> {
+async function load(name: "host_process" | "host_cpu"): Promise<void> {
   while (!stopped.signal.aborted) {
     await appendOnce(name);
     await sleep(pauseMs, undefined, { signal: stopped.signal }).catch(() => undefined);
@@ -116,6 +110,6 @@ async function load(name: "listener" | "host_cpu"): Promise<void> {
 }
 
 log.info("load agent is ready", { agentId, epoch: store.epoch, opened: store.opened });
-await Promise.all([link.run(stopped.signal), load("listener"), load("host_cpu")]);
+await Promise.all([link.run(stopped.signal), load("host_process"), load("host_cpu")]);
 await store.close();
 await engine.close();

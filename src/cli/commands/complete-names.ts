@@ -1,7 +1,7 @@
 import { escapeText } from "../../base/escape-text.ts";
 import { listLocalColonies, readContexts } from "../../config/index.ts";
-import type { AgentList, ToolListEntry } from "../../tools/index.ts";
-import { connectColony } from "../connection.ts";
+import type { AgentList, ManagedServiceList, ServiceList, ToolListEntry } from "../../tools/index.ts";
+import { askAgent, connectColony } from "../connection.ts";
 import { homeOf, type Invocation } from "../invocation.ts";
 
 /** A shell waits for this with the user's finger on the tab key. */
@@ -36,6 +36,15 @@ async function namesOf(invocation: Invocation): Promise<string[]> {
       const colony = await connectColony(invocation);
       const { tools } = await colony.get<{ tools: ToolListEntry[] }>("/v1/tools");
       return tools.map((tool) => tool.name);
+    }
+    case "services": {
+      const colony = await connectColony(invocation);
+      const { services } = await colony.call<ServiceList>("coral_list_services", { limit: 1_000 });
+      return services.map((service) => service.service);
+    }
+    case "managed-services": {
+      const { services } = await askAgent<ManagedServiceList>(invocation, "/v1/services");
+      return [...new Set(services.map((service) => service.name))];
     }
     default:
       return [];

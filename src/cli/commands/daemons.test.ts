@@ -212,8 +212,10 @@ describe("coral config", () => {
     await writePrivateFile(file, "log:\n  level: loud\nfoo: 1\n");
     const bad = await world.coral("config validate");
     expect(bad.code).toBe(64);
-    expect(bad.stdout).toBe(
-      `${file}:2:10: log.level is "loud"; allowed values: debug, info, warn, error\n${file}:3:1: unknown key "foo"; allowed keys: colony, listen, labels, log, store, host, listeners\n`,
+    expect(bad.stdout).toEqual(
+      expect.stringMatching(
+        /^(\S+):2:10: log\.level is "loud"; allowed values: debug, info, warn, error\n\1:3:1: unknown key "foo"; allowed keys: colony, listen, [\w, ]+\n$/,
+      ),
     );
     expect(bad.stderr).toBe("error: Found 2 problems; docs/config.md lists every key\n");
     await writePrivateFile(file, "log: { level: debug }\n");

@@ -53,51 +53,20 @@ web-2  agent-b  unhealthy  no         never           -  0.1.0    silent
   });
 });
 
-describe("coral services", () => {
-  it("prints ports and hosts", async () => {
-    const service = {
-      service: "api",
-      namedBy: "systemd-unit",
-      instances: 3,
-      ports: [
-        { port: 8080, protocol: "tcp" },
-        { port: 9090, protocol: "tcp" },
-      ],
-      health: "healthy",
-      agents: [
-        {
-          agentId: "a",
-          hostname: "web-1",
-          health: "healthy",
-          instances: 3,
-          pids: [1, 2, 3],
-          exe: "/usr/bin/api",
-          addresses: ["0.0.0.0:8080"],
-          sampledAt: "x",
-        },
-      ],
-    };
-    colony.tool("coral_list_services", { total: 1, services: [service] });
-    expect((await world.coral("services ap --agent web-1")).stdout).toBe(
-      "SERVICE  PORTS      INSTANCES  HEALTH   HOSTS\napi      8080,9090          3  healthy  web-1\n",
-    );
-    expect(colony.calls[0]?.body).toEqual({ limit: 1_000, match: "ap", agent: "web-1" });
-    expect((await world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  1,2,3  /usr/bin/api");
-  });
-});
-
 describe("coral events", () => {
   it("prints newest first with local time, and says so when nothing happened", async () => {
     const at = new Date().toISOString();
     colony.tool("coral_list_events", {
-      events: [{ at, kind: "agent-joined", severity: "warning", agentId: "a", message: "web-1 joined\u0007", details: { x: 1 } }],
+      events: [
+        { at, kind: "agent-joined", severity: "warning", agentId: "a", service: null, message: "web-1 joined\u0007", details: { x: 1 } },
+      ],
     });
-    const { stdout } = await world.coral("events --since 2d --kind agent-joined --agent a --limit 5");
-    expect(colony.calls[0]?.body).toEqual({ since: "2d", kind: "agent-joined", agent: "a", limit: 5 });
+    const { stdout } = await world.coral("events --since 2d --kind agent-joined --agent a --service api --limit 5");
+    expect(colony.calls[0]?.body).toEqual({ since: "2d", kind: "agent-joined", agent: "a", service: "api", limit: 5 });
     expect(stdout).toMatch(
-      /^TIME {6}SEVERITY {2}KIND {10}AGENT {2}MESSAGE\n\d\d:\d\d:\d\d {2}warning {3}agent-joined {2}a {6}web-1 joined\\x07\n$/,
+      /^TIME {6}SEVERITY {2}KIND {10}AGENT {2}SERVICE {2}MESSAGE\n\d\d:\d\d:\d\d {2}warning {3}agent-joined {2}a {6}- {8}web-1 joined\\x07\n$/,
     );
-    expect((await world.coral("events -o csv")).stdout).toContain(`${at},warning,agent-joined,a,`);
+    expect((await world.coral("events -o csv")).stdout).toContain(`${at},warning,agent-joined,a,,`);
     colony.tool("coral_list_events", { events: [] });
     expect((await world.coral("events")).stderr).toBe("Nothing happened in the last 1h; look further back with --since\n");
   });

@@ -19,6 +19,15 @@ export const listenOptions: readonly OptionSpec[] = [
   { name: "log-format", value: "format", description: "Form of log lines", choices: ["json", "text"] },
 ];
 
+export const agentOption: OptionSpec = {
+  name: "agent",
+  value: "agent",
+  description: "Only at this agent (id or host name)",
+  completes: "agents",
+};
+
+export const serviceOption: OptionSpec = { name: "service", value: "name", description: "Only this service", completes: "services" };
+
 export function sinceOption(defaultValue: string): OptionSpec {
   return { name: "since", value: "duration", description: "How far back to look: 5m, 2h, 7d", default: defaultValue };
 }

@@ -1,5 +1,5 @@
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../command-spec.ts";
-import { completionNodes, flagsOf, valueFlags } from "./completion-nodes.ts";
+import { argumentPattern, completionNodes, flagsOf, valueFlags } from "./completion-nodes.ts";
 
 /** Needs bash 4 and nothing else: no bash-completion package. */
 export function bashCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {
@@ -22,7 +22,7 @@ export function bashCompletion(root: CommandSpec, globals: readonly OptionSpec[]
   const argumentCases = nodes.flatMap((node) =>
     node.arguments.flatMap((argument, index) => {
       const action = valueAction(argument);
-      return action === undefined ? [] : [`    "${node.path} ${index}") ${action} ;;`];
+      return action === undefined ? [] : [`    ${argumentPattern(node.path, argument, index)}) ${action} ;;`];
     }),
   );
   return `# bash completion of coral; use: source <(coral completion bash)

@@ -31,6 +31,11 @@ export function flagsOf(option: OptionSpec): string[] {
   return option.short === undefined ? [`--${option.name}`] : [`--${option.name}`, `-${option.short}`];
 }
 
+/** Pattern of bash and zsh for the place of an argument; words after a variadic one are its own, too. */
+export function argumentPattern(path: string, argument: ArgumentSpec, index: number): string {
+  return argument.variadic ? `"${path} "*` : `"${path} ${index}"`;
+}
+
 /** Within single quotes of any of the three shells. */
 export function quoted(text: string, escape: string): string {
   return `'${text.replaceAll("'", escape)}'`;

@@ -40,7 +40,12 @@ describe("bash", () => {
 
   it.each([
     ["coral st", ["status"]],
-    ["coral co", ["colony", "config", "completion"]],
+    ["coral co", ["colony", "config", "completion", "connect"]],
+    ["coral network ", ["services", "ingress", "egress", "topology", "ranges"]],
+    ["coral network topology -o d", ["dot"]],
+    ["coral services ", ["services-one", "services-two"]],
+    ["coral disconnect managed-services-one ", ["managed-services-one", "managed-services-two"]],
+    ["coral network ranges update --file coral.b", ["coral.bash"]],
     ["coral colony ", ["start", "status", "stop", "token"]],
     ["coral colony token ", ["create", "list", "revoke"]],
     ["coral --colony x agent l", ["list"]],
@@ -97,6 +102,7 @@ describe("zsh", () => {
     ["coral status -o ", "json"],
     ["coral --colony x agent list -", "--verbose:Also host, labels, certificate and capabilities"],
     ["coral config use-context ", "contexts-one"],
+    ["coral disconnect a b ", "managed-services-one"],
     ["coral config validate ", "FILES"],
   ])("offers for %j", (line, expected) => {
     expect(offered(line)).toContain(expected);
@@ -137,7 +143,7 @@ describe("every shell", () => {
       const text = script(commandTable, globalOptions);
       for (const node of completionNodes(commandTable, globalOptions))
         for (const command of node.commands) expect(text).toContain(command.name);
-      expect(text).not.toMatch(/__complete['" ](?!contexts|colonies|agents|tools)/);
+      expect(text).not.toMatch(/__complete['" ](?!contexts|colonies|agents|tools|services|managed-services)/);
     }
   });
 });

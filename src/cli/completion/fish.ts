@@ -49,7 +49,8 @@ function linesOf(node: CompletionNode): string[] {
   });
   const values = node.arguments.flatMap((argument, index) => {
     if (!argument.choices && !argument.completes) return [];
-    const condition = quoted(`__coral_argument '${node.path}' ${index}`, "\\'");
+    const test = argument.variadic ? `__coral_at '${node.path}'` : `__coral_argument '${node.path}' ${index}`;
+    const condition = quoted(test, "\\'");
     return [`complete -c coral -n ${condition} ${valuesOf(argument).replace(/^-[xr] ?/, "")} -d ${text(argument.description)}`];
   });
   return [...commands, ...options, ...values];

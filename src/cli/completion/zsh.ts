@@ -1,5 +1,5 @@
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../command-spec.ts";
-import { completionNodes, flagsOf, quoted, valueFlags } from "./completion-nodes.ts";
+import { argumentPattern, completionNodes, flagsOf, quoted, valueFlags } from "./completion-nodes.ts";
 
 export function zshCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {
   const nodes = completionNodes(root, globals);
@@ -26,7 +26,7 @@ export function zshCompletion(root: CommandSpec, globals: readonly OptionSpec[])
   const argumentCases = nodes.flatMap((node) =>
     node.arguments.flatMap((argument, index) => {
       const action = valueAction(argument);
-      return action === undefined ? [] : [`    ${key(`${node.path} ${index}`)}) ${action} ;;`];
+      return action === undefined ? [] : [`    ${argumentPattern(node.path, argument, index)}) ${action} ;;`];
     }),
   );
   return `#compdef coral

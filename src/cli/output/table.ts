@@ -17,7 +17,7 @@ export interface Column<Row> {
   cell: (row: Row) => Cell;
   /** What CSV holds; default: the text of the cell. */
   raw?: (row: Row) => CellValue;
-  /** Default: right when every value is a number. */
+  /** Default: right when every value is a number, absent ones aside. */
   align?: "left" | "right";
   /** Only with -o wide and -o csv. */
   wide?: boolean;
@@ -35,7 +35,7 @@ export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>
   const columnOf = (column: Column<Row>, index: number): Table["columns"][number] => ({
     title: column.title,
     key: column.key,
-    align: column.align ?? (values.length > 0 && values.every((row) => isNumeric(row[index])) ? "right" : "left"),
+    align: column.align ?? (isNumericColumn(values, index) ? "right" : "left"),
     wide: column.wide ?? false,
   });
   return {
@@ -55,6 +55,8 @@ export interface RenderTableOptions {
   style?: Style;
   /** Default true. */
   header?: boolean;
+  /** Character of a line drawn under the header, as wide as the table. */
+  rule?: string;
   /** Before each line, such as two spaces inside a page. */
   indent?: string;
 }
@@ -66,7 +68,7 @@ const leastCutWidth = 8;
 /** Lines with a newline each; empty when there are no rows. */
 export function renderTable(table: Table, options: RenderTableOptions = {}): string {
   if (table.cells.length === 0) return "";
-  const { style = plainStyle, indent = "", header = true } = options;
+  const { style = plainStyle, indent = "", header = true, rule } = options;
   const shown = table.columns.map((column, index) => ({ ...column, index })).filter((column) => options.wide || !column.wide);
   const widths = shown.map((column) => {
     let width = header ? textWidth(column.title) : 0;
@@ -90,6 +92,10 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
     return `${indent}${parts.join(gap)}`.trimEnd();
   };
   const lines = header ? [line(shown.map((column) => ({ text: column.title, style: "dim" as const })))] : [];
+  if (header && rule !== undefined) {
+    const width = widths.reduce((sum, cells) => sum + cells, gap.length * (shown.length - 1));
+    lines.push(`${indent}${style("dim", rule.repeat(Math.max(1, width)))}`);
+  }
   for (const row of table.cells) lines.push(line(shown.map((column) => row[column.index] ?? { text: "" })));
   return `${lines.join("\n")}\n`;
 }
@@ -117,6 +123,11 @@ function valueOf(cell: Cell): CellValue {
 function textOf(value: CellValue): string {
   if (value === null || value === undefined || value === "") return "-";
   return String(value);
+}
+
+/** A column without any value is as good as text. */
+function isNumericColumn(values: readonly Cell[][], index: number): boolean {
+  return values.some((row) => (valueOf(row[index]) ?? null) !== null) && values.every((row) => isNumeric(row[index]));
 }
 
 /** Plain numbers, and those with a unit or percent sign; absent values do not decide. */

@@ -54,6 +54,29 @@ export function number(value: number | null | undefined): string | null {
   return Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** The first few and how many more there are: `80,443 +3`. */
+export function shortList(items: readonly (string | number)[], shown: number, separator = ","): string {
+  const more = items.length - shown;
+  return more > 0 ? `${items.slice(0, shown).join(separator)} +${grouped(more)}` : items.join(separator);
+}
+
+/** 12345 → `12,345`. */
+export function grouped(value: number): string {
+  return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
+}
+
+/** `10.0.0.1:443`, `[2001:db8::1]:443`. */
+export function addressWithPort(address: string, port: number | null): string {
+  if (port === null) return address;
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+/** With as many digits as matter: `1,245`, `12`, `0.4`, `<0.1`. */
+export function rate(value: number): string {
+  if (value >= 10) return grouped(Math.round(value));
+  return value > 0 && value < 0.05 ? "<0.1" : String(Math.round(value * 10) / 10);
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
+  return `${grouped(count)} ${count === 1 ? one : many}`;
 }

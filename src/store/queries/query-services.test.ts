@@ -1,57 +1,90 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { calls, client, listens, server, type WatchedHosts, watchHosts } from "../discovery/watched-hosts.fixture.ts";
 import { queryServices } from "./query-services.ts";
-import { openStoredHosts, type StoredHosts } from "./stored-hosts.fixture.ts";
 
-const minuteMs = 60_000;
-const nowMs = Date.now();
-const api = { service: "api", named_by: "systemd-unit", protocol: "tcp", port: 8080, exe: "/usr/bin/node" };
-
-let hosts: StoredHosts;
+let watched: WatchedHosts;
 
 beforeAll(async () => {
-  hosts = await openStoredHosts();
-  await hosts.add("web-1", {
-    host: [{ atMs: nowMs - 10_000 }],
-    listener: [
-      { ...api, atMs: nowMs - 2 * minuteMs, service: "gone", address: "0.0.0.0", pid: 5 },
-      { ...api, atMs: nowMs - minuteMs, address: "0.0.0.0", pid: 11 },
-      { ...api, atMs: nowMs - minuteMs, address: "::", pid: 11 },
-      { ...api, atMs: nowMs - minuteMs, address: "0.0.0.0", pid: 12 },
-      { ...api, atMs: nowMs - minuteMs, address: "127.0.0.1", port: 9090, pid: 11 },
-      { ...api, atMs: nowMs - minuteMs, service: "hidden", named_by: "port", address: "0.0.0.0", port: 22, exe: null },
-    ],
-  });
-  await hosts.add("web-2", {
-    host: [{ atMs: nowMs - minuteMs }],
-    listener: [{ ...api, atMs: nowMs - minuteMs, address: "10.0.0.1", pid: 7 }],
-  });
-  // Samples of listeners went on and found nothing.
-  await hosts.add("empty-1", { host: [{ atMs: nowMs - 1_000 }], listener: [{ ...api, atMs: nowMs - 10 * minuteMs, pid: 3 }] });
-  // Silent for an hour: the last that is known.
-  await hosts.add("silent-1", {
-    host: [{ atMs: nowMs - 60 * minuteMs }],
-    listener: [{ ...api, atMs: nowMs - 61 * minuteMs, address: "::1", pid: 4 }],
-  });
+  watched = await watchHosts();
+  const api = { exe: "/usr/bin/node", command_line: "node api.js", user_id: 7, started: Date.UTC(2025, 11, 31) * 1_000 };
+  const instances = [
+    listens("api", 8080, ["10.0.0.1"], { ...api, pid: 11 }),
+    listens("api", 8080, ["10.0.0.1"], {
+      ...api,
+      pid: 12,
+      build: "api-build-2",
+      named_by: "systemd-unit",
+      confidence: 0.85,
+      user_name: "www",
+    }),
+    listens("api", 9090, ["10.0.0.1"], { ...api, pid: 11, address: "::1" }),
+    listens("hidden", 22, ["10.0.0.1"], { pid: null, start_ticks: null, named_by: "port", confidence: 0 }),
+  ];
+  const connections = [server("api", "203.0.113.5:1000", "10.0.0.1:8080"), client("api", "10.0.0.1:1001", "198.51.100.1:443")];
+  for (let scan = 0; scan < 3; scan++) {
+    await watched.scan("web-1", instances, scan === 0 ? connections : []);
+    await watched.scan("web-2", [
+      listens("api", 8080, [], { managed: true, health: "unhealthy", health_detail: "refused", pid: 7 }),
+      calls("worker", []),
+    ]);
+    await watched.cycle();
+    watched.clock.pass(30_000);
+  }
+  await watched.settle();
 });
 
-afterAll(() => hosts[Symbol.asyncDispose]());
+afterAll(() => watched[Symbol.asyncDispose]());
 
 describe("queryServices()", () => {
-  it("gives each agent's newest sample, by service and port", async () => {
-    const rows = await queryServices(hosts.store, { nowMs });
-    expect(rows.map((row) => [row.service, row.agentId, row.port, row.instances, row.pids, row.addresses])).toEqual([
-      ["api", "silent-1", 8080, 1, [4], ["::1"]],
-      ["api", "web-1", 8080, 2, [11, 12], ["0.0.0.0", "::"]],
-      ["api", "web-1", 9090, 1, [11], ["127.0.0.1"]],
-      ["api", "web-2", 8080, 1, [7], ["10.0.0.1"]],
-      ["hidden", "web-1", 22, 1, [], ["0.0.0.0"]],
+  it("gives each service at each agent, with its ports and what runs now", async () => {
+    const rows = await queryServices(watched.hosts.store);
+    expect(
+      rows.map((row) => [row.service, row.agentId, row.ports.map(({ port }) => port), row.instances, row.pids, row.addresses]),
+    ).toEqual([
+      ["api", "web-1", [8080, 9090], 2, [11, 12], ["0.0.0.0:8080", "[::1]:9090"]],
+      ["api", "web-2", [8080], 1, [7], ["0.0.0.0:8080"]],
+      ["hidden", "web-1", [22], 1, [], ["0.0.0.0:22"]],
+      ["worker", "web-2", [null], 1, [77], []],
     ]);
-    expect(rows[1]).toMatchObject({
+    expect(rows[0]).toMatchObject({
       namedBy: "systemd-unit",
-      protocol: "tcp",
-      exe: "/usr/bin/node",
-      sampledAt: new Date(nowMs - minuteMs).toISOString(),
+      confidence: 0.85,
+      status: "discovered",
+      ingress: true,
+      egress: true,
+      health: null,
     });
-    expect(rows[4]?.exe).toBeNull();
+    expect(rows[1]).toMatchObject({
+      status: "managed",
+      health: "unhealthy",
+      ingress: false,
+      ports: [{ method: "manual", previousMethod: null }],
+    });
+    expect(rows[3]?.ports).toMatchObject([{ port: null, protocol: null, method: "connection_tracking" }]);
+    expect(rows.every((row) => row.processes === undefined)).toBe(true);
+  });
+
+  it("gives one service with its processes when asked", async () => {
+    const rows = await queryServices(watched.hosts.store, { service: "api", processes: true });
+    expect(rows.map((row) => row.agentId)).toEqual(["web-1", "web-2"]);
+    expect(rows[0]?.processes).toEqual([
+      {
+        pid: 11,
+        startedAt: "2025-12-31T00:00:00.000Z",
+        exe: "/usr/bin/node",
+        build: "api-build-1",
+        buildKind: null,
+        commandLine: "node api.js",
+        user: "7",
+        unit: null,
+        containerId: null,
+        containerName: null,
+        listens: ["tcp 0.0.0.0:8080", "tcp [::1]:9090"],
+        health: null,
+        healthDetail: null,
+      },
+      expect.objectContaining({ pid: 12, build: "api-build-2", user: "www" }),
+    ]);
+    expect(rows[1]?.processes).toMatchObject([{ pid: 7, health: "unhealthy", healthDetail: "refused" }]);
   });
 });

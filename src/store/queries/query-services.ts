@@ -1,52 +1,186 @@
-import { latestSampleSql } from "./latest-sample.ts";
-import { isoTimeIn, numberIn, type Queryable, textIn, textOrNullIn } from "./queryable.ts";
+import {
+  booleanIn,
+  isoTimeIn,
+  isoTimeOrNullIn,
+  numberIn,
+  type Queryable,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+  textsIn,
+} from "./queryable.ts";
 
-/** One service and port at one agent, from that agent's newest listener sample. */
-export interface ServiceListenerRow {
+export interface ServicesQuery {
+  /** This name only. */
+  service?: string;
+  /** With every process. */
+  processes: boolean;
+}
+
+export type ServiceStatusText = "managed" | "discovered" | "stale";
+export type CheckHealthText = "healthy" | "unhealthy" | "unknown";
+
+export interface ServicePortRow {
+  port: number | null;
+  protocol: string | null;
+  status: ServiceStatusText;
+  method: string;
+  previousMethod: string | null;
+  confidence: number;
+  firstSeenAt: string;
+  lastSeenAt: string;
+}
+
+export interface ServiceProcessRow {
+  pid: number | null;
+  startedAt: string | null;
+  exe: string | null;
+  build: string | null;
+  buildKind: string | null;
+  commandLine: string | null;
+  user: string | null;
+  unit: string | null;
+  containerId: string | null;
+  containerName: string | null;
+  listens: string[];
+  health: CheckHealthText | null;
+  healthDetail: string | null;
+}
+
+/** One service at one agent, as the registry has it. */
+export interface ServiceAtAgentRow {
   agentId: string;
   service: string;
   namedBy: string;
-  protocol: string;
-  port: number;
-  addresses: string[];
-  /** At least 1, also when the pids may not be read. */
+  confidence: number;
+  status: ServiceStatusText;
+  ports: ServicePortRow[];
   instances: number;
   pids: number[];
   exe: string | null;
-  sampledAt: string;
+  build: string | null;
+  health: CheckHealthText | null;
+  addresses: string[];
+  ingress: boolean;
+  egress: boolean;
+  firstSeenAt: string;
+  lastSeenAt: string;
+  processes?: ServiceProcessRow[];
 }
 
-/** Agents that were silent for longer show no services. */
-const windowMs = 6 * 3_600_000;
-/** An empty sample leaves no rows; a listener sample this much older than the newest host sample is one that was followed by empty ones. */
-const staleAfterUs = 200_000_000;
+const hostPort = "CASE WHEN contains(address, ':') THEN '[' || address || ']' ELSE address END || ':' || port";
 
-export async function queryServices(store: Queryable, options: { nowMs?: number } = {}): Promise<ServiceListenerRow[]> {
-  const sinceUs = ((options.nowMs ?? Date.now()) - windowMs) * 1_000;
+/** By service, then agent. */
+export async function queryServices(store: Queryable, query: ServicesQuery = { processes: false }): Promise<ServiceAtAgentRow[]> {
+  const chosen = query.service === undefined ? "" : "WHERE service = $service";
+  const parameters = query.service === undefined ? {} : { service: query.service };
   const rows = await store.query(
-    `WITH sample AS (${latestSampleSql("listener", "time >= make_timestamp(?)")}),
-     host_newest AS (SELECT agent_id, epoch, arg_max(time, seq) AS host_at FROM host WHERE time >= make_timestamp(?) GROUP BY agent_id, epoch)
-     SELECT sample.agent_id, service, arg_min(named_by, sample.seq) AS named_by, protocol, port, any_value(time) AS time,
-       list_sort(list(DISTINCT address)) AS addresses,
-       greatest(count(DISTINCT pid), 1) AS instances,
-       list_sort(coalesce(list(DISTINCT pid) FILTER (pid IS NOT NULL), [])) AS pids,
-       min(exe) AS exe
-     FROM sample LEFT JOIN host_newest USING (agent_id, epoch)
-     WHERE host_at IS NULL OR epoch_us(host_at) - epoch_us(time) < ?
-     GROUP BY sample.agent_id, service, protocol, port
-     ORDER BY service, sample.agent_id, port`,
-    [sinceUs, sinceUs, sinceUs, staleAfterUs],
+    `WITH running AS (
+       SELECT service, agent_id, list_sort(list(DISTINCT pid) FILTER (pid > 0)) AS pids, list_sort(list(DISTINCT ${hostPort}) FILTER (port > 0))[:50] AS addresses,
+         count(DISTINCT (pid, start_ticks)) AS instances
+       FROM net.service_instances ${chosen} GROUP BY ALL
+     ), outside AS (
+       SELECT service, agent_id, bool_or(endpoint_type = 'ingress') AS ingress, bool_or(endpoint_type = 'egress') AS egress
+       FROM net.service_endpoints ${chosen} GROUP BY ALL
+     )
+     SELECT r.*, CASE WHEN r.present THEN coalesce(a.last_scan, r.last_seen) ELSE r.last_seen END AS seen, running.pids, running.addresses,
+       running.instances AS running, coalesce(outside.ingress, false) AS ingress, coalesce(outside.egress, false) AS egress
+     FROM (SELECT * FROM net.service_registry ${chosen}) r LEFT JOIN net.agent_scans a USING (agent_id)
+     LEFT JOIN running USING (service, agent_id) LEFT JOIN outside USING (service, agent_id)
+     ORDER BY r.service, r.agent_id, r.port, r.protocol`,
+    parameters,
   );
-  return rows.map((row) => ({
-    agentId: textIn(row, "agent_id"),
-    service: textIn(row, "service"),
-    namedBy: textIn(row, "named_by"),
-    protocol: textIn(row, "protocol"),
-    port: numberIn(row, "port"),
-    addresses: (row["addresses"] as unknown[]).map(String),
-    instances: numberIn(row, "instances"),
-    pids: (row["pids"] as unknown[]).map(Number),
-    exe: textOrNullIn(row, "exe"),
-    sampledAt: isoTimeIn(row, "time"),
-  }));
+  const places = new Map<string, ServiceAtAgentRow>();
+  for (const row of rows) addRow(places, row);
+  if (query.processes) await addProcesses(store, places, chosen, parameters);
+  return [...places.values()];
+}
+
+const statusOrder: ServiceStatusText[] = ["stale", "discovered", "managed"];
+const healthOrder = [null, "healthy", "unknown", "unhealthy"] as const;
+const keyOf = (row: QueryRow): string => `${textIn(row, "agent_id")}\n${textIn(row, "service")}`;
+const healthIn = (row: QueryRow): CheckHealthText | null => healthOrder.find((health) => health === textOrNullIn(row, "health")) ?? null;
+
+function addRow(places: Map<string, ServiceAtAgentRow>, row: QueryRow): void {
+  const port: ServicePortRow = {
+    port: numberIn(row, "port") || null,
+    protocol: textIn(row, "protocol") || null,
+    status: textIn(row, "status") as ServiceStatusText,
+    method: textIn(row, "method"),
+    previousMethod: textOrNullIn(row, "previous_method"),
+    confidence: numberIn(row, "confidence"),
+    firstSeenAt: isoTimeIn(row, "first_seen"),
+    lastSeenAt: isoTimeIn(row, "seen"),
+  };
+  const place = places.get(keyOf(row));
+  if (!place) {
+    places.set(keyOf(row), {
+      agentId: textIn(row, "agent_id"),
+      service: textIn(row, "service"),
+      namedBy: textIn(row, "named_by"),
+      confidence: port.confidence,
+      status: port.status,
+      ports: [port],
+      instances: Math.max(1, numberIn(row, "running"), numberIn(row, "instances")),
+      pids: Array.isArray(row["pids"]) ? row["pids"].map(Number) : [],
+      exe: textOrNullIn(row, "exe"),
+      build: textOrNullIn(row, "build"),
+      health: healthIn(row),
+      addresses: textsIn(row, "addresses"),
+      ingress: booleanIn(row, "ingress"),
+      egress: booleanIn(row, "egress"),
+      firstSeenAt: port.firstSeenAt,
+      lastSeenAt: port.lastSeenAt,
+    });
+    return;
+  }
+  place.ports.push(port);
+  if (port.confidence > place.confidence) {
+    place.confidence = port.confidence;
+    place.namedBy = textIn(row, "named_by");
+  }
+  const health = healthIn(row);
+  if (healthOrder.indexOf(health) > healthOrder.indexOf(place.health)) place.health = health;
+  if (statusOrder.indexOf(port.status) > statusOrder.indexOf(place.status)) place.status = port.status;
+  place.exe ??= textOrNullIn(row, "exe");
+  place.build ??= textOrNullIn(row, "build");
+  if (port.firstSeenAt < place.firstSeenAt) place.firstSeenAt = port.firstSeenAt;
+  if (port.lastSeenAt > place.lastSeenAt) place.lastSeenAt = port.lastSeenAt;
+}
+
+async function addProcesses(
+  store: Queryable,
+  places: Map<string, ServiceAtAgentRow>,
+  chosen: string,
+  parameters: Record<string, string>,
+): Promise<void> {
+  const one = (column: string): string => `any_value(${column}) AS ${column}`;
+  const rows = await store.query(
+    `SELECT agent_id, service, pid, start_ticks, max(started) AS started, ${["exe", "build", "build_kind", "command_line", "user_name", "unit"].map(one).join(", ")},
+       any_value(user_id) AS user_id, ${["container_id", "container_name", "health", "health_detail"].map(one).join(", ")},
+       list_sort(list(DISTINCT protocol || ' ' || ${hostPort}) FILTER (port > 0))[:50] AS listens
+     FROM net.service_instances ${chosen} GROUP BY agent_id, service, pid, start_ticks ORDER BY agent_id, service, started, pid`,
+    parameters,
+  );
+  for (const row of rows) {
+    const place = places.get(keyOf(row));
+    if (!place) continue;
+    place.processes ??= [];
+    place.processes.push({
+      pid: numberIn(row, "pid") || null,
+      startedAt: isoTimeOrNullIn(row, "started"),
+      exe: textOrNullIn(row, "exe"),
+      build: textOrNullIn(row, "build"),
+      buildKind: textOrNullIn(row, "build_kind"),
+      commandLine: textOrNullIn(row, "command_line"),
+      user: textOrNullIn(row, "user_name") ?? (row["user_id"] === null ? null : String(numberIn(row, "user_id"))),
+      unit: textOrNullIn(row, "unit"),
+      containerId: textOrNullIn(row, "container_id"),
+      containerName: textOrNullIn(row, "container_name"),
+      listens: textsIn(row, "listens"),
+      health: healthIn(row),
+      healthDetail: textOrNullIn(row, "health_detail"),
+    });
+  }
+  for (const place of places.values()) place.processes ??= [];
 }

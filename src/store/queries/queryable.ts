@@ -2,7 +2,7 @@
 
 /** Unqualified names mean the published views. */
 export interface Queryable {
-  query(sql: string, parameters?: readonly QueryParameter[]): Promise<Record<string, unknown>[]>;
+  query(sql: string, parameters?: readonly QueryParameter[] | Readonly<Record<string, QueryParameter>>): Promise<Record<string, unknown>[]>;
 }
 
 export type QueryParameter = string | number | bigint | boolean | null;
@@ -29,6 +29,12 @@ export function textOrNullIn(row: QueryRow, name: string): string | null {
   return typeof value === "string" ? value : null;
 }
 
+/** Of a list of texts; empty for null. */
+export function textsIn(row: QueryRow, name: string): string[] {
+  const value = row[name];
+  return Array.isArray(value) ? value.map(String) : [];
+}
+
 export function booleanIn(row: QueryRow, name: string): boolean {
   return row[name] === true;
 }
@@ -36,6 +42,10 @@ export function booleanIn(row: QueryRow, name: string): boolean {
 /** Of a TIMESTAMP, which rows hold as microseconds since 1970. */
 export function isoTimeIn(row: QueryRow, name: string): string {
   return new Date(Math.floor(numberIn(row, name) / 1_000)).toISOString();
+}
+
+export function isoTimeOrNullIn(row: QueryRow, name: string): string | null {
+  return row[name] === null || row[name] === undefined ? null : isoTimeIn(row, name);
 }
 
 /** `?, ?, ?` */

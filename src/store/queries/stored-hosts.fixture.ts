@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../base/clock.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import { createLogger } from "../../base/log.ts";
 import type { SignalSlice } from "../agent-store.ts";
 import { type ColonyStore, openColonyStore } from "../colony-store.ts";
@@ -11,14 +11,16 @@ import { batchFromRows } from "../column-batch.ts";
 import { encodeBatch } from "../column-codec.ts";
 import type { Columns, RowOf, Signal } from "../define-signal.ts";
 import { openEngine } from "../engine.ts";
+import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
 import { signals } from "../signals/index.ts";
-import { listener } from "../signals/listener.ts";
 
 export interface StoredHosts extends AsyncDisposable {
-  store: ColonyStore;
+  readonly store: ColonyStore;
   /** Rows of one agent, in order, as one pull. `atMs` is their wall time. */
   add(agentId: string, rows: SignalRows, epoch?: string): Promise<void>;
+  /** As after a restart of the colony. */
+  reopen(): Promise<void>;
 }
 
 type Values<C extends Columns> = Partial<RowOf<C>> & { atMs: number };
@@ -32,7 +34,9 @@ export interface SignalRows {
   hostInterface?: Values<typeof hostInterface.columns>[];
   hostCgroup?: Values<typeof hostCgroup.columns>[];
   hostProcess?: Values<typeof hostProcess.columns>[];
-  listener?: Values<typeof listener.columns>[];
+  serviceInstance?: Values<typeof serviceInstance.columns>[];
+  connection?: Values<typeof connection.columns>[];
+  event?: Values<typeof event.columns>[];
 }
 
 const byName: Record<keyof SignalRows, Signal> = {
@@ -43,24 +47,24 @@ const byName: Record<keyof SignalRows, Signal> = {
   hostInterface,
   hostCgroup,
   hostProcess,
-  listener,
+  serviceInstance,
+  connection,
+  event,
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 
-export async function openStoredHosts(): Promise<StoredHosts> {
+export async function openStoredHosts(clock: Clock = systemClock): Promise<StoredHosts> {
   const directory = mkdtempSync(join(tmpdir(), "coral-queries-"));
   const log = createLogger("test", "error", () => {});
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log });
-  const store = await openColonyStore(engine, {
-    file: join(directory, "colony.duckdb"),
-    signals,
-    maxBytes: 1024 ** 3,
-    clock: systemClock,
-    log,
-  });
+  const open = (): Promise<ColonyStore> =>
+    openColonyStore(engine, { file: join(directory, "colony.duckdb"), signals, maxBytes: 1024 ** 3, clock, log });
+  let store = await open();
   const nextSeq = new Map<string, number>();
   return {
-    store,
+    get store() {
+      return store;
+    },
     add: async (agentId, rows, epoch = "epoch-1") => {
       const slices = (Object.entries(rows) as [keyof SignalRows, { atMs: number }[]][]).map(([name, values]): SignalSlice => {
         const signal = byName[name];
@@ -78,6 +82,10 @@ export async function openStoredHosts(): Promise<StoredHosts> {
       });
       const [outcome] = await store.applyPulls([{ agentId, epoch, slices, losses: [] }]);
       if (outcome?.error) throw outcome.error;
+    },
+    reopen: async () => {
+      await store.close();
+      store = await open();
     },
     [Symbol.asyncDispose]: async () => {
       await store.close();

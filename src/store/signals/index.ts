@@ -1,8 +1,8 @@
 /** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
 
 import type { Signal } from "../define-signal.ts";
+import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
-import { listener } from "./listener.ts";
 
 export const signals: readonly Signal[] = [
   host,
@@ -12,5 +12,7 @@ export const signals: readonly Signal[] = [
   hostInterface,
   hostCgroup,
   hostProcess,
-  listener,
+  serviceInstance,
+  connection,
+  event,
 ] as readonly Signal[];

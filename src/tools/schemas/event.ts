@@ -1,13 +1,15 @@
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 
-/** Something that happened: an agent joined, its health changed, rows were lost, a file was moved aside. */
+/** Something that happened: an agent joined, a service restarted, a service calls someone new, a file was moved aside. */
 export const colonyEventSchema = z.object({
   at: isoTimeSchema,
-  /** noun-verb: `agent-joined`, `agent-health-changed`, `rows-lost`. */
+  /** noun-verb: `agent-joined`, `service-restarted`, `egress-new`. */
   kind: z.string(),
   severity: z.enum(["info", "warning", "error"]),
   agentId: z.string().nullable(),
+  /** The service that it is about; null for what concerns agents and the colony. */
+  service: z.string().nullable(),
   message: z.string(),
   details: z.record(z.string(), z.unknown()),
 });

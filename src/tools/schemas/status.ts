@@ -51,6 +51,7 @@ export const statusWarningSchema = z.object({
     "disk-full",
     "clock-difference",
     "no-agents",
+    "endpoint-names",
   ]),
   message: z.string(),
   fix: z.string(),

@@ -1,0 +1,141 @@
+/**
+ * What it costs to know every service and connection of a busy host, against `ss -tanp`, which lists the same sockets with their processes
+ * and forgets them. A scan here is everything that the agent does for its rows: sockets, owners, facts, names, rows.
+ */
+
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createDiscoveryCollector, type DiscoveryCollector } from "../src/agent/discovery-collector.ts";
+import { chooseSocketBackend } from "../src/agent/socket-backend.ts";
+import { systemClock } from "../src/base/clock.ts";
+import { silentLogger } from "../src/base/log.ts";
+import { loadAgentConfig } from "../src/config/index.ts";
+import { createHostReader } from "../src/host/index.ts";
+import { CoralHome } from "./lib/coral-process.ts";
+import { coresBetween, usageOf } from "./lib/process-usage.ts";
+import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
+import { SocketWorld, type WorldSizes } from "./lib/socket-world.ts";
+import { ratioOf, spreadOf } from "./lib/spread.ts";
+
+const sizes: WorldSizes = isSmall
+  ? { processes: 50, sockets: 500, descriptors: 2_500 }
+  : { processes: 500, sockets: 5_000, descriptors: 25_000 };
+const rounds = isSmall ? 3 : 15;
+/** The agent runs for days: these rounds let V8 compile what it runs often. The first scan of a process is a figure of its own. */
+const warmUpRounds = isSmall ? 2 : 8;
+const freshConnections = 100;
+/** Two scans and four host samples each. */
+const windowMs = isSmall ? 5_000 : 60_000;
+const windows = isSmall ? 1 : 3;
+
+const { config } = await loadAgentConfig({ home: "/nonexistent", env: {} });
+
+function createCollector(): DiscoveryCollector {
+  const reader = createHostReader();
+  return createDiscoveryCollector({
+    scanner: reader.discovery({ dumper: chooseSocketBackend(() => "auto").dumper }),
+    config: () => config.serviceDiscovery,
+    managed: { byPort: () => undefined, list: () => [], healthOf: () => undefined },
+    ticksPerS: reader.units.ticksPerS,
+    clock: systemClock,
+    log: silentLogger,
+  });
+}
+
+/** CPU time of this process, all threads included, and what was found. */
+async function costOf(collector: DiscoveryCollector): Promise<{ cpuMs: number; instances: number; connections: number }> {
+  const before = process.cpuUsage();
+  const rows = await collector.sample(undefined, true);
+  const { user, system } = process.cpuUsage(before);
+  return { cpuMs: (user + system) / 1_000, instances: rows.instances.length, connections: rows.connections.length };
+}
+
+/** The shell's clock has milliseconds; the kernel's for children only hundredths of a second. */
+function costOfSs(): number {
+  const { stderr, status } = spawnSync("bash", ["-c", 'TIMEFORMAT="%U %S"; time ss -tanp > /dev/null'], { encoding: "utf8" });
+  const [user, system] = stderr.trim().split(" ").map(Number);
+  if (status !== 0 || user === undefined || system === undefined) throw new Error(`Cannot measure ss: ${stderr}`);
+  return (user + system) * 1_000;
+}
+
+/** Connections of this process with itself, made between two scans and accepted. */
+async function openConnections(count: number, server: Server): Promise<Socket[]> {
+  const { port } = server.address() as { port: number };
+  const accepted = new Promise<void>((resolve) => {
+    let left = count;
+    const countDown = (): void => {
+      if (--left > 0) return;
+      server.off("connection", countDown);
+      resolve();
+    };
+    server.on("connection", countDown);
+  });
+  const sockets = Array.from({ length: count }, () => connect(port, "127.0.0.1"));
+  await Promise.all([accepted, ...sockets.map((socket) => once(socket, "connect"))]);
+  return sockets;
+}
+
+async function measureScans(): Promise<{ figures: Figure[]; notes: string[] }> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cold = await costOf(createCollector());
+  if (cold.connections < sizes.sockets - sizes.processes) throw new Error(`Only ${cold.connections} connections were found`);
+  const [ss, full, idle, churned]: [number[], number[], number[], number[]] = [[], [], [], []];
+  for (let round = -warmUpRounds; round < rounds; round++) {
+    const ssMs = costOfSs();
+    const collector = createCollector();
+    const first = await costOf(collector);
+    await costOf(collector);
+    const unchanged = await costOf(collector);
+    const sockets = await openConnections(freshConnections, server);
+    const changed = await costOf(collector);
+    if (changed.connections < 2 * freshConnections) throw new Error(`Only ${changed.connections} new ends were found`);
+    for (const socket of sockets) socket.destroy();
+    if (round < 0) continue;
+    ss.push(ssMs);
+    full.push(first.cpuMs);
+    idle.push(unchanged.cpuMs);
+    churned.push(changed.cpuMs);
+  }
+  server.close();
+  return {
+    figures: [
+      figureOf("ss -tanp: CPU", "ms", ss),
+      figureOf("full scan: CPU", "ms", full),
+      figureOf("full scan to ss", "×", ratioOf(full, ss), { kind: "at-most", value: 1 }),
+      figureOf("incremental scan: CPU", "ms", idle),
+      figureOf("incremental scan to ss", "×", ratioOf(idle, ss), { kind: "at-most", value: 0.3 }),
+      figureOf(`incremental scan with ${freshConnections} new connections to ss`, "×", ratioOf(churned, ss), {
+        kind: "at-most",
+        value: 0.3,
+      }),
+      figureOf("first scan of a new process: CPU", "ms", single(cold.cpuMs)),
+    ],
+    notes: [`${cold.instances} instances and ${cold.connections} ends of connections were found`],
+  };
+}
+
+/** The real agent with its defaults, everything it does included. */
+async function measureAgent(): Promise<Figure> {
+  using home = new CoralHome();
+  home.run("init", "bench");
+  await using colony = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
+  await using agent = await home.start(["agent", "start", "--port", "0"], () => home.run("agent", "status"));
+  await sleep(isSmall ? 2_000 : 45_000);
+  const usage = [usageOf(agent.pid)];
+  for (let window = 0; window < windows; window++) {
+    await sleep(windowMs);
+    usage.push(usageOf(agent.pid));
+  }
+  agent.check();
+  colony.check();
+  const busy = usage.slice(1).map((after, window) => coresBetween(usage[window] ?? after, after) * 100);
+  return figureOf("agent at its default intervals, of one core", "%", spreadOf(busy), { kind: "below", value: 0.5 });
+}
+
+await using world = await SocketWorld.create(sizes);
+const { figures, notes } = await measureScans();
+report({ name: "discovery-scan", sizes: { ...sizes, rounds }, figures: [...figures, await measureAgent()], notes });
+await world[Symbol.asyncDispose]();

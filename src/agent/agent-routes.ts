@@ -1,0 +1,108 @@
+/** What the agent answers on its unix socket: its status, and the services that a user connects and disconnects. */
+
+import { CoralError } from "../base/errors.ts";
+import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
+import type { Route } from "../mesh/index.ts";
+import type { AgentStatus, ManagedServiceInfo, ManagedServiceList, ServiceDisconnected, ServicesConnected } from "../tools/index.ts";
+import { type ConnectOutcome, type ManagedService, type ManagedServiceBook, protocolOf, type ServiceHealth } from "./managed-services.ts";
+import type { ServiceFacts } from "./service-facts.ts";
+
+export interface AgentRoutesOptions {
+  status: () => Promise<AgentStatus>;
+  book: ManagedServiceBook;
+  healthOf: (port: number) => ServiceHealth | undefined;
+  discoveredAt: ServiceFacts["discoveredAt"];
+  /** Called after the list has changed. */
+  onChange: () => void;
+}
+
+export function agentRoutes(options: AgentRoutesOptions): Route[] {
+  return [
+    {
+      kind: "json",
+      method: "GET",
+      path: "/v1/status",
+      permission: "read",
+      handle: async () => ({ kind: "json", value: await options.status() }),
+    },
+    {
+      kind: "json",
+      method: "GET",
+      path: "/v1/services",
+      permission: "read",
+      handle: () => {
+        const services = options.book.list().map((service) => infoOf(service, options));
+        return { kind: "json", value: { services: services.sort(byName) } satisfies ManagedServiceList };
+      },
+    },
+    {
+      kind: "json",
+      method: "POST",
+      path: "/v1/services",
+      permission: "admin",
+      handle: async ({ body }) => ({ kind: "json", value: await connect(readSpecs(body), options) }),
+    },
+    {
+      kind: "json",
+      method: "DELETE",
+      path: "/v1/services/:name",
+      permission: "admin",
+      handle: async ({ params }) => ({ kind: "json", value: await disconnect(params["name"] ?? "", options) }),
+    },
+  ];
+}
+
+async function connect(specs: readonly ServiceSpec[], options: AgentRoutesOptions): Promise<ServicesConnected> {
+  const { book, discoveredAt, onChange } = options;
+  // Before the change: the next scan calls them managed.
+  const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port, protocolOf(spec))));
+  const outcomes = await book.connect(specs);
+  onChange();
+  return {
+    services: outcomes.map((outcome, index) => {
+      const found = discovered[index];
+      return { ...infoOf(outcome.service, options), outcome: outcomeKind(outcome, found !== undefined), discovered: found ?? null };
+    }),
+  };
+}
+
+function outcomeKind({ kind }: ConnectOutcome, wasDiscovered: boolean): ServicesConnected["services"][number]["outcome"] {
+  if (kind !== "added") return kind;
+  return wasDiscovered ? "promoted" : "registered";
+}
+
+async function disconnect(name: string, { book, onChange }: AgentRoutesOptions): Promise<ServiceDisconnected> {
+  const removed = await book.disconnect(name);
+  onChange();
+  return { name, ports: removed.map((service) => service.port).sort((a, b) => a - b) };
+}
+
+function infoOf(service: ManagedService, { healthOf }: AgentRoutesOptions): ManagedServiceInfo {
+  const { name, port, health = null, type = null, connectedAt } = service;
+  return {
+    name,
+    port,
+    health,
+    type,
+    connectedAt,
+    check: healthOf(port) ?? { state: "unknown", detail: "not checked yet", checkedAt: null },
+  };
+}
+
+function readSpecs(body: unknown): ServiceSpec[] {
+  const services = typeof body === "object" && body !== null && "services" in body ? body.services : undefined;
+  if (!Array.isArray(services) || services.length === 0)
+    throw new CoralError({ code: "invalid", message: 'Cannot connect services: the request holds no list "services"' });
+  const specs = services.map(checkServiceSpec);
+  const ports = new Set<number>();
+  for (const { name, port } of specs) {
+    if (ports.has(port))
+      throw new CoralError({ code: "invalid", message: `Cannot connect service "${name}": port ${port} is given twice` });
+    ports.add(port);
+  }
+  return specs;
+}
+
+function byName(a: ManagedServiceInfo, b: ManagedServiceInfo): number {
+  return a.name.localeCompare(b.name) || a.port - b.port;
+}

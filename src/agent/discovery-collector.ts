@@ -1,0 +1,134 @@
+/** Finds services, their instances and connections, and what becomes of them. */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { AgentDiscoveryConfig } from "../config/index.ts";
+import type { DiscoveryRequest, DiscoveryScan, DiscoveryScanner } from "../host/index.ts";
+import type { SampleTime } from "../store/index.ts";
+import { type ConnectionRow, createConnectionRows } from "./connection-rows.ts";
+import { discoveryNotes } from "./discovery-notes.ts";
+import type { ManagedServices } from "./managed-services.ts";
+import { createProcessLife, type EventRow } from "./process-life.ts";
+import { buildInstances, instanceRow, type ServiceInstanceRow } from "./service-instances.ts";
+import { createServiceNamer } from "./service-namer.ts";
+import { noTrafficNames, type TrafficNames } from "./traffic-names.ts";
+
+/** What one scan made, by signal; all rows carry the same time. */
+export interface DiscoveryRows {
+  instances: ServiceInstanceRow[];
+  connections: ConnectionRow[];
+  events: EventRow[];
+}
+
+export interface DiscoveryCollectorOptions {
+  scanner: DiscoveryScanner;
+  /** Read before each scan, so that a reloaded config counts at once. */
+  config: () => AgentDiscoveryConfig;
+  /** What users say about ports; beats every other name. */
+  managed: ManagedServices;
+  traffic?: TrafficNames;
+  /** Why the configured backend is not used, ready to print; null when it is. */
+  backendNote?: () => string | null;
+  ticksPerS: number;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface DiscoveryCollector {
+  /** One at a time. Rejects only when the signal is aborted. `reportAll` writes every instance whatever the interval. */
+  sample(signal?: AbortSignal, reportAll?: boolean): Promise<DiscoveryRows>;
+  /** Names builds that had to be hashed; to be called after each sample, when its rows are stored. */
+  settle(signal?: AbortSignal): Promise<void>;
+  /** How long to wait for the next scan: sooner when something vanished and may be on its way back. */
+  nextDelayMs(): number;
+  /** What the last scan could not see, ready to print. */
+  notes(): string[];
+}
+
+/** A restart takes a moment; this tells it from an end. */
+const lookAgainMs = 3_000;
+/** The boot time is computed from two clocks; a smaller difference is their noise. */
+const bootNoiseMs = 1_000;
+
+const nothing: DiscoveryRows = { instances: [], connections: [], events: [] };
+
+export function createDiscoveryCollector(options: DiscoveryCollectorOptions): DiscoveryCollector {
+  const { scanner, managed, clock, log, traffic = noTrafficNames } = options;
+  const connections = createConnectionRows({ clock });
+  const life = createProcessLife();
+  const rulesOf = createRules();
+  let notes: string[] = [];
+  let nextReportMs = Number.NEGATIVE_INFINITY;
+  let bootedAtMs = Number.NaN;
+  let services = -1;
+
+  const updateBootTime = (wallMs: number, uptimeS: number): void => {
+    const bootMs = wallMs - uptimeS * 1_000;
+    if (!(Math.abs(bootMs - bootedAtMs) < bootNoiseMs)) bootedAtMs = bootMs;
+  };
+
+  const isReportDue = (monotonicMs: number, config: AgentDiscoveryConfig): boolean => {
+    // Timers are late rather than early: a scan that comes a little before its report is the one to report.
+    if (monotonicMs < nextReportMs - config.scanIntervalMs / 10) return false;
+    nextReportMs = monotonicMs + config.reportIntervalMs;
+    return true;
+  };
+
+  const rowsOf = (scan: DiscoveryScan, config: AgentDiscoveryConfig, time: SampleTime, reportAll: boolean): DiscoveryRows => {
+    const namer = createServiceNamer({ scan, config, managed, traffic });
+    const { instances, cut } = buildInstances({ scan, namer, config, managed });
+    notes = discoveryNotes({ limits: scan.limits, cutInstances: cut, config, backend: options.backendNote?.() ?? null });
+    const found = new Set(instances.map(({ name }) => name.service)).size;
+    if (found !== services) log.debug("services changed", { before: services, now: found });
+    services = found;
+    const isDue = isReportDue(time.mono_ms, config) || reportAll;
+    return {
+      instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, bootedAtMs, options.ticksPerS)) : [],
+      connections: config.enabled && config.methods.includes("connection_tracking") ? connections.of(scan, namer, time) : [],
+      events: life.of(instances, scan, time),
+    };
+  };
+
+  return {
+    sample: async (signal, reportAll = false) => {
+      const config = options.config();
+      if (!config.enabled && managed.list().length === 0) {
+        notes = [];
+        return nothing;
+      }
+      const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
+      const scan = await scanner.scan({ ...requestOf(config), rules: rulesOf(config) }, signal);
+      updateBootTime(time.at / 1_000, scan.uptimeS);
+      return rowsOf(scan, config, time, reportAll);
+    },
+    settle: async (signal) => {
+      const hashed = await scanner.hashBuilds(signal);
+      if (hashed > 0) log.debug("executables hashed", { files: hashed });
+    },
+    nextDelayMs: () => Math.min(options.config().scanIntervalMs, life.isWaiting ? lookAgainMs : Number.POSITIVE_INFINITY),
+    notes: () => notes,
+  };
+}
+
+function requestOf(config: AgentDiscoveryConfig): Omit<DiscoveryRequest, "rules"> {
+  return { protocols: config.protocols, connections: config.enabled && config.methods.includes("connection_tracking") };
+}
+
+/** The same object as long as the config is: another one makes the scanner read everything anew. */
+function createRules(): (config: AgentDiscoveryConfig) => DiscoveryRequest["rules"] {
+  let last: { config: AgentDiscoveryConfig; rules: DiscoveryRequest["rules"] } | undefined;
+  return (config) => {
+    if (last?.config !== config) {
+      const { names, redaction } = config;
+      last = {
+        config,
+        rules: {
+          patterns: names.patterns.map(({ pattern, name }) => ({ pattern: new RegExp(pattern), name })),
+          kubernetesLabel: names.kubernetesLabel,
+          redaction: { names: redaction.names, patterns: redaction.patterns.map((source) => new RegExp(source)) },
+        },
+      };
+    }
+    return last.rules;
+  };
+}

@@ -1,0 +1,70 @@
+/** Puts the parts of managed services together: their book, their checks, and the events that the checks make. */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { FileOwner } from "../config/index.ts";
+import { type AgentStore, event, type RowOf } from "../store/index.ts";
+import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./health-checks.ts";
+import { ManagedServiceBook, type ManagedServices } from "./managed-services.ts";
+import { createServiceFacts, type ServiceFacts } from "./service-facts.ts";
+
+export interface OpenManagedOptions {
+  file: string;
+  owner: FileOwner | undefined;
+  store: Pick<AgentStore, "query" | "append">;
+  settings: () => HealthCheckSettings;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface Managed {
+  book: ManagedServiceBook;
+  facts: ServiceFacts;
+  checks: HealthChecks;
+  /** What the scan asks. */
+  services: ManagedServices;
+  notes(): string[];
+}
+
+export async function openManaged(options: OpenManagedOptions): Promise<Managed> {
+  const { store, clock, log } = options;
+  const book = await ManagedServiceBook.open({ file: options.file, owner: options.owner, wallMs: () => clock.wallMs(), log });
+  const facts = createServiceFacts(store);
+  const checks = new HealthChecks({
+    services: () => book.list(),
+    settings: options.settings,
+    addressesOf: (port) => facts.addressesOf(port),
+    lastReported: (service) => facts.lastHealth(service),
+    report: async (change) => {
+      log[change.after === "healthy" ? "info" : "warn"](messageOf(change));
+      await store.append(event, [eventOf(change, clock)]);
+    },
+    clock,
+    log,
+  });
+  return {
+    book,
+    facts,
+    checks,
+    services: { list: () => book.list(), byPort: (port) => book.byPort(port), healthOf: (port) => checks.healthOf(port) },
+    notes: () => (book.problem === undefined ? [] : [book.problem]),
+  };
+}
+
+function eventOf(change: HealthChange, clock: Clock): RowOf<typeof event.columns> {
+  const { service, before, after, detail } = change;
+  return {
+    at: Math.round(clock.wallMs() * 1_000),
+    mono_ms: Math.round(clock.monotonicMs()),
+    kind: "service-health-changed",
+    severity: after === "healthy" ? "info" : "error",
+    service: service.name,
+    pid: null,
+    message: messageOf(change),
+    details: JSON.stringify({ port: service.port, check: service.health ?? "tcp", before, after, detail }),
+  };
+}
+
+function messageOf({ service, after, detail }: HealthChange): string {
+  return `${service.name} on port ${service.port} is ${after}${after === "healthy" ? " again" : ""}: ${detail}`;
+}

@@ -1,0 +1,60 @@
+import { formatBytes } from "../../base/units.ts";
+import type { Topology, TopologyEdge } from "../../tools/index.ts";
+import { connectColony } from "../connection.ts";
+import type { Invocation } from "../invocation.ts";
+import { type Column, tableOf } from "../output/table.ts";
+import { rate } from "../output/values.ts";
+import { showAnswer } from "../show-answer.ts";
+import { topologyDot } from "./topology-dot.ts";
+import { topologyPage } from "./topology-page.ts";
+
+const limit = 10_000;
+
+/** `coral network topology`. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { options, print } = invocation;
+  const colony = await connectColony(invocation);
+  const since = options.durationText("since") ?? "1h";
+  const given = {
+    service: options.text("service"),
+    direction: options.text("direction"),
+    depth: options.integer("depth", 1, 50),
+    agent: options.text("agent"),
+    class: options.text("class")?.toUpperCase(),
+    coral: options.flag("coral") || undefined,
+  };
+  const input = { since, limit, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  await showAnswer(invocation, () => colony.call<Topology>("coral_get_topology", input), {
+    table: (answer) => tableOf(answer.edges, columnsOf(answer)),
+    page: (answer, wide) => topologyPage(answer, print, { wide, asked: given.service }),
+    dot: topologyDot,
+    empty: `No connections were seen in the last ${since}; look further back with --since`,
+  });
+}
+
+function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
+  const names = new Map(nodes.map((node) => [node.id, node.name]));
+  return [
+    { title: "FROM", key: "from", cell: (edge) => names.get(edge.from) ?? edge.from },
+    { title: "TO", key: "to", cell: (edge) => names.get(edge.to) ?? edge.to },
+    { title: "CLASS", key: "class", cell: (edge) => edge.class },
+    { title: "PROTOCOL", key: "protocol", cell: (edge) => edge.protocol },
+    { title: "PORT", key: "port", cell: (edge) => edge.port },
+    { title: "CONNECTIONS", key: "connections", cell: (edge) => edge.connections },
+    { title: "OPEN", key: "openConnections", cell: (edge) => edge.openConnections },
+    {
+      title: "PER MINUTE",
+      key: "connectionsPerMinute",
+      cell: (edge) => rate(edge.connectionsPerMinute),
+      raw: (edge) => edge.connectionsPerMinute,
+    },
+    { title: "TO SERVER", key: "bytesToServer", cell: (edge) => formatBytes(edge.bytesToServer), raw: (edge) => edge.bytesToServer },
+    { title: "TO CLIENT", key: "bytesToClient", cell: (edge) => formatBytes(edge.bytesToClient), raw: (edge) => edge.bytesToClient },
+    { title: "RTT US", key: "rttUs", cell: (edge) => edge.rttUs },
+    { title: "RETRANSMITS", key: "retransmits", cell: (edge) => edge.retransmits },
+    { title: "CONFIDENCE", key: "confidence", cell: (edge) => edge.confidence },
+    { title: "EVIDENCE", key: "evidence", cell: (edge) => edge.evidence.join(",") },
+    { title: "FIRST SEEN", key: "firstSeenAt", cell: (edge) => edge.firstSeenAt },
+    { title: "LAST SEEN", key: "lastSeenAt", cell: (edge) => edge.lastSeenAt },
+  ];
+}

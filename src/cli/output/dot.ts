@@ -1,0 +1,41 @@
+/** Graphs in the language of GraphViz. Every text is quoted and escaped: a name cannot add nodes, attributes or commands. */
+
+import { escapeText } from "../../base/escape-text.ts";
+
+export type DotAttributes = Readonly<Record<string, string | number | undefined>>;
+
+export interface DotNode {
+  id: string;
+  attributes: DotAttributes;
+}
+
+export interface DotGraph {
+  name: string;
+  nodes: readonly DotNode[];
+  edges: readonly { from: string; to: string; attributes: DotAttributes }[];
+  /** Nodes drawn in a box of their own. */
+  clusters?: readonly { label: string; nodes: readonly DotNode[] }[];
+}
+
+export function renderDot({ name, nodes, edges, clusters = [] }: DotGraph): string {
+  const lines = [`digraph ${quote(name)} {`, '  rankdir="LR";', '  node [shape="box", style="rounded"];'];
+  for (const [index, cluster] of clusters.entries()) {
+    lines.push(`  subgraph "cluster_${index}" {`, `    label=${quote(cluster.label)};`);
+    for (const node of cluster.nodes) lines.push(`    ${quote(node.id)}${attributeList(node.attributes)};`);
+    lines.push("  }");
+  }
+  for (const node of nodes) lines.push(`  ${quote(node.id)}${attributeList(node.attributes)};`);
+  for (const { from, to, attributes } of edges) lines.push(`  ${quote(from)} -> ${quote(to)}${attributeList(attributes)};`);
+  return `${lines.join("\n")}\n}\n`;
+}
+
+function attributeList(attributes: DotAttributes): string {
+  const parts = Object.entries(attributes).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${quote(String(value))}`]));
+  return parts.length === 0 ? "" : ` [${parts.join(", ")}]`;
+}
+
+/** A line feed in a value is one in the picture; everything else that is not printable is shown as escapeText() shows it. */
+function quote(text: string): string {
+  const lines = text.split("\n").map((line) => escapeText(line).replaceAll("\\", "\\\\").replaceAll('"', '\\"'));
+  return `"${lines.join("\\n")}"`;
+}

@@ -1,0 +1,25 @@
+/** The look of a whole-terminal list: a title, a heavy line, the table with a light line under its header, and what it adds up to. */
+
+import type { Printer } from "../printer.ts";
+import { renderTable, type Table } from "./table.ts";
+
+export interface ScreenOptions {
+  title: string;
+  table: Table;
+  /** Last line: `Total: 6 services`. */
+  total: string;
+  wide: boolean;
+}
+
+const titleRuleWidth = 74;
+
+export function renderScreen({ title, table, total, wide }: ScreenOptions, print: Printer): string {
+  const { style, width } = print;
+  const body = renderTable(table, { wide, width: wide ? undefined : width, style, rule: "─" });
+  return `${screenTitle(title, print)}\n${body === "" ? "" : `${body}\n`}${total}\n`;
+}
+
+/** Two lines and an empty one. */
+export function screenTitle(title: string, { style, width }: Printer): string {
+  return `${style("bold", title)}\n${"━".repeat(Math.min(titleRuleWidth, width ?? titleRuleWidth))}\n`;
+}

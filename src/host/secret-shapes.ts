@@ -1,0 +1,129 @@
+/** Secrets that are known by their look, whatever they are called. */
+
+/** What stands in for a secret. */
+export const mask = "***";
+
+/** `scheme://user:password@host`, also with a password that holds `@` or `/`; a token alone counts too. */
+const userInfo = /\b([a-z][a-z0-9+.-]{1,20}:\/\/)([^\s"'<>@/?#]*(?:@[^\s"'<>@/?#]*)*|[^\s"'<>@?#:/]+:[^\s"'<>?#]*)@(?=[\w.[\]-])/gi;
+
+/** Each is masked as a whole, or what its first group does not hold. */
+const shapes: readonly RegExp[] = [
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
+  // The scheme of an HTTP header stays.
+  /\b((?:bearer|basic|digest|negotiate|apikey)\s+)[\w.~+/=:-]{6,}/gi,
+  /\b((?:set-)?cookie\s*:\s*).+/gi,
+  // JSON web tokens, the unsigned and the encrypted ones too.
+  /\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*){0,3}/g,
+  /\b(?:AKIA|ASIA|AROA|AIDA|ANPA|AGPA|ABIA|ACCA)[0-9A-Z]{12,}\b/g,
+  /\bgh[pousr]_[A-Za-z0-9]{20,}/g,
+  /\bgithub_pat_\w{20,}/g,
+  /\bgl(?:pat|ptt|dt|rt|cbt|soat)-[\w.-]{16,}/g,
+  /\bxox[a-z]-[\w-]{10,}/g,
+  /\bxapp-[\w-]{10,}/g,
+  /(hooks\.slack\.com\/(?:services|workflows)\/)[\w/]+/g,
+  /(discord(?:app)?\.com\/api\/webhooks\/)[\w/-]+/g,
+  /(\.webhook\.office\.com\/)[^\s"']+/g,
+  /\b[spr]k_(?:live|test)_[A-Za-z0-9]{10,}/g,
+  /\bwhsec_[\w+/=]{16,}/g,
+  /\bsk-(?:ant-|proj-|or-|svcacct-)?[\w-]{20,}/g,
+  /\bAIza[\w-]{30,}/g,
+  /\bya29\.[\w-]{20,}/g,
+  /\bGOCSPX-[\w-]{20,}/g,
+  /\bSG\.[\w-]{16,}\.[\w-]{16,}/g,
+  /\bkey-[0-9a-f]{32}\b/g,
+  /\bnpm_[A-Za-z0-9]{30,}/g,
+  /\bpypi-[\w-]{40,}/g,
+  /\bdop_v1_[0-9a-f]{40,}/g,
+  /\bhf_[A-Za-z0-9]{20,}/g,
+  /\bdapi[0-9a-f]{32}/g,
+  /\b(?:hvs|hvb|hvr|s)\.[\w-]{22,}/g,
+  /\bAC[0-9a-f]{32}\b|\bSK[0-9a-f]{32}\b/g,
+  /\b\d{8,10}:AA[\w-]{30,}/g,
+  /\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{20,}/g,
+  /\bsq0[a-z]{3}-[\w-]{20,}/g,
+  /\bNRAK-[A-Z0-9]{20,}|\b[0-9a-f]{36}NRAL\b/g,
+  /\blin_api_\w{20,}|\bfigd_[\w-]{20,}|\bglsa_\w{20,}|\bcfut_\w{20,}|\bPMAK-[\w-]{20,}|\bATATT3[\w=-]{20,}|\bEAA[A-Za-z0-9]{40,}/g,
+  // SSH and GPG material, age keys, bcrypt and crypt(3) hashes.
+  /\bAGE-SECRET-KEY-1[0-9A-Z]{20,}/g,
+  /\$(?:2[aby]|5|6|y|argon2(?:id|i|d))\$[\w./$=,+-]{20,}/g,
+  // Azure shared access signatures.
+  /([?&]sig=)[\w%+/=-]{10,}/gi,
+];
+
+/** Most words of a command line hold none of this and are done at once. */
+const worthALook = /[\w~+/.=-]{16}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig)\b/i;
+
+/** Where a run of random characters may stand; paths are looked at piece by piece. */
+const runs = /[A-Za-z0-9+/_=~-]{20,}/g;
+
+function classOf(code: number): number {
+  if (code >= 48 && code <= 57) return 1;
+  if (code >= 65 && code <= 90) return 2;
+  return code >= 97 && code <= 122 ? 3 : 0;
+}
+
+interface Mix {
+  digits: number;
+  uppers: number;
+  lowers: number;
+  /** Changes between digits, upper and lower case, per character. Words change seldom, random text about every other character. */
+  changes: number;
+}
+
+function mixOf(text: string): Mix {
+  const counts = [0, 0, 0, 0];
+  let changes = 0;
+  let last = -1;
+  for (let index = 0; index < text.length; index++) {
+    const kind = classOf(text.charCodeAt(index));
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    if (last !== -1 && kind !== last) changes++;
+    last = kind;
+  }
+  const [, digits = 0, uppers = 0, lowers = 0] = counts;
+  return { digits, uppers, lowers, changes: changes / text.length };
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** A long run of what looks like chance. Hexadecimal of 32 and more counts, UUIDs do not: they name things. */
+export function looksRandom(run: string): boolean {
+  if (run.length < 20 || uuid.test(run)) return false;
+  if (/^(?:0x)?[0-9a-f]{32,}$/i.test(run)) return /\d/.test(run) && /[a-f]/i.test(run);
+  const { digits, uppers, lowers, changes } = mixOf(run);
+  if (uppers >= 2 && lowers >= 2 && digits >= 1) return changes >= (digits === 1 ? 0.38 : 0.3);
+  // One case only: hyphenated names with numbers look alike, so more is asked.
+  return run.length >= 25 && digits >= 4 && uppers + lowers >= 4 && changes >= 0.4 && !/[-_]/.test(run);
+}
+
+/** Base64 holds slashes, and so do paths; a path starts with one, or its pieces are words. */
+function maskRun(run: string, before: string): string {
+  if (/(?:sha(?:1|224|256|384|512)|md5|blake[23]\w*)[:-]$/i.test(before)) return run;
+  if (/^[A-Za-z0-9+/]{32,}={0,2}$/.test(run) && !run.startsWith("/") && !before.endsWith("/") && !before.endsWith(".") && looksRandom(run))
+    return mask;
+  const isInPath = run.includes("/") || before.endsWith("/");
+  return run
+    .split("/")
+    .map((piece) => {
+      // Container and layer ids are directories.
+      if (isInPath && /^[0-9a-f]{32,64}$/.test(piece)) return piece;
+      const [name, value] =
+        piece.includes("=") && !piece.endsWith("=")
+          ? [piece.slice(0, piece.indexOf("=") + 1), piece.slice(piece.indexOf("=") + 1)]
+          : ["", piece];
+      return looksRandom(value.replace(/=+$/, "")) ? name + mask : piece;
+    })
+    .join("/");
+}
+
+/** Masks URLs' user parts, known shapes, and long runs of chance. */
+export function redactShapes(text: string): string {
+  if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
+  let result = text.includes("://") ? text.replace(userInfo, (_, scheme: string) => `${scheme}${mask}@`) : text;
+  for (const shape of shapes) {
+    result = result.replace(shape, (found: string, kept: unknown) =>
+      typeof kept === "string" && found.startsWith(kept) ? kept + mask : mask,
+    );
+  }
+  return result.replace(runs, (run: string, offset: number) => maskRun(run, result.slice(Math.max(0, offset - 12), offset)));
+}

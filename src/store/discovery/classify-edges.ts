@@ -1,0 +1,136 @@
+/**
+ * What one end's view of a connection means. An end says what it knows: its own service and the other's address; who that other is, is found
+ * here, so that what is learned later also explains what was stored before.
+ */
+
+import type { Transaction } from "../database.ts";
+import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
+
+/** Columns that tell one view from another; amounts are summed by them. */
+export const viewKey = [
+  ...[
+    "agent_id",
+    "netns",
+    "role",
+    "service",
+    "own_address",
+    "peer_address",
+    "protocol",
+    "server_port",
+    "pairing",
+    "peer_agent",
+    "peer_service",
+  ],
+] as const;
+
+/** The key of an end in net.connection_sides as `s`. Ends without a service are only counted, so their addresses do not matter. */
+export const sideKey = `s.agent_id, CASE WHEN s.is_local THEN s.netns ELSE 0 END AS netns, s.role, s.service,
+  CASE WHEN s.service = '' THEN '' WHEN s.role = 'client' THEN s.client_address ELSE s.server_address END AS own_address,
+  CASE WHEN s.service = '' AND s.peer_service = '' THEN '*' WHEN s.role = 'client' THEN s.server_address ELSE s.client_address END AS peer_address,
+  s.protocol, s.edge_port AS server_port, s.pairing, s.peer_agent, s.peer_service`;
+
+/** Gives ends whose `view_id` is 0, because they are new or somebody changed what it is made of, the id of their view, and keeps that view. */
+export async function keepViews(transaction: Transaction): Promise<void> {
+  const keys = viewKey.join(", ");
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE new_view AS
+     SELECT id, ${keyOf(viewKey)} AS view_id, ${keys} FROM (SELECT s.id, ${sideKey} FROM net.connection_sides s WHERE s.view_id = 0)`,
+  );
+  await transaction.run(
+    `INSERT INTO net.edge_views (view_id, ${keys})
+     SELECT view_id, ${viewKey.map((name) => `any_value(${name})`).join(", ")} FROM new_view ANTI JOIN net.edge_views v USING (view_id) GROUP BY view_id`,
+  );
+  await transaction.run("UPDATE net.connection_sides s SET view_id = n.view_id FROM new_view n WHERE s.id = n.id");
+}
+
+/** What speaks for an edge, as bits of `evidence`. */
+export const evidenceBits = {
+  "both-ends": 1,
+  redirected: 2,
+  translated: 4,
+  "client-end": 8,
+  "server-end": 16,
+  "address-registry": 32,
+  "named-outside": 64,
+} as const;
+
+/** The bits of `column` as a list of names. */
+export const evidenceNames = (column: string): string =>
+  `list_filter([${Object.entries(evidenceBits)
+    .map(([name, bit]) => `CASE WHEN ${column} & ${bit} > 0 THEN '${name}' END`)
+    .join(", ")}], lambda x: x IS NOT NULL)`;
+
+/**
+ * SQL that gives every row of `views` (a relation with the key's columns and any others) its other end: `peer_kind` (`service`, `host`,
+ * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Views without a service of their own are left out.
+ *
+ * Both ends attributed: INTERNAL 0.9. The other one's address and port, or address alone for a caller, in the address registry: INTERNAL 0.7.
+ * Outside: 0.9 when it has a name and a public address, 0.7 when other agents could have seen the other end, 0.5 when there are none.
+ */
+export function classifySql(database: string, views: string): string {
+  const net = `"${database}".net`;
+  const { "both-ends": both, "address-registry": registry, "named-outside": named } = evidenceBits;
+  const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;
+  return `
+  WITH seen AS MATERIALIZED (SELECT *, ${isLocalAddress("peer_address")} AS is_local FROM (${views}) WHERE service <> ''),
+  lone AS MATERIALIZED (SELECT * FROM seen WHERE peer_service = ''),
+  address AS MATERIALIZED (
+    SELECT a.*, ${isLocalAddress("a.address")} AS is_local FROM ${net}.service_addresses a SEMI JOIN lone ON lone.peer_address = a.address
+  ),
+  -- Who listens there: as its own agent sees it, and as everybody does when only one service answers.
+  listen_here AS (
+    SELECT agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
+    FROM address WHERE port > 0 GROUP BY ALL HAVING min(service) = max(service)
+  ),
+  listen_all AS (
+    SELECT address, port, protocol, any_value(service) AS service FROM address WHERE port > 0 AND NOT is_local
+    GROUP BY ALL HAVING min(service) = max(service)
+  ),
+  -- Who calls from there: a container has its address for itself, the services of a host share theirs.
+  call_here AS (
+    SELECT agent_id, address, any_value(service) AS service FROM address WHERE NOT is_local GROUP BY ALL HAVING min(service) = max(service)
+  ),
+  call_all AS (
+    SELECT address, any_value(service) AS service FROM address WHERE NOT is_local
+    GROUP BY ALL HAVING min(service) = max(service) AND min(agent_id) = max(agent_id)
+  ),
+  owned AS MATERIALIZED (SELECT DISTINCT agent_id, address FROM address WHERE NOT is_local),
+  owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1),
+  -- Calls from a host whose ports were translated: the only service there that calls the same server.
+  caller AS (
+    SELECT agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
+    FROM lone WHERE role = 'client' AND pairing = '' GROUP BY ALL HAVING min(service) = max(service)
+  ),
+  found AS (
+    SELECT v.*,
+      CASE WHEN v.role = 'client' THEN coalesce(lh.service, CASE WHEN here.agent_id IS NULL THEN la.service END)
+        WHEN v.is_local THEN NULL WHEN here.agent_id IS NOT NULL THEN ch.service ELSE coalesce(caller.service, ca.service) END AS peer,
+      CASE WHEN v.peer_agent <> '' THEN v.peer_agent WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END AS peer_host,
+      r.resolved_name IS NOT NULL AND NOT ${isPrivateAddress("v.peer_address")} AS is_named
+    FROM lone v
+    LEFT JOIN owned here ON here.agent_id = v.agent_id AND here.address = v.peer_address
+    LEFT JOIN owner ON owner.address = v.peer_address
+    LEFT JOIN listen_here lh ON v.role = 'client' AND lh.agent_id = v.agent_id AND lh.netns = v.netns AND lh.address = v.peer_address
+      AND lh.port = v.server_port AND lh.protocol = v.protocol
+    LEFT JOIN listen_all la ON v.role = 'client' AND la.address = v.peer_address AND la.port = v.server_port AND la.protocol = v.protocol
+    LEFT JOIN call_here ch ON v.role = 'server' AND ch.agent_id = v.agent_id AND ch.address = v.peer_address
+    LEFT JOIN call_all ca ON v.role = 'server' AND ca.address = v.peer_address
+    LEFT JOIN caller ON v.role = 'server' AND caller.agent_id = owner.agent_id AND caller.server_address = v.own_address
+      AND caller.server_port = v.server_port AND caller.protocol = v.protocol
+    LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
+  ),
+  judged AS (
+    SELECT *, CASE WHEN peer IS NOT NULL THEN 'service' WHEN peer_host IS NOT NULL AND peer_address <> '*' THEN 'host' ELSE 'external' END AS peer_kind
+    FROM found
+  )
+  SELECT * EXCLUDE (is_local), 'service' AS peer_kind, peer_service AS peer_name, 'INTERNAL' AS class, 0.9::DOUBLE AS confidence,
+    ${both} | CASE pairing WHEN 'redirected' THEN ${evidenceBits.redirected} WHEN 'translated' THEN ${evidenceBits.translated} ELSE 0 END AS evidence
+  FROM seen WHERE peer_service <> ''
+  UNION ALL
+  SELECT * EXCLUDE (is_local, peer, peer_host, is_named, peer_kind), peer_kind,
+    CASE peer_kind WHEN 'service' THEN peer WHEN 'host' THEN peer_host ELSE peer_address END,
+    CASE WHEN peer_kind <> 'external' THEN 'INTERNAL' WHEN role = 'client' THEN 'EGRESS' ELSE 'INGRESS' END,
+    CASE WHEN peer_kind <> 'external' THEN 0.7 WHEN is_named THEN 0.9 WHEN (SELECT count(*) FROM ${net}.agent_scans) > 1 THEN 0.7 ELSE 0.5 END,
+    ${ownEnd} | CASE WHEN peer_kind <> 'external' THEN ${registry} WHEN is_named THEN ${named} ELSE 0 END
+  FROM judged`;
+}

@@ -1,0 +1,193 @@
+/** From what agents say about connections: the ends that are known now, and what each new row adds to them. */
+
+import type { Transaction } from "../database.ts";
+import { lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
+import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
+
+const tuple = ["agent_id", "netns", "role", "protocol", "client_address", "client_port", "server_address", "server_port"];
+const identity = [...tuple, "first_seen"];
+const same = (columns: readonly string[], a: string, b: string): string =>
+  columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
+
+/** Takes rows with `after < ingest <= upto`. Leaves the temporary table `side_change`. Returns how many rows there were. */
+export async function consumeConnections(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
+  const rows = await readFresh(transaction, range);
+  if (rows === 0) return 0;
+  await hearAgents(transaction);
+  await findChanges(transaction);
+  await transaction.run(dropTables("fresh_side", "side_match"));
+  await storeChanges(transaction);
+  await learnAddresses(transaction);
+  return rows;
+}
+
+/**
+ * The newest row of each end. In a row of role `peer` the own end stands as the client; the lower port is the server's, so that both ends of
+ * such a connection come to the same view of it.
+ */
+async function readFresh(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE fresh_side AS
+     WITH said AS (
+       SELECT s.agent_id, coalesce(r.netns, 0) AS netns, r.role, lower(${cleanText("r.protocol", 8)}) AS protocol,
+         ${plainAddress("r.client_address")} AS ca, r.client_port::INTEGER AS cp, ${plainAddress("r.server_address")} AS sa, r.server_port::INTEGER AS sp,
+         r.role = 'peer' AND (r.client_port < r.server_port OR (r.client_port = r.server_port AND ${plainAddress("r.client_address")} > ${plainAddress("r.server_address")})) AS turned,
+         r.first_seen, ${cleanText("r.service", 200)} AS service, r.pid, r.start_ticks, r.attribution,
+         CASE WHEN r.state IN ('closed', 'failed') THEN r.state ELSE 'open' END AS state,
+         ${plausibleTime("r.first_seen", "r.stored_at")} AS began, least(${plausibleTime("r.last_seen", "r.stored_at")}, r.stored_at) AS last_seen,
+         greatest(${counter("r.connections")}, 1) AS connections, ${counter("r.bytes_sent")} AS bytes_sent, ${counter("r.bytes_received")} AS bytes_received,
+         ${counter("r.rtt_us")} AS rtt_us, ${counter("r.retransmits")} AS retransmits, r.stored_at, r."time", ${rowOrder} AS ord
+       FROM raw.connection r JOIN internal.sources s USING (source)
+       WHERE r.ingest > ${range.after} AND r.ingest <= ${range.upto} AND r.role IN ('client', 'server', 'peer')
+         AND r.client_port BETWEEN 0 AND 65535 AND r.server_port BETWEEN 0 AND 65535
+     ), oriented AS (
+       SELECT agent_id, netns, CASE WHEN turned OR role = 'server' THEN 'server' ELSE 'client' END AS role, protocol,
+         CASE WHEN turned THEN sa ELSE ca END AS client_address, CASE WHEN turned THEN sp ELSE cp END AS client_port,
+         CASE WHEN turned THEN ca ELSE sa END AS server_address, CASE WHEN turned THEN cp ELSE sp END AS server_port,
+         first_seen, service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
+         bytes_received, rtt_us, retransmits, stored_at, "time", ord
+       FROM said
+     )
+     SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key FROM oriented
+     QUALIFY row_number() OVER (PARTITION BY end_key, first_seen ORDER BY ord DESC) = 1`,
+  );
+  const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_side");
+  return Number(row?.["rows"] ?? 0);
+}
+
+async function hearAgents(transaction: Transaction): Promise<void> {
+  await transaction.run(
+    `UPDATE net.agent_scans a SET heard_at = greatest(a.heard_at, f.heard_at)
+     FROM (SELECT agent_id, max(stored_at) AS heard_at FROM fresh_side GROUP BY agent_id) f WHERE a.agent_id = f.agent_id`,
+  );
+  await transaction.run(
+    `INSERT INTO net.agent_scans (agent_id, first_scan, scans, last_ingest, prev_ingest, heard_at)
+     SELECT agent_id, min(${plausibleTime('"time"', "stored_at")}), 0, 0, 0, max(stored_at) FROM fresh_side
+     WHERE agent_id NOT IN (SELECT agent_id FROM net.agent_scans) GROUP BY agent_id`,
+  );
+}
+
+/**
+ * What each row adds. An agent that restarts forgets when it first saw a connection: an open end that appears again from the same addresses and
+ * ports is the same connection when its counters went on, and another one when they did not. What was there at an agent's very first scan was
+ * not opened then, and its bytes are of a time that nobody watched.
+ */
+async function findChanges(transaction: Transaction): Promise<void> {
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE side_match AS
+     SELECT f.end_key, f.first_seen, f.client_port <> 0 AS is_single, f.state, o.id AS old_id, o.state AS old_state, f.connections, o.connections AS old_connections,
+       coalesce(f.bytes_sent, o.bytes_sent) AS sent, coalesce(f.bytes_received, o.bytes_received) AS received, coalesce(f.retransmits, o.retransmits) AS retransmits,
+       o.bytes_sent AS old_sent, o.bytes_received AS old_received, o.retransmits AS old_retransmits, coalesce(o.began, f.began) AS began
+     FROM fresh_side f LEFT JOIN net.connection_sides o ON o.end_key = f.end_key AND o.first_seen = f.first_seen AND o.agent_id = f.agent_id`,
+  );
+  // Ends that follow one another from the same addresses and ports: few, because most connections have a port of their own.
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE side_chain AS
+     WITH link AS (
+       SELECT end_key, first_seen, state, sent, received, retransmits, began, NULL::UBIGINT AS stored_id FROM side_match WHERE is_single
+       UNION ALL
+       SELECT o.end_key, o.first_seen, o.state, o.bytes_sent, o.bytes_received, o.retransmits, o.began, o.id
+       FROM net.connection_sides o SEMI JOIN (SELECT end_key FROM side_match WHERE old_id IS NULL AND is_single) n ON n.end_key = o.end_key
+       ANTI JOIN side_match m ON m.end_key = o.end_key AND m.first_seen = o.first_seen
+       WHERE o.state = 'open'
+     )
+     SELECT *, lag(state) OVER w AS prev_state, lag(sent) OVER w AS prev_sent, lag(received) OVER w AS prev_received, lag(retransmits) OVER w AS prev_retransmits,
+       lag(began) OVER w AS prev_began, lead(state) OVER w IS NOT NULL AS has_next, lead(sent) OVER w AS next_sent, lead(received) OVER w AS next_received
+     FROM link SEMI JOIN (SELECT end_key FROM link GROUP BY end_key HAVING count(*) > 1) several USING (end_key)
+     WINDOW w AS (PARTITION BY end_key ORDER BY stored_id IS NULL, first_seen)`,
+  );
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE side_change AS
+     WITH judged AS (
+       SELECT f.*, m.* EXCLUDE (end_key, first_seen, is_single, state, connections, retransmits, began), m.retransmits AS now_retransmits,
+         a.second_scan, c.prev_sent, c.prev_received, c.prev_retransmits, c.prev_began,
+         coalesce(m.old_id IS NULL AND c.prev_state = 'open' AND ${isContinued("m.sent", "c.prev_sent", "m.received", "c.prev_received")}, false) AS goes_on,
+         coalesce(f.state = 'open' AND c.has_next, false) AS is_replaced, coalesce(${isContinued("c.next_sent", "m.sent", "c.next_received", "m.received")}, false) AS next_goes_on,
+         m.old_id IS NULL AND f.first_seen <= a.first_scan AS unwatched
+       FROM fresh_side f JOIN side_match m ON m.end_key = f.end_key AND m.first_seen = f.first_seen JOIN net.agent_scans a ON a.agent_id = f.agent_id
+       LEFT JOIN side_chain c ON c.end_key = f.end_key AND c.first_seen = f.first_seen AND c.stored_id IS NULL
+     )
+     SELECT * EXCLUDE (state, began, retransmits), CASE WHEN is_replaced THEN 'replaced' ELSE state END AS state, CASE WHEN goes_on THEN prev_began ELSE began END AS began,
+       CASE WHEN goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
+       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN (state = 'open' AND NOT is_replaced) OR (is_replaced AND next_goes_on) THEN 0
+         WHEN old_id IS NULL OR old_state = 'open' THEN connections ELSE greatest(connections - old_connections, 0) END AS d_closed,
+       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent ELSE old_sent END, 0), 0) END AS d_out,
+       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received ELSE old_received END, 0), 0) END AS d_in,
+       CASE WHEN retransmits IS NULL THEN NULL WHEN unwatched THEN 0
+         ELSE greatest(retransmits - coalesce(CASE WHEN goes_on THEN prev_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
+       coalesce(rtt_us, 0) AS d_rtt, CASE WHEN rtt_us IS NULL THEN 0 ELSE 1 END AS d_rtt_count, first_seen <= coalesce(second_scan, first_seen) AS learning
+     FROM judged`,
+  );
+}
+
+/** Counters of a connection only rise. */
+const isContinued = (sent: string, before: string, received: string, receivedBefore: string): string =>
+  `(coalesce(${sent}, 0) >= coalesce(${before}, 0) AND coalesce(${received}, 0) >= coalesce(${receivedBefore}, 0))`;
+
+async function storeChanges(transaction: Transaction): Promise<void> {
+  await transaction.run(
+    `UPDATE net.connection_sides s SET state = c.state, last_seen = greatest(s.last_seen, c.last_seen), connections = c.connections,
+       bytes_sent = c.sent, bytes_received = c.received, rtt_us = coalesce(c.rtt_us, s.rtt_us), retransmits = c.now_retransmits, updated_at = c.stored_at,
+       pend_opened = s.pend_opened + c.d_opened, pend_closed = s.pend_closed + c.d_closed, pend_out = s.pend_out + c.d_out, pend_in = s.pend_in + c.d_in,
+       pend_rtt_sum = s.pend_rtt_sum + c.d_rtt, pend_rtt_count = s.pend_rtt_count + c.d_rtt_count,
+       pend_retransmits = CASE WHEN c.d_retransmits IS NULL THEN s.pend_retransmits ELSE coalesce(s.pend_retransmits, 0) + c.d_retransmits END
+     FROM side_change c WHERE s.id = c.old_id`,
+  );
+  // Who owns an end seldom changes: a worker took over an inherited socket, or a better name was found.
+  await transaction.run(
+    `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN c.service = '' THEN s.service ELSE c.service END, pid = coalesce(c.pid, s.pid),
+       start_ticks = coalesce(c.start_ticks, s.start_ticks), attribution = coalesce(c.attribution, s.attribution)
+     FROM side_change c WHERE s.id = c.old_id AND ((c.service <> '' AND c.service <> s.service) OR c.pid <> s.pid OR (c.pid IS NOT NULL AND s.pid IS NULL))`,
+  );
+  await transaction.run(
+    `UPDATE net.connection_sides s SET state = 'replaced',
+       pend_closed = s.pend_closed + CASE WHEN ${isContinued("c.next_sent", "c.sent", "c.next_received", "c.received")} THEN 0 ELSE s.connections END
+     FROM side_chain c WHERE s.id = c.stored_id AND c.has_next`,
+  );
+  await transaction.run(
+    `INSERT INTO net.connection_sides (id, end_key, caller_key, view_id, ${identity.join(", ")}, service, pid, start_ticks, attribution, build, state, began, last_seen,
+       connections, bytes_sent, bytes_received, rtt_us, retransmits, arrived_at, updated_at, is_local, learning, pairing, peer_id, peer_agent,
+       peer_service, edge_port, pend_opened, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count)
+     SELECT nextval('net.side_ids'), c.end_key, c.caller_key, 0, ${identity.map((name) => `c.${name}`).join(", ")}, c.service, c.pid, c.start_ticks, c.attribution,
+       coalesce(i.build, b.build), c.state, c.began, c.last_seen, c.connections, c.sent, c.received, c.rtt_us, c.now_retransmits, c.stored_at, c.stored_at,
+       ${isLocalAddress("c.client_address")} OR ${isLocalAddress("c.server_address")}, c.learning, '', NULL, '', '', c.server_port,
+       c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, c.d_rtt, c.d_rtt_count
+     FROM side_change c LEFT JOIN (
+       SELECT agent_id, pid, start_ticks, any_value(build) AS build FROM net.service_instances WHERE pid > 0 GROUP BY agent_id, pid, start_ticks
+     ) i ON i.agent_id = c.agent_id AND i.pid = c.pid AND i.start_ticks = c.start_ticks
+     LEFT JOIN (
+       SELECT agent_id, service, any_value(build) AS build FROM net.service_instances GROUP BY agent_id, service HAVING min(build) = max(build)
+     ) b ON b.agent_id = c.agent_id AND b.service = c.service
+     WHERE c.old_id IS NULL`,
+  );
+}
+
+/** The addresses that services were seen answering on and calling from, also where an instance does not say them. Written anew at most every few minutes. */
+async function learnAddresses(transaction: Transaction): Promise<void> {
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE seen_address AS
+     SELECT agent_id, netns, CASE WHEN role = 'server' THEN server_address ELSE client_address END AS address,
+       CASE WHEN role = 'server' THEN server_port ELSE 0 END AS port, CASE WHEN role = 'server' THEN protocol ELSE '' END AS protocol, service,
+       max(stored_at) AS updated_at
+     FROM side_change WHERE service <> '' GROUP BY ALL`,
+  );
+  const sameAddress = same(["agent_id", "netns", "address", "port", "protocol", "service"], "a", "s");
+  await transaction.run(
+    `UPDATE net.service_addresses a SET updated_at = s.updated_at FROM seen_address s
+     WHERE a.learned_from = 'traffic' AND ${sameAddress} AND s.updated_at > a.updated_at + INTERVAL 10 MINUTE`,
+  );
+  await transaction.run(
+    `INSERT INTO net.service_addresses (agent_id, netns, address, port, protocol, service, learned_from, updated_at)
+     SELECT s.agent_id, s.netns, s.address, s.port, s.protocol, s.service, 'traffic', s.updated_at FROM seen_address s
+     ANTI JOIN net.service_addresses a ON ${sameAddress}`,
+  );
+}
+
+/** Ends whose connection went unseen: their agent goes on reporting others, or has been silent for so long that it cannot report this one. */
+export async function endLostSides(transaction: Transaction, nowUs: number): Promise<void> {
+  await transaction.run(
+    `UPDATE net.connection_sides s SET state = 'vanished', pend_closed = pend_closed + connections FROM net.agent_scans a
+     WHERE s.agent_id = a.agent_id AND s.state = 'open'
+       AND (s.updated_at < a.heard_at - INTERVAL ${lostSightAfterMs} MILLISECOND OR s.updated_at < make_timestamp(${nowUs - silentSidesMaxAgeMs * 1_000}))`,
+  );
+}

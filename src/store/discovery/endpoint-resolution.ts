@@ -1,0 +1,86 @@
+/** Names of addresses outside, as they were found: the colony asks for them elsewhere and keeps them here. */
+
+import type { ColonyStore } from "../colony-store.ts";
+import { numberIn, textIn, textOrNullIn } from "../queries/queryable.ts";
+import type { SqlParameter } from "../sql-values.ts";
+
+export interface ResolvedEndpoint {
+  address: string;
+  /** Null: there is none. */
+  name: string | null;
+  /** `saas`, `reverse_dns`, `provider_range`. */
+  method: string | null;
+  provider: string | null;
+  product: string | null;
+  region: string | null;
+  /** 0..1 */
+  confidence: number;
+  resolvedAtMs: number;
+  expiresAtMs: number;
+}
+
+/** Addresses of one answer, those seen last first. */
+const addressesMax = 10_000;
+const namesMax = 50_000;
+const rowsPerStatement = 200;
+const yearMs = 366 * 86_400_000;
+
+/** Addresses at the other end of unpaired connections, and endpoints in use, whose name is not known or no longer fresh. */
+export async function addressesWithoutName(store: ColonyStore, nowMs: number): Promise<string[]> {
+  const rows = await store.query(
+    `WITH used AS (
+       SELECT CASE WHEN role = 'client' THEN server_address ELSE client_address END AS address, last_seen FROM net.connection_sides
+       WHERE pairing = '' AND service <> '' AND NOT is_local
+       UNION ALL
+       SELECT ip_address, last_seen FROM net.network_endpoints WHERE last_seen > make_timestamp($recent)
+     )
+     SELECT used.address FROM used LEFT JOIN net.endpoint_resolution r ON r.ip_address = used.address AND r.expires_at > make_timestamp($now)
+     ANTI JOIN net.service_addresses a ON a.address = used.address
+     WHERE r.ip_address IS NULL AND used.address NOT IN ('*', '')
+     GROUP BY used.address ORDER BY max(used.last_seen) DESC, used.address LIMIT ${addressesMax}`,
+    { now: Math.floor(nowMs * 1_000), recent: Math.floor((nowMs - 86_400_000) * 1_000) },
+  );
+  return rows.map((row) => String(row["address"]));
+}
+
+/** Replaces what is known of the same addresses. */
+export async function storeEndpointNames(store: ColonyStore, names: readonly ResolvedEndpoint[]): Promise<void> {
+  if (names.length === 0) return;
+  await store.write(async (transaction) => {
+    for (let start = 0; start < names.length; start += rowsPerStatement) {
+      const part = names.slice(start, start + rowsPerStatement);
+      await transaction.run(
+        `INSERT OR REPLACE INTO net.endpoint_resolution
+           (ip_address, resolved_name, resolution_method, provider, product, region, confidence, resolved_at, expires_at)
+         VALUES ${part.map(() => "(?, ?, ?, ?, ?, ?, ?, make_timestamp(?), make_timestamp(?))").join(", ")}`,
+        part.flatMap((name): SqlParameter[] => [
+          name.address,
+          name.name,
+          name.method,
+          name.provider,
+          name.product,
+          name.region,
+          name.confidence,
+          Math.floor(name.resolvedAtMs * 1_000),
+          Math.floor(Math.min(name.expiresAtMs, name.resolvedAtMs + yearMs) * 1_000),
+        ]),
+      );
+    }
+  });
+}
+
+/** Those found last, at most 50,000. */
+export async function loadEndpointNames(store: ColonyStore): Promise<ResolvedEndpoint[]> {
+  const rows = await store.query(`SELECT * FROM net.endpoint_resolution ORDER BY resolved_at DESC LIMIT ${namesMax}`);
+  return rows.map((row) => ({
+    address: textIn(row, "ip_address"),
+    name: textOrNullIn(row, "resolved_name"),
+    method: textOrNullIn(row, "resolution_method"),
+    provider: textOrNullIn(row, "provider"),
+    product: textOrNullIn(row, "product"),
+    region: textOrNullIn(row, "region"),
+    confidence: numberIn(row, "confidence"),
+    resolvedAtMs: numberIn(row, "resolved_at") / 1_000,
+    expiresAtMs: numberIn(row, "expires_at") / 1_000,
+  }));
+}

@@ -1,0 +1,141 @@
+/** Made-up agents that see services and connections, over a real store, with a clock that stands still until moved. */
+
+import type { RowOf } from "../define-signal.ts";
+import { type EdgeRow, type EdgesResult, queryEdges } from "../queries/query-edges.ts";
+import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
+import type { connection, serviceInstance } from "../signals/discovery.ts";
+import { TestClock } from "../test-support.ts";
+import { DiscoveryCycle, type DiscoveryCycleResult } from "./discovery-cycle.ts";
+import { type DiscoverySettings, defaultDiscoverySettings } from "./discovery-settings.ts";
+
+export type InstanceValues = Partial<RowOf<typeof serviceInstance.columns>>;
+export type ConnectionValues = Partial<RowOf<typeof connection.columns>>;
+
+export interface WatchedHosts extends AsyncDisposable {
+  readonly hosts: StoredHosts;
+  clock: TestClock;
+  settings: DiscoverySettings;
+  /** Rows of one scan of an agent, now. */
+  scan(agentId: string, instances: InstanceValues[], connections?: ConnectionValues[], epoch?: string): Promise<void>;
+  cycle(): Promise<DiscoveryCycleResult>;
+  /** Lets so much time pass that every end has settled; agents scan as before. */
+  settle(): Promise<void>;
+  edges(query?: { sinceMs?: number; service?: string; agentIds?: string[] }): Promise<EdgesResult>;
+  /** `api -> postgres:5432 INTERNAL 0.9`, sorted. */
+  summary(): Promise<string[]>;
+  events(): Promise<{ kind: string; message: string; details: Record<string, unknown> }[]>;
+  reopen(): Promise<void>;
+}
+
+export async function watchHosts(settings: Partial<DiscoverySettings> = {}): Promise<WatchedHosts> {
+  const clock = new TestClock();
+  const hosts = await openStoredHosts(clock);
+  const current = { ...defaultDiscoverySettings, ...settings };
+  const newCycle = (): DiscoveryCycle => new DiscoveryCycle({ store: hosts.store, settings: () => current, clock });
+  let cycle = newCycle();
+  const watched: WatchedHosts = {
+    hosts,
+    clock,
+    settings: current,
+    scan: async (agentId, instances, connections = [], epoch = "epoch-1") => {
+      const atMs = clock.wallMs();
+      const rows: SignalRows = {
+        serviceInstance: instances.map((values) => ({ atMs, method: "listening_socket", named_by: "pattern", confidence: 0.8, ...values })),
+        connection: connections.map((values) => connectionRow(atMs, values)),
+      };
+      if (instances.length === 0) delete rows.serviceInstance;
+      if (connections.length === 0) delete rows.connection;
+      await hosts.add(agentId, rows, epoch);
+    },
+    cycle: () => cycle.run(),
+    settle: async () => {
+      await cycle.run();
+      clock.pass(100_000);
+      await cycle.run();
+    },
+    edges: ({ sinceMs = 3_600_000, ...rest } = {}) =>
+      queryEdges(hosts.store, { sinceMs, nowMs: clock.wallMs(), database: hosts.store.database.name, ...rest }),
+    summary: async () => (await watched.edges()).edges.map(edgeText).sort(),
+    events: async () => {
+      const rows = await hosts.store.query("SELECT kind, message, details FROM registry.events ORDER BY occurred_at, kind, message");
+      return rows.map((row) => ({
+        kind: String(row["kind"]),
+        message: String(row["message"]),
+        details: JSON.parse(String(row["details"])) as Record<string, unknown>,
+      }));
+    },
+    reopen: async () => {
+      await hosts.reopen();
+      cycle = newCycle();
+    },
+    [Symbol.asyncDispose]: () => hosts[Symbol.asyncDispose](),
+  };
+  return watched;
+}
+
+function connectionRow(atMs: number, values: ConnectionValues): ConnectionValues & { atMs: number } {
+  return {
+    atMs,
+    protocol: "tcp",
+    netns: 1,
+    attribution: values.service == null ? null : "process_fd",
+    state: "open",
+    first_seen: atMs * 1_000,
+    last_seen: atMs * 1_000,
+    connections: 1,
+    ...values,
+  };
+}
+
+/** `client("api", "10.0.1.5:45678", "10.0.2.8:5432")`: an end that calls. A service of null is not attributed. */
+export function client(service: string | null, from: string, to: string, more: ConnectionValues = {}): ConnectionValues {
+  return { role: "client", service, ...addresses(from, to), ...more };
+}
+
+/** The end that answers. */
+export function server(service: string | null, from: string, to: string, more: ConnectionValues = {}): ConnectionValues {
+  return { role: "server", service, ...addresses(from, to), ...more };
+}
+
+function addresses(from: string, to: string): ConnectionValues {
+  const split = (text: string): [string, number] => [text.slice(0, text.lastIndexOf(":")), Number(text.slice(text.lastIndexOf(":") + 1))];
+  const [clientAddress, clientPort] = split(from);
+  const [serverAddress, serverPort] = split(to);
+  return { client_address: clientAddress, client_port: clientPort, server_address: serverAddress, server_port: serverPort };
+}
+
+/** A service that listens on all addresses of its host. */
+export function listens(service: string, port: number, hostAddresses: string[], more: InstanceValues = {}): InstanceValues {
+  return {
+    service,
+    protocol: "tcp",
+    address: "0.0.0.0",
+    port,
+    pid: port,
+    start_ticks: 1,
+    netns: 1,
+    addresses: JSON.stringify(hostAddresses),
+    build: `${service}-build-1`,
+    ...more,
+  };
+}
+
+/** A service that only calls out. */
+export function calls(service: string, hostAddresses: string[], more: InstanceValues = {}): InstanceValues {
+  return {
+    service,
+    method: "connection_tracking",
+    pid: 77,
+    start_ticks: 1,
+    netns: 1,
+    addresses: JSON.stringify(hostAddresses),
+    build: `${service}-build-1`,
+    ...more,
+  };
+}
+
+export function edgeText(edge: EdgeRow): string {
+  const end = ({ kind, name }: EdgeRow["client"]): string => (kind === "service" ? name : `${kind}(${name})`);
+  const protocol = edge.protocol === "tcp" ? "" : `/${edge.protocol}`;
+  return `${end(edge.client)} -> ${end(edge.server)}:${edge.serverPort}${protocol} ${edge.class} ${edge.confidence}`;
+}

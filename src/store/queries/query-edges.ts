@@ -1,0 +1,232 @@
+import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
+import { bucketMinutes, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
+import { coarser } from "../discovery/maintain-discovery.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
+
+export interface EdgesQuery {
+  /** From now back. */
+  sinceMs: number;
+  nowMs: number;
+  /** Only what these agents saw. */
+  agentIds?: readonly string[];
+  /** Only edges with this service at either end. */
+  service?: string;
+  /** The colony's file, as it is attached. */
+  database: string;
+}
+
+export interface EdgeEndRow {
+  kind: "service" | "external" | "host";
+  name: string;
+  /** One that was seen; none of something outside. */
+  addresses: string[];
+  agentIds: string[];
+  resolved: { name: string; method: string; provider: string | null; product: string | null } | null;
+}
+
+/** Who called whom within a time. Amounts are those of the end that saw more; retransmits are of both. */
+export interface EdgeRow {
+  class: "INTERNAL" | "INGRESS" | "EGRESS";
+  confidence: number;
+  evidence: string[];
+  protocol: string;
+  serverPort: number;
+  client: EdgeEndRow;
+  server: EdgeEndRow;
+  connections: number;
+  openConnections: number;
+  opened: number;
+  bytesToServer: number;
+  bytesToClient: number;
+  rttUs: number | null;
+  retransmits: number | null;
+  firstSeenAt: string;
+  lastSeenAt: string;
+  firstBuild: string | null;
+}
+
+export interface EdgesResult {
+  edges: EdgeRow[];
+  cutEdges: number;
+  skippedConnections: number;
+  skippedAgentIds: string[];
+  unsettledConnections: number;
+  /** The time that the amounts cover: totals are kept by five minutes, later by hours and days. */
+  windowMs: number;
+}
+
+/** Bounds what one answer takes in memory. */
+const edgesMax = 100_000;
+
+export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<EdgesResult> {
+  const startMs = windowStartMs(query.nowMs, query.sinceMs);
+  const startUs = Math.floor(startMs * 1_000);
+  const nowUs = Math.floor(query.nowMs * 1_000);
+  const parts = partsSql(query.database, startUs, nowUs, query.agentIds);
+  const wanted =
+    query.service === undefined
+      ? ""
+      : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
+  const parameters = query.service === undefined ? {} : { service: query.service };
+  // Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them.
+  const number = (names: readonly string[]): string => names.map((name) => `${name}::DOUBLE AS ${name}`).join(", ");
+  const rows = await store.query(
+    `SELECT class, protocol, client_kind, client, server_kind, server, client_address, server_address, array_to_string(list_sort(list_distinct(client_agents)), ',') AS client_agents,
+       array_to_string(list_sort(list_distinct(server_agents)), ',') AS server_agents, first_build, resolved_name, resolution_method, provider, product,
+       ${number(["server_port", "confidence", "evidence", "opened", "connections", "open", "to_server", "to_client", "retransmits", "rtt_sum", "rtt_count"])},
+       epoch_us(first_seen)::DOUBLE AS first_seen, epoch_us(last_seen)::DOUBLE AS last_seen
+     FROM (${edgesSql(query.database, parts)}) ${wanted} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`,
+    parameters,
+  );
+  const [left] = await store.query(
+    `WITH part AS (${parts}),
+       skipped AS (SELECT agent_id, sum(closed + open) AS connections FROM part WHERE service = '' AND peer_service = '' GROUP BY agent_id)
+     SELECT (SELECT coalesce(sum(connections), 0) FROM skipped) AS skipped, (SELECT list(agent_id ORDER BY connections DESC) FROM skipped) AS skipped_agents,
+       (SELECT count(*) FROM "${query.database}".net.connection_sides WHERE pairing = '' AND service <> '' AND NOT is_local AND pend_opened > 0
+         AND arrived_at > make_timestamp(${nowUs - settleAfterMs * 1_000})) AS unsettled,
+       (SELECT epoch_us(min(first_scan)) FROM "${query.database}".net.agent_scans) AS watched_since`,
+  );
+  const reader = new EdgeReader();
+  const watchedMs = query.nowMs - (numberOrNullIn(left ?? {}, "watched_since") ?? query.nowMs * 1_000) / 1_000;
+  return {
+    edges: rows.slice(0, edgesMax).map((row) => reader.read(row)),
+    cutEdges: Math.max(0, rows.length - edgesMax),
+    skippedConnections: numberIn(left ?? {}, "skipped"),
+    skippedAgentIds: textsIn(left ?? {}, "skipped_agents"),
+    unsettledConnections: numberIn(left ?? {}, "unsettled"),
+    windowMs: Math.max(60_000, Math.min(query.nowMs - startMs, watchedMs)),
+  };
+}
+
+/** The border of a kept interval at or before the time asked for. */
+export function windowStartMs(nowMs: number, sinceMs: number): number {
+  const hours = sinceMs / 3_600_000;
+  const level = coarser.findLast(({ afterHours }) => hours >= afterHours);
+  const stepMs = level?.interval === "1 DAY" ? 86_400_000 : level?.interval === "1 HOUR" ? 3_600_000 : bucketMinutes * 60_000;
+  return Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
+}
+
+/** Amounts by view: what is in the totals, and what live ends have gathered since. */
+export function partsSql(database: string, startUs: number, nowUs: number | "now", agentIds?: readonly string[]): string {
+  const net = `"${database}".net`;
+  const chosen =
+    agentIds === undefined ? "" : `WHERE v.agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")})`;
+  const now = nowUs === "now" ? "now()::TIMESTAMP" : `make_timestamp(${nowUs})`;
+  const isOpen = `state = 'open' AND updated_at > ${now} - INTERVAL ${lostSightAfterMs} MILLISECOND`;
+  const lastRtt = "pend_rtt_count = 0 AND state = 'open' AND rtt_us IS NOT NULL";
+  return `
+    SELECT v.*, p.* EXCLUDE (view_id) FROM (
+      SELECT view_id, sum(opened) AS opened, sum(closed) AS closed, sum(open) AS open, sum(bytes_out) AS bytes_out, sum(bytes_in) AS bytes_in,
+        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen
+      FROM (
+        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen
+        FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs})
+        UNION ALL
+        SELECT view_id, pend_opened, pend_closed, CASE WHEN ${isOpen} THEN connections ELSE 0 END, pend_out, pend_in, pend_retransmits,
+          CASE WHEN ${lastRtt} THEN rtt_us ELSE pend_rtt_sum END, CASE WHEN ${lastRtt} THEN 1 ELSE pend_rtt_count END, began, last_seen
+        FROM ${net}.connection_sides WHERE (${isOpen}) OR last_seen >= make_timestamp(${startUs})
+      ) GROUP BY view_id
+    ) p JOIN ${net}.edge_views v USING (view_id) ${chosen}`;
+}
+
+/** Edges from views: one row per client, server, protocol and port. Both ends' views of the same connections are joined, not added. */
+export function edgesSql(database: string, parts: string): string {
+  const net = `"${database}".net`;
+  const larger = (expression: string): string =>
+    `greatest(coalesce(sum(${expression}) FILTER (role = 'client'), 0), coalesce(sum(${expression}) FILTER (role = 'server'), 0))`;
+  const client = (own: string, peer: string): string => `CASE WHEN role = 'client' THEN ${own} ELSE ${peer} END`;
+  const server = (own: string, peer: string): string => `CASE WHEN role = 'server' THEN ${own} ELSE ${peer} END`;
+  return `
+    WITH judged AS (${classifySql(database, parts)}),
+    edge AS (
+      SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
+        ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
+        max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
+        ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
+        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
+        min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
+        list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
+      FROM judged GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ),
+    first_use AS (
+      SELECT e.service, n.ip_address, n.endpoint_type, CASE WHEN n.endpoint_type = 'ingress' THEN e.service_port ELSE n.port END AS port, n.protocol,
+        min(e.first_seen) AS first_seen, arg_min(e.first_build, e.first_seen) AS build
+      FROM ${net}.service_endpoints e JOIN ${net}.network_endpoints n ON n.id = e.endpoint_id GROUP BY ALL
+    )
+    SELECT e.* REPLACE (least(e.first_seen, coalesce(u.first_seen, e.first_seen)) AS first_seen), u.build AS first_build,
+      r.resolved_name, r.resolution_method, r.provider, r.product
+    FROM edge e
+    LEFT JOIN first_use u ON u.endpoint_type = lower(e.class) AND u.port = e.server_port AND u.protocol = e.protocol
+      AND u.service = CASE WHEN e.class = 'INGRESS' THEN e.server ELSE e.client END AND u.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END
+    LEFT JOIN ${net}.endpoint_resolution r ON e.class <> 'INTERNAL' AND r.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END`;
+}
+
+/** Makes edges of rows. Ends and evidences that are the same are one object: there are many edges and few of those. */
+class EdgeReader {
+  readonly #ends = new Map<string, EdgeEndRow>();
+  readonly #evidences = new Map<number, string[]>();
+
+  read(row: QueryRow): EdgeRow {
+    const rttCount = numberIn(row, "rtt_count");
+    return {
+      class: textIn(row, "class") as EdgeRow["class"],
+      confidence: numberIn(row, "confidence"),
+      evidence: this.#evidenceOf(numberIn(row, "evidence")),
+      protocol: textIn(row, "protocol"),
+      serverPort: numberIn(row, "server_port"),
+      client: this.#endOf(row, "client"),
+      server: this.#endOf(row, "server"),
+      connections: numberIn(row, "connections"),
+      openConnections: numberIn(row, "open"),
+      opened: numberIn(row, "opened"),
+      bytesToServer: numberIn(row, "to_server"),
+      bytesToClient: numberIn(row, "to_client"),
+      rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
+      retransmits: numberOrNullIn(row, "retransmits"),
+      firstSeenAt: isoTimeIn(row, "first_seen"),
+      lastSeenAt: isoTimeIn(row, "last_seen"),
+      firstBuild: textOrNullIn(row, "first_build"),
+    };
+  }
+
+  #endOf(row: QueryRow, end: "client" | "server"): EdgeEndRow {
+    const kind = textIn(row, `${end}_kind`) as EdgeEndRow["kind"];
+    const name = textIn(row, end);
+    const address = textIn(row, `${end}_address`);
+    const agents = textIn(row, `${end}_agents`);
+    const key = `${kind}\n${name}\n${address}\n${agents}`;
+    const known = this.#ends.get(key);
+    if (known) return known;
+    const agentIds = agents.split(",").filter((id) => id !== "");
+    const made: EdgeEndRow = {
+      kind,
+      name,
+      addresses: kind === "external" || address === "" ? [] : [address],
+      agentIds: kind === "host" && agentIds.length === 0 ? [name] : agentIds,
+      resolved: kind === "external" ? resolvedIn(row) : null,
+    };
+    this.#ends.set(key, made);
+    return made;
+  }
+
+  #evidenceOf(bits: number): string[] {
+    const known = this.#evidences.get(bits);
+    if (known) return known;
+    const names = Object.entries(evidenceBits)
+      .filter(([, bit]) => (bits & bit) > 0)
+      .map(([name]) => name);
+    this.#evidences.set(bits, names);
+    return names;
+  }
+}
+
+function resolvedIn(row: QueryRow): EdgeEndRow["resolved"] {
+  const name = textOrNullIn(row, "resolved_name");
+  if (name === null) return null;
+  return {
+    name,
+    method: textIn(row, "resolution_method"),
+    provider: textOrNullIn(row, "provider"),
+    product: textOrNullIn(row, "product"),
+  };
+}

@@ -1,0 +1,68 @@
+import { isoTimeIn, placeholders, type Queryable, type QueryParameter, textIn, textOrNullIn } from "./queryable.ts";
+
+export interface EventsQuery {
+  /** Microseconds since 1970. */
+  sinceUs: number;
+  limit: number;
+  agentIds?: readonly string[];
+  kind?: string;
+  /** Events that are about it, summaries that name it included. */
+  service?: string;
+}
+
+export interface EventRow {
+  at: string;
+  kind: string;
+  severity: "info" | "warning" | "error";
+  agentId: string | null;
+  service: string | null;
+  message: string;
+  details: Record<string, unknown>;
+}
+
+const severities = ["info", "warning", "error"] as const;
+
+/** What happened at the colony and at its agents, newest first. */
+export async function queryEvents(store: Queryable, query: EventsQuery): Promise<EventRow[]> {
+  const conditions = ["time >= make_timestamp(?)"];
+  const parameters: QueryParameter[] = [query.sinceUs];
+  if (query.agentIds !== undefined) {
+    if (query.agentIds.length === 0) return [];
+    conditions.push(`agent_id IN (${placeholders(query.agentIds)})`);
+    parameters.push(...query.agentIds);
+  }
+  if (query.kind !== undefined) {
+    conditions.push("kind = ?");
+    parameters.push(query.kind);
+  }
+  if (query.service !== undefined) {
+    conditions.push(
+      "(service = ? OR list_contains(CASE WHEN json_valid(details) THEN json_extract_string(details, '$.services[*]') END, ?))",
+    );
+    parameters.push(query.service, query.service);
+  }
+  const rows = await store.query(
+    `SELECT time, kind, severity, agent_id, service, message, details FROM events WHERE ${conditions.join(" AND ")}
+     ORDER BY time DESC, kind, agent_id, message LIMIT ?`,
+    [...parameters, query.limit],
+  );
+  return rows.map((row) => ({
+    at: isoTimeIn(row, "time"),
+    kind: textIn(row, "kind"),
+    severity: severities.find((severity) => severity === textIn(row, "severity")) ?? "info",
+    agentId: textOrNullIn(row, "agent_id"),
+    service: textOrNullIn(row, "service"),
+    message: textIn(row, "message"),
+    details: detailsIn(textIn(row, "details")),
+  }));
+}
+
+/** Agents write their own details; what is no object is shown as it came. */
+function detailsIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : { value };
+  } catch {
+    return { text };
+  }
+}

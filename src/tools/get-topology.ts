@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { CoralError } from "../base/errors.ts";
+import type { ColonyBackend } from "./backend.ts";
+import { completenessOf } from "./completeness.ts";
+import { defineTool } from "./define-tool.ts";
+import { durationInput } from "./duration-input.ts";
+import { matchesOutside } from "./external-names.ts";
+import { cutList } from "./missing-data.ts";
+import { networkInput, readNetwork } from "./network-input.ts";
+import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
+import { compare, TopologyGraph } from "./topology-graph.ts";
+
+const edgesMax = 20_000;
+
+export const getTopology = defineTool({
+  name: "coral_get_topology",
+  title: "Service topology",
+  description:
+    "Who calls whom: services, callers and dependencies outside, with rates and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
+  input: z.object({
+    ...networkInput,
+    service: z.string().min(1).optional().describe("a service, or a name, provider, product or address outside"),
+    direction: z.enum(["dependencies", "dependents", "both"]).default("both").describe("dependents: what breaks with it"),
+    depth: z.int().min(1).max(50).default(10).describe("hops"),
+    class: connectionClassSchema.optional(),
+    since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
+  }),
+  output: topologySchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    // The walk needs every edge, so the service is not part of the request.
+    const { service, ...rest } = input;
+    const { facts, agents, notes } = await readNetwork(backend, rest, context);
+    const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
+    const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
+    const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
+    const weights = graph.weights();
+    const ids = [...(reached?.keys() ?? graph.nodes.keys())].sort(
+      (a, b) =>
+        (reached?.get(a)?.distance ?? 0) - (reached?.get(b)?.distance ?? 0) ||
+        (weights.get(b) ?? 0) - (weights.get(a) ?? 0) ||
+        compare(a, b),
+    );
+    const shown = cutList(ids, input.limit, "nodes", "ask about one service, or raise limit");
+    const edges = cutList(
+      graph.edgesAmong(new Set(shown.items), facts.windowMs),
+      edgesMax,
+      "edges",
+      "ask about one service, or narrow with class",
+    );
+    const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
+    return {
+      output: {
+        sinceMs: input.since,
+        matched,
+        totals: {
+          services: ids.filter((id) => id.startsWith("service:")).length,
+          ...graph.countOutside(ids),
+          edges: edges.items.length,
+        },
+        nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
+        edges: edges.items,
+      },
+      completeness: completenessOf([...notes, ...shown.notes, ...edges.notes]),
+    };
+  },
+});
+
+/** A service by its name, else something outside, else services whose names hold the text. */
+async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBackend, context: { signal: AbortSignal }): Promise<string[]> {
+  const wanted = text.toLowerCase();
+  const nodes = [...graph.nodes.values()];
+  const exact = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase() === wanted);
+  if (exact.length > 0) return exact.map((node) => node.id);
+  const outside = nodes.filter((node) => node.kind === "external" && node.ends.some((end) => matchesOutside(end, text)));
+  const partly = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase().includes(wanted));
+  if (outside.length + partly.length > 0) return [...outside, ...partly].map((node) => node.id);
+  const known = await backend.services({ processes: false }, context);
+  // A service that nobody calls and that calls nobody is an answer, not a mistake.
+  const quiet = known.find((place) => place.service.toLowerCase() === wanted);
+  if (quiet) return [graph.addService(quiet.service, quiet.agentId)];
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot find "${text}" in the topology: no service and nothing outside has that name within this time; look further back with since, or see coral_list_services`,
+  });
+}

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import type { ColonyBackend, NetworkFacts } from "./backend.ts";
+import type { CompletenessNote } from "./completeness.ts";
+import type { ToolCallContext } from "./define-tool.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
+import { networkNotes, networkSignals } from "./network-notes.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import type { EdgeFact } from "./schemas/network.ts";
+
+/** Coral's own processes are a service of this name. */
+const ownService = "coral";
+
+/** Fields that every tool about the network takes. */
+export const networkInput = {
+  service: z.string().min(1).optional().describe("service name"),
+  agent: z.string().min(1).optional().describe("agent id or host name"),
+  coral: z.boolean().default(false).describe("with Coral's own traffic"),
+};
+
+export interface NetworkRead {
+  facts: NetworkFacts;
+  /** All that count, whatever was asked for. */
+  agents: AgentInfo[];
+  notes: CompletenessNote[];
+}
+
+interface NetworkAsked {
+  service?: string | undefined;
+  agent?: string | undefined;
+  coral: boolean;
+  since: number;
+}
+
+/** Edges as asked for, without Coral's own unless wanted, and what is not known about them. */
+export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
+  const agents = activeAgents(await backend.agents(context));
+  const chosen = asked.agent === undefined ? undefined : matchAgents(agents, asked.agent);
+  const agentIds = chosen?.map((agent) => agent.agentId);
+  const [facts, losses] = await Promise.all([
+    backend.edges(
+      { sinceMs: asked.since, ...(agentIds ? { agentIds } : {}), ...(asked.service === undefined ? {} : { service: asked.service }) },
+      context,
+    ),
+    backend.losses({ signals: networkSignals, sinceMs: asked.since, ...(agentIds ? { agentIds } : {}) }, context),
+  ]);
+  const edges = asked.coral || asked.service === ownService ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
+  return { facts: { ...facts, edges }, agents, notes: networkNotes(facts, chosen ?? agents, losses) };
+}
+
+const isOwn = ({ client, server }: EdgeFact): boolean => [client, server].some((end) => end.kind === "service" && end.name === ownService);

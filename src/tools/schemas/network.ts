@@ -1,0 +1,187 @@
+/** Who calls whom: what the colony made of its agents' connections. */
+
+import { z } from "zod";
+import { isoTimeSchema } from "./agent.ts";
+
+/** INTERNAL: both ends are known here; INGRESS: from outside; EGRESS: to outside. */
+export const connectionClassSchema = z.enum(["INTERNAL", "INGRESS", "EGRESS"]);
+export type ConnectionClass = z.infer<typeof connectionClassSchema>;
+
+/** Amounts of the time asked about. Rates are over that time, or over the time that agents have watched when that is shorter. */
+const trafficFields = {
+  /** Connections that were open at some time in it. */
+  connections: z.number(),
+  openConnections: z.number(),
+  /** Newly opened. */
+  connectionsPerMinute: z.number(),
+  bytesToServer: z.number(),
+  bytesToClient: z.number(),
+  bytesPerMinute: z.number(),
+  rttUs: z.number().nullable(),
+  retransmits: z.number().nullable(),
+  firstSeenAt: isoTimeSchema,
+  lastSeenAt: isoTimeSchema,
+};
+
+/** One service and one address outside. */
+export const endpointUseSchema = z.object({
+  service: z.string(),
+  /** Host names, at most 20. */
+  agents: z.array(z.string()),
+  /** `*` stands for the many addresses beyond what is kept for one service. */
+  address: z.string(),
+  /** Of the address outside, for egress; null for ingress, whose ports mean nothing. */
+  port: z.number().nullable(),
+  /** Of the service, for ingress; null for egress. */
+  servicePort: z.number().nullable(),
+  protocol: z.string(),
+  /** `public` for addresses of the internet. */
+  scope: z.enum(["public", "private"]),
+  name: z.string().nullable(),
+  /** `saas`, `reverse_dns`, `provider_range`. */
+  nameMethod: z.string().nullable(),
+  provider: z.string().nullable(),
+  product: z.string().nullable(),
+  class: connectionClassSchema,
+  confidence: z.number(),
+  /** The build of the service that first showed it. */
+  firstBuild: z.string().nullable(),
+  ...trafficFields,
+});
+export type EndpointUse = z.infer<typeof endpointUseSchema>;
+
+/** Output of coral_get_ingress and coral_get_egress; most connections first. */
+export const endpointListSchema = z.object({
+  sinceMs: z.number(),
+  total: z.number(),
+  endpoints: z.array(endpointUseSchema),
+});
+export type EndpointList = z.infer<typeof endpointListSchema>;
+
+/** Something outside that services here depend on: one name, or one address without a name. */
+export const externalDependencySchema = z.object({
+  name: z.string(),
+  nameMethod: z.string().nullable(),
+  provider: z.string().nullable(),
+  product: z.string().nullable(),
+  scope: z.enum(["public", "private"]),
+  ports: z.array(z.number()),
+  /** At most 10 of `addressCount`. */
+  addresses: z.array(z.string()),
+  addressCount: z.number(),
+  confidence: z.number(),
+  services: z.array(
+    z.object({
+      service: z.string(),
+      connections: z.number(),
+      connectionsPerMinute: z.number(),
+      bytesToServer: z.number(),
+      bytesToClient: z.number(),
+      firstSeenAt: isoTimeSchema,
+      lastSeenAt: isoTimeSchema,
+      firstBuild: z.string().nullable(),
+    }),
+  ),
+  ...trafficFields,
+});
+export type ExternalDependency = z.infer<typeof externalDependencySchema>;
+
+/** Output of coral_get_external_dependencies; most connections first. */
+export const dependencyListSchema = z.object({
+  sinceMs: z.number(),
+  total: z.number(),
+  dependencies: z.array(externalDependencySchema),
+});
+export type DependencyList = z.infer<typeof dependencyListSchema>;
+
+/** A service, something outside, or a host whose process at that end was not seen. */
+export const topologyNodeSchema = z.object({
+  /** `service:api`, `external:s3.amazonaws.com`, `host:<agent id>`. */
+  id: z.string(),
+  kind: z.enum(["service", "external", "host"]),
+  name: z.string(),
+  /** At most 5. */
+  addresses: z.array(z.string()),
+  /** Host names, at most 5 of `agentCount`. */
+  agents: z.array(z.string()),
+  agentCount: z.number(),
+  provider: z.string().nullable(),
+  product: z.string().nullable(),
+  /** Hops from what was asked about, 0 for itself; null when nothing was. */
+  distance: z.number().nullable(),
+  /** What was asked about, something that breaks with it, something that it needs, or both; null when nothing was asked about. */
+  relation: z.enum(["asked", "dependent", "dependency", "both"]).nullable(),
+});
+export type TopologyNode = z.infer<typeof topologyNodeSchema>;
+
+/** From the caller to the called. */
+export const topologyEdgeSchema = z.object({
+  from: z.string(),
+  to: z.string(),
+  protocol: z.string(),
+  /** Of the called. */
+  port: z.number(),
+  class: connectionClassSchema,
+  confidence: z.number(),
+  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`. */
+  evidence: z.array(z.string()),
+  ...trafficFields,
+});
+export type TopologyEdge = z.infer<typeof topologyEdgeSchema>;
+
+/** Output of coral_get_topology. */
+export const topologySchema = z.object({
+  sinceMs: z.number(),
+  /** Ids of the nodes that `service` means; empty when it was not given. */
+  matched: z.array(z.string()),
+  totals: z.object({ services: z.number(), ingressSources: z.number(), egressDestinations: z.number(), edges: z.number() }),
+  nodes: z.array(topologyNodeSchema),
+  edges: z.array(topologyEdgeSchema),
+});
+export type Topology = z.infer<typeof topologySchema>;
+
+/**
+ * One edge as the store has it: each end is a service, an address outside or a host. Facts only; grouping by name, walking and bounding are
+ * the tools' work.
+ */
+export interface EdgeFact {
+  class: ConnectionClass;
+  confidence: number;
+  evidence: string[];
+  protocol: string;
+  serverPort: number;
+  client: EdgeEnd;
+  server: EdgeEnd;
+  connections: number;
+  openConnections: number;
+  /** Of `connections`: opened within the time asked about. */
+  opened: number;
+  bytesToServer: number;
+  bytesToClient: number;
+  rttUs: number | null;
+  retransmits: number | null;
+  /** ISO 8601, by the agents' clocks. */
+  firstSeenAt: string;
+  lastSeenAt: string;
+  /** The build of the service that first showed it; null unless the other end is outside. */
+  firstBuild: string | null;
+}
+
+/** `kind` says what it is: `name` is the service's name, the address outside, or the agent id of a host whose process was not seen. */
+export interface EdgeEnd {
+  kind: "service" | "external" | "host";
+  name: string;
+  /** Of a service, a few. */
+  addresses: string[];
+  /** Agents that saw this end. */
+  agentIds: string[];
+  /** Of an address outside; null while nobody knows. */
+  resolved: ResolvedName | null;
+}
+
+export interface ResolvedName {
+  name: string;
+  method: string;
+  provider: string | null;
+  product: string | null;
+}

@@ -1,0 +1,186 @@
+/** The graph of who calls whom, and walks over it. */
+
+import { trafficOf } from "./edge-traffic.ts";
+import { outsideName } from "./external-names.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import type { EdgeEnd, EdgeFact, TopologyEdge, TopologyNode } from "./schemas/network.ts";
+
+export type Direction = "dependencies" | "dependents" | "both";
+
+export interface Reached {
+  /** Hops from the nearest start. */
+  distance: number;
+  relation: NonNullable<TopologyNode["relation"]>;
+}
+
+interface Node extends Omit<TopologyNode, "distance" | "relation" | "agents" | "agentCount" | "addresses"> {
+  agentIds: Set<string>;
+  addresses: Set<string>;
+  /** Every end that became this node; what a person may mean by it is matched against them. */
+  ends: EdgeEnd[];
+}
+
+interface Link {
+  from: string;
+  to: string;
+  facts: EdgeFact[];
+}
+
+const addressesMax = 5;
+const agentsMax = 5;
+/** Ends kept per node for matching; a node outside can have thousands of addresses. */
+const endsMax = 200;
+
+export class TopologyGraph {
+  readonly nodes = new Map<string, Node>();
+  readonly #links = new Map<string, Link>();
+  /** Facts share their ends, so most are known already. */
+  readonly #ids = new Map<EdgeEnd, string>();
+  readonly #calls = new Map<string, Link[]>();
+  readonly #calledBy = new Map<string, Link[]>();
+
+  constructor(edges: readonly EdgeFact[]) {
+    for (const fact of edges) {
+      const from = this.#nodeOf(fact.client);
+      const to = this.#nodeOf(fact.server);
+      const key = `${from}\n${to}\n${fact.protocol}\n${fact.serverPort}\n${fact.class}`;
+      const known = this.#links.get(key);
+      if (known) {
+        known.facts.push(fact);
+        continue;
+      }
+      const link = { from, to, facts: [fact] };
+      this.#links.set(key, link);
+      push(this.#calls, from, link);
+      push(this.#calledBy, to, link);
+    }
+  }
+
+  /** A service without edges; returns its id. */
+  addService(name: string, agentId: string): string {
+    return this.#nodeOf({ kind: "service", name, addresses: [], agentIds: [agentId], resolved: null });
+  }
+
+  /** Everything within `depth` hops of the starts, each by its shortest way. Cycles end where they meet what was reached before. */
+  walk(starts: readonly string[], direction: Direction, depth: number): Map<string, Reached> {
+    const reached = new Map<string, Reached>(starts.map((id) => [id, { distance: 0, relation: "asked" }]));
+    if (direction !== "dependents") this.#spread(starts, depth, reached, this.#calls, "to", "dependency");
+    if (direction !== "dependencies") this.#spread(starts, depth, reached, this.#calledBy, "from", "dependent");
+    return reached;
+  }
+
+  #spread(
+    starts: readonly string[],
+    depth: number,
+    reached: Map<string, Reached>,
+    links: ReadonlyMap<string, Link[]>,
+    far: "from" | "to",
+    relation: "dependency" | "dependent",
+  ): void {
+    const seen = new Set(starts);
+    let frontier = [...starts];
+    for (let distance = 1; distance <= depth && frontier.length > 0; distance++) {
+      const next: string[] = [];
+      for (const id of frontier) {
+        for (const link of links.get(id) ?? []) {
+          const other = link[far];
+          if (seen.has(other)) continue;
+          seen.add(other);
+          next.push(other);
+          const before = reached.get(other);
+          reached.set(other, before ? { distance: Math.min(before.distance, distance), relation: "both" } : { distance, relation });
+        }
+      }
+      frontier = next;
+    }
+  }
+
+  /** Edges between nodes that are kept, most connections first. */
+  edgesAmong(kept: ReadonlySet<string>, windowMs: number): TopologyEdge[] {
+    const edges: TopologyEdge[] = [];
+    for (const { from, to, facts } of this.#links.values()) {
+      const [first] = facts;
+      if (!first || !kept.has(from) || !kept.has(to)) continue;
+      edges.push({
+        from,
+        to,
+        protocol: first.protocol,
+        port: first.serverPort,
+        class: first.class,
+        confidence: Math.max(...facts.map((fact) => fact.confidence)),
+        evidence: [...new Set(facts.flatMap((fact) => fact.evidence))].sort(),
+        ...trafficOf(facts, windowMs),
+      });
+    }
+    return edges.sort((a, b) => b.connections - a.connections || compare(a.from, b.from) || compare(a.to, b.to) || a.port - b.port);
+  }
+
+  /** Nodes outside that call, and that are called, among those given. */
+  countOutside(ids: readonly string[]): { ingressSources: number; egressDestinations: number } {
+    const outside = ids.filter((id) => this.nodes.get(id)?.kind === "external");
+    return {
+      ingressSources: outside.filter((id) => this.#calls.has(id)).length,
+      egressDestinations: outside.filter((id) => this.#calledBy.has(id)).length,
+    };
+  }
+
+  /** How many connections touch each node: what a cut keeps. */
+  weights(): Map<string, number> {
+    const weights = new Map<string, number>();
+    for (const { from, to, facts } of this.#links.values()) {
+      const connections = facts.reduce((total, fact) => total + fact.connections, 0);
+      weights.set(from, (weights.get(from) ?? 0) + connections);
+      if (to !== from) weights.set(to, (weights.get(to) ?? 0) + connections);
+    }
+    return weights;
+  }
+
+  nodeOf(id: string, reached: Reached | undefined, agents: ReadonlyMap<string, AgentInfo>): TopologyNode {
+    const node = this.nodes.get(id);
+    const agentIds = [...(node?.agentIds ?? [])];
+    const name = node?.kind === "host" ? (agents.get(node.name)?.hostname ?? node.name) : (node?.name ?? id);
+    return {
+      id,
+      kind: node?.kind ?? "service",
+      name,
+      addresses: [...(node?.addresses ?? [])].slice(0, addressesMax),
+      agents: agentIds.slice(0, agentsMax).map((agentId) => agents.get(agentId)?.hostname ?? agentId),
+      agentCount: agentIds.length,
+      provider: node?.provider ?? null,
+      product: node?.product ?? null,
+      distance: reached?.distance ?? null,
+      relation: reached?.relation ?? null,
+    };
+  }
+
+  #nodeOf(end: EdgeEnd): string {
+    const known = this.#ids.get(end);
+    if (known !== undefined) return known;
+    const name = end.kind === "external" ? outsideName(end) : end.name;
+    const id = `${end.kind}:${name}`;
+    let node = this.nodes.get(id);
+    if (!node) {
+      const provider = end.resolved?.provider ?? null;
+      const product = end.resolved?.product ?? null;
+      node = { id, kind: end.kind, name, provider, product, agentIds: new Set(), addresses: new Set(), ends: [] };
+      this.nodes.set(id, node);
+    }
+    for (const agentId of end.agentIds) node.agentIds.add(agentId);
+    if (node.addresses.size < addressesMax)
+      for (const address of end.kind === "external" ? [end.name] : end.addresses) node.addresses.add(address);
+    if (node.ends.length < endsMax && end.kind === "external") node.ends.push(end);
+    this.#ids.set(end, id);
+    return id;
+  }
+}
+
+/** By code unit: a graph has many names, and the rules of a language cost ten times as much. */
+export function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list) list.push(value);
+  else lists.set(key, [value]);
+}

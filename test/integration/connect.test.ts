@@ -1,0 +1,155 @@
+/** `coral connect` and `coral disconnect` against the agent's real control server, store and health checks. */
+
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { agentRoutes } from "../../src/agent/agent-routes.ts";
+import { openManaged } from "../../src/agent/open-managed.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { ResourceStack } from "../../src/base/resource-stack.ts";
+import { runCli } from "../../src/cli/index.ts";
+import { agentPaths } from "../../src/config/index.ts";
+import { createHttpRoutes, startControlServer } from "../../src/mesh/index.ts";
+import { type AgentStore, openAgentStore, openEngine, signals } from "../../src/store/index.ts";
+
+const mebibyte = 1024 ** 2;
+
+let home: string;
+let stack: ResourceStack;
+let store: AgentStore;
+beforeEach(async () => {
+  home = mkdtempSync(join(tmpdir(), "coral-connect-"));
+  stack = new ResourceStack();
+  stack.defer(() => rmSync(home, { recursive: true, force: true }));
+  const { dataDirectory, databaseFile } = agentPaths(home);
+  mkdirSync(dataDirectory, { recursive: true });
+  const engine = stack.use(
+    await openEngine({ dataDirectories: [dataDirectory], memoryLimitBytes: 128 * mebibyte, threads: 1, log: silentLogger }),
+  );
+  store = stack.use(
+    await openAgentStore(engine, { file: databaseFile, signals, maxBytes: 64 * mebibyte, clock: systemClock, log: silentLogger }),
+  );
+});
+afterEach(() => stack[Symbol.asyncDispose]());
+
+/** What the agent does with services, on its own socket. Returns how to stop it. */
+async function startAgent(): Promise<() => Promise<void>> {
+  const { directory, socketFile } = agentPaths(home);
+  const managed = await openManaged({
+    file: join(directory, "services.json"),
+    owner: undefined,
+    store,
+    settings: () => ({ intervalMs: 10, timeoutMs: 500, unhealthyAfter: 2, healthyAfter: 1 }),
+    clock: systemClock,
+    log: silentLogger,
+  });
+  const controller = new AbortController();
+  const done = managed.checks.run(controller.signal);
+  const server = await startControlServer({
+    path: socketFile,
+    peerCredentials: undefined,
+    log: silentLogger,
+    http: createHttpRoutes({
+      routes: agentRoutes({
+        status: () => Promise.reject(new Error("not asked for")),
+        book: managed.book,
+        healthOf: (port) => managed.services.healthOf(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
+        onChange: () => managed.checks.refresh(),
+      }),
+      authorize: (caller) => ({ name: caller.kind }),
+      notReady: () => undefined,
+      metrics: () => Promise.resolve(""),
+      log: silentLogger,
+    }),
+  });
+  const stop = async (): Promise<void> => {
+    controller.abort();
+    await done;
+    await server.close();
+  };
+  stack.defer(stop);
+  return stop;
+}
+
+async function coral(line: string): Promise<{ code: number; stdout: string; stderr: string }> {
+  const written = { stdout: "", stderr: "" };
+  const code = await runCli(["node", "coral", ...line.split(" ")], {} as never, {
+    stdout: {
+      write: (text) => {
+        written.stdout += text;
+      },
+    },
+    stderr: {
+      write: (text) => {
+        written.stderr += text;
+      },
+    },
+    stdin: { async *[Symbol.asyncIterator]() {} },
+    env: { CORAL_HOME: home },
+    signal: new AbortController().signal,
+  });
+  return { code, ...written };
+}
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  stack.defer(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+async function health(): Promise<Record<string, string>> {
+  const { stdout } = await coral("__complete managed-services");
+  const names = stdout.trim().split("\n");
+  const states: Record<string, string> = {};
+  for (const name of names) {
+    const rows = await store.query("SELECT details FROM agent_event WHERE service = ? ORDER BY seq DESC LIMIT 1", [name]);
+    states[name] = rows[0] === undefined ? "no event" : String((JSON.parse(String(rows[0]["details"])) as { after: string }).after);
+  }
+  return states;
+}
+
+describe("coral connect", () => {
+  it("registers services, checks them, keeps them over a restart, and lets go of them", async () => {
+    let status = 200;
+    const http = await listen(createHttpServer((_request, response) => response.writeHead(status).end()));
+    const tcp = await listen(createServer((socket) => socket.end()));
+    const stop = await startAgent();
+
+    const connected = await coral(`connect api:${http}:/health:http cache:${tcp} gone:1`);
+    expect(connected).toMatchObject({ code: 0, stderr: "" });
+    expect(connected.stdout).toContain(`✓ Service 'api' registered as managed\n  Nothing was discovered on port ${http} yet\n`);
+    await vi.waitFor(async () => expect(await health()).toEqual({ api: "no event", cache: "no event", gone: "unhealthy" }));
+
+    status = 503;
+    await vi.waitFor(async () => expect(await health()).toMatchObject({ api: "unhealthy" }));
+    const [row] = await store.query("SELECT severity, message FROM agent_event WHERE service = 'api'");
+    expect(row).toEqual({ severity: "error", message: `api on port ${http} is unhealthy: HTTP 503 of /health` });
+
+    await stop();
+    expect(await coral("connect late:2")).toMatchObject({ code: 1, stderr: expect.stringContaining("coral agent start") });
+    await startAgent();
+    status = 204;
+    await vi.waitFor(async () => expect(await health()).toEqual({ api: "healthy", cache: "no event", gone: "unhealthy" }));
+
+    expect((await coral("disconnect api gone")).stdout).toContain("✓ Service 'gone' is no longer managed\n");
+    expect(await health()).toEqual({ cache: "no event" });
+  });
+
+  it("changes nothing when the agent refuses one of several", async () => {
+    await startAgent();
+    await coral("connect api:8080");
+    const refused = await coral("connect db:5432 web:8080");
+    expect(refused).toMatchObject({ code: 1, stdout: "" });
+    expect(refused.stderr).toBe('error: Cannot connect service "web": port 8080 is connected as "api"; first run "coral disconnect api"\n');
+    expect(Object.keys(await health())).toEqual(["api"]);
+    expect((await coral("connect api:8080:/health")).stdout).toBe("✓ Service 'api' updated\n  Health check: GET /health on port 8080\n");
+    expect(await coral("disconnect db")).toMatchObject({ code: 4 });
+  });
+});
