@@ -10,11 +10,11 @@ import { type DialTlsOptions, dialTls } from "./dial-tls.ts";
 
 const colonyId = "shop-test-0a1b2c";
 
-async function serve(server: Server): Promise<AsyncDisposable & { endpoint: string }> {
-  server.listen(0, "127.0.0.1");
+async function serve(server: Server, address = "127.0.0.1"): Promise<AsyncDisposable & { endpoint: string }> {
+  server.listen(0, address);
   await once(server, "listening");
   return {
-    endpoint: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: `${address}:${(server.address() as AddressInfo).port}`,
     [Symbol.asyncDispose]: async () => {
       server.close();
     },
@@ -51,6 +51,21 @@ test("dialTls() connects to the colony by authority and by fingerprint", async (
     alpn: "http/1.1",
   });
   byFingerprint.destroy();
+});
+
+test("dialTls() knows the colony at an address that is not in its certificate", async () => {
+  await using dir = await temporaryDirectory();
+  const ours = await createAuthority(dir.path, colonyId);
+  const { caPem, fingerprint } = ours;
+  const { certPem: cert, keyPem: key } = await ours.issueColony({ ttlMs: hourMs });
+  await using server = await serve(tlsServer({ cert: `${cert}${caPem}`, key }), "127.0.0.99");
+  for (const trust of [
+    { kind: "authority", caPem, colonyId },
+    { kind: "fingerprint", caFingerprint: fingerprint },
+  ] as const) {
+    const socket = await dialTls({ endpoint: server.endpoint, trust, alpn: "h2" });
+    socket.destroy();
+  }
 });
 
 test("dialTls() refuses a server of another authority, of another colony, and an agent that poses as a colony", async () => {
