@@ -129,9 +129,13 @@ export interface StartColonyOptions {
   config?: string;
   /** Default 0: any free one. Give a former colony's port to restart it where its agents look for it. */
   port?: number;
+  /** host:port, instead of a port of 127.0.0.1. */
+  listen?: string;
   /** Further arguments of `coral colony start`. */
   args?: readonly string[];
   env?: Record<string, string>;
+  /** Program and arguments that run it elsewhere, such as `nsenter`; its pid must stay the same. */
+  launcher?: readonly string[];
   /** Default: wait until it answers. */
   waitUntilReady?: boolean;
 }
@@ -195,7 +199,7 @@ export class ColonyDaemon extends DaemonProcess {
 
 /** `coral init` when the home has no colony yet, then `coral colony start` in the foreground with JSON logs. */
 export async function startColony(options: StartColonyOptions): Promise<ColonyDaemon> {
-  const { home, config = "", port = 0, args = [], env = {}, waitUntilReady = true } = options;
+  const { home, config = "", port = 0, listen, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   let [colonyId] = await listLocalColonies(home);
   if (colonyId === undefined) {
     const { code, stderr } = await runCoral(["init", "test"], { home, env });
@@ -203,10 +207,15 @@ export async function startColony(options: StartColonyOptions): Promise<ColonyDa
     if (code !== 0 || colonyId === undefined) throw new Error(`coral init failed: ${stderr}`);
     appendFileSync(colonyPaths(home, colonyId).configFile, config);
   }
-  const child = spawn(process.execPath, [coralFile, "colony", "start", "--port", String(port), "--log-format", "json", ...args], {
-    env: cleanEnvironment(home, env),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const command = [
+    "colony",
+    "start",
+    ...(listen === undefined ? ["--port", String(port)] : ["--listen", listen]),
+    "--log-format",
+    "json",
+    ...args,
+  ];
+  const child = spawnCoral(launcher, command, cleanEnvironment(home, env));
   const colony = new ColonyDaemon(child, home, colonyId);
   if (waitUntilReady) await colony.waitUntilReady();
   return colony;
@@ -221,6 +230,8 @@ export interface StartAgentOptions {
   token?: string;
   args?: readonly string[];
   env?: Record<string, string>;
+  /** Program and arguments that run it elsewhere, such as `nsenter`. */
+  launcher?: readonly string[];
   /** Default: wait until it answers; being connected to a colony is another matter, see `waitUntilConnected`. */
   waitUntilReady?: boolean;
 }
@@ -269,15 +280,18 @@ export class AgentDaemon extends DaemonProcess {
 
 /** `coral agent start` in the foreground with JSON logs, on any free port. */
 export async function startAgent(options: StartAgentOptions): Promise<AgentDaemon> {
-  const { home, config, token, args = [], env = {}, waitUntilReady = true } = options;
+  const { home, config, token, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   if (config !== undefined) await writeAgentConfig(home, config);
-  const child = spawn(process.execPath, [coralFile, "agent", "start", "--port", "0", "--log-format", "json", ...args], {
-    env: cleanEnvironment(home, { ...env, ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) }),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const environment = cleanEnvironment(home, { ...env, ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) });
+  const child = spawnCoral(launcher, ["agent", "start", "--port", "0", "--log-format", "json", ...args], environment);
   const agent = new AgentDaemon(child, home);
   if (waitUntilReady) await agent.waitUntilReady();
   return agent;
+}
+
+function spawnCoral(launcher: readonly string[], args: readonly string[], env: Record<string, string>): ChildProcess {
+  const [program = "", ...rest] = [...launcher, process.execPath, coralFile, ...args];
+  return spawn(program, rest, { env, stdio: ["ignore", "pipe", "pipe"] });
 }
 
 async function writeAgentConfig(home: string, config: string): Promise<void> {

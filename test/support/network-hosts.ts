@@ -1,0 +1,164 @@
+/** Hosts made of namespaces: each has its own network, processes, /proc and host name. Nothing of the machine's own network is touched. */
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { DaemonProcess } from "./daemon.ts";
+import { cleanEnvironment } from "./test-home.ts";
+import { waitFor } from "./wait-for.ts";
+
+/** One host. It ends, with all that runs in it, when it is disposed of or when this process is gone. */
+export class NetworkHost implements AsyncDisposable {
+  readonly name: string;
+  /** Of its first process, as this process sees it. */
+  readonly pid: number;
+  readonly #unshare: ChildProcess;
+
+  private constructor(name: string, unshare: ChildProcess, initPid: number) {
+    this.name = name;
+    this.#unshare = unshare;
+    this.pid = initPid;
+  }
+
+  static async start(name: string): Promise<NetworkHost> {
+    // `cat` ends when its input does, which the kernel sees to even when this process is killed; with it ends everything in its namespace.
+    const namespaces = ["--net", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"];
+    const unshare = spawn("unshare", [...namespaces, "cat"], { stdio: ["pipe", "ignore", "inherit"] });
+    const initPid = await waitFor(`host ${name}`, () => {
+      const child = readFileSync(`/proc/${unshare.pid}/task/${unshare.pid}/children`, "utf8").trim();
+      return child !== "" && readFileSync(`/proc/${child}/comm`, "utf8") === "cat\n" && Number(child);
+    });
+    const host = new NetworkHost(name, unshare, initPid);
+    host.run("hostname", name);
+    host.run("ip", "link", "set", "lo", "up");
+    return host;
+  }
+
+  /** Runs what follows in this host's network only; the process stays one of this machine and keeps its pid. */
+  get networkLauncher(): string[] {
+    return ["nsenter", `--target=${this.pid}`, "--net"];
+  }
+
+  /** Runs what follows in this host. Another process stands in front of it, so that signals do not reach it; see `kill`. */
+  get launcher(): string[] {
+    return [...this.networkLauncher, "--pid", "--mount", "--uts"];
+  }
+
+  /** To its end; throws with what it wrote when it failed. */
+  run(program: string, ...args: string[]): string {
+    const [nsenter = "", ...rest] = this.launcher;
+    return execFileSync(nsenter, [...rest, program, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  }
+
+  /** Lives until the host ends, or until `kill`. */
+  spawn(name: string, program: string, args: readonly string[], env: Record<string, string> = {}): DaemonProcess {
+    const [nsenter = "", ...rest] = this.launcher;
+    return new DaemonProcess(
+      `${name} on ${this.name}`,
+      spawn(nsenter, [...rest, program, ...args], { env: cleanEnvironment("/nonexistent", env), stdio: ["ignore", "pipe", "pipe"] }),
+    );
+  }
+
+  /** Kills a program that `spawn` started here. */
+  async kill(daemon: DaemonProcess): Promise<void> {
+    process.kill(Number(readFileSync(`/proc/${daemon.pid}/task/${daemon.pid}/children`, "utf8").trim()), "SIGKILL");
+    await daemon.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#unshare.exitCode !== null || this.#unshare.signalCode !== null) return;
+    const ended = new Promise((resolve) => {
+      this.#unshare.once("close", resolve);
+    });
+    this.#unshare.stdin?.end();
+    await ended;
+  }
+}
+
+/** Hosts on one switch, each with an address in 10.77.0.0/24 and fd77::/64. The switch is a host too, `10.77.0.1`. */
+export class HostNetwork implements AsyncDisposable {
+  readonly hub: NetworkHost;
+  readonly #hosts: NetworkHost[] = [];
+
+  private constructor(hub: NetworkHost) {
+    this.hub = hub;
+    this.#hosts.push(hub);
+  }
+
+  static async start(): Promise<HostNetwork> {
+    const hub = await NetworkHost.start("hub");
+    hub.run("ip", "link", "add", "lan", "type", "bridge");
+    configure(hub, "lan", 1);
+    return new HostNetwork(hub);
+  }
+
+  /** A host with the address `10.77.0.<number>`. */
+  async add(name: string, number: number): Promise<NetworkHost> {
+    const host = await this.addAlone(name);
+    connect(this.hub, `to-${name}`, host, "eth0");
+    this.hub.run("ip", "link", "set", `to-${name}`, "master", "lan", "up");
+    configure(host, "eth0", number);
+    return host;
+  }
+
+  /** A host without any network but its own loopback. */
+  async addAlone(name: string): Promise<NetworkHost> {
+    const host = await NetworkHost.start(name);
+    this.#hosts.push(host);
+    return host;
+  }
+
+  /** Puts `inner` behind `router`, which translates its address like a router at home: `10.88.0.10` inside, the router's outside. */
+  hide(inner: NetworkHost, router: NetworkHost): void {
+    connect(router, "inside", inner, "eth0");
+    router.run("ip", "address", "add", "10.88.0.1/24", "dev", "inside");
+    router.run("ip", "link", "set", "inside", "up");
+    inner.run("ip", "address", "add", "10.88.0.10/24", "dev", "eth0");
+    inner.run("ip", "link", "set", "eth0", "up");
+    inner.run("ip", "route", "add", "default", "via", "10.88.0.1");
+    router.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward");
+    router.run("iptables", "-t", "nat", "-A", "POSTROUTING", "-s", "10.88.0.0/24", "-o", "eth0", "-j", "MASQUERADE");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const host of this.#hosts) await host[Symbol.asyncDispose]();
+  }
+}
+
+function connect(host: NetworkHost, name: string, other: NetworkHost, otherName: string): void {
+  // Pids are those of this machine, so the link is made by a process that sees them.
+  const [nsenter = "", ...rest] = host.networkLauncher;
+  execFileSync(nsenter, [...rest, "ip", "link", "add", name, "type", "veth", "peer", "name", otherName, "netns", String(other.pid)]);
+}
+
+function configure(host: NetworkHost, device: string, number: number): void {
+  host.run("ip", "address", "add", `10.77.0.${number}/24`, "dev", device);
+  // Without the check for duplicates, which would delay its first use.
+  host.run("sh", "-c", `ip -6 address add fd77::${number}/64 dev ${device} nodad 2>/dev/null || true`);
+  host.run("ip", "link", "set", device, "up");
+}
+
+/** Why hosts cannot be made here; undefined when they can. */
+export function whyNoNetworkHosts(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root, to make network namespaces";
+  for (const program of ["ip", "unshare", "nsenter", "hostname"]) {
+    if (!hasProgram(program)) return `needs ${program}`;
+  }
+  try {
+    execFileSync("unshare", ["--net", "--pid", "--uts", "--fork", "--mount-proc", "ip", "link", "add", "lan", "type", "bridge"], {
+      stdio: "ignore",
+    });
+    return undefined;
+  } catch {
+    return "root may not make network namespaces here (a container without CAP_SYS_ADMIN, or a kernel without bridges)";
+  }
+}
+
+/** Whether a program is in PATH. */
+export function hasProgram(name: string): boolean {
+  try {
+    execFileSync("sh", ["-c", 'command -v "$1"', "sh", name], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
