@@ -48,7 +48,9 @@ async function readFresh(transaction: Transaction, range: { after: number; upto:
          bytes_received, rtt_us, retransmits, stored_at, "time", ord
        FROM said
      )
-     SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key FROM oriented
+     SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key,
+       first_value(bytes_sent) OVER said AS first_sent, first_value(bytes_received) OVER said AS first_received, first_value(retransmits) OVER said AS first_retransmits
+     FROM oriented WINDOW said AS (PARTITION BY end_key, first_seen ORDER BY ord)
      QUALIFY row_number() OVER (PARTITION BY end_key, first_seen ORDER BY ord DESC) = 1`,
   );
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_side");
@@ -111,10 +113,10 @@ async function findChanges(transaction: Transaction): Promise<void> {
        CASE WHEN goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
        CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN (state = 'open' AND NOT is_replaced) OR (is_replaced AND next_goes_on) THEN 0
          WHEN old_id IS NULL OR old_state = 'open' THEN connections ELSE greatest(connections - old_connections, 0) END AS d_closed,
-       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent ELSE old_sent END, 0), 0) END AS d_out,
-       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received ELSE old_received END, 0), 0) END AS d_in,
-       CASE WHEN retransmits IS NULL THEN NULL WHEN unwatched THEN 0
-         ELSE greatest(retransmits - coalesce(CASE WHEN goes_on THEN prev_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
+       greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent WHEN unwatched THEN first_sent ELSE old_sent END, 0), 0) AS d_out,
+       greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received WHEN unwatched THEN first_received ELSE old_received END, 0), 0) AS d_in,
+       CASE WHEN retransmits IS NULL THEN NULL
+         ELSE greatest(retransmits - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
        coalesce(rtt_us, 0) AS d_rtt, CASE WHEN rtt_us IS NULL THEN 0 ELSE 1 END AS d_rtt_count, first_seen <= coalesce(second_scan, first_seen) AS learning
      FROM judged`,
   );
