@@ -44,7 +44,9 @@ async function readFresh(transaction: Transaction, range: { after: number; upto:
        SELECT agent_id, netns, CASE WHEN turned OR role = 'server' THEN 'server' ELSE 'client' END AS role, protocol,
          CASE WHEN turned THEN sa ELSE ca END AS client_address, CASE WHEN turned THEN sp ELSE cp END AS client_port,
          CASE WHEN turned THEN ca ELSE sa END AS server_address, CASE WHEN turned THEN cp ELSE sp END AS server_port,
-         first_seen, service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
+         -- A row for many connections that are open is what there was at that time; the next one takes its place.
+         CASE WHEN cp = 0 AND state = 'open' THEN make_timestamp(0) ELSE first_seen END AS first_seen,
+         service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
          bytes_received, rtt_us, retransmits, stored_at, "time", ord
        FROM said
      )
@@ -105,19 +107,20 @@ async function findChanges(transaction: Transaction): Promise<void> {
          a.second_scan, c.prev_sent, c.prev_received, c.prev_retransmits, c.prev_began,
          coalesce(m.old_id IS NULL AND c.prev_state = 'open' AND ${isContinued("m.sent", "c.prev_sent", "m.received", "c.prev_received")}, false) AS goes_on,
          coalesce(f.state = 'open' AND c.has_next, false) AS is_replaced, coalesce(${isContinued("c.next_sent", "m.sent", "c.next_received", "m.received")}, false) AS next_goes_on,
-         m.old_id IS NULL AND f.first_seen <= a.first_scan AS unwatched
+         m.old_id IS NULL AND f.began <= a.first_scan AS unwatched
        FROM fresh_side f JOIN side_match m ON m.end_key = f.end_key AND m.first_seen = f.first_seen JOIN net.agent_scans a ON a.agent_id = f.agent_id
        LEFT JOIN side_chain c ON c.end_key = f.end_key AND c.first_seen = f.first_seen AND c.stored_id IS NULL
      )
      SELECT * EXCLUDE (state, began, retransmits), CASE WHEN is_replaced THEN 'replaced' ELSE state END AS state, CASE WHEN goes_on THEN prev_began ELSE began END AS began,
        CASE WHEN goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
-       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN (state = 'open' AND NOT is_replaced) OR (is_replaced AND next_goes_on) THEN 0
+       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN is_replaced AND next_goes_on THEN 0
+         WHEN state = 'open' AND NOT is_replaced THEN greatest(coalesce(old_connections, 0) - connections, 0)
          WHEN old_id IS NULL OR old_state = 'open' THEN connections ELSE greatest(connections - old_connections, 0) END AS d_closed,
        greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent WHEN unwatched THEN first_sent ELSE old_sent END, 0), 0) AS d_out,
        greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received WHEN unwatched THEN first_received ELSE old_received END, 0), 0) AS d_in,
        CASE WHEN retransmits IS NULL THEN NULL
          ELSE greatest(retransmits - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
-       coalesce(rtt_us, 0) AS d_rtt, CASE WHEN rtt_us IS NULL THEN 0 ELSE 1 END AS d_rtt_count, first_seen <= coalesce(second_scan, first_seen) AS learning
+       coalesce(rtt_us, 0) AS d_rtt, CASE WHEN rtt_us IS NULL THEN 0 ELSE 1 END AS d_rtt_count, began <= coalesce(second_scan, began) AS learning
      FROM judged`,
   );
 }

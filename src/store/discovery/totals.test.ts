@@ -99,6 +99,24 @@ describe("what a connection adds", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 42, openConnections: 0, opened: 42, bytesToServer: 420 }]);
   });
 
+  it("is what there is now when rows stand for many that are open", async () => {
+    await begin("node1");
+    const snapshot = (connections: number, bytes_sent: number): ConnectionValues =>
+      client("api", "10.0.1.5:0", "203.0.113.7:443", { connections, bytes_sent, bytes_received: 0 });
+    for (const [connections, bytes] of [
+      [40, 400],
+      [50, 600],
+      [30, 350],
+    ] as const) {
+      await watched.scan("node1", api, [snapshot(connections, bytes)]);
+      await watched.cycle();
+      watched.clock.pass(300_000);
+    }
+    await watched.settle();
+    expect(await totals()).toEqual({ "node1 client api": { opened: 50, closed: 20, out: 600, in: 0, retransmits: 0 } });
+    expect((await watched.edges()).edges).toMatchObject([{ connections: 50, openConnections: 30 }]);
+  });
+
   it("goes on after its agent forgot when it began", async () => {
     await begin("node1");
     await watched.scan("node1", api, [client("api", ...call, { bytes_sent: 10, bytes_received: 10 })]);
