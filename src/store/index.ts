@@ -66,7 +66,6 @@ export {
   insertToken,
   listAgents,
   listConflicts,
-  listEvents,
   listTokens,
   recordConflict,
   recordEvent,

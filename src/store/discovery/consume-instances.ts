@@ -4,10 +4,9 @@ import type { Transaction } from "../database.ts";
 import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const identity = ["agent_id", "service", "protocol", "port", "address", "pid", "start_ticks", "netns"];
-const content = [
-  ...["named_by", "confidence", "method", "started", "exe", "build", "build_kind", "command_line", "environment", "user_id", "user_name"],
-  ...["cgroup", "container_id", "container_name", "unit", "addresses", "managed", "health", "health_detail"],
-];
+const content =
+  `named_by confidence method started exe build build_kind command_line environment user_id user_name cgroup container_id container_name
+  unit addresses managed health health_detail`.split(/\s+/);
 const sameInstance = (a: string, b: string): string => identity.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
 /** Rows of the stored signal as instances; `where` chooses them by `r`. */

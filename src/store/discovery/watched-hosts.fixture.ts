@@ -78,7 +78,7 @@ function connectionRow(atMs: number, values: ConnectionValues): ConnectionValues
     atMs,
     protocol: "tcp",
     netns: 1,
-    attribution: values.service == null ? null : "process_fd",
+    attribution: (values.service ?? null) === null ? null : "process_fd",
     state: "open",
     first_seen: atMs * 1_000,
     last_seen: atMs * 1_000,

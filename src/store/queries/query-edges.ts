@@ -98,24 +98,13 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
 
 /** Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them. */
 const edgeColumns = [
-  ...["class", "protocol", "client_kind", "client", "server_kind", "server", "client_address", "server_address"],
+  "class, protocol, client_kind, client, server_kind, server, client_address, server_address, first_build, resolved_name, resolution_method, provider, product",
   ...["client_agents", "server_agents"].map(
     (name) => `CASE WHEN len(${name}) = 1 THEN ${name}[1] ELSE array_to_string(list_sort(list_distinct(${name})), ',') END AS ${name}`,
   ),
-  ...["first_build", "resolved_name", "resolution_method", "provider", "product"],
-  ...[
-    "server_port",
-    "confidence",
-    "evidence",
-    "opened",
-    "connections",
-    "open",
-    "to_server",
-    "to_client",
-    "retransmits",
-    "rtt_sum",
-    "rtt_count",
-  ].map((name) => `${name}::DOUBLE AS ${name}`),
+  ..."server_port confidence evidence opened connections open to_server to_client retransmits rtt_sum rtt_count"
+    .split(" ")
+    .map((name) => `${name}::DOUBLE AS ${name}`),
   ...["first_seen", "last_seen"].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`),
 ].join(", ");
 
