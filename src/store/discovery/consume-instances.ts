@@ -1,6 +1,7 @@
 /** From what agents say about processes: which scans there were, which instances run now, and the addresses that mean a service. */
 
 import type { Transaction } from "../database.ts";
+import type { PullRange } from "./pull-range.ts";
 import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const identity = ["agent_id", "service", "protocol", "port", "address", "pid", "start_ticks", "netns"];
@@ -21,11 +22,9 @@ const instanceRows = (where: string): string => `
   FROM raw.service_instance r JOIN internal.sources s USING (source)
   WHERE ${where} AND r.service <> ''`;
 
-/** Takes rows with `after < ingest <= upto`. Leaves the temporary tables `scan_change` and `instance_now`. Returns how many rows there were. */
-export async function consumeInstances(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
-  await transaction.run(
-    `CREATE OR REPLACE TEMP TABLE fresh_instance AS ${instanceRows(`r.ingest > ${range.after} AND r.ingest <= ${range.upto}`)}`,
-  );
+/** Takes the rows of a range. Leaves the temporary tables `scan_change` and `instance_now`. Returns how many rows there were. */
+export async function consumeInstances(transaction: Transaction, range: PullRange): Promise<number> {
+  await transaction.run(`CREATE OR REPLACE TEMP TABLE fresh_instance AS ${instanceRows(range.where("r"))}`);
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_instance");
   const rows = Number(row?.["rows"] ?? 0);
   if (rows === 0) return 0;
