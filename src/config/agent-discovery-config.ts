@@ -115,13 +115,6 @@ export const agentDiscoverySection = section({
         description: "Report the addresses that services answer on and call from, so that the colony knows them again",
       })
       .prefault(true),
-    resolve_external_ips: enabled
-      .meta({ kind: "true | false", description: "Let the colony look up names of outside addresses that this agent saw" })
-      .prefault(true),
-    dns_cache_ttl: duration("How long the colony may keep such a name", { min: "1s", max: "30d" }).optional(),
-    detect_cloud_providers: enabled
-      .meta({ kind: "true | false", description: "Let the colony match such addresses with the ranges of cloud providers" })
-      .prefault(true),
   }),
   privacy: section({
     redact_names: z
@@ -167,7 +160,7 @@ export interface AgentDiscoveryConfig {
     /** Null: pods are not asked. */
     kubernetesLabel: string | null;
   };
-  network: { reportServiceIps: boolean; resolveExternalIps: boolean; dnsCacheTtlMs: number | undefined; detectCloudProviders: boolean };
+  network: { reportServiceIps: boolean };
   /** The patterns compile. */
   redaction: { names: string[]; patterns: string[] };
   reportIntervalMs: number;
@@ -193,9 +186,6 @@ export function toAgentDiscovery(file: z.output<typeof agentDiscoverySection>): 
     },
     network: {
       reportServiceIps: network.report_service_ips,
-      resolveExternalIps: network.resolve_external_ips,
-      dnsCacheTtlMs: network.dns_cache_ttl,
-      detectCloudProviders: network.detect_cloud_providers,
     },
     redaction: { names: privacy.redact_names, patterns: privacy.redact_patterns },
     reportIntervalMs: file.report_interval,

@@ -47,6 +47,8 @@ export const colonyMigrations: readonly Migration[] = [
       CREATE SCHEMA net;
       CREATE SEQUENCE net.side_ids;
       CREATE SEQUENCE net.endpoint_ids;
+      -- A step of the discovery may end among the agents of one stored pull.
+      CREATE TABLE net.partial_progress (ingest UBIGINT NOT NULL, source UINTEGER NOT NULL);
       -- What is known of each agent's scans; times are its own clock's, stored_at the colony's.
       CREATE TABLE net.agent_scans (
         agent_id VARCHAR PRIMARY KEY, first_scan TIMESTAMP NOT NULL, second_scan TIMESTAMP, last_scan TIMESTAMP, prev_scan TIMESTAMP,

@@ -54,7 +54,6 @@ export {
   insertToken,
   listAgents,
   listConflicts,
-  listEvents,
   listTokens,
   recordConflict,
   recordEvent,

@@ -16,27 +16,40 @@ export interface EdgeTraffic {
 
 type Amounts = Omit<EdgeFact, "class" | "confidence" | "evidence" | "protocol" | "serverPort" | "client" | "server" | "firstBuild">;
 
-/** Sums of edges. Rates are over `windowMs`, the time that the amounts cover. */
+/** Sums of edges, at least one. Rates are over `windowMs`, the time that the amounts cover. In one pass: a topology has tens of thousands. */
 export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraffic {
-  const sum = (pick: (edge: Amounts) => number): number => edges.reduce((total, edge) => total + pick(edge), 0);
-  const timed = edges.filter((edge) => edge.rttUs !== null);
-  const timedConnections = timed.reduce((total, edge) => total + Math.max(1, edge.connections), 0);
-  const rttSum = timed.reduce((total, edge) => total + (edge.rttUs ?? 0) * Math.max(1, edge.connections), 0);
-  const counted = edges.filter((edge) => edge.retransmits !== null);
-  const firstSeenAt = edges.reduce((first, edge) => (edge.firstSeenAt < first ? edge.firstSeenAt : first), edges[0]?.firstSeenAt ?? "");
-  const lastSeenAt = edges.reduce((last, edge) => (edge.lastSeenAt > last ? edge.lastSeenAt : last), "");
-  const bytesToServer = sum((edge) => edge.bytesToServer);
-  const bytesToClient = sum((edge) => edge.bytesToClient);
+  const sum = { connections: 0, open: 0, opened: 0, toServer: 0, toClient: 0, rtt: 0, timed: 0, retransmits: 0 };
+  let isCounted = false;
+  let firstSeenAt = edges[0]?.firstSeenAt ?? "";
+  let lastSeenAt = "";
+  for (const edge of edges) {
+    sum.connections += edge.connections;
+    sum.open += edge.openConnections;
+    sum.opened += edge.opened;
+    sum.toServer += edge.bytesToServer;
+    sum.toClient += edge.bytesToClient;
+    if (edge.rttUs !== null) {
+      const weight = Math.max(1, edge.connections);
+      sum.rtt += edge.rttUs * weight;
+      sum.timed += weight;
+    }
+    if (edge.retransmits !== null) {
+      isCounted = true;
+      sum.retransmits += edge.retransmits;
+    }
+    if (edge.firstSeenAt < firstSeenAt) firstSeenAt = edge.firstSeenAt;
+    if (edge.lastSeenAt > lastSeenAt) lastSeenAt = edge.lastSeenAt;
+  }
   const minutes = Math.max(1, windowMs / 60_000);
   return {
-    connections: sum((edge) => edge.connections),
-    openConnections: sum((edge) => edge.openConnections),
-    connectionsPerMinute: rounded(sum((edge) => edge.opened) / minutes),
-    bytesToServer,
-    bytesToClient,
-    bytesPerMinute: rounded((bytesToServer + bytesToClient) / minutes),
-    rttUs: timed.length === 0 ? null : Math.round(rttSum / timedConnections),
-    retransmits: counted.length === 0 ? null : counted.reduce((total, edge) => total + (edge.retransmits ?? 0), 0),
+    connections: sum.connections,
+    openConnections: sum.open,
+    connectionsPerMinute: rounded(sum.opened / minutes),
+    bytesToServer: sum.toServer,
+    bytesToClient: sum.toClient,
+    bytesPerMinute: rounded((sum.toServer + sum.toClient) / minutes),
+    rttUs: sum.timed === 0 ? null : Math.round(sum.rtt / sum.timed),
+    retransmits: isCounted ? sum.retransmits : null,
     firstSeenAt,
     lastSeenAt,
   };

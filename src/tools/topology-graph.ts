@@ -14,8 +14,8 @@ export interface Reached {
 }
 
 interface Node extends Omit<TopologyNode, "distance" | "relation" | "agents" | "agentCount" | "addresses"> {
-  agentIds: Set<string>;
-  addresses: Set<string>;
+  agentIds: string[];
+  addresses: string[];
   /** Every end that became this node; what a person may mean by it is matched against them. */
   ends: EdgeEnd[];
 }
@@ -107,8 +107,8 @@ export class TopologyGraph {
         protocol: first.protocol,
         port: first.serverPort,
         class: first.class,
-        confidence: Math.max(...facts.map((fact) => fact.confidence)),
-        evidence: [...new Set(facts.flatMap((fact) => fact.evidence))].sort(),
+        confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
+        evidence: facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort(),
         ...trafficOf(facts, windowMs),
       });
     }
@@ -137,13 +137,13 @@ export class TopologyGraph {
 
   nodeOf(id: string, reached: Reached | undefined, agents: ReadonlyMap<string, AgentInfo>): TopologyNode {
     const node = this.nodes.get(id);
-    const agentIds = [...(node?.agentIds ?? [])];
+    const agentIds = node?.agentIds ?? [];
     const name = node?.kind === "host" ? (agents.get(node.name)?.hostname ?? node.name) : (node?.name ?? id);
     return {
       id,
       kind: node?.kind ?? "service",
       name,
-      addresses: [...(node?.addresses ?? [])].slice(0, addressesMax),
+      addresses: node?.addresses ?? [],
       agents: agentIds.slice(0, agentsMax).map((agentId) => agents.get(agentId)?.hostname ?? agentId),
       agentCount: agentIds.length,
       provider: node?.provider ?? null,
@@ -162,12 +162,13 @@ export class TopologyGraph {
     if (!node) {
       const provider = end.resolved?.provider ?? null;
       const product = end.resolved?.product ?? null;
-      node = { id, kind: end.kind, name, provider, product, agentIds: new Set(), addresses: new Set(), ends: [] };
+      node = { id, kind: end.kind, name, provider, product, agentIds: [], addresses: [], ends: [] };
       this.nodes.set(id, node);
     }
-    for (const agentId of end.agentIds) node.agentIds.add(agentId);
-    if (node.addresses.size < addressesMax)
-      for (const address of end.kind === "external" ? [end.name] : end.addresses) node.addresses.add(address);
+    for (const agentId of end.agentIds) if (!node.agentIds.includes(agentId)) node.agentIds.push(agentId);
+    for (const address of end.kind === "external" ? [end.name] : end.addresses) {
+      if (node.addresses.length < addressesMax && !node.addresses.includes(address)) node.addresses.push(address);
+    }
     if (node.ends.length < endsMax && end.kind === "external") node.ends.push(end);
     this.#ids.set(end, id);
     return id;

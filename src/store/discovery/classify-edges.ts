@@ -7,21 +7,8 @@ import type { Transaction } from "../database.ts";
 import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
 
 /** Columns that tell one view from another; amounts are summed by them. */
-export const viewKey = [
-  ...[
-    "agent_id",
-    "netns",
-    "role",
-    "service",
-    "own_address",
-    "peer_address",
-    "protocol",
-    "server_port",
-    "pairing",
-    "peer_agent",
-    "peer_service",
-  ],
-] as const;
+export const viewKey: readonly string[] =
+  "agent_id netns role service own_address peer_address protocol server_port pairing peer_agent peer_service".split(" ");
 
 /** The key of an end in net.connection_sides as `s`. Ends without a service are only counted, so their addresses do not matter. */
 export const sideKey = `s.agent_id, CASE WHEN s.is_local THEN s.netns ELSE 0 END AS netns, s.role, s.service,

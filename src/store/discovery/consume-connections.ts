@@ -2,6 +2,7 @@
 
 import type { Transaction } from "../database.ts";
 import { lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
+import type { PullRange } from "./pull-range.ts";
 import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const tuple = ["agent_id", "netns", "role", "protocol", "client_address", "client_port", "server_address", "server_port"];
@@ -9,14 +10,14 @@ const identity = [...tuple, "first_seen"];
 const same = (columns: readonly string[], a: string, b: string): string =>
   columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
-/** Takes rows with `after < ingest <= upto`. Leaves the temporary table `side_change`. Returns how many rows there were. */
-export async function consumeConnections(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
+/** Takes the rows of a range. Leaves the temporary tables `fresh_side` and `side_change`. Returns how many ends there were. */
+export async function consumeConnections(transaction: Transaction, range: PullRange): Promise<number> {
   const rows = await readFresh(transaction, range);
   if (rows === 0) return 0;
   await hearAgents(transaction);
   await findChanges(transaction);
-  await transaction.run(dropTables("fresh_side", "side_match"));
   await storeChanges(transaction);
+  await transaction.run(dropTables("side_chain"));
   await learnAddresses(transaction);
   return rows;
 }
@@ -25,7 +26,7 @@ export async function consumeConnections(transaction: Transaction, range: { afte
  * The newest row of each end. In a row of role `peer` the own end stands as the client; the lower port is the server's, so that both ends of
  * such a connection come to the same view of it.
  */
-async function readFresh(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
+async function readFresh(transaction: Transaction, range: PullRange): Promise<number> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE fresh_side AS
      WITH said AS (
@@ -38,17 +39,21 @@ async function readFresh(transaction: Transaction, range: { after: number; upto:
          greatest(${counter("r.connections")}, 1) AS connections, ${counter("r.bytes_sent")} AS bytes_sent, ${counter("r.bytes_received")} AS bytes_received,
          ${counter("r.rtt_us")} AS rtt_us, ${counter("r.retransmits")} AS retransmits, r.stored_at, r."time", ${rowOrder} AS ord
        FROM raw.connection r JOIN internal.sources s USING (source)
-       WHERE r.ingest > ${range.after} AND r.ingest <= ${range.upto} AND r.role IN ('client', 'server', 'peer')
+       WHERE ${range.where("r")} AND r.role IN ('client', 'server', 'peer')
          AND r.client_port BETWEEN 0 AND 65535 AND r.server_port BETWEEN 0 AND 65535
      ), oriented AS (
        SELECT agent_id, netns, CASE WHEN turned OR role = 'server' THEN 'server' ELSE 'client' END AS role, protocol,
          CASE WHEN turned THEN sa ELSE ca END AS client_address, CASE WHEN turned THEN sp ELSE cp END AS client_port,
          CASE WHEN turned THEN ca ELSE sa END AS server_address, CASE WHEN turned THEN cp ELSE sp END AS server_port,
-         first_seen, service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
+         -- A row for many connections that are open is what there was at that time; the next one takes its place.
+         CASE WHEN cp = 0 AND state = 'open' THEN make_timestamp(0) ELSE first_seen END AS first_seen,
+         service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
          bytes_received, rtt_us, retransmits, stored_at, "time", ord
        FROM said
      )
-     SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key FROM oriented
+     SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key,
+       first_value(bytes_sent) OVER said AS first_sent, first_value(bytes_received) OVER said AS first_received, first_value(retransmits) OVER said AS first_retransmits
+     FROM oriented WINDOW said AS (PARTITION BY end_key, first_seen ORDER BY ord)
      QUALIFY row_number() OVER (PARTITION BY end_key, first_seen ORDER BY ord DESC) = 1`,
   );
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_side");
@@ -96,28 +101,31 @@ async function findChanges(transaction: Transaction): Promise<void> {
      FROM link SEMI JOIN (SELECT end_key FROM link GROUP BY end_key HAVING count(*) > 1) several USING (end_key)
      WINDOW w AS (PARTITION BY end_key ORDER BY stored_id IS NULL, first_seen)`,
   );
+  // Only what is made here: each column of a temporary table takes half a megabyte, however few its rows.
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE side_change AS
      WITH judged AS (
-       SELECT f.*, m.* EXCLUDE (end_key, first_seen, is_single, state, connections, retransmits, began), m.retransmits AS now_retransmits,
-         a.second_scan, c.prev_sent, c.prev_received, c.prev_retransmits, c.prev_began,
+       SELECT m.*, f.caller_key, f.began AS said_began, f.rtt_us, f.retransmits AS said_retransmits, f.first_sent, f.first_received, f.first_retransmits, a.second_scan,
+         c.prev_sent, c.prev_received, c.prev_retransmits, c.prev_began,
          coalesce(m.old_id IS NULL AND c.prev_state = 'open' AND ${isContinued("m.sent", "c.prev_sent", "m.received", "c.prev_received")}, false) AS goes_on,
-         coalesce(f.state = 'open' AND c.has_next, false) AS is_replaced, coalesce(${isContinued("c.next_sent", "m.sent", "c.next_received", "m.received")}, false) AS next_goes_on,
-         m.old_id IS NULL AND f.first_seen <= a.first_scan AS unwatched
+         coalesce(m.state = 'open' AND c.has_next, false) AS is_replaced, coalesce(${isContinued("c.next_sent", "m.sent", "c.next_received", "m.received")}, false) AS next_goes_on,
+         m.old_id IS NULL AND f.began <= a.first_scan AS unwatched
        FROM fresh_side f JOIN side_match m ON m.end_key = f.end_key AND m.first_seen = f.first_seen JOIN net.agent_scans a ON a.agent_id = f.agent_id
        LEFT JOIN side_chain c ON c.end_key = f.end_key AND c.first_seen = f.first_seen AND c.stored_id IS NULL
      )
-     SELECT * EXCLUDE (state, began, retransmits), CASE WHEN is_replaced THEN 'replaced' ELSE state END AS state, CASE WHEN goes_on THEN prev_began ELSE began END AS began,
+     SELECT end_key, first_seen, caller_key, old_id, sent, received, retransmits, CASE WHEN is_replaced THEN 'replaced' ELSE state END AS state,
+       CASE WHEN goes_on THEN prev_began ELSE said_began END AS began, said_began <= coalesce(second_scan, said_began) AS learning,
        CASE WHEN goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
-       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN (state = 'open' AND NOT is_replaced) OR (is_replaced AND next_goes_on) THEN 0
+       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN is_replaced AND next_goes_on THEN 0
+         WHEN state = 'open' AND NOT is_replaced THEN greatest(coalesce(old_connections, 0) - connections, 0)
          WHEN old_id IS NULL OR old_state = 'open' THEN connections ELSE greatest(connections - old_connections, 0) END AS d_closed,
-       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent ELSE old_sent END, 0), 0) END AS d_out,
-       CASE WHEN unwatched THEN 0 ELSE greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received ELSE old_received END, 0), 0) END AS d_in,
-       CASE WHEN retransmits IS NULL THEN NULL WHEN unwatched THEN 0
-         ELSE greatest(retransmits - coalesce(CASE WHEN goes_on THEN prev_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
-       coalesce(rtt_us, 0) AS d_rtt, CASE WHEN rtt_us IS NULL THEN 0 ELSE 1 END AS d_rtt_count, first_seen <= coalesce(second_scan, first_seen) AS learning
+       greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent WHEN unwatched THEN first_sent ELSE old_sent END, 0), 0) AS d_out,
+       greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received WHEN unwatched THEN first_received ELSE old_received END, 0), 0) AS d_in,
+       CASE WHEN said_retransmits IS NULL THEN NULL ELSE greatest(said_retransmits
+         - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits
      FROM judged`,
   );
+  await transaction.run(dropTables("side_match"));
 }
 
 /** Counters of a connection only rise. */
@@ -125,19 +133,20 @@ const isContinued = (sent: string, before: string, received: string, receivedBef
   `(coalesce(${sent}, 0) >= coalesce(${before}, 0) AND coalesce(${received}, 0) >= coalesce(${receivedBefore}, 0))`;
 
 async function storeChanges(transaction: Transaction): Promise<void> {
+  const said = "side_change c JOIN fresh_side f ON f.end_key = c.end_key AND f.first_seen = c.first_seen";
   await transaction.run(
-    `UPDATE net.connection_sides s SET state = c.state, last_seen = greatest(s.last_seen, c.last_seen), connections = c.connections,
-       bytes_sent = c.sent, bytes_received = c.received, rtt_us = coalesce(c.rtt_us, s.rtt_us), retransmits = c.now_retransmits, updated_at = c.stored_at,
+    `UPDATE net.connection_sides s SET state = c.state, last_seen = greatest(s.last_seen, f.last_seen), connections = f.connections,
+       bytes_sent = c.sent, bytes_received = c.received, rtt_us = coalesce(f.rtt_us, s.rtt_us), retransmits = c.retransmits, updated_at = f.stored_at,
        pend_opened = s.pend_opened + c.d_opened, pend_closed = s.pend_closed + c.d_closed, pend_out = s.pend_out + c.d_out, pend_in = s.pend_in + c.d_in,
-       pend_rtt_sum = s.pend_rtt_sum + c.d_rtt, pend_rtt_count = s.pend_rtt_count + c.d_rtt_count,
+       pend_rtt_sum = s.pend_rtt_sum + coalesce(f.rtt_us, 0), pend_rtt_count = s.pend_rtt_count + (f.rtt_us IS NOT NULL)::BIGINT,
        pend_retransmits = CASE WHEN c.d_retransmits IS NULL THEN s.pend_retransmits ELSE coalesce(s.pend_retransmits, 0) + c.d_retransmits END
-     FROM side_change c WHERE s.id = c.old_id`,
+     FROM ${said} WHERE s.id = c.old_id`,
   );
   // Who owns an end seldom changes: a worker took over an inherited socket, or a better name was found.
   await transaction.run(
-    `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN c.service = '' THEN s.service ELSE c.service END, pid = coalesce(c.pid, s.pid),
-       start_ticks = coalesce(c.start_ticks, s.start_ticks), attribution = coalesce(c.attribution, s.attribution)
-     FROM side_change c WHERE s.id = c.old_id AND ((c.service <> '' AND c.service <> s.service) OR c.pid <> s.pid OR (c.pid IS NOT NULL AND s.pid IS NULL))`,
+    `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN f.service = '' THEN s.service ELSE f.service END, pid = coalesce(f.pid, s.pid),
+       start_ticks = coalesce(f.start_ticks, s.start_ticks), attribution = coalesce(f.attribution, s.attribution)
+     FROM ${said} WHERE s.id = c.old_id AND ((f.service <> '' AND f.service <> s.service) OR f.pid <> s.pid OR (f.pid IS NOT NULL AND s.pid IS NULL))`,
   );
   await transaction.run(
     `UPDATE net.connection_sides s SET state = 'replaced',
@@ -148,16 +157,16 @@ async function storeChanges(transaction: Transaction): Promise<void> {
     `INSERT INTO net.connection_sides (id, end_key, caller_key, view_id, ${identity.join(", ")}, service, pid, start_ticks, attribution, build, state, began, last_seen,
        connections, bytes_sent, bytes_received, rtt_us, retransmits, arrived_at, updated_at, is_local, learning, pairing, peer_id, peer_agent,
        peer_service, edge_port, pend_opened, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count)
-     SELECT nextval('net.side_ids'), c.end_key, c.caller_key, 0, ${identity.map((name) => `c.${name}`).join(", ")}, c.service, c.pid, c.start_ticks, c.attribution,
-       coalesce(i.build, b.build), c.state, c.began, c.last_seen, c.connections, c.sent, c.received, c.rtt_us, c.now_retransmits, c.stored_at, c.stored_at,
-       ${isLocalAddress("c.client_address")} OR ${isLocalAddress("c.server_address")}, c.learning, '', NULL, '', '', c.server_port,
-       c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, c.d_rtt, c.d_rtt_count
-     FROM side_change c LEFT JOIN (
+     SELECT nextval('net.side_ids'), c.end_key, c.caller_key, 0, ${identity.map((name) => `f.${name}`).join(", ")}, f.service, f.pid, f.start_ticks, f.attribution,
+       coalesce(i.build, b.build), c.state, c.began, f.last_seen, f.connections, c.sent, c.received, f.rtt_us, c.retransmits, f.stored_at, f.stored_at,
+       ${isLocalAddress("f.client_address")} OR ${isLocalAddress("f.server_address")}, c.learning, '', NULL, '', '', f.server_port,
+       c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, coalesce(f.rtt_us, 0), (f.rtt_us IS NOT NULL)::BIGINT
+     FROM ${said} LEFT JOIN (
        SELECT agent_id, pid, start_ticks, any_value(build) AS build FROM net.service_instances WHERE pid > 0 GROUP BY agent_id, pid, start_ticks
-     ) i ON i.agent_id = c.agent_id AND i.pid = c.pid AND i.start_ticks = c.start_ticks
+     ) i ON i.agent_id = f.agent_id AND i.pid = f.pid AND i.start_ticks = f.start_ticks
      LEFT JOIN (
        SELECT agent_id, service, any_value(build) AS build FROM net.service_instances GROUP BY agent_id, service HAVING min(build) = max(build)
-     ) b ON b.agent_id = c.agent_id AND b.service = c.service
+     ) b ON b.agent_id = f.agent_id AND b.service = f.service
      WHERE c.old_id IS NULL`,
   );
 }
@@ -169,7 +178,7 @@ async function learnAddresses(transaction: Transaction): Promise<void> {
      SELECT agent_id, netns, CASE WHEN role = 'server' THEN server_address ELSE client_address END AS address,
        CASE WHEN role = 'server' THEN server_port ELSE 0 END AS port, CASE WHEN role = 'server' THEN protocol ELSE '' END AS protocol, service,
        max(stored_at) AS updated_at
-     FROM side_change WHERE service <> '' GROUP BY ALL`,
+     FROM fresh_side WHERE service <> '' GROUP BY ALL`,
   );
   const sameAddress = same(["agent_id", "netns", "address", "port", "protocol", "service"], "a", "s");
   await transaction.run(
@@ -181,6 +190,7 @@ async function learnAddresses(transaction: Transaction): Promise<void> {
      SELECT s.agent_id, s.netns, s.address, s.port, s.protocol, s.service, 'traffic', s.updated_at FROM seen_address s
      ANTI JOIN net.service_addresses a ON ${sameAddress}`,
   );
+  await transaction.run(dropTables("seen_address"));
 }
 
 /** Ends whose connection went unseen: their agent goes on reporting others, or has been silent for so long that it cannot report this one. */

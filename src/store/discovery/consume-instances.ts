@@ -1,13 +1,13 @@
 /** From what agents say about processes: which scans there were, which instances run now, and the addresses that mean a service. */
 
 import type { Transaction } from "../database.ts";
+import type { PullRange } from "./pull-range.ts";
 import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const identity = ["agent_id", "service", "protocol", "port", "address", "pid", "start_ticks", "netns"];
-const content = [
-  ...["named_by", "confidence", "method", "started", "exe", "build", "build_kind", "command_line", "environment", "user_id", "user_name"],
-  ...["cgroup", "container_id", "container_name", "unit", "addresses", "managed", "health", "health_detail"],
-];
+const content =
+  `named_by confidence method started exe build build_kind command_line environment user_id user_name cgroup container_id container_name
+  unit addresses managed health health_detail`.split(/\s+/);
 const sameInstance = (a: string, b: string): string => identity.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
 /** Rows of the stored signal as instances; `where` chooses them by `r`. */
@@ -22,11 +22,9 @@ const instanceRows = (where: string): string => `
   FROM raw.service_instance r JOIN internal.sources s USING (source)
   WHERE ${where} AND r.service <> ''`;
 
-/** Takes rows with `after < ingest <= upto`. Leaves the temporary tables `scan_change` and `instance_now`. Returns how many rows there were. */
-export async function consumeInstances(transaction: Transaction, range: { after: number; upto: number }): Promise<number> {
-  await transaction.run(
-    `CREATE OR REPLACE TEMP TABLE fresh_instance AS ${instanceRows(`r.ingest > ${range.after} AND r.ingest <= ${range.upto}`)}`,
-  );
+/** Takes the rows of a range. Leaves the temporary tables `scan_change` and `instance_now`. Returns how many rows there were. */
+export async function consumeInstances(transaction: Transaction, range: PullRange): Promise<number> {
+  await transaction.run(`CREATE OR REPLACE TEMP TABLE fresh_instance AS ${instanceRows(range.where("r"))}`);
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_instance");
   const rows = Number(row?.["rows"] ?? 0);
   if (rows === 0) return 0;
@@ -84,7 +82,12 @@ async function replaceInstances(transaction: Transaction): Promise<void> {
      SELECT i.*, i.scan IS NOT DISTINCT FROM c.last_scan AS is_latest, hash(${content.map((name) => `i.${name}`).join(", ")}) AS content
      FROM (${instanceRows("r.ingest >= (SELECT min(prev_ingest) FROM scan_change)")}) i
      JOIN scan_change c ON c.agent_id = i.agent_id AND (i.scan = c.last_scan OR i.scan = c.prev_scan)
-     QUALIFY row_number() OVER (PARTITION BY ${identity.map((name) => `i.${name}`).join(", ")} ORDER BY i.ord DESC) = 1`,
+     QUALIFY row_number() OVER (PARTITION BY ${identity.map((name) => `i.${name}`).join(", ")} ORDER BY i.ord DESC) = 1
+       -- A process that has another name since the newest scan has only that one.
+       AND (i.pid = 0 OR rank() OVER (PARTITION BY ${identity
+         .filter((name) => name !== "service")
+         .map((name) => `i.${name}`)
+         .join(", ")} ORDER BY is_latest DESC) = 1)`,
   );
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE changed_agent AS

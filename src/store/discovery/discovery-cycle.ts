@@ -9,6 +9,7 @@ import { type DiscoverySettings, rowsPerTransaction } from "./discovery-settings
 import { flushSides } from "./flush-sides.ts";
 import { ageServices, retainDiscovery } from "./maintain-discovery.ts";
 import { pairSides } from "./pair-sides.ts";
+import { readPullRange } from "./pull-range.ts";
 import { dropTables } from "./sql-parts.ts";
 import { updateRegistry } from "./update-registry.ts";
 
@@ -24,10 +25,10 @@ export interface DiscoveryCycleOptions {
   store: ColonyStore;
   settings: () => DiscoverySettings;
   clock: Clock;
+  /** Rows and ends that one transaction takes at most. Default 20,000. */
+  rowsPerTransaction?: number;
 }
 
-const progressName = "discovery";
-const pullsPerTransaction = 1_000;
 const minBatchRows = 500;
 const rowsPerCheckpoint = 100_000;
 const ageIntervalMs = 30_000;
@@ -39,7 +40,8 @@ const retainIntervalMs = 600_000;
  */
 export class DiscoveryCycle {
   readonly #options: DiscoveryCycleOptions;
-  #batchRows = rowsPerTransaction;
+  readonly #maxRows: number;
+  #batchRows: number;
   #rowsInMemory = 0;
   #running: Promise<DiscoveryCycleResult> | undefined;
   #agedAtMs = Number.NEGATIVE_INFINITY;
@@ -48,6 +50,8 @@ export class DiscoveryCycle {
 
   constructor(options: DiscoveryCycleOptions) {
     this.#options = options;
+    this.#maxRows = options.rowsPerTransaction ?? rowsPerTransaction;
+    this.#batchRows = this.#maxRows;
   }
 
   /** Joins a cycle that is under way. */
@@ -87,16 +91,19 @@ export class DiscoveryCycle {
     const { store, clock } = this.#options;
     const startedMs = clock.monotonicMs();
     const due = { age: startedMs - this.#agedAtMs >= ageIntervalMs, retain: startedMs - this.#retainedAtMs >= retainIntervalMs };
-    try {
-      const outcome = await store.write((transaction) => this.#step(transaction, due));
-      if (outcome.isLast && due.age) this.#agedAtMs = startedMs;
-      if (outcome.isLast && due.retain) this.#retainedAtMs = startedMs;
-      this.#batchRows = Math.min(rowsPerTransaction, this.#batchRows * 2);
-      return outcome;
-    } catch (error) {
-      // Too much for the memory there is: the next attempt takes less at a time.
-      if (CoralError.from(error).code === "exhausted") this.#batchRows = Math.max(minBatchRows, Math.floor(this.#batchRows / 4));
-      throw error;
+    for (;;) {
+      try {
+        const outcome = await store.write((transaction) => this.#step(transaction, due));
+        if (outcome.isLast && due.age) this.#agedAtMs = startedMs;
+        if (outcome.isLast && due.retain) this.#retainedAtMs = startedMs;
+        this.#batchRows = Math.min(this.#maxRows, this.#batchRows * 2);
+        return outcome;
+      } catch (error) {
+        if (CoralError.from(error).code !== "exhausted" || this.#batchRows <= minBatchRows) throw error;
+        // Too much for the memory there is: a checkpoint frees some, and the next attempt takes less at a time.
+        this.#batchRows = Math.max(minBatchRows, Math.floor(this.#batchRows / 4));
+        await store.database.checkpoint();
+      }
     }
   }
 
@@ -107,51 +114,20 @@ export class DiscoveryCycle {
     const { store, clock } = this.#options;
     const settings = this.#options.settings();
     const nowUs = Math.floor(clock.wallMs() * 1_000);
-    const range = await readRange(transaction, this.#batchRows);
-    const instances = range.upto > range.after ? await consumeInstances(transaction, range) : 0;
+    const range = await readPullRange(transaction, this.#batchRows);
+    const instances = range.isEmpty ? 0 : await consumeInstances(transaction, range);
     if (instances > 0) await updateRegistry(transaction, nowUs);
-    const connections = range.upto > range.after ? await consumeConnections(transaction, range) : 0;
+    const connections = range.isEmpty ? 0 : await consumeConnections(transaction, range);
     if (connections > 0) await pairSides(transaction, settings.correlationWindowMs);
-    await transaction.run(dropTables("side_chain", "side_change", "seen_address", "unpaired", "owned", "pair"));
+    await transaction.run(dropTables("fresh_side", "side_change", "unpaired", "owned", "pair"));
     if (connections > 0) await keepViews(transaction);
     const isConsumed = !range.hasMore;
     if (isConsumed && due.age) await endLostSides(transaction, nowUs);
     const flushed = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
     if (isConsumed && due.age) await ageServices(transaction, settings, nowUs);
     if (isConsumed && due.retain) await retainDiscovery(transaction, settings, nowUs);
-    if (range.upto > range.after) await saveProgress(transaction, range.upto);
+    if (!range.isEmpty) await range.save(transaction);
     await transaction.run(dropTables("new_view", "due_side", "gone_stale", "merged"));
     return { result: { instances, connections, flushed }, isLast: isConsumed && flushed < this.#batchRows };
   }
-}
-
-interface IngestRange {
-  after: number;
-  upto: number;
-  hasMore: boolean;
-}
-
-/** One writer at a time: every number up to the highest that is there was committed. A pull is taken whole, however large it is. */
-async function readRange(transaction: Transaction, maxRows: number): Promise<IngestRange> {
-  const [progress] = await transaction.query(`SELECT max(ingest) AS ingest FROM internal.rollup_progress WHERE name = '${progressName}'`);
-  const after = Number(progress?.["ingest"] ?? 0);
-  const pulls = await transaction.query(
-    `SELECT ingest, count(*) AS rows FROM (
-       SELECT ingest FROM raw.service_instance WHERE ingest > ${after} UNION ALL SELECT ingest FROM raw.connection WHERE ingest > ${after}
-     ) GROUP BY ingest ORDER BY ingest LIMIT ${pullsPerTransaction + 1}`,
-  );
-  let upto = after;
-  let rows = 0;
-  for (const [index, pull] of pulls.entries()) {
-    rows += Number(pull["rows"]);
-    if (index > 0 && (rows > maxRows || index === pullsPerTransaction)) return { after, upto, hasMore: true };
-    upto = Number(pull["ingest"]);
-  }
-  return { after, upto, hasMore: false };
-}
-
-/** Beside the roll-ups' progress, because numbers of pulls continue above the highest that is written there. */
-async function saveProgress(transaction: Transaction, ingest: number): Promise<void> {
-  const changed = await transaction.run(`UPDATE internal.rollup_progress SET ingest = ? WHERE name = '${progressName}'`, [ingest]);
-  if (changed === 0) await transaction.run(`INSERT INTO internal.rollup_progress VALUES ('${progressName}', ?)`, [ingest]);
 }

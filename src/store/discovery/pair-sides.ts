@@ -94,7 +94,8 @@ async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): P
 /** A service that was named, or named anew, after its end was paired. */
 async function followPeers(transaction: Transaction): Promise<void> {
   await transaction.run(
-    `UPDATE net.connection_sides s SET view_id = 0, peer_service = c.service FROM side_change c
-     WHERE s.peer_id = c.old_id AND c.service <> '' AND s.peer_service <> c.service`,
+    `UPDATE net.connection_sides s SET view_id = 0, peer_service = f.service
+     FROM side_change c JOIN fresh_side f ON f.end_key = c.end_key AND f.first_seen = c.first_seen
+     WHERE s.peer_id = c.old_id AND f.service <> '' AND s.peer_service <> f.service`,
   );
 }

@@ -21,7 +21,7 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
        -- The same process on the same port had another name: the new one takes its place.
        SELECT n.service, n.agent_id, n.protocol, n.port, any_value(o.service) AS old_name, any_value(coalesce(o.previous_method, o.method)) AS old_method
        FROM best n JOIN net.service_registry o ON o.agent_id = n.agent_id AND o.protocol = n.protocol AND o.port = n.port AND o.service <> n.service
-         AND ((o.pid = n.pid AND o.start_ticks = n.start_ticks AND n.pid > 0) OR n.managed)
+         AND ((o.pid = n.pid AND o.start_ticks = n.start_ticks AND n.pid > 0) OR (n.managed AND (n.pid = 0 OR o.pid = 0)))
        ANTI JOIN best still ON still.service = o.service AND still.agent_id = o.agent_id AND still.protocol = o.protocol AND still.port = o.port
        GROUP BY n.service, n.agent_id, n.protocol, n.port
      )

@@ -17,6 +17,8 @@ export interface WatchedHosts extends AsyncDisposable {
   settings: DiscoverySettings;
   /** Rows of one scan of an agent, now. */
   scan(agentId: string, instances: InstanceValues[], connections?: ConnectionValues[], epoch?: string): Promise<void>;
+  /** The same of several agents, stored with one transaction. */
+  scanAll(scans: readonly { agentId: string; instances: InstanceValues[]; connections?: ConnectionValues[] }[]): Promise<void>;
   cycle(): Promise<DiscoveryCycleResult>;
   /** Lets so much time pass that every end has settled; agents scan as before. */
   settle(): Promise<void>;
@@ -33,20 +35,21 @@ export async function watchHosts(settings: Partial<DiscoverySettings> = {}): Pro
   const current = { ...defaultDiscoverySettings, ...settings };
   const newCycle = (): DiscoveryCycle => new DiscoveryCycle({ store: hosts.store, settings: () => current, clock });
   let cycle = newCycle();
+  const rowsOf = (instances: InstanceValues[], connections: ConnectionValues[]): SignalRows => {
+    const atMs = clock.wallMs();
+    const named = { atMs, method: "listening_socket", named_by: "pattern", confidence: 0.8 };
+    return {
+      ...(instances.length === 0 ? {} : { serviceInstance: instances.map((values) => ({ ...named, ...values })) }),
+      ...(connections.length === 0 ? {} : { connection: connections.map((values) => connectionRow(atMs, values)) }),
+    };
+  };
   const watched: WatchedHosts = {
     hosts,
     clock,
     settings: current,
-    scan: async (agentId, instances, connections = [], epoch = "epoch-1") => {
-      const atMs = clock.wallMs();
-      const rows: SignalRows = {
-        serviceInstance: instances.map((values) => ({ atMs, method: "listening_socket", named_by: "pattern", confidence: 0.8, ...values })),
-        connection: connections.map((values) => connectionRow(atMs, values)),
-      };
-      if (instances.length === 0) delete rows.serviceInstance;
-      if (connections.length === 0) delete rows.connection;
-      await hosts.add(agentId, rows, epoch);
-    },
+    scan: (agentId, instances, connections = [], epoch = "epoch-1") => hosts.add(agentId, rowsOf(instances, connections), epoch),
+    scanAll: (scans) =>
+      hosts.addAll(scans.map(({ agentId, instances, connections = [] }) => ({ agentId, rows: rowsOf(instances, connections) }))),
     cycle: () => cycle.run(),
     settle: async () => {
       await cycle.run();
@@ -78,7 +81,7 @@ function connectionRow(atMs: number, values: ConnectionValues): ConnectionValues
     atMs,
     protocol: "tcp",
     netns: 1,
-    attribution: values.service == null ? null : "process_fd",
+    attribution: (values.service ?? null) === null ? null : "process_fd",
     state: "open",
     first_seen: atMs * 1_000,
     last_seen: atMs * 1_000,

@@ -68,16 +68,11 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
       ? ""
       : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
   const parameters = query.service === undefined ? {} : { service: query.service };
-  // Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them.
-  const number = (names: readonly string[]): string => names.map((name) => `${name}::DOUBLE AS ${name}`).join(", ");
-  const rows = await store.query(
-    `SELECT class, protocol, client_kind, client, server_kind, server, client_address, server_address, array_to_string(list_sort(list_distinct(client_agents)), ',') AS client_agents,
-       array_to_string(list_sort(list_distinct(server_agents)), ',') AS server_agents, first_build, resolved_name, resolution_method, provider, product,
-       ${number(["server_port", "confidence", "evidence", "opened", "connections", "open", "to_server", "to_client", "retransmits", "rtt_sum", "rtt_count"])},
-       epoch_us(first_seen)::DOUBLE AS first_seen, epoch_us(last_seen)::DOUBLE AS last_seen
-     FROM (${edgesSql(query.database, parts)}) ${wanted} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`,
-    parameters,
-  );
+  const select = `${edgeColumns} FROM (${edgesSql(query.database, parts)}) ${wanted}`;
+  let rows = await store.query(`SELECT ${select} LIMIT ${edgesMax + 1}`, parameters);
+  // Sorting so many wide rows costs as much as making them, so it is left to when it decides which ones are kept.
+  if (rows.length > edgesMax)
+    rows = await store.query(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`, parameters);
   const [left] = await store.query(
     `WITH part AS (${parts}),
        skipped AS (SELECT agent_id, sum(closed + open) AS connections FROM part WHERE service = '' AND peer_service = '' GROUP BY agent_id)
@@ -89,7 +84,10 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
   const reader = new EdgeReader();
   const watchedMs = query.nowMs - (numberOrNullIn(left ?? {}, "watched_since") ?? query.nowMs * 1_000) / 1_000;
   return {
-    edges: rows.slice(0, edgesMax).map((row) => reader.read(row)),
+    edges: rows
+      .slice(0, edgesMax)
+      .map((row) => reader.read(row))
+      .sort((a, b) => b.connections - a.connections),
     cutEdges: Math.max(0, rows.length - edgesMax),
     skippedConnections: numberIn(left ?? {}, "skipped"),
     skippedAgentIds: textsIn(left ?? {}, "skipped_agents"),
@@ -97,6 +95,18 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
     windowMs: Math.max(60_000, Math.min(query.nowMs - startMs, watchedMs)),
   };
 }
+
+/** Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them. */
+const edgeColumns = [
+  "class, protocol, client_kind, client, server_kind, server, client_address, server_address, first_build, resolved_name, resolution_method, provider, product",
+  ...["client_agents", "server_agents"].map(
+    (name) => `CASE WHEN len(${name}) = 1 THEN ${name}[1] ELSE array_to_string(list_sort(list_distinct(${name})), ',') END AS ${name}`,
+  ),
+  ..."server_port confidence evidence opened connections open to_server to_client retransmits rtt_sum rtt_count"
+    .split(" ")
+    .map((name) => `${name}::DOUBLE AS ${name}`),
+  ...["first_seen", "last_seen"].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`),
+].join(", ");
 
 /** The border of a kept interval at or before the time asked for. */
 export function windowStartMs(nowMs: number, sinceMs: number): number {
@@ -114,10 +124,11 @@ export function partsSql(database: string, startUs: number, nowUs: number | "now
   const now = nowUs === "now" ? "now()::TIMESTAMP" : `make_timestamp(${nowUs})`;
   const isOpen = `state = 'open' AND updated_at > ${now} - INTERVAL ${lostSightAfterMs} MILLISECOND`;
   const lastRtt = "pend_rtt_count = 0 AND state = 'open' AND rtt_us IS NOT NULL";
+  // Sums of sums would be 128 bits wide, which cost three times as much; a DOUBLE is exact up to 2^53.
   return `
     SELECT v.*, p.* EXCLUDE (view_id) FROM (
-      SELECT view_id, sum(opened) AS opened, sum(closed) AS closed, sum(open) AS open, sum(bytes_out) AS bytes_out, sum(bytes_in) AS bytes_in,
-        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen
+      SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count"].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
+        min(first_seen) AS first_seen, max(last_seen) AS last_seen
       FROM (
         SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen
         FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs})
@@ -165,6 +176,8 @@ export function edgesSql(database: string, parts: string): string {
 class EdgeReader {
   readonly #ends = new Map<string, EdgeEndRow>();
   readonly #evidences = new Map<number, string[]>();
+  /** Many edges were last seen by the same scan. */
+  readonly #times = new Map<number, string>();
 
   read(row: QueryRow): EdgeRow {
     const rttCount = numberIn(row, "rtt_count");
@@ -183,8 +196,8 @@ class EdgeReader {
       bytesToClient: numberIn(row, "to_client"),
       rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
       retransmits: numberOrNullIn(row, "retransmits"),
-      firstSeenAt: isoTimeIn(row, "first_seen"),
-      lastSeenAt: isoTimeIn(row, "last_seen"),
+      firstSeenAt: this.#timeOf(row, "first_seen"),
+      lastSeenAt: this.#timeOf(row, "last_seen"),
       firstBuild: textOrNullIn(row, "first_build"),
     };
   }
@@ -207,6 +220,15 @@ class EdgeReader {
     };
     this.#ends.set(key, made);
     return made;
+  }
+
+  #timeOf(row: QueryRow, name: string): string {
+    const atUs = numberIn(row, name);
+    const known = this.#times.get(atUs);
+    if (known !== undefined) return known;
+    const text = isoTimeIn(row, name);
+    this.#times.set(atUs, text);
+    return text;
   }
 
   #evidenceOf(bits: number): string[] {

@@ -19,6 +19,8 @@ export interface StoredHosts extends AsyncDisposable {
   readonly store: ColonyStore;
   /** Rows of one agent, in order, as one pull. `atMs` is their wall time. */
   add(agentId: string, rows: SignalRows, epoch?: string): Promise<void>;
+  /** Rows of several agents, stored with one transaction. */
+  addAll(pulls: readonly { agentId: string; rows: SignalRows; epoch?: string }[]): Promise<void>;
   /** As after a restart of the colony. */
   reopen(): Promise<void>;
 }
@@ -61,28 +63,32 @@ export async function openStoredHosts(clock: Clock = systemClock): Promise<Store
     openColonyStore(engine, { file: join(directory, "colony.duckdb"), signals, maxBytes: 1024 ** 3, clock, log });
   let store = await open();
   const nextSeq = new Map<string, number>();
+  const slicesOf = (agentId: string, rows: SignalRows, epoch: string): SignalSlice[] =>
+    (Object.entries(rows) as [keyof SignalRows, { atMs: number }[]][]).map(([name, values]): SignalSlice => {
+      const signal = byName[name];
+      const key = `${agentId} ${epoch} ${name}`;
+      const firstSeq = nextSeq.get(key) ?? 1;
+      nextSeq.set(key, firstSeq + values.length);
+      const full = values.map((value) => fullRow(signal, value));
+      return {
+        signal: signal.name,
+        oldestSeq: 1,
+        nextSeq: firstSeq + values.length,
+        batch: encodeBatch(batchFromRows(signal, full), firstSeq),
+      };
+    });
+  const addAll: StoredHosts["addAll"] = async (pulls) => {
+    const outcomes = await store.applyPulls(
+      pulls.map(({ agentId, rows, epoch = "epoch-1" }) => ({ agentId, epoch, slices: slicesOf(agentId, rows, epoch), losses: [] })),
+    );
+    for (const { error } of outcomes) if (error) throw error;
+  };
   return {
     get store() {
       return store;
     },
-    add: async (agentId, rows, epoch = "epoch-1") => {
-      const slices = (Object.entries(rows) as [keyof SignalRows, { atMs: number }[]][]).map(([name, values]): SignalSlice => {
-        const signal = byName[name];
-        const key = `${agentId} ${epoch} ${name}`;
-        const firstSeq = nextSeq.get(key) ?? 1;
-        const batch = encodeBatch(
-          batchFromRows(
-            signal,
-            values.map((value) => fullRow(signal, value)),
-          ),
-          firstSeq,
-        );
-        nextSeq.set(key, firstSeq + values.length);
-        return { signal: signal.name, oldestSeq: 1, nextSeq: firstSeq + values.length, batch };
-      });
-      const [outcome] = await store.applyPulls([{ agentId, epoch, slices, losses: [] }]);
-      if (outcome?.error) throw outcome.error;
-    },
+    add: (agentId, rows, epoch = "epoch-1") => addAll([{ agentId, rows, epoch }]),
+    addAll,
     reopen: async () => {
       await store.close();
       store = await open();

@@ -1,0 +1,370 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { queryEvents } from "../queries/query-events.ts";
+import { addressesWithoutName, loadEndpointNames, storeEndpointNames } from "./endpoint-resolution.ts";
+import { calls, client, type InstanceValues, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
+
+let watched: WatchedHosts;
+beforeEach(async () => {
+  watched = await watchHosts();
+});
+afterEach(() => watched[Symbol.asyncDispose]());
+
+const postgres = (more: InstanceValues = {}): InstanceValues => listens("postgres", 5432, ["10.0.2.8"], more);
+
+/** One scan of each agent and a cycle, `count` times, half a minute apart. */
+async function scans(count: number, agents: Record<string, InstanceValues[]>): Promise<void> {
+  for (let scan = 0; scan < count; scan++) {
+    for (const [agent, instances] of Object.entries(agents)) await watched.scan(agent, instances);
+    await watched.cycle();
+    watched.clock.pass(30_000);
+  }
+}
+
+const registry = (): Promise<Record<string, unknown>[]> =>
+  watched.hosts.store.query(
+    "SELECT service, agent_id, port, status, method, previous_method, instances FROM services ORDER BY service, agent_id, port",
+  );
+const statuses = async (): Promise<string[]> => (await registry()).map((row) => `${String(row["service"])} ${String(row["status"])}`);
+const kinds = async (): Promise<string[]> => (await watched.events()).map(({ kind, message }) => `${kind}: ${message}`);
+
+describe("the service registry", () => {
+  it("holds a service once for each agent and port, with as many instances as processes", async () => {
+    const nginx = [1, 2, 3].map((pid) => listens("nginx", 80, ["10.0.1.5"], { pid }));
+    await scans(2, {
+      node1: [...nginx, listens("nginx", 443, ["10.0.1.5"], { pid: 1 }), calls("worker", ["10.0.1.5"])],
+      node2: [nginx[0] ?? {}],
+    });
+    expect(await registry()).toEqual([
+      {
+        service: "nginx",
+        agent_id: "node1",
+        port: 80,
+        status: "discovered",
+        method: "listening_socket",
+        previous_method: null,
+        instances: 3,
+      },
+      {
+        service: "nginx",
+        agent_id: "node1",
+        port: 443,
+        status: "discovered",
+        method: "listening_socket",
+        previous_method: null,
+        instances: 1,
+      },
+      {
+        service: "nginx",
+        agent_id: "node2",
+        port: 80,
+        status: "discovered",
+        method: "listening_socket",
+        previous_method: null,
+        instances: 1,
+      },
+      {
+        service: "worker",
+        agent_id: "node1",
+        port: null,
+        status: "discovered",
+        method: "connection_tracking",
+        previous_method: null,
+        instances: 1,
+      },
+    ]);
+  });
+
+  it("promotes what was connected by hand, and remembers how it was found", async () => {
+    await scans(3, { node2: [postgres()] });
+    await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, health: "healthy" })] });
+    expect(await registry()).toMatchObject([
+      { service: "postgres", status: "managed", method: "manual", previous_method: "listening_socket" },
+    ]);
+    expect((await watched.events()).at(-1)).toEqual({
+      kind: "service-promoted",
+      message: "Service postgres on port 5432 is managed now; it was discovered via listening_socket",
+      details: { service: "postgres", port: 5432, previousMethod: "listening_socket", previousName: null, by: "manual" },
+    });
+    // coral disconnect
+    await scans(2, { node2: [postgres()] });
+    expect(await registry()).toMatchObject([{ status: "discovered", method: "listening_socket", previous_method: null }]);
+  });
+
+  it("lets the name given by hand take the place of the one that was guessed", async () => {
+    await scans(3, { node2: [listens("unknown-5432", 5432, [], { pid: 9 })] });
+    await scans(3, { node2: [listens("orders-db", 5432, [], { pid: 9, managed: true, method: "manual" })] });
+    expect(await registry()).toMatchObject([{ service: "orders-db", status: "managed", previous_method: "listening_socket" }]);
+    expect((await watched.events()).at(-1)?.details).toMatchObject({ previousName: "unknown-5432" });
+  });
+
+  it("keeps two services that share a port in different containers", async () => {
+    await scans(3, {
+      node1: [listens("a", 8080, ["172.17.0.2"], { netns: 2, pid: 2 }), listens("b", 8080, ["172.17.0.3"], { netns: 3, pid: 3 })],
+    });
+    expect(await statuses()).toEqual(["a discovered", "b discovered"]);
+    await scans(3, { node1: [listens("b", 8080, ["172.17.0.3"], { netns: 3, pid: 3 })] });
+    expect(await statuses()).toEqual(["a discovered", "b discovered"]);
+  });
+
+  it("promotes by rule when told so, after the time it takes to be sure", async () => {
+    watched.settings.autoPromotion = { enabled: true, minConfidence: 0.9, minObservationTimeMs: 300_000 };
+    const sure = postgres({ confidence: 0.95, method: "kubernetes_api" });
+    await scans(4, { node2: [sure, listens("guess", 99, [], { confidence: 0.3 })] });
+    expect(await statuses()).toEqual(["guess discovered", "postgres discovered"]);
+    watched.clock.pass(300_000);
+    await scans(2, { node2: [sure, listens("guess", 99, [], { confidence: 0.3 })] });
+    expect(await registry()).toMatchObject([
+      { service: "guess", status: "discovered" },
+      { service: "postgres", status: "managed", method: "kubernetes_api", previous_method: "kubernetes_api" },
+    ]);
+    expect((await watched.events()).at(-1)).toMatchObject({ kind: "service-promoted", details: { service: "postgres", by: "rule" } });
+    // By hand comes first, also afterwards.
+    await scans(2, { node2: [{ ...sure, managed: true, method: "manual" }] });
+    expect((await registry()).find((row) => row["service"] === "postgres")).toMatchObject({
+      method: "manual",
+      previous_method: "kubernetes_api",
+    });
+  });
+
+  it("marks stale what is not seen for an hour, and forgets it after thirty days", async () => {
+    await scans(3, { node1: [postgres(), listens("redis", 6379, [])], node2: [listens("silent", 1, [])] });
+    await scans(2, { node1: [listens("redis", 6379, [])] });
+    expect(await statuses()).toEqual(["postgres discovered", "redis discovered", "silent discovered"]);
+    watched.clock.pass(61 * 60_000);
+    await scans(1, { node1: [listens("redis", 6379, [])] });
+    expect(await statuses()).toEqual(["postgres stale", "redis discovered", "silent stale"]);
+    expect((await kinds()).filter((line) => line.startsWith("service-stale"))).toEqual([
+      "service-stale: Service postgres was not seen for 1 h",
+      "service-stale: Service silent was not seen for 1 h",
+    ]);
+    await scans(1, { node2: [listens("silent", 1, [])] });
+    expect(await statuses()).toEqual(["postgres stale", "redis discovered", "silent discovered"]);
+    expect(await kinds()).toContain("service-returned: Service silent is back");
+    watched.clock.pass(20 * 86_400_000);
+    await scans(1, { node1: [listens("redis", 6379, [])] });
+    expect(await statuses()).toEqual(["postgres stale", "redis discovered", "silent stale"]);
+    watched.clock.pass(11 * 86_400_000);
+    await scans(1, { node1: [listens("redis", 6379, [])] });
+    expect(await statuses()).toEqual(["redis discovered"]);
+  });
+
+  it("follows the newest instance: pid, executable, build, health", async () => {
+    await scans(2, { node2: [postgres({ pid: 10, started: 1_000_000, exe: "/old", build: "b1" })] });
+    await scans(3, {
+      node2: [postgres({ pid: 20, started: 2_000_000, exe: "/new", build: "b2", health: "unhealthy", health_detail: "timeout" })],
+    });
+    expect(await watched.hosts.store.query("SELECT pid, exe, build, health, health_detail FROM services")).toEqual([
+      { pid: 20, exe: "/new", build: "b2", health: "unhealthy", health_detail: "timeout" },
+    ]);
+    expect(await watched.hosts.store.query("SELECT pid FROM service_instances")).toEqual([{ pid: 20 }]);
+  });
+
+  it("survives scans that come in parts, and clocks that go back", async () => {
+    await scans(2, { node1: [postgres(), listens("redis", 6379, [])] });
+    // The second half of a scan comes with the next pull.
+    await watched.scan("node1", [postgres()]);
+    await watched.cycle();
+    await watched.scan("node1", [listens("redis", 6379, [])]);
+    await watched.cycle();
+    expect(await watched.hosts.store.query("SELECT service FROM service_instances ORDER BY service")).toEqual([
+      { service: "postgres" },
+      { service: "redis" },
+    ]);
+    watched.clock.step(-3_600_000);
+    await scans(3, { node1: [postgres()] });
+    expect(await watched.hosts.store.query("SELECT service FROM service_instances")).toEqual([{ service: "postgres" }]);
+  });
+
+  it("is the same after a restart", async () => {
+    await scans(3, { node1: [postgres()], node2: [listens("redis", 6379, [])] });
+    const before = [await registry(), await watched.events()];
+    await watched.reopen();
+    await watched.cycle();
+    await scans(1, { node1: [postgres()], node2: [listens("redis", 6379, [])] });
+    expect([await registry(), await watched.events()]).toEqual(before);
+  });
+});
+
+describe("events of services", () => {
+  it("sum up a new agent, then name each new service", async () => {
+    await scans(2, { node1: [postgres(), listens("redis", 6379, [])] });
+    await scans(2, { node1: [postgres(), listens("redis", 6379, []), listens("nginx", 80, [])] });
+    await scans(1, { node2: [postgres()] });
+    expect(await kinds()).toEqual([
+      "service-discovered: 2 services were found on a new agent: postgres, redis",
+      "service-discovered: Service nginx was found on port 80 via listening_socket",
+    ]);
+  });
+
+  it("come in one order of time with those of agents, by service, kind, agent and age", async () => {
+    await scans(3, { node1: [postgres()] });
+    const atMs = watched.clock.wallMs();
+    await watched.hosts.add("node1", {
+      event: [
+        {
+          atMs: atMs - 10_000,
+          kind: "service-restarted",
+          severity: "warning",
+          service: "postgres",
+          pid: 7,
+          message: "restarted",
+          details: '{"before":1}',
+        },
+        { atMs: atMs - 5_000, kind: "binary-updated", severity: "sudden", service: "redis", message: "updated", details: "no json" },
+      ],
+    });
+    await scans(1, { node1: [postgres(), listens("nginx", 80, [])] });
+    const ask = async (query: object): Promise<string[]> =>
+      (await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 100, ...query })).map((event) => `${event.kind} ${event.service}`);
+    expect(await ask({})).toEqual([
+      "service-discovered nginx",
+      "binary-updated redis",
+      "service-restarted postgres",
+      "service-discovered null",
+    ]);
+    // A summary is about each service that it names.
+    expect(await ask({ service: "postgres" })).toEqual(["service-restarted postgres", "service-discovered null"]);
+    expect(await ask({ kind: "service-discovered", limit: 1 })).toEqual(["service-discovered nginx"]);
+    expect(await ask({ agentIds: ["node2"] })).toEqual([]);
+    expect(await ask({ agentIds: [] })).toEqual([]);
+    expect(await ask({ sinceUs: (atMs - 6_000) * 1_000 })).toEqual(["service-discovered nginx", "binary-updated redis"]);
+    const events = await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 3 });
+    expect(events.map(({ severity, details }) => [severity, details])).toMatchObject([
+      ["info", { service: "nginx" }],
+      ["info", { value: "no json" }],
+      ["warning", { before: 1 }],
+    ]);
+  });
+});
+
+describe("events of the outside", () => {
+  const api = (build: string): InstanceValues[] => [
+    calls("api", ["10.0.1.5"], { build, pid: 7 }),
+    listens("web", 80, ["10.0.1.5"], { pid: 8, build: "w1" }),
+  ];
+  const to = (address: string, port: number) => client("api", `10.0.1.5:${port}`, address, { pid: 7, start_ticks: 1, state: "closed" });
+  const name = (address: string, more: object = {}) => ({
+    address,
+    name: `${address}.example.com`,
+    method: "reverse_dns",
+    provider: null,
+    product: null,
+    region: null,
+    confidence: 0.9,
+    resolvedAtMs: watched.clock.wallMs(),
+    expiresAtMs: watched.clock.wallMs() + 3_600_000,
+    ...more,
+  });
+  const news = async (): Promise<string[]> => (await kinds()).filter((line) => /^(?:egress|ingress)-new/.test(line));
+
+  it("are quiet while an agent is new, then say what is new with the build that showed it", async () => {
+    await watched.scan("node1", api("b1"), [to("203.0.113.1:443", 1)]);
+    await watched.cycle();
+    watched.clock.pass(30_000);
+    await watched.scan("node1", api("b1"), [to("203.0.113.2:443", 2), server("web", "198.51.100.1:9", "10.0.1.5:80", { state: "closed" })]);
+    await watched.settle();
+    expect(await news()).toEqual([]);
+    await watched.scan("node1", api("b2"), [
+      to("203.0.113.1:443", 3),
+      to("203.0.113.3:443", 4),
+      server("web", "198.51.100.2:9", "10.0.1.5:80", { pid: 8, start_ticks: 1, state: "closed" }),
+    ]);
+    await watched.settle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.3 (203.0.113.3:443) for the first time, with build b2",
+      "ingress-new: Service web is called by 198.51.100.2 on port 80 for the first time, with build w1",
+    ]);
+    expect((await watched.events()).find((event) => event.kind === "egress-new")?.details).toEqual({
+      service: "api",
+      name: "203.0.113.3",
+      address: "203.0.113.3",
+      port: 443,
+      build: "b2",
+    });
+    await watched.scan("node1", api("b3"), [to("203.0.113.3:443", 5)]);
+    await watched.settle();
+    expect(await news()).toHaveLength(2);
+    expect(await watched.hosts.store.query("SELECT first_build, connections FROM endpoints WHERE address = '203.0.113.3'")).toEqual([
+      { first_build: "b2", connections: 2 },
+    ]);
+    expect((await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 9, service: "api", kind: "egress-new" }))[0]?.severity).toBe(
+      "warning",
+    );
+  });
+
+  it("are one for each name, whatever addresses it has", async () => {
+    await scans(3, { node1: api("b1") });
+    const s3 = { name: "AWS S3 (eu-west-1)", provider: "AWS", product: "S3", method: "provider_range" };
+    await storeEndpointNames(watched.hosts.store, [
+      name("52.94.0.1", s3),
+      name("52.94.0.2", s3),
+      name("52.94.0.3", s3),
+      name("203.0.113.9"),
+    ]);
+    await watched.scan("node1", api("b1"), [to("52.94.0.1:443", 1), to("52.94.0.2:443", 2), to("203.0.113.9:443", 3)]);
+    await watched.settle();
+    await watched.scan("node1", api("b1"), [to("52.94.0.3:443", 4)]);
+    await watched.settle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.9.example.com (203.0.113.9:443) for the first time, with build b1",
+      "egress-new: Service api calls AWS S3 (52.94.0.1:443) for the first time, with build b1",
+    ]);
+  });
+
+  it("do not come for connections whose other end is known, or becomes so", async () => {
+    await scans(3, { node1: api("b1"), node2: [postgres()] });
+    const call = ["10.0.1.5:40000", "10.0.2.8:5432"] as const;
+    await watched.scan("node1", api("b1"), [client("api", ...call)]);
+    await watched.cycle();
+    watched.clock.pass(20_000);
+    await watched.scan("node2", [postgres()], [server("postgres", ...call)]);
+    await watched.settle();
+    expect(await news()).toEqual([]);
+    expect(await watched.hosts.store.query("SELECT * FROM endpoints")).toEqual([]);
+  });
+
+  it("are settled as soon as every agent has scanned again", async () => {
+    await scans(3, { node1: api("b1"), node2: [postgres()] });
+    await watched.scan("node1", api("b1"), [to("203.0.113.3:443", 4)]);
+    await watched.cycle();
+    expect(await news()).toEqual([]);
+    watched.clock.pass(20_000);
+    await scans(1, { node1: api("b1"), node2: [postgres()] });
+    expect(await news()).toHaveLength(1);
+  });
+
+  it("forget an endpoint that turns out to be a host with an agent", async () => {
+    await scans(3, { node1: api("b1") });
+    await watched.scan("node1", api("b1"), [client("api", "10.0.1.5:1", "10.0.2.8:5432")]);
+    await watched.settle();
+    expect(await watched.hosts.store.query("SELECT service, address FROM endpoints")).toEqual([{ service: "api", address: "10.0.2.8" }]);
+    await scans(3, { node2: [postgres()] });
+    expect(await watched.hosts.store.query("SELECT service, address FROM endpoints")).toEqual([]);
+    expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.7"]);
+  });
+});
+
+describe("names of the outside", () => {
+  it("are asked for once, until they expire", async () => {
+    const store = watched.hosts.store;
+    await watched.scan(
+      "node1",
+      [calls("api", ["10.0.1.5"])],
+      [
+        client("api", "10.0.1.5:1", "203.0.113.1:443"),
+        client("api", "10.0.1.5:2", "10.0.1.5:80"),
+        client("api", "127.0.0.1:3", "127.0.0.1:80"),
+        client(null, "10.0.1.5:4", "203.0.113.2:443"),
+      ],
+    );
+    await watched.cycle();
+    const nowMs = watched.clock.wallMs();
+    expect(await addressesWithoutName(store, nowMs)).toEqual(["203.0.113.1"]);
+    const row = { address: "203.0.113.1", method: null, provider: null, product: null, region: null, confidence: 0, resolvedAtMs: nowMs };
+    await storeEndpointNames(store, [{ ...row, name: null, expiresAtMs: nowMs + 1_000 }]);
+    expect(await addressesWithoutName(store, nowMs)).toEqual([]);
+    expect(await addressesWithoutName(store, nowMs + 2_000)).toEqual(["203.0.113.1"]);
+    await storeEndpointNames(store, [{ ...row, name: "a.example.com", method: "reverse_dns", expiresAtMs: nowMs + 9_000 }]);
+    expect(await loadEndpointNames(store)).toMatchObject([{ address: "203.0.113.1", name: "a.example.com", expiresAtMs: nowMs + 9_000 }]);
+  });
+});
