@@ -11,7 +11,7 @@ export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner
 export type { DiskCounters } from "./diskstats.ts";
 export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
-export { noPodLabels, type PodLabels } from "./kubernetes-facts.ts";
+export type { PodLabels } from "./kubernetes-facts.ts";
 export type { Listener, ListenerScan } from "./listeners.ts";
 export type { MachineInfo } from "./machine.ts";
 export type { MountScan, MountUsage } from "./mounts.ts";

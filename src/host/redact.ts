@@ -7,8 +7,6 @@ import { printable, wordSet } from "./kernel-text.ts";
 import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules, secretFlagsOf } from "./secret-names.ts";
 import { mask, redactShapes } from "./secret-shapes.ts";
 
-export { mask } from "./secret-shapes.ts";
-
 /** Rules that are added to the built-in ones, which cannot be switched off. */
 export interface RedactionRules extends SecretNameRules {
   /** Whatever they match is masked. */
