@@ -21,7 +21,7 @@ function answer(...changes: Parameters<typeof threeRows>): PullAnswer {
 
 function withColumnType(type: string): PullAnswer {
   const { columns } = wireBatch(processBatch(1, 3));
-  return answer({}, { columns: columns.map((column) => (column.name === "port" ? { ...column, type } : column)) });
+  return answer({}, { columns: columns.map((column) => (column.name === "threads" ? { ...column, type } : column)) });
 }
 
 type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
