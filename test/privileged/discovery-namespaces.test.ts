@@ -10,29 +10,12 @@ import { type AgentDaemon, type ColonyDaemon, type DaemonProcess, startAgent, st
 import { HostNetwork, hasProgram, type NetworkHost, whyNoNetworkHosts } from "../support/network-hosts.ts";
 import { runCoral } from "../support/run-coral.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 
 const skipReason = whyNoNetworkHosts();
 const whyNoRouter = hasProgram("iptables") ? undefined : "needs iptables, to translate addresses";
 
 const talker = fileURLToPath(new URL("../support/talker.mjs", import.meta.url));
-const colonyConfig = `
-pull:
-  interval: 500ms
-service_discovery:
-  interval: 1s
-  external_resolution:
-    reverse_dns: false
-`;
-const agentConfig = `
-service_discovery:
-  report_interval: 2s
-  methods:
-    - type: listening_sockets
-      config:
-        scan_interval: 2s
-    - type: connection_tracking
-`;
-
 let directory: string;
 let network: HostNetwork;
 let colony: ColonyDaemon;
@@ -56,7 +39,7 @@ function talk(host: string, service: string, args: string): DaemonProcess {
 async function addAgent(name: string, token: string): Promise<void> {
   const home = join(directory, name);
   mkdirSync(home, { mode: 0o700 });
-  agents.set(name, await startAgent({ home, token, config: agentConfig, launcher: hostOf(name).launcher }));
+  agents.set(name, await startAgent({ home, token, config: fastAgentConfig, launcher: hostOf(name).launcher }));
 }
 
 async function topology(input: Record<string, unknown> = {}): Promise<Topology> {
@@ -165,7 +148,7 @@ describe("four hosts with an agent each", () => {
     }
     const home = join(directory, "colony");
     mkdirSync(home, { mode: 0o700 });
-    const config = `${colonyConfig}advertise: ["10.77.0.1:9000"]\n`;
+    const config = `${fastColonyConfig}advertise: ["10.77.0.1:9000"]\n`;
     colony = await startColony({ home, config, listen: "10.77.0.1:9000", launcher: network.hub.networkLauncher });
     const token = await colony.createJoinToken(4);
     for (const name of ["alpha", "beta", "edge", "hidden"]) if (hosts.has(name)) await addAgent(name, token);

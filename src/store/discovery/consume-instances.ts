@@ -76,18 +76,14 @@ async function followScans(transaction: Transaction): Promise<void> {
 }
 
 async function replaceInstances(transaction: Transaction): Promise<void> {
-  // Rows of the scan before may have come with an earlier cycle, so both scans are read again.
+  // Rows of the scan before may have come with an earlier cycle, so both scans are read again. A process has one name at a port: the newest.
+  const place = identity.filter((name) => name !== "service");
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE instance_now AS
      SELECT i.*, i.scan IS NOT DISTINCT FROM c.last_scan AS is_latest, hash(${content.map((name) => `i.${name}`).join(", ")}) AS content
      FROM (${instanceRows("r.ingest >= (SELECT min(prev_ingest) FROM scan_change)")}) i
      JOIN scan_change c ON c.agent_id = i.agent_id AND (i.scan = c.last_scan OR i.scan = c.prev_scan)
-     QUALIFY row_number() OVER (PARTITION BY ${identity.map((name) => `i.${name}`).join(", ")} ORDER BY i.ord DESC) = 1
-       -- A process that has another name since the newest scan has only that one.
-       AND (i.pid = 0 OR rank() OVER (PARTITION BY ${identity
-         .filter((name) => name !== "service")
-         .map((name) => `i.${name}`)
-         .join(", ")} ORDER BY is_latest DESC) = 1)`,
+     QUALIFY row_number() OVER (PARTITION BY ${place.map((name) => `i.${name}`).join(", ")} ORDER BY i.ord DESC) = 1`,
   );
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE changed_agent AS

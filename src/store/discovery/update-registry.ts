@@ -18,14 +18,15 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
          min(${plausibleTime("scan", "stored_at")}) AS first_seen, max(${plausibleTime("scan", "stored_at")}) AS last_seen
        FROM instance_now GROUP BY service, agent_id, protocol, port
      ), renamed AS (
-       -- The same process on the same port had another name: the new one takes its place.
-       SELECT n.service, n.agent_id, n.protocol, n.port, any_value(o.service) AS old_name, any_value(coalesce(o.previous_method, o.method)) AS old_method
+       -- The same process on the same port had another name, or nobody knew whose port it was: the new one takes its place.
+       SELECT n.service, n.agent_id, n.protocol, n.port, list(o.service) AS old_names, arg_max(o.service, o.last_seen) AS old_name,
+         arg_max(coalesce(o.previous_method, o.method), o.last_seen) AS old_method
        FROM best n JOIN net.service_registry o ON o.agent_id = n.agent_id AND o.protocol = n.protocol AND o.port = n.port AND o.service <> n.service
-         AND ((o.pid = n.pid AND o.start_ticks = n.start_ticks AND n.pid > 0) OR (n.managed AND (n.pid = 0 OR o.pid = 0)))
+         AND ((o.pid = n.pid AND o.start_ticks = n.start_ticks AND n.pid > 0) OR n.managed OR (o.named_by = 'port' AND n.named_by <> 'port'))
        ANTI JOIN best still ON still.service = o.service AND still.agent_id = o.agent_id AND still.protocol = o.protocol AND still.port = o.port
        GROUP BY n.service, n.agent_id, n.protocol, n.port
      )
-     SELECT best.*, old.service IS NOT NULL AS known, renamed.old_name, coalesce(old.managed, false) AS was_managed,
+     SELECT best.*, old.service IS NOT NULL AS known, renamed.old_name, renamed.old_names, coalesce(old.managed, false) AS was_managed,
        coalesce(old.promoted, false) AS promoted, old.status AS old_status,
        CASE WHEN best.managed THEN coalesce(CASE WHEN old.method <> 'manual' THEN old.method END, old.previous_method, renamed.old_method)
          WHEN old.promoted THEN old.previous_method END AS previous_method
@@ -43,7 +44,7 @@ async function storeRegistry(transaction: Transaction, nowUs: number): Promise<v
   const method = "CASE WHEN n.managed THEN 'manual' ELSE n.method END";
   await transaction.run(
     `DELETE FROM net.service_registry r WHERE EXISTS (
-       SELECT 1 FROM registry_now n WHERE n.agent_id = r.agent_id AND n.protocol = r.protocol AND n.port = r.port AND n.old_name = r.service)`,
+       SELECT 1 FROM registry_now n WHERE n.agent_id = r.agent_id AND n.protocol = r.protocol AND n.port = r.port AND list_contains(n.old_names, r.service))`,
   );
   // Most rows are as they were; only those that differ are written.
   await transaction.run(

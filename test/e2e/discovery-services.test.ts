@@ -1,0 +1,279 @@
+/** Well-known programs on this machine, and whether their names, ports, processes and builds are told as they are. */
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Topology } from "../../src/tools/index.ts";
+import { asUserWords, isRoot, nobody } from "../support/as-user.ts";
+import { freePort } from "../support/held-port.ts";
+import { hasProgram } from "../support/network-hosts.ts";
+import { runCoral } from "../support/run-coral.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { childrenOf, WatchedHost } from "../support/watched-host.ts";
+
+const talker = fileURLToPath(new URL("../support/talker.mjs", import.meta.url));
+const node = process.execPath;
+
+let host: WatchedHost;
+let directory: string;
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), "coral-services-"));
+  chmodSync(directory, 0o755);
+  host = await WatchedHost.start();
+});
+afterAll(async () => {
+  await host?.[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function script(name: string, text?: string): string {
+  const file = join(directory, name);
+  if (text === undefined) copyFileSync(talker, file);
+  else writeFileSync(file, text);
+  return file;
+}
+
+/** What the build of a running program is, by other means than the agent's. */
+function trueBuild(pid: number): string {
+  const exe = `/proc/${pid}/exe`;
+  if (hasProgram("readelf")) {
+    const id = /Build ID: ([0-9a-f]+)/.exec(
+      execFileSync("readelf", ["-n", exe], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }),
+    )?.[1];
+    if (id !== undefined) return id;
+  }
+  return createHash("sha256").update(readFileSync(exe)).digest("hex");
+}
+
+interface Sample {
+  /** What the service must be called. */
+  name: string;
+  namedBy: string;
+  confidence: number;
+  needs?: string;
+  /** Processes at the least, when it is more than one. */
+  instances?: number;
+  env?: Record<string, string>;
+  /** Name of its working directory, which is made. */
+  directory?: string;
+  command: (port: number) => string[];
+}
+
+const perlServer = `use IO::Socket::INET;
+my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ARGV[0], Listen => 5) or die; while (my $c = $s->accept) { close $c }`;
+
+const samples: Record<string, Sample> = {
+  "a Node script": {
+    name: "invoices",
+    namedBy: "script",
+    confidence: 0.8,
+    command: (port) => [node, script("invoices.mjs"), "listen", "127.0.0.1", `${port}`],
+  },
+  "a Node script with an OpenTelemetry name": {
+    name: "checkout",
+    namedBy: "environment",
+    confidence: 0.92,
+    env: { OTEL_SERVICE_NAME: "checkout" },
+    command: (port) => [node, script("main.mjs"), "listen", "127.0.0.1", `${port}`],
+  },
+  "a Node cluster": {
+    name: "fleet",
+    namedBy: "script",
+    confidence: 0.8,
+    instances: 2,
+    command: (port) => [
+      node,
+      script(
+        "fleet.cjs",
+        `const cluster = require("node:cluster");
+         // The workers accept by themselves: each has the listening socket.
+         cluster.schedulingPolicy = cluster.SCHED_NONE;
+         if (cluster.isPrimary) for (let i = 0; i < 2; i++) cluster.fork();
+         else require("node:http").createServer((q, r) => r.end()).listen(${port}, "127.0.0.1");`,
+      ),
+    ],
+  },
+  // A server for any files is named after the files.
+  "a Python module": {
+    name: "handbook",
+    directory: "handbook",
+    namedBy: "script",
+    confidence: 0.8,
+    needs: "python3",
+    command: (port) => ["python3", "-m", "http.server", `${port}`, "--bind", "127.0.0.1"],
+  },
+  "a Python server of forked workers": {
+    name: "ingest",
+    namedBy: "script",
+    confidence: 0.8,
+    instances: 3,
+    needs: "python3",
+    command: (port) => [
+      "python3",
+      script(
+        "ingest.py",
+        `import os, signal, socket, sys
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for _ in range(2):
+    if os.fork() == 0: break
+while True: s.accept()[0].close()`,
+      ),
+      `${port}`,
+    ],
+  },
+  "a Perl script": {
+    name: "mailer",
+    namedBy: "script",
+    confidence: 0.8,
+    needs: "perl",
+    command: (port) => ["perl", script("mailer.pl", perlServer), `${port}`],
+  },
+  Redis: {
+    name: "redis",
+    namedBy: "pattern",
+    confidence: 0.8,
+    needs: "redis-server",
+    command: (port) => ["redis-server", "--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"],
+  },
+  nginx: {
+    name: "nginx",
+    namedBy: "pattern",
+    confidence: 0.8,
+    instances: 3,
+    needs: "nginx",
+    command: (port) => {
+      const text = `worker_processes 2; pid ${directory}/nginx.pid; daemon off; ${isRoot ? "user root;" : ""}
+        events { worker_connections 64; }
+        http { access_log off; server { listen 127.0.0.1:${port}; } }`;
+      return ["nginx", "-c", script("nginx.conf", text), "-e", "stderr"];
+    },
+  },
+  PostgreSQL: {
+    name: "postgres",
+    namedBy: "pattern",
+    confidence: 0.8,
+    needs: "initdb",
+    command: (port) => {
+      const data = join(directory, "postgres");
+      mkdirSync(data, { mode: 0o777 });
+      chmodSync(data, 0o777);
+      const words = isRoot ? asUserWords(nobody) : [];
+      const [program = "", ...args] = [...words, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-D", `${data}/data`];
+      execFileSync(program, args, { stdio: "ignore" });
+      return [...words, "postgres", "-D", `${data}/data`, "-p", `${port}`, "-h", "127.0.0.1", "-k", data, "-c", "fsync=off"];
+    },
+  },
+  "a Go program": {
+    name: "gopher",
+    namedBy: "executable",
+    confidence: 0.7,
+    needs: "go",
+    command: (port) => {
+      const source = script(
+        "gopher.go",
+        `package main\nimport ("net"; "os")\nfunc main() { l, _ := net.Listen("tcp", "127.0.0.1:" + os.Args[1]); for { c, _ := l.Accept(); c.Close() } }\n`,
+      );
+      execFileSync("go", ["build", "-o", join(directory, "gopher"), source], {
+        env: { ...process.env, GOCACHE: join(directory, "go-cache") },
+      });
+      return [join(directory, "gopher"), `${port}`];
+    },
+  },
+};
+
+describe("a service that nobody told about", () => {
+  it.for(Object.keys(samples))("%s has its name, port, processes and build", async (title, context) => {
+    const sample = samples[title];
+    if (!sample) throw new Error(`no sample ${title}`);
+    if (sample.needs !== undefined) context.skip(!hasProgram(sample.needs), `needs ${sample.needs}`);
+    const port = await freePort();
+    const cwd = join(directory, sample.directory ?? ".");
+    mkdirSync(cwd, { recursive: true });
+    const program = host.spawn(sample.command(port), { cwd, ...(sample.env ? { env: sample.env } : {}) });
+    const found = await host.waitForProcess(port, program.pid);
+    expect(found.service).toMatchObject({
+      service: sample.name,
+      status: "discovered",
+      method: "listening_socket",
+      namedBy: sample.namedBy,
+      confidence: expect.closeTo(sample.confidence, 5),
+      ports: expect.arrayContaining([{ port, protocol: "tcp" }]),
+      ingress: false,
+    });
+    expect(found.exe).toBe(readlinkSync(`/proc/${program.pid}/exe`));
+    expect(found.build).toBe(trueBuild(program.pid));
+    expect(found.listens).toContain(`tcp 127.0.0.1:${port}`);
+    const { instances = 1 } = sample;
+    if (instances > 1) await waitForWorkers(port, program.pid, instances);
+    // One port, one service: its workers are not services of their own.
+    let names: string[] = [];
+    await waitFor(
+      `${sample.name} to be the only name at its port`,
+      async () => {
+        names = (await host.servicesAt(port)).map((service) => service.service);
+        return names.length === 1 && names[0] === sample.name;
+      },
+      { intervalMs: 300, timeoutMs: 15_000, details: () => names.join(" ") },
+    );
+  });
+
+  async function waitForWorkers(port: number, pid: number, instances: number): Promise<void> {
+    await waitFor(
+      `${instances} instances`,
+      async () => {
+        const pids = (await host.servicesAt(port))[0]?.agents[0]?.pids ?? [];
+        return pids.length >= instances && [pid, ...childrenOf(pid)].filter((one) => pids.includes(one)).length >= instances;
+      },
+      { intervalMs: 300, details: () => `${pid}: ${childrenOf(pid).join(" ")}` },
+    );
+  }
+});
+
+describe("what depends on a service", () => {
+  it("is told over several hops", async () => {
+    const [api, store] = [await freePort(), await freePort()];
+    host.spawn([node, script("store.mjs"), "listen", "127.0.0.1", `${store}`]);
+    host.spawn([node, script("api.mjs"), "listen", "127.0.0.1", `${api}`, "call", "127.0.0.1", `${store}`]);
+    host.spawn([node, script("front.mjs"), "call", "127.0.0.1", `${api}`]);
+    const wanted = { service: "store", direction: "dependents" };
+    const { nodes, edges } = await waitFor(
+      "both callers",
+      async () => {
+        const found = await host.colony.tool<Topology>("coral_get_topology", wanted);
+        return found.edges.length === 2 && found.edges.every((edge) => edge.confidence === 0.9) && found;
+      },
+      { intervalMs: 300 },
+    );
+    expect(nodes.map(({ name, relation, distance }) => ({ name, relation, distance }))).toEqual([
+      { name: "store", relation: "asked", distance: 0 },
+      { name: "api", relation: "dependent", distance: 1 },
+      { name: "front", relation: "dependent", distance: 2 },
+    ]);
+    expect(edges.map((edge) => `${edge.from} ${edge.to} ${edge.port}`).sort()).toEqual([
+      `service:api service:store ${store}`,
+      `service:front service:api ${api}`,
+    ]);
+    const dot = (await runCoral(["network", "topology", "--service", "store", "-o", "dot"], { home: host.home.path })).stdout;
+    expect(dot).toMatch(/^digraph "topology" \{\n(?: {2}.*;\n)+\}\n$/);
+    expect(dot).toContain('"service:front" -> "service:api"');
+  });
+});
+
+describe("coral connect", () => {
+  it("takes the place of the name that was found", async () => {
+    const port = await freePort();
+    const program = host.spawn([node, script("nameless.mjs"), "listen", "127.0.0.1", `${port}`]);
+    await host.waitForProcess(port, program.pid);
+    const { stdout } = await runCoral(["connect", `till:${port}`], { home: host.home.path });
+    expect(stdout).toMatch(/^✓ Service 'till' promoted to managed\n {2}Previously discovered via: listening_socket/);
+    await waitFor("the new name", async () => (await host.servicesAt(port)).some((service) => service.service === "till"));
+    const [till, ...others] = await host.servicesAt(port);
+    expect(others).toEqual([]);
+    expect(till).toMatchObject({ service: "till", status: "managed", method: "manual", previousMethod: "listening_socket", confidence: 1 });
+    expect((await host.waitForEvent("service-promoted", "till")).details).toMatchObject({ previousName: "nameless" });
+  });
+});
