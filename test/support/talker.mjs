@@ -16,7 +16,7 @@ for (let index = 0; index < args.length; index += 3) {
 function listen(address, port) {
   createServer((socket) => {
     socket.on("error", () => undefined).on("data", () => socket.write("yes\n"));
-  }).listen(port, address, () => console.log(`listening on ${address}:${port}`));
+  }).listen(port, address, () => process.stdout.write(`listening on ${address}:${port}\n`));
 }
 
 function forward(port, target) {
@@ -31,7 +31,7 @@ function forward(port, target) {
 function call(address, port) {
   const socket = connect(port, address);
   const timer = setInterval(() => socket.write("there?\n"), 500);
-  socket.once("data", () => console.log(`connected to ${address}:${port}`));
+  socket.once("data", () => process.stdout.write(`connected to ${address}:${port}\n`));
   socket.on("data", () => undefined);
   socket.on("error", () => undefined);
   socket.once("close", () => {
