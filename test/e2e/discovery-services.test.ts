@@ -162,7 +162,7 @@ while True: s.accept()[0].close()`,
       mkdirSync(data, { mode: 0o777 });
       chmodSync(data, 0o777);
       const words = isRoot ? asUserWords(nobody) : [];
-      const [program = "", ...args] = [...words, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-D", `${data}/data`];
+      const [program, ...args] = [...words, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-D", `${data}/data`];
       execFileSync(program, args, { stdio: "ignore" });
       return [...words, "postgres", "-D", `${data}/data`, "-p", `${port}`, "-h", "127.0.0.1", "-k", data, "-c", "fsync=off"];
     },
