@@ -23,9 +23,19 @@ const runtimeNeeds = [
   },
 ];
 
+/** Under systemd, installing a server starts it: nothing that tests may do to somebody's machine. They are skipped there, with the reason. */
+const startsServers = existsSync("/run/systemd/system");
+
 /** @type {Need[]} */
 const testNeeds = [
   { package: "iproute2", present: () => which("ip") !== undefined, lost: "tests with network namespaces are skipped" },
+  { package: "iptables", present: () => which("iptables") !== undefined, lost: "tests with translated addresses are skipped" },
+  {
+    package: "libnginx-mod-stream",
+    present: () => startsServers || (which("nginx") !== undefined && existsSync("/usr/lib/nginx/modules/ngx_stream_module.so")),
+    lost: "tests with nginx are skipped",
+  },
+  { package: "redis-server", present: () => startsServers || which("redis-server") !== undefined, lost: "tests with Redis are skipped" },
   { package: "procps", present: () => which("ps") !== undefined, lost: "some end-to-end tests are skipped" },
 ];
 

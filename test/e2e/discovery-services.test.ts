@@ -84,14 +84,11 @@ const samples: Record<string, Sample> = {
     name: "fleet",
     namedBy: "script",
     confidence: 0.8,
-    instances: 2,
     command: (port) => [
       node,
       script(
         "fleet.cjs",
         `const cluster = require("node:cluster");
-         // The workers accept by themselves: each has the listening socket.
-         cluster.schedulingPolicy = cluster.SCHED_NONE;
          if (cluster.isPrimary) for (let i = 0; i < 2; i++) cluster.fork();
          else require("node:http").createServer((q, r) => r.end()).listen(${port}, "127.0.0.1");`,
       ),

@@ -10,6 +10,8 @@ import { runOptionsOf } from "./run-options.ts";
 import { statusPage } from "./status.ts";
 
 const firstLookTimeoutMs = 60_000;
+/** Services are known a moment after the host; a machine without any must not wait for long. */
+const servicesTimeoutMs = 5_000;
 const pollMs = 500;
 
 /** `coral up`: in the foreground until Ctrl-C. Prints where it listens, what is missing, and the first sight of this machine. */
@@ -69,9 +71,13 @@ async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<C
   const within = { ...invocation, io: { ...invocation.io, signal } };
   const agent = await askAgent<AgentStatus>(within, "/v1/status");
   const colony = await connectColony({ ...within, colony: agent.colony.id ?? invocation.colony });
+  let deadlineMs: number | undefined;
   for (;;) {
     const status = await colony.call<ColonyStatus>("coral_get_status", {});
-    if (status.hosts.some((host) => host.agentId === agent.agentId && host.sampledAt !== null)) return status;
+    if (status.hosts.some((host) => host.agentId === agent.agentId && host.sampledAt !== null)) {
+      deadlineMs ??= performance.now() + servicesTimeoutMs;
+      if (status.services.total > 0 || performance.now() >= deadlineMs) return status;
+    }
     await sleep(pollMs, signal);
   }
 }
