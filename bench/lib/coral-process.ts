@@ -29,7 +29,7 @@ export class CoralHome implements Disposable {
 
   /** Starts a daemon in the foreground of a child process; resolves when `ready` no longer throws. */
   async start(args: readonly string[], ready: () => void): Promise<CoralDaemon> {
-    const child = spawn(process.execPath, [...profileFlags(), coralFile, ...args], { env: this.env, stdio: ["ignore", "ignore", "pipe"] });
+    const child = spawn(process.execPath, [...nodeFlags, coralFile, ...args], { env: this.env, stdio: ["ignore", "ignore", "pipe"] });
     const daemon = new CoralDaemon(child, args.join(" "));
     try {
       await until(`coral ${args.join(" ")} answers`, 30_000, () => {
@@ -89,11 +89,8 @@ export class CoralDaemon implements AsyncDisposable {
 
 class DaemonEnded extends Error {}
 
-/** CORAL_BENCH_PROFILE=<directory> leaves a CPU profile of each daemon there, for Chrome's developer tools or speedscope. */
-function profileFlags(): string[] {
-  const directory = process.env["CORAL_BENCH_PROFILE"];
-  return directory === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${directory}`];
-}
+/** For whoever looks for a cause: `CORAL_BENCH_NODE_FLAGS="--cpu-prof --cpu-prof-dir=/tmp/profiles"` applies to every daemon. */
+const nodeFlags: readonly string[] = (process.env["CORAL_BENCH_NODE_FLAGS"] ?? "").split(" ").filter((flag) => flag !== "");
 
 /** Asks again until `check` does not throw; a daemon that has ended is given up at once. */
 export async function until(what: string, timeoutMs: number, check: () => void | Promise<void>): Promise<void> {
