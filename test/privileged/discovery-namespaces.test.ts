@@ -253,7 +253,7 @@ describe("four hosts with an agent each", () => {
     expect(placesOf("ledger")).toEqual([]);
   });
 
-  it("tells a new dependency outside as an event with the build that has it", async () => {
+  it("tells a new dependency outside as an event", async () => {
     talk("alpha", "payroll", "call 10.77.0.99 6101");
     const { stdout } = await waitFor("the event", async () => {
       const run = await runCoral(["events", "--kind", "egress-new"], { home: colony.home });
