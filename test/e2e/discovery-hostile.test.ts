@@ -35,8 +35,8 @@ const secrets = {
   dsn: "dsn-Passw0rd-9aa8bb",
 };
 const nastyText = "\u001b]0;owned\u0007\u001b[31mred\u0000\r\n\u009b2J\u202eevil\u0085".replaceAll("\0", "");
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
+/** Control characters, and those that turn the direction of text. */
+const controlCharacters = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/u;
 
 function textsOf(value: unknown): string[] {
   if (typeof value === "string") return [value];
