@@ -34,7 +34,7 @@ it("a released file has no holder and can be acquired again", async () => {
 });
 
 it("a file whose writer was killed is not in the way", async () => {
-  const child = spawn("flock", [path, "sleep", "60"], { stdio: "ignore" });
+  const child = spawn("flock", ["--close", path, "sleep", "5"], { stdio: "ignore" });
   await once(child, "spawn");
   child.kill("SIGKILL");
   await once(child, "exit");

