@@ -92,6 +92,7 @@ describe("findViolations()", () => {
       { path: "src/agent/a.ts", text: 'import { connect } from "node:net";' },
       "only mesh and main may open sockets",
     ],
+    ["zod by name", { path: "src/tools/a.ts", text: 'import { z } from "zod";' }, "zod is imported as a namespace"],
     ["a default export", { path: "src/base/a.ts", text: "export default 1;" }, "default exports"],
     ["export * in an index", { path: "src/base/index.ts", text: 'export * from "./a.ts";' }, "names each export"],
     ["a long file", { path: "src/base/a.ts", text: "//\n".repeat(801) }, "longer than 800 lines"],

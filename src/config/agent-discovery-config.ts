@@ -1,6 +1,6 @@
 /** The `service_discovery` section of the agent's config: what is looked for, how often, and what people say about names. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { duration, integer, oneOf, section, text } from "./schema-parts.ts";
 
 const protocols = ["tcp", "udp"] as const;

@@ -1,6 +1,6 @@
 /** The `service_discovery` section of a colony's config: how agents' reports become services and edges, and how the outside gets names. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { duration, section, text } from "./schema-parts.ts";
 
 const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });

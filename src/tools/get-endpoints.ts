@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { addressScope } from "./address-scope.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";

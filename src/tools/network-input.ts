@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { ColonyBackend, NetworkFacts } from "./backend.ts";
 import type { CompletenessNote } from "./completeness.ts";
 import type { ToolCallContext } from "./define-tool.ts";

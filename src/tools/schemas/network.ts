@@ -1,6 +1,6 @@
 /** Who calls whom: what the colony made of its agents' connections. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 
 /** INTERNAL: both ends are known here; INGRESS: from outside; EGRESS: to outside. */
