@@ -68,7 +68,8 @@ function spawnDaemon(target: BackgroundTarget): ChildProcess {
       // The directory it was started in may be unmounted or removed.
       cwd: "/",
       stdio: ["ignore", output, output],
-      env: { ...process.env, ...target.env, [backgroundVariable]: "1" },
+      // glibc would give each thread a heap of its own, and all of them keep what was freed; it reads this at the start only.
+      env: { MALLOC_ARENA_MAX: "2", ...process.env, ...target.env, [backgroundVariable]: "1" },
     });
   } finally {
     closeSync(output);

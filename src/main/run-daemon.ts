@@ -31,6 +31,7 @@ import { openDaemonLog, untilStopped } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
+import { keepReleasingMemory } from "./spare-memory.ts";
 
 /** How many ports after a taken default are tried. A port that the user named is taken as said. */
 const portSearch = 50;
@@ -40,6 +41,7 @@ type OnReady = ((ready: DaemonReady) => Promise<void>) | undefined;
 export async function runColony(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const { config, paths, reload } = await prepareColony(home, options);
   await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("colony", config.log, paths.logFile));
   const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "colony", version));
   const engine = await openEngineFor(stack, log, { colony: { config, paths } });
@@ -54,6 +56,7 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
 export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const { config, paths, reload } = await prepareAgent(home, options);
   await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
   const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "agent", version));
   const probing = beginReadingCapabilities();
@@ -88,6 +91,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const forColony = await prepareColony(home, options);
   const forAgent = await prepareAgent(home, withoutColonyFlags(options));
   await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
   const colonyPid = stack.use(await PidFile.acquire(forColony.paths.pidFile, "colony", version));
   const agentPid = stack.use(await PidFile.acquire(forAgent.paths.pidFile, "agent", version));

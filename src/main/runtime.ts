@@ -6,7 +6,8 @@ import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";
 export function createRuntime(): CliRuntime {
   return {
     run: async (kind, options, onReady) => {
-      if (kind === "agent") await keepHeapSmall();
+      const { spareMemory } = await import("./spare-memory.ts");
+      spareMemory(kind);
       const { resolveHome } = await import("../config/index.ts");
       const { runAgent, runBoth, runColony } = await import("./run-daemon.ts");
       const home = resolveHome();
@@ -54,15 +55,6 @@ async function pathsOf(home: string, kind: BackgroundKind, colonyId: string | un
   if (kind === "agent") return { colonyId, ...agentPaths(home) };
   const target = await resolveColony(home, colonyId);
   return { colonyId: target.colonyId, ...colonyPaths(home, target.colonyId) };
-}
-
-/**
- * An agent lives beside the work of its host. V8 would let the space for young objects grow to three times 16 MiB, a third of the agent; the
- * little that an agent makes fits into the first 1 MiB. Takes effect for what is loaded after it. A Node that does not know the flag ignores it.
- */
-async function keepHeapSmall(): Promise<void> {
-  const { setFlagsFromString } = await import("node:v8");
-  setFlagsFromString("--semi-space-growth-factor=1");
 }
 
 async function backgroundTarget(home: string, kind: BackgroundKind, options: RunOptions) {
