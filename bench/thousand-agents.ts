@@ -200,10 +200,10 @@ async function readStored(home: CoralHome, colonyId: string, { fromMs, toMs }: {
   });
   await using store = await openColonyStore(engine, { file, signals, maxBytes: 8_192 * mebibyte, clock: systemClock, log: silentLogger });
   const sums: Stored["sums"] = new Map();
-  for (const { name } of signals) {
+  for (const [name, column] of Object.entries(checkedColumns)) {
     const rows = await store.query(
       `SELECT agent_id, count(*) AS rows, count(DISTINCT seq) AS seqs, min(seq) AS first_seq, max(seq) AS last_seq,
-         sum(${checkedColumns[name]})::DOUBLE AS sum, sum(mono_ms)::DOUBLE AS mono_ms
+         sum(${column})::DOUBLE AS sum, sum(mono_ms)::DOUBLE AS mono_ms
        FROM raw."${name}" JOIN internal.sources USING (source) GROUP BY agent_id`,
     );
     for (const row of rows) {
