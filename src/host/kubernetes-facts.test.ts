@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createHostRoot } from "./host-root.ts";
 import { createHostTree, type TreeEntry } from "./host-tree.fixture.ts";
-import { noPodLabels, type PodLabels, parseLabels, type PodQuestion, readKubernetesFacts, workloadOf } from "./kubernetes-facts.ts";
+import { noPodLabels, type PodLabels, type PodQuestion, parseLabels, readKubernetesFacts, workloadOf } from "./kubernetes-facts.ts";
 
 const container = {
   id: "c1",
