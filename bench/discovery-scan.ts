@@ -5,7 +5,10 @@
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createDiscoveryCollector, type DiscoveryCollector } from "../src/agent/discovery-collector.ts";
 import { chooseSocketBackend } from "../src/agent/socket-backend.ts";
@@ -13,11 +16,10 @@ import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
 import { loadAgentConfig } from "../src/config/index.ts";
 import { createHostReader } from "../src/host/index.ts";
-import { CoralHome } from "./lib/coral-process.ts";
-import { coresBetween, usageOf } from "./lib/process-usage.ts";
+import { connection, event, openAgentStore, openEngine, serviceInstance, signals } from "../src/store/index.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
 import { SocketWorld, type WorldSizes } from "./lib/socket-world.ts";
-import { ratioOf, spreadOf } from "./lib/spread.ts";
+import { ratioOf } from "./lib/spread.ts";
 
 const sizes: WorldSizes = isSmall
   ? { processes: 50, sockets: 500, descriptors: 2_500 }
@@ -26,11 +28,10 @@ const rounds = isSmall ? 3 : 15;
 /** The agent runs for days: these rounds let V8 compile what it runs often. The first scan of a process is a figure of its own. */
 const warmUpRounds = isSmall ? 2 : 8;
 const freshConnections = 100;
-/** Two scans and four host samples each. */
-const windowMs = isSmall ? 5_000 : 60_000;
-const windows = isSmall ? 1 : 3;
 
 const { config } = await loadAgentConfig({ home: "/nonexistent", env: {} });
+const periodMs = isSmall ? 2_000 : config.serviceDiscovery.scanIntervalMs;
+const periods = isSmall ? 2 : 5;
 
 function createCollector(): DiscoveryCollector {
   const reader = createHostReader();
@@ -117,25 +118,53 @@ async function measureScans(): Promise<{ figures: Figure[]; notes: string[] }> {
   };
 }
 
-/** The real agent with its defaults, everything it does included. */
-async function measureAgent(): Promise<Figure> {
-  using home = new CoralHome();
-  home.run("init", "bench");
-  await using colony = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
-  await using agent = await home.start(["agent", "start", "--port", "0"], () => home.run("agent", "status"));
-  await sleep(isSmall ? 2_000 : 45_000);
-  const usage = [usageOf(agent.pid)];
-  for (let window = 0; window < windows; window++) {
-    await sleep(windowMs);
-    usage.push(usageOf(agent.pid));
+/** What discovery costs at its default interval: scan, rows into a real store, and the read that a pull makes; the process does nothing else. */
+async function measureAverage(): Promise<Figure> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-bench-"));
+  const engine = await openEngine({
+    dataDirectories: [directory],
+    memoryLimitBytes: config.store.memoryBytes,
+    threads: 1,
+    log: silentLogger,
+  });
+  const options = {
+    file: join(directory, "agent.duckdb"),
+    signals,
+    maxBytes: config.store.maxSizeBytes,
+    clock: systemClock,
+    log: silentLogger,
+  };
+  const store = await openAgentStore(engine, options);
+  const collector = createCollector();
+  const period = async (delayMs: number): Promise<number> => {
+    const before = process.cpuUsage();
+    const rows = await collector.sample();
+    await Promise.all([
+      store.append(serviceInstance, rows.instances),
+      store.append(connection, rows.connections),
+      store.append(event, rows.events),
+    ]);
+    await collector.settle();
+    const { nextSeq } = store.heads().get(serviceInstance.name) ?? { nextSeq: 1 };
+    await store.readAfter(serviceInstance.name, nextSeq - rows.instances.length - 1, { maxBytes: 4 * 1024 ** 2, maxRows: 100_000 });
+    await sleep(delayMs);
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1_000 / (delayMs / 100);
+  };
+  try {
+    // Everything is new to the first scan, and processes that just started are read a second time.
+    for (let scan = 0; scan < 2; scan++) await period(100);
+    const shares: number[] = [];
+    for (let scan = 0; scan < periods; scan++) shares.push(await period(periodMs));
+    return figureOf("discovery at its default interval, of one core", "%", shares, { kind: "below", value: 0.5 });
+  } finally {
+    await store.close();
+    await engine.close();
+    rmSync(directory, { recursive: true, force: true });
   }
-  agent.check();
-  colony.check();
-  const busy = usage.slice(1).map((after, window) => coresBetween(usage[window] ?? after, after) * 100);
-  return figureOf("agent at its default intervals, of one core", "%", spreadOf(busy), { kind: "below", value: 0.5 });
 }
 
 await using world = await SocketWorld.create(sizes);
 const { figures, notes } = await measureScans();
-report({ name: "discovery-scan", sizes: { ...sizes, rounds }, figures: [...figures, await measureAgent()], notes });
+report({ name: "discovery-scan", sizes: { ...sizes, rounds }, figures: [...figures, await measureAverage()], notes });
 await world[Symbol.asyncDispose]();

@@ -16,8 +16,10 @@ const maxCallers = 20_000;
 /** All processes are looked into for the sake of a connection at most this often; a listener is always worth it. */
 const scansBetweenSweeps = 4;
 const maxBackoff = 6;
+/** Descriptors of likely owners that are read to the end when something new was not found where sockets usually stand. */
+const likelyDescriptors = 3_000;
 /** Descriptors read per scan for the sake of listeners that nobody seems to hold. */
-const exploredPerScan = 1_000;
+const exploredPerScan = 250;
 
 export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tracker: SocketTracker): OwnerSearch {
   /** Who called an address and port last: likely to be the one who calls it again. */
@@ -134,8 +136,8 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
     if (isWorthASweep) lastSweep = table.scan;
     const processes = isWorthASweep ? everybody(sockets, changes) : likely(sockets, changes);
     // Processes that may not be looked into explain as many lost listeners.
-    const isWorthTheRest = (unfound: number): boolean => isWorthASweep && unfound > owners.denied;
-    await owners.find({ wanted, processes, isAlive, isWorthTheRest }, pacer);
+    const isWorthTheRest = (unfound: number): boolean => (isWorthASweep ? unfound > owners.denied : owners.looked < likelyDescriptors);
+    await owners.find({ wanted, processes, isSweep: isWorthASweep, isAlive, isWorthTheRest }, pacer);
     for (const socket of sockets) {
       if (!wanted.has(socket.inode)) {
         if (socket.role === null) findFamily(socket);

@@ -17,6 +17,8 @@ export interface SocketSearch {
   wanted: Set<number>;
   /** Likely owners first. */
   processes: Iterable<ProcessEntry>;
+  /** True when they are all processes: then those of which nothing is known have most to tell. */
+  isSweep: boolean;
   /** True for sockets that are still there: a descriptor that held one before is not read again. */
   isAlive: (inode: number) => boolean;
   /** Asked when some were not found where sockets usually stand: whether all other descriptors are worth reading for so many. */
@@ -214,8 +216,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
       const rest = begin(process);
       if (rest && !read(rest, search, false)) second.push(rest);
     }
-    // Those of which no socket is known yet have most to tell.
-    second.sort((one, other) => one.holder.sockets.size - other.holder.sockets.size);
+    if (search.isSweep) second.sort((one, other) => one.holder.sockets.size - other.holder.sockets.size);
     for (const rest of second) {
       if (search.wanted.size === 0 || !search.isWorthTheRest(search.wanted.size)) return;
       if (pacer.due()) await pacer.rest();
@@ -228,7 +229,7 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
     find,
     explore: (processes, isAlive, limit) => {
       // Never found, so that reading goes to the end.
-      const search = { wanted: new Set([-1]), processes: [], isAlive, isWorthTheRest: () => true };
+      const search = { wanted: new Set([-1]), processes: [], isSweep: false, isAlive, isWorthTheRest: () => true };
       const end = left - limit;
       for (const process of processes) {
         if (left <= end) return;
