@@ -87,7 +87,8 @@ function fileViolations({ path, text }: SourceFile): string[] {
   if (/^export\s+default\b/m.test(text)) problems.push("default exports are not used");
   if (path.endsWith("/index.ts") && /^export\s+\*/m.test(text)) problems.push("index.ts names each export");
   // `{ z }` cannot be shaken: it brings error messages in every language, half a megabyte, into each daemon.
-  if (/^import\s+(?:type\s+)?\{[^}]*\}\s+from\s+"zod"/m.test(text)) problems.push('zod is imported as a namespace: import * as z from "zod"');
+  if (/^import\s+(?:type\s+)?\{[^}]*\}\s+from\s+"zod"/m.test(text))
+    problems.push('zod is imported as a namespace: import * as z from "zod"');
   // Generated code is exempt: its length is that of the contract.
   if (!path.startsWith("src/proto/") && text.split("\n").length > maxLines + 1) problems.push(`longer than ${maxLines} lines`);
   if (!isTest && roomOf(path) !== "host" && /["'`]\/(?:proc|sys)\//.test(text)) problems.push("only host reads /proc and /sys");
