@@ -97,7 +97,7 @@ export function createExecutableBuilds(root: HostRoot): ExecutableBuilds {
     },
     hashWaiting: async (signal) => {
       let count = 0;
-      for (const [key, path] of [...waiting]) {
+      for (const [key, path] of waiting) {
         signal?.throwIfAborted();
         waiting.delete(key);
         const id = keyOf(path)?.key === key ? await hashFile(root.resolve(path), signal) : null;
