@@ -18,6 +18,7 @@ import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
+import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
 
 export interface AgentOptions {
@@ -30,6 +31,8 @@ export interface AgentOptions {
   obtainToken: () => Promise<string | undefined>;
   /** Where a colony of this machine listens now; undefined when it is elsewhere or away. */
   locateColony: (colonyId: string) => Promise<string | undefined>;
+  /** Asks the API of a Kubernetes cluster; absent: it is not asked. */
+  fetchClusterJson?: FetchClusterJson;
   /** What this host lets the agent do, with reasons where not. */
   capabilities: { name: string; available: boolean; reason: string }[];
   /** Ports to try after a taken one. */
@@ -50,6 +53,7 @@ export interface Agent extends AsyncDisposable {
 /** Raised when the meaning of a message changes. */
 const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
+const podIntervalMs = 60_000;
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { paths, engine, clock, log, version, owner } = options;
@@ -103,6 +107,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       clock,
       log: log.child("services"),
     });
+    const pods = createPods(options, hostname);
     const collectors = createCollectors({
       store,
       reader,
@@ -110,6 +115,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("collect"),
       config: () => config,
       managed: managed.services,
+      ...(pods ? { pods } : {}),
     });
     const sources: AgentStatusSources = {
       agentId,
@@ -119,7 +125,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link,
       managed: managed.services,
       facts: managed.facts,
-      notes: () => [...managed.notes(), ...collectors.notes()],
+      notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
@@ -159,6 +165,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link.run(stopped.signal),
       managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
+      ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];
     stack.defer(async () => {
@@ -180,6 +187,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     await stack[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** Only inside a cluster, and only when the config wants pods' labels. */
+function createPods({ config, fetchClusterJson, log }: AgentOptions, hostname: string): KubernetesPods | undefined {
+  const isWanted = process.env["KUBERNETES_SERVICE_HOST"] !== undefined && config.serviceDiscovery.names.kubernetesLabel !== null;
+  if (!isWanted || !fetchClusterJson) return undefined;
+  return createKubernetesPods({ fetchJson: fetchClusterJson, env: process.env, hostname, log: log.child("pods") });
 }
 
 function reportRecovery(store: AgentStore, log: Logger): void {

@@ -48,7 +48,7 @@ export function isLinkLocal(address: string): boolean {
 }
 
 export interface AddressTexts {
-  /** Four bytes as one number in the machine's order, the way the kernel's socket tables prints them. */
+  /** Four bytes as one number in the machine's order, the way the kernel prints them in its tables of sockets. */
   ipv4(word: number): string;
   /** Four 32-bit words in the machine's order. Mapped IPv4 addresses come without their prefix. */
   ipv6(word0: number, word1: number, word2: number, word3: number): string;

@@ -244,9 +244,14 @@ interface AgentLaunch {
 }
 
 async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
-  const [{ startAgent }, { peerCredentials }] = await Promise.all([import("../agent/index.ts"), import("../probes/index.ts")]);
+  const [{ startAgent }, { peerCredentials }, { fetchClusterJson }] = await Promise.all([
+    import("../agent/index.ts"),
+    import("../probes/index.ts"),
+    import("./cluster-fetch.ts"),
+  ]);
   return startAgent({
     ...launch,
+    fetchClusterJson,
     version,
     owner: sudoOwner(),
     peerCredentials,

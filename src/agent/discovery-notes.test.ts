@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { discoveryNotes } from "./discovery-notes.ts";
+import { defaultDiscovery, noLimits } from "./discovery-scan.fixture.ts";
+
+const notes = (limits = {}, more = {}): string[] =>
+  discoveryNotes(
+    { limits: { ...noLimits, ...limits }, cutInstances: 0, config: defaultDiscovery, backend: null, ...more },
+    () => "do this",
+  );
+
+describe("discoveryNotes()", () => {
+  it("always says what scans cannot see", () => {
+    expect(notes()).toEqual(["Connections that begin and end between two scans (30s) are not seen"]);
+    expect(notes({}, { config: { ...defaultDiscovery, methods: ["listening_sockets"] } })).toEqual([]);
+  });
+
+  it("says each thing that was missed, and what to do", () => {
+    const limits = {
+      listenersWithoutProcess: 1,
+      connectionsWithoutProcess: 20,
+      deniedProcesses: 3,
+      cut: 4,
+      folded: 5,
+      unreadNamespaces: 6,
+      skippedBuilds: 7,
+      withoutCounters: "no netlink",
+    };
+    expect(notes(limits, { cutInstances: 1, backend: "eBPF is not there" })).toEqual([
+      "1 listening socket has no known process; do this",
+      "20 connections have no known process; do this",
+      expect.stringMatching(/^3 processes cannot be looked into: .*; do this$/),
+      expect.stringMatching(/^6 network namespaces could not be read/),
+      expect.stringMatching(/^5 connections above the limit/),
+      expect.stringMatching(/^5 sockets, processes or descriptors/),
+      expect.stringMatching(/^7 executables/),
+      "Some connections have no bytes and round-trip times: no netlink",
+      "eBPF is not there",
+      expect.stringMatching(/^Connections that begin/),
+    ]);
+  });
+
+  it("does not complain about missing counters when the tables were asked for", () => {
+    expect(notes({ withoutCounters: "x" }, { config: { ...defaultDiscovery, backend: "procfs" } })).toHaveLength(1);
+  });
+});
