@@ -34,7 +34,7 @@ export const colonyConfigSchema = z
     }),
     store: section({
       max_size: size("Most disk the colony's database may take; the oldest rows go first", { min: "64MiB" }).prefault("4GiB"),
-      memory: size("Most memory the database engine may take", { min: "64MiB" }).prefault("512MiB"),
+      memory: size("Most memory the database engine may take", { min: "64MiB" }).prefault("192MiB"),
     }),
     retention: z
       .record(

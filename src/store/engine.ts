@@ -34,8 +34,12 @@ export interface Engine extends AsyncDisposable {
 }
 
 const mebibyte = 1024 ** 2;
-/** Rows wait uncompressed in memory until a checkpoint, so this bounds both the log and the memory they take. */
-const maxCheckpointThresholdBytes = 256 * mebibyte;
+/**
+ * Rows wait uncompressed in memory until a checkpoint, where they take up to twice the size of the log, outside of what DuckDB can evict: so the log
+ * may hold this share of the memory limit.
+ */
+const checkpointShare = 1 / 8;
+const maxCheckpointThresholdBytes = 64 * mebibyte;
 
 /** On the global object, so that a second copy of this module in one process is noticed too. */
 const engineKey = Symbol.for("coral.store.engine");
@@ -74,7 +78,7 @@ class DuckDbEngine implements Engine {
 
   static async open(options: EngineOptions): Promise<DuckDbEngine> {
     const config = duckdb.create_config();
-    const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes / 4));
+    const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes * checkpointShare));
     const settings: Record<string, string> = {
       threads: String(options.threads),
       memory_limit: `${options.memoryLimitBytes}B`,
