@@ -25,7 +25,8 @@ export const processFigures: readonly ProcessFigure[] = [
     name: "process_start_time_seconds",
     help: "When this process began, in seconds since 1970",
     kind: "gauge",
-    read: () => Math.round(performance.timeOrigin / 1_000),
+    // Cut, not rounded: a start must not lie in the future.
+    read: () => Math.floor(performance.timeOrigin) / 1_000,
   },
   { name: "nodejs_heap_size_used_bytes", help: "JavaScript heap in use", kind: "gauge", read: () => process.memoryUsage().heapUsed },
   {
