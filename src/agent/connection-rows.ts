@@ -3,6 +3,7 @@
 import type { Clock } from "../base/clock.ts";
 import { type DiscoveryScan, type FoldedConnections, socketStates, type TrackedSocket } from "../host/index.ts";
 import type { connection, RowOf, SampleTime } from "../store/index.ts";
+import { servingOwners } from "./listener-owners.ts";
 import type { ServiceNamer } from "./service-namer.ts";
 
 export type ConnectionRow = RowOf<typeof connection.columns>;
@@ -172,7 +173,7 @@ function ownerOf(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer
 function ownerOfListener(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer): Owner {
   const [listener] = scan.listenersOf(socket);
   if (!listener) return nobody;
-  const owners = scan.ownersOf(listener);
+  const owners = servingOwners(scan, listener);
   const name = namer.atServer(socket, null);
   if (owners.length === 0) {
     const isSaid = name?.namedBy === "manual" || name?.namedBy === "config";
@@ -190,7 +191,7 @@ function foldedRow(group: FoldedConnections, scan: DiscoveryScan, namer: Service
         (one) => one.networkNamespace === group.networkNamespace && one.protocol === group.protocol && one.localPort === group.localPort,
       )
     : undefined;
-  const [pid = null] = listener ? scan.ownersOf(listener) : [];
+  const [pid = null] = listener ? servingOwners(scan, listener) : [];
   return {
     ...time,
     role: group.role,

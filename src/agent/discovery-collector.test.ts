@@ -111,7 +111,9 @@ describe("createDiscoveryCollector() on this machine", () => {
     writeFileSync(script, listenScript());
     const first = await start(program, script);
     const port = Number(first.line);
-    const collector = collectorOf();
+    // A minute passes with every look: a port that the kernel gave for a moment has no events.
+    let nowMs = 0;
+    const collector = collectorOf({ clock: { wallMs: () => Date.now(), monotonicMs: () => (nowMs += 60_000) } });
     const serviceAt = async () => (await collector.sample(undefined, true)).instances.find((row) => row.port === port);
     const before = await serviceAt();
     expect(before).toMatchObject({ pid: first.child.pid, exe: program });

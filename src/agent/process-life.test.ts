@@ -180,6 +180,21 @@ describe("createProcessLife()", () => {
     expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
   });
 
+  it("lets a port that the kernel gave for a moment go in silence", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, port: 40_000 }]);
+    scans.next(
+      [
+        { pid: 5, port: 40_000 },
+        { pid: 6, service: "test", port: 40_001 },
+      ],
+      [],
+      60_000,
+    );
+    scans.next([]);
+    expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
+  });
+
   it("forgets what is gone", () => {
     const scans = new Scans();
     scans.next([]);

@@ -14,7 +14,7 @@ export interface ProcessLife {
 }
 
 /** What it asks of a scan. */
-export type LifeScan = Pick<DiscoveryScan, "buildOf" | "fileOnDisk" | "processOf">;
+export type LifeScan = Pick<DiscoveryScan, "buildOf" | "fileOnDisk" | "processOf" | "isEphemeral">;
 
 /** One main process of a service at a port: a master, not its workers. */
 interface Root {
@@ -44,6 +44,8 @@ interface Watched {
 const maxWatched = 10_000;
 /** A worker without a port that was not here for so long was a task that is done. */
 const minWorkerAgeMs = 600_000;
+/** Tests and tools listen for a moment on a port that the kernel gave them. */
+const minEphemeralAgeMs = 60_000;
 /** A file without a build-id is hashed after the scan that saw it; an event waits so many scans for it. */
 const maxDiskWaits = 3;
 
@@ -160,15 +162,15 @@ function compare(before: Watched, group: Group, scan: LifeScan, time: SampleTime
     // A worker whose master has died is a main process now, and is not new.
     if (!before.members.has(id)) fresh.push(root);
   }
-  events.push(...pairUp(before, gone, fresh, time));
+  events.push(...pairUp(before, gone, fresh, scan, time));
   before.members = new Set(group.members.keys());
   return events;
 }
 
 /** What vanished and what came: a restart each, as far as they go. What vanished in vain is given one more scan. */
-function pairUp(watched: Watched, gone: Root[], fresh: Root[], time: SampleTime): EventRow[] {
+function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifeScan, time: SampleTime): EventRow[] {
   const events: EventRow[] = [];
-  const lost = [...watched.missing, ...gone].filter((root) => isWorthAnEvent(watched, root, time));
+  const lost = [...watched.missing, ...gone].filter((root) => fresh.length > 0 || isWorthAnEvent(watched, root, scan, time));
   const waited = new Set(watched.missing);
   watched.missing = [];
   for (const before of lost) {
@@ -184,8 +186,10 @@ function pairUp(watched: Watched, gone: Root[], fresh: Root[], time: SampleTime)
   return events;
 }
 
-function isWorthAnEvent({ port }: Watched, root: Root, time: SampleTime): boolean {
-  return port !== null || time.mono_ms - root.sinceMs >= minWorkerAgeMs;
+function isWorthAnEvent({ port }: Watched, root: Root, scan: LifeScan, time: SampleTime): boolean {
+  const ageMs = time.mono_ms - root.sinceMs;
+  if (port === null) return ageMs >= minWorkerAgeMs;
+  return !scan.isEphemeral(port) || ageMs >= minEphemeralAgeMs;
 }
 
 /** The same process: its build became known, it became another program, or another file lies where it was started from. */

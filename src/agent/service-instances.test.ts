@@ -102,6 +102,18 @@ describe("buildInstances()", () => {
     expect(instances.every(({ isManaged }) => isManaged)).toBe(true);
   });
 
+  it("leaves out who only keeps a socket open for another", () => {
+    const listeners = [socketOf("0.0.0.0:22", null, null, { owners: [1, 5] }), socketOf("0.0.0.0:631", null, null, { owners: [1] })];
+    const { instances } = build({
+      processes: [
+        { pid: 1, service: "systemd" },
+        { pid: 5, service: "sshd" },
+      ],
+      listeners,
+    });
+    expect(instances.map(text)).toEqual(["sshd tcp:22 0.0.0.0 pid 5 listening_socket", "systemd tcp:631 0.0.0.0 pid 1 listening_socket"]);
+  });
+
   it("takes a fresh UDP socket on a port of the kernel's choice for a caller's", () => {
     const udp = (local: string, sinceScan: number) => socketOf(local, null, null, { protocol: "udp", sinceScan, owners: [5] });
     const listeners = [udp("0.0.0.0:53", 4), udp("0.0.0.0:40000", 4), udp("0.0.0.0:40001", 3)];

@@ -4,6 +4,7 @@ import { isLinkLocal, isLoopback, isWildcard } from "../base/ip-address.ts";
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import type { DiscoveryScan, ProcessFacts, ServiceName, TrackedSocket } from "../host/index.ts";
 import type { RowOf, SampleTime, serviceInstance } from "../store/index.ts";
+import { servingOwners } from "./listener-owners.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { ServiceNamer } from "./service-namer.ts";
 
@@ -73,7 +74,7 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
   const listeners = new Set<number>();
   const isOn = (method: AgentDiscoveryConfig["methods"][number]): boolean => config.enabled && config.methods.includes(method);
   for (const listener of scan.listeners.values()) {
-    const owners = scan.ownersOf(listener);
+    const owners = servingOwners(scan, listener);
     for (const pid of owners) listeners.add(pid);
     if (isCallersSocket(scan, listener)) continue;
     for (const pid of owners.length > 0 ? owners : [null]) {

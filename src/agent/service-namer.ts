@@ -2,6 +2,7 @@
 
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import { type DiscoveryScan, nameInstance, type ProcessFacts, type ServiceName, type TrackedSocket } from "../host/index.ts";
+import { servingOwners } from "./listener-owners.ts";
 import { type ManagedService, type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { TrafficNames } from "./traffic-names.ts";
 
@@ -155,7 +156,7 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
     atServer: (connection, pid) => {
       const [listener] = scan.listenersOf(connection);
       if (!listener) return pid === null ? null : ofProcess(pid);
-      const owners = scan.ownersOf(listener);
+      const owners = servingOwners(scan, listener);
       if (pid === null || owners.includes(pid)) return atListener(listener, pid ?? owners[0] ?? null);
       const own = ofProcess(pid);
       // A backend of its own for each connection is called like the one who listens; a program that inetd or systemd started is not.
@@ -172,7 +173,7 @@ function portKey(listener: TrackedSocket): string {
 function portsByProcess(scan: DiscoveryScan): Map<number, Set<TrackedSocket>> {
   const ports = new Map<number, Set<TrackedSocket>>();
   for (const listener of scan.listeners.values()) {
-    for (const pid of scan.ownersOf(listener)) {
+    for (const pid of servingOwners(scan, listener)) {
       const sockets = ports.get(pid);
       if (sockets) sockets.add(listener);
       else ports.set(pid, new Set([listener]));
@@ -188,7 +189,7 @@ function connectionsByListenerOwner(scan: DiscoveryScan): Map<number, Set<number
     if (connection.role !== "server") continue;
     for (const pid of scan.ownersOf(connection)) {
       const from = served.get(pid) ?? new Set();
-      for (const listener of scan.listenersOf(connection)) for (const owner of scan.ownersOf(listener)) from.add(owner);
+      for (const listener of scan.listenersOf(connection)) for (const owner of servingOwners(scan, listener)) from.add(owner);
       served.set(pid, from);
     }
   }

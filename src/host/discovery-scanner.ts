@@ -136,6 +136,21 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
     return { unread, cut: Math.max(0, namespaces.size - maxNamespaces) };
   };
 
+  /** Of everybody who holds a socket, here and in slices, so that whoever asks later gets an answer from memory. */
+  const readFacts = async (pacer: Pacer): Promise<void> => {
+    const asked = new Set<number>();
+    for (const sockets of [tracker.listeners, tracker.connections]) {
+      for (const { inode } of sockets.values()) {
+        for (const pid of owners.of(inode)) {
+          if (asked.has(pid)) continue;
+          asked.add(pid);
+          if (pacer.due()) await pacer.rest();
+          facts.of(table.get(pid));
+        }
+      }
+    }
+  };
+
   const scan = async (request: DiscoveryRequest, signal?: AbortSignal): Promise<DiscoveryScan> => {
     signal?.throwIfAborted();
     const pacer = createPacer(signal);
@@ -149,6 +164,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
     const { unread, cut } = await readSockets(request, pacer, tally);
     const changes = tracker.endScan((socket) => owners.forgetSocket(socket.inode));
     await search.run(processes, pacer);
+    await readFacts(pacer);
     const isWithoutOwner = (socket: TrackedSocket): boolean => owners.of(socket.inode).length === 0;
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
     const addresses = new Map<number, readonly string[]>();

@@ -13,7 +13,7 @@ const genericDirectories = wordSet(`
   .output .nuxt site-packages dist-packages versions node_modules .bin vendor services go main function deploy shared jvm
   python node
 `);
-const scriptExtension = /\.(?:[cm]?[jt]sx?|py[cw]?|rb|ru|pl|php|phar|jar|war|dll|exe|sh|lua|exs?|r|tcl)$/i;
+const scriptExtension = /\.(?:[cm]?[jt]sx?|py[cw]?|rb|ru|pl|php|phar|jar|war|java|dll|exe|sh|lua|exs?|r|tcl)$/i;
 const versionLike = /^v?\d[\d._-]*$/;
 
 function isGenericDirectory(name: string, parent: string | undefined): boolean {

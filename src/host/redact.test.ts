@@ -101,6 +101,18 @@ const secrets: Case[] = [
   ["vault login token=s.abcdefghijklmnopqrstuvwx", "abcdefghij", "vault login"],
   [["app", "--config", 'password: "hunter2"'], "hunter2", "--config"],
   ["app --connection-string=abc;def", "abc", "--connection-string=***"],
+  [["curl", "-H", "Authorization: token abcdef"], "abcdef", "Authorization: ***"],
+  [["curl", "-H", "Proxy-Authorization: Custom a=1, b=swordfish"], "swordfish", "Proxy-Authorization"],
+  [["curl", "-H", "PRIVATE-TOKEN: abcdef"], "abcdef", "PRIVATE-TOKEN"],
+  ["aws configure set aws_secret_access_key abcdef", "abcdef", "aws_secret_access_key ***"],
+  ["sqlcl jdbc:oracle:thin:scott/tiger@db:1521/x", "tiger", "jdbc:oracle:thin:***@db:1521/x"],
+  ["java -Dspring.datasource.url=jdbc:mysql://h/db?user=root&password=hunter2 -jar a.jar", "hunter2", "user=root"],
+  ["app mongodb+srv://u:hunter2@cluster0.example.net/db", "hunter2", "@cluster0.example.net/db"],
+  ["mount.cifs //h/s /m -o username=u,password=hunter2", "hunter2", "username=u"],
+  ["smbclient //h/s -U bob%hunter2", "hunter2", "bob:***"],
+  ["docker run -e MYSQL_ROOT_PASSWORD=hunter2 -e TZ=UTC mysql", "hunter2", "TZ=UTC"],
+  ["openssl rsa -in key.pem -passin pass:hunter2", "hunter2", "-in key.pem"],
+  [["sh", "-c", "export API_TOKEN=abcdef; run --port 80"], "abcdef", "run --port 80"],
 ];
 
 const innocents: (string | string[])[] = [
@@ -144,6 +156,10 @@ const innocents: (string | string[])[] = [
   "app --features=TLSBootstrapping=true,IPv6DualStack=false,RotateKubeletServerCertificate=true",
   "com.acme.orders.infrastructure.VeryLongSpringBootApplicationClassName2",
   "app http://localhost:9200/_cluster/health",
+  "psql -h db -U app -d shop -c select",
+  "kubectl get secrets -n kube-system",
+  "ssh-agent -D -a /run/user/1000/ssh-agent.sock",
+  "git credential fill",
 ];
 
 describe("redactCommandLine()", () => {

@@ -106,6 +106,12 @@ function redactWord(index: number, words: Words): string {
   return redactText(word, words.rules);
 }
 
+/** `redis-server requirepass x`, `aws configure set aws_secret_access_key x`: some programs take settings as plain words. */
+function isSettingName(word: string, rules: RedactionRules): boolean {
+  if (/^(?:requirepass|masterauth|password|passphrase|passwd)$/i.test(word)) return true;
+  return /^[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+$/.test(word) && isSecretName(word, rules);
+}
+
 function redactWords(words: Words): string[] {
   const result: string[] = [];
   for (let index = 0; index < words.words.length; index++) {
@@ -113,8 +119,7 @@ function redactWords(words: Words): string[] {
     const previous = words.words[index - 1];
     const name = previous === undefined ? null : (flagNameOf(previous) ?? previous);
     const follows = previous !== undefined && isSecretFlag(previous, words);
-    // `redis-server requirepass x`: some programs take settings as plain words.
-    const isSetting = name !== null && /^(?:requirepass|masterauth|password|passphrase|passwd)$/i.test(name);
+    const isSetting = name !== null && isSettingName(name, words.rules);
     const isNextFlag = /^--?[A-Za-z][\w-]*(?:=|$)/.test(word);
     if ((follows || isSetting) && !isNextFlag && word !== "")
       result.push(isHarmlessValue(name ?? "", word) ? redactWord(index, words) : mask);

@@ -131,7 +131,11 @@ function findScript(interpreter: Interpreter, args: readonly string[]): Found {
     // Java reads more arguments from an @file.
     else if (arg.startsWith("-") || arg === "" || (interpreter.runsClasses && arg.startsWith("@"))) continue;
     else if (has(interpreter.commands, arg)) continue;
-    else if (!servesDirectory) return { kind: interpreter.runsClasses ? "module" : "script", value: arg, rest: args.slice(index + 1) };
+    else if (!servesDirectory) {
+      // Java runs single source files, too.
+      const isClass = interpreter.runsClasses === true && !arg.endsWith(".java");
+      return { kind: isClass ? "module" : "script", value: arg, rest: args.slice(index + 1) };
+    }
   }
   return { kind: servesDirectory ? "directory" : "none" };
 }

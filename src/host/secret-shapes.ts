@@ -11,7 +11,11 @@ const shapes: readonly RegExp[] = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
   // The scheme of an HTTP header stays.
   /\b((?:bearer|basic|digest|negotiate|apikey)\s+)[\w.~+/=:-]{6,}/gi,
+  // Whole values of headers that are secret, whatever the scheme.
   /\b((?:set-)?cookie\s*:\s*).+/gi,
+  /\b((?:proxy-)?authorization\s*:\s*(?:(?:bearer|basic|digest|negotiate|apikey|token)\s+)?).+/gi,
+  // `user/password@host` of Oracle.
+  /\b(jdbc:oracle:[a-z]+:)[^\s@/]+\/[^\s@]+(?=@)/gi,
   // JSON web tokens, the unsigned and the encrypted ones too.
   /\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*){0,3}/g,
   /\b(?:AKIA|ASIA|AROA|AIDA|ANPA|AGPA|ABIA|ACCA)[0-9A-Z]{12,}\b/g,
@@ -51,7 +55,7 @@ const shapes: readonly RegExp[] = [
 ];
 
 /** Most words of a command line hold none of this and are done at once. */
-const worthALook = /[\w~+/.=-]{16}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig)\b/i;
+const worthALook = /[\w~+/.=-]{16}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b/i;
 
 /** Where a run of random characters may stand; paths are looked at piece by piece. */
 const runs = /[A-Za-z0-9+/_=~-]{20,}/g;

@@ -82,6 +82,7 @@ describe("nameProcess()", () => {
     ["/usr/bin/java @/opt/args org.apache.catalina.startup.Bootstrap start", {}, "tomcat script"],
     ["/usr/bin/java -cp /app org.springframework.boot.loader.launch.JarLauncher", at("/srv/quotes"), "quotes script"],
     ["/usr/bin/java --module-path mods -m com.acme.mail/com.acme.mail.Main", {}, "mail script"],
+    ["/usr/bin/java /srv/Ledger.java --port 1", {}, "Ledger script"],
     ["/usr/bin/dotnet exec /app/Shop.Api.dll", {}, "Shop.Api script"],
   ] as const)("names Java and .NET: %j", (command, more, expected) => {
     expect(nameOf(command as string | string[], more)).toBe(expected);

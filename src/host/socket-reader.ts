@@ -25,13 +25,22 @@ export interface SocketReader {
   readonly fallback: string | null;
 }
 
-const families = [4, 6] as const;
+type Family = 4 | 6;
+const families: readonly Family[] = [4, 6];
 const suffixes = { 4: "", 6: "6" } as const;
+const inUse = {
+  tcp: { 4: /^TCP: inuse (\d+)/m, 6: /^TCP6: inuse (\d+)/m },
+  udp: { 4: /^UDP: inuse (\d+)/m, 6: /^UDP6: inuse (\d+)/m },
+} as const;
 
 export function createSocketReader(root: HostRoot, dumper: SocketDumper | null): SocketReader {
   /** What netlink refused, by protocol and whether it was the own namespace: it will refuse again. */
   const refused = new Set<string>();
   let fallback: string | null = dumper ? null : "netlink is not used";
+
+  /** The kernel keeps the sockets of all namespaces in one table and walks all of it for each: what a namespace has none of is not asked for. */
+  const usedFamilies = (member: string, protocol: SocketProtocol): Family[] =>
+    families.filter((family) => countInUse(root.readText(`${member}/net/sockstat${suffixes[family]}`) ?? "", protocol, family) !== 0);
 
   const readByNetlink = async (
     source: SocketDumper,
@@ -40,7 +49,7 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
     visit: VisitSocket,
     pacer: Pacer,
   ): Promise<boolean> => {
-    for (const family of families) {
+    for (const family of usedFamilies(members[0] ?? "", request.protocol)) {
       const open = (namespace: { fd: number; ownFd: number } | null) => source.open({ ...request, family, namespace });
       const dump = isOwn
         ? open(null)
@@ -69,10 +78,11 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
         }
       }
       for (const member of namespace.members) {
-        const found = families.map((family) =>
+        const found = usedFamilies(member, request.protocol).map((family) =>
           readSocketTable(root, `${member}/net/${request.protocol}${suffixes[family]}`, request.states, visit, tally),
         );
-        if (found.some(Boolean)) return true;
+        // None in use is an answer, too.
+        if (found.length === 0 || found.some(Boolean)) return true;
       }
       return false;
     },
@@ -80,4 +90,10 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
       return fallback;
     },
   };
+}
+
+/** `TCP: inuse 5 …` of `sockstat`, `TCP6: inuse 5` of `sockstat6`; null when the text does not tell. */
+export function countInUse(text: string, protocol: SocketProtocol, family: Family): number | null {
+  const found = inUse[protocol][family].exec(text)?.[1];
+  return found === undefined ? null : Number(found);
 }
