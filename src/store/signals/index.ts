@@ -3,6 +3,7 @@
 import type { Signal } from "../define-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
+import { red, trafficLoss } from "./traffic.ts";
 
 export const signals: readonly Signal[] = [
   host,
@@ -15,4 +16,6 @@ export const signals: readonly Signal[] = [
   serviceInstance,
   connection,
   event,
+  red,
+  trafficLoss,
 ] as readonly Signal[];

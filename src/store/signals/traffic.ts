@@ -1,0 +1,65 @@
+/** Requests that services answered and made, as kernel hooks saw them. */
+
+import { defineSignal } from "../define-signal.ts";
+
+const hourMs = 3_600_000;
+
+/** One row per window and kind of request. All counts are of that window; histograms merge by adding. */
+export const red = defineSignal({
+  name: "red",
+  description: "Requests of one service in one window: how many, how many failed, how long they took",
+  columns: {
+    service: "text",
+    /** `server` answered, `client` asked. */
+    role: "text",
+    /** `http`, `http2`, `grpc`, `postgres`, `mysql`, `redis`, `memcached`, `mongodb`, `kafka`, `dns`, `tls`. */
+    protocol: "text",
+    is_tls: "bool",
+    /** The server's port, at either end. */
+    server_port: "int",
+    /** The other end: the server for a client, the caller for a server. */
+    peer_address: "text",
+    /** The service of this host at the other end, or the name by which the address was asked for; null when unknown. */
+    peer: "text?",
+    method: "text",
+    route: "text",
+    status: "text",
+    is_error: "bool",
+    window_ms: "int",
+    requests: "int",
+    request_bytes: "int",
+    response_bytes: "int",
+    /** Microseconds, summed over `requests`. */
+    duration_us: "int",
+    /** Microseconds, summed over `queue_samples`. */
+    queue_us: "int",
+    queue_samples: "int",
+    /** First byte asked to last byte answered. Bucket numbers: docs/traffic.md. */
+    duration_lo: "int",
+    duration_counts: "uints",
+    queue_lo: "int",
+    queue_counts: "uints",
+    first_byte_lo: "int",
+    first_byte_counts: "uints",
+  },
+  retention: {
+    agent: { maxAgeMs: 6 * hourMs, weight: 6 },
+    colony: { maxAgeMs: 24 * hourMs, weight: 6 },
+  },
+});
+
+/** What the hooks did not see in a window. No row: nothing was lost. */
+export const trafficLoss = defineSignal({
+  name: "traffic_loss",
+  description: "What was not seen of the traffic in one window, and why",
+  columns: {
+    /** `ring-full`, `routes-full`, `connections-full`, `unknown-protocol`, `undecoded`, `unreadable`, `tls-opaque`, `sampled-out`, `away-seconds`. */
+    loss: "text",
+    count: "int",
+    window_ms: "int",
+  },
+  retention: {
+    agent: { maxAgeMs: 24 * hourMs, weight: 1 },
+    colony: { maxAgeMs: 7 * 24 * hourMs, weight: 1 },
+  },
+});

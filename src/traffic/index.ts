@@ -1,0 +1,22 @@
+/**
+ * Turns what kernel hooks saw of the traffic into requests: decoders of wire formats, aggregation, plaintext of TLS, capture. Runs in a process of
+ * its own, because foreign code may end it; the agent supervises that process and takes its reports.
+ * @module
+ */
+
+export type {
+  CapturedRequest,
+  CaptureOrder,
+  LossKind,
+  PeerName,
+  RequestGroup,
+  TrafficCost,
+  TrafficName,
+  TrafficOrder,
+  TrafficProtocol,
+  TrafficReport,
+  TrafficRole,
+  TrafficSettings,
+  TrafficState,
+  TrafficWindow,
+} from "./messages.ts";
