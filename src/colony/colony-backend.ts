@@ -3,6 +3,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import {
   type ColonyStore,
@@ -18,6 +19,7 @@ import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, Store
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import type { TokenBook } from "./token-book.ts";
+import { createTrafficBackend } from "./traffic-backend.ts";
 
 export interface ColonyBackendOptions {
   store: ColonyStore;
@@ -52,6 +54,10 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     edges: async (request) => {
       await options.discovery.catchUp();
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
+    },
+    ...createTrafficBackend(),
+    capture: () => {
+      throw new CoralError({ code: "unsupported", message: "Cannot capture requests: no agent can do it" });
     },
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

@@ -5,6 +5,7 @@
 
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
+import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
 import type { EdgeFact } from "./schemas/network.ts";
@@ -12,6 +13,15 @@ import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
+import type {
+  ConnectionsFacts,
+  ConnectionsRequest,
+  EdgeRedFacts,
+  RedFacts,
+  RedRequest,
+  ServiceCpuFact,
+  TrafficLossFact,
+} from "./schemas/traffic.ts";
 
 /** Rows that are known to be missing: pruned before the pull, dropped at the agent, or gone with a store. */
 export interface LossFact {
@@ -121,6 +131,20 @@ export interface ColonyBackend {
   services(request: ServicesRequest, context: ToolCallContext): Promise<ServiceAtAgent[]>;
   /** Who called whom within a time. */
   edges(request: EdgesRequest, context: ToolCallContext): Promise<NetworkFacts>;
+  /** Rate, errors and durations of requests within a time. */
+  red(request: RedRequest, context: ToolCallContext): Promise<RedFacts>;
+  /** Requests by edge; each edge once, by the end that saw more. */
+  edgeRed(request: EdgesRequest, context: ToolCallContext): Promise<EdgeRedFacts>;
+  connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
+  /** What the hooks of agents did not see. */
+  trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
+  /** Of services with a process among the busiest of its host. */
+  serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
+  /**
+   * Follows live requests until the limit, the time or the caller's signal ends it; stopping to read ends it, too. Throws `not-found` for a
+   * service that runs nowhere and `unsupported` when no agent that has it can look.
+   */
+  capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
   /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;

@@ -35,6 +35,8 @@ export interface ToolDefinition<Input extends z.ZodObject, Output extends z.ZodO
 
 export interface ToolCallContext {
   signal: AbortSignal;
+  /** Who asks, for the audit: `local:uid=1000`, `token:abc`. Absent where nobody is known. */
+  caller?: string;
 }
 
 export interface ToolResult<Output> {

@@ -37,6 +37,7 @@ export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishe
 export type { RangeFormat } from "./ranges/range-formats.ts";
 export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
+export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
   HostFacts,
@@ -65,4 +66,24 @@ export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess,
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
+export type {
+  ConnectionList,
+  ConnectionRow,
+  ConnectionsFacts,
+  ConnectionsRequest,
+  EdgeRedFact,
+  EdgeRedFacts,
+  RedFact,
+  RedFacts,
+  RedFinding,
+  RedGrouping,
+  RedRequest,
+  RedResult,
+  RedRow,
+  ServiceCpuFact,
+  TopResult,
+  TopRow,
+  TrafficLossFact,
+  TrafficRole,
+} from "./schemas/traffic.ts";
 export { findTool, listTools, type ToolListEntry } from "./tool-list.ts";

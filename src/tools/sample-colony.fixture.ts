@@ -206,6 +206,15 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     host: async ({ agentIds, maxPoints }) => agentIds.map((agentId) => hostFactsOf(agentId, {}, maxPoints)),
     services: async () => [],
     edges: async () => networkOf([]),
+    red: async ({ sinceMs }) => ({ rows: [], total: 0, windowMs: sinceMs, bucketMs: 0 }),
+    edgeRed: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
+    connections: async () => ({ rows: [], total: 0 }),
+    trafficLosses: async () => [],
+    serviceCpu: async () => [],
+    // biome-ignore lint/correctness/useYield: nothing to capture here
+    capture: async function* () {
+      await refuse();
+    },
     sql: refuse,
     events: async () => [],
     losses: async () => [],

@@ -1,0 +1,83 @@
+/** Live requests of a service: what a capture is asked for and what it gives. */
+
+import * as z from "zod";
+import { isoTimeSchema } from "./agent.ts";
+import { trafficRoleSchema } from "./traffic.ts";
+
+const headerSchema = z.tuple([z.string(), z.string()]);
+
+/** One request; redacted at the agent. */
+export const capturedRequestSchema = z.object({
+  at: isoTimeSchema,
+  agentId: z.string(),
+  hostname: z.string(),
+  service: z.string(),
+  pid: z.number(),
+  role: trafficRoleSchema,
+  protocol: z.string(),
+  isTls: z.boolean(),
+  /** `10.0.0.5:41234` */
+  client: z.string(),
+  server: z.string(),
+  method: z.string(),
+  /** As sent, secrets masked. */
+  target: z.string(),
+  route: z.string(),
+  status: z.string(),
+  isError: z.boolean(),
+  /** Only names that the agent's config allows. */
+  requestHeaders: z.array(headerSchema),
+  responseHeaders: z.array(headerSchema),
+  requestBytes: z.number(),
+  responseBytes: z.number(),
+  durationUs: z.number(),
+  firstByteUs: z.number().nullable(),
+  queueUs: z.number().nullable(),
+  /** Only when bodies were asked for: the first bytes. */
+  requestBody: z.string().nullable(),
+  responseBody: z.string().nullable(),
+});
+export type CapturedRequest = z.infer<typeof capturedRequestSchema>;
+
+/** Why one agent's part is over. */
+export const captureEndSchema = z.object({
+  agentId: z.string(),
+  hostname: z.string(),
+  /** `limit`, `expired`, `cancelled`, `lost`: the agent or its tunnel went away, `failed`: see `problem`. */
+  reason: z.enum(["limit", "expired", "cancelled", "lost", "failed"]),
+  problem: z.string().nullable(),
+  requests: z.number(),
+  /** Requests that fitted and were not sent because the reader was too slow. */
+  dropped: z.number(),
+});
+export type CaptureEnd = z.infer<typeof captureEndSchema>;
+
+/** Output of coral_capture_requests. */
+export const captureResultSchema = z.object({
+  captureId: z.string(),
+  service: z.string(),
+  requests: z.array(capturedRequestSchema),
+  ends: z.array(captureEndSchema),
+});
+export type CaptureResult = z.infer<typeof captureResultSchema>;
+
+export interface CaptureRequest {
+  service: string;
+  /** Whose hosts; absent: all that run it. */
+  agentIds?: string[];
+  /** Part of a route or target. */
+  route?: string;
+  /** A code, or a class such as `5xx`, or `error`. */
+  status?: string;
+  minDurationMs: number;
+  limit: number;
+  durationMs: number;
+  includeBody: boolean;
+}
+
+/** What a running capture says, in order; `ended` is the last. */
+export type CaptureEvent =
+  | { kind: "started"; captureId: string; service: string; agents: { agentId: string; hostname: string; processes: number }[] }
+  | { kind: "request"; request: CapturedRequest }
+  | { kind: "agent-ended"; end: CaptureEnd }
+  | { kind: "ended"; requests: number };
