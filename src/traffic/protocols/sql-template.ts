@@ -1,0 +1,467 @@
+/**
+ * SQL text without its values: what a statement is called. No literal survives, also when the text was cut in the middle of one, and where the
+ * server's settings decide what a quote means the template ends there.
+ */
+
+export interface SqlTemplate {
+  /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty when the text begins with no known verb. */
+  verb: string;
+  /** Literals and parameters as `?`, lists of them as one, no comments. Ends with `…` when cut. */
+  template: string;
+}
+
+export interface SqlTemplateOptions {
+  /** Decides what `"`, `#`, `$` and a backslash mean. Default `postgres`. */
+  dialect?: "postgres" | "mysql";
+  /** MySQL only: false when the server runs with NO_BACKSLASH_ESCAPES. Default true. */
+  hasBackslashEscapes?: boolean;
+  /** The text is the head of a longer one: the word at its end may be half a word and is left out. Default false. */
+  isCut?: boolean;
+  /** Characters of the template. Default 200. */
+  maxLength?: number;
+}
+
+const knownVerbs = new Set(
+  (
+    "SELECT INSERT UPDATE DELETE MERGE REPLACE WITH VALUES TABLE BEGIN START COMMIT ROLLBACK END ABORT SAVEPOINT RELEASE SET RESET SHOW USE EXPLAIN " +
+    "ANALYZE ANALYSE DESCRIBE DESC CREATE ALTER DROP TRUNCATE RENAME COPY LOAD CALL DO EXECUTE PREPARE DEALLOCATE DECLARE FETCH MOVE CLOSE LOCK UNLOCK " +
+    "GRANT REVOKE VACUUM REINDEX CLUSTER CHECKPOINT REFRESH LISTEN NOTIFY UNLISTEN DISCARD COMMENT KILL FLUSH OPTIMIZE CHECK REPAIR HANDLER XA IMPORT " +
+    "SECURITY REASSIGN CHANGE PURGE STOP SHUTDOWN INSTALL UNINSTALL HELP BINLOG CACHE IDENTIFY_SYSTEM START_REPLICATION"
+  ).split(" "),
+);
+const mainVerbs = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES"]);
+const valueWords = new Set(["NULL", "TRUE", "FALSE", "DEFAULT"]);
+
+/** What a character can begin. */
+const other = 0;
+const blank = 1;
+const letter = 2;
+const digit = 3;
+const operator = 4;
+const classes = Uint8Array.from({ length: 128 }, (_, code) => {
+  const char = String.fromCharCode(code);
+  if (code <= 32 || code === 127) return blank;
+  if (/[A-Za-z_]/.test(char)) return letter;
+  if (/[0-9]/.test(char)) return digit;
+  return "=<>!~|&+-*/%^@#:".includes(char) ? operator : other;
+});
+
+/** What was written last; decides about spaces and about the meaning of a sign. */
+type Token = "start" | "word" | "literal" | "open" | "close" | "comma" | "dot" | "operator" | "comparison";
+
+class SqlScanner {
+  readonly #text: string;
+  readonly #isMysql: boolean;
+  readonly #hasBackslashEscapes: boolean;
+  readonly #maxLength: number;
+  #end: number;
+  #at = 0;
+  #out = "";
+  #last: Token = "start";
+  #lastWord = "";
+  #isBlankBefore = false;
+  #isCommaPending = false;
+  #isEndPending = false;
+  #isStopped = false;
+  #depth = 0;
+  /** One bit per depth: the list there holds values, which collapse into one. Deeper than 31 nothing collapses. */
+  #valueLists = 0;
+  /** Depth at which tuples of values follow each other, or -1; all but the first are left out. */
+  #tuplesDepth = -1;
+  #isTupleOver = false;
+  #isMuted = false;
+  #verb = "";
+  #isVerbOpen = true;
+
+  constructor(text: string, options: SqlTemplateOptions) {
+    this.#text = text;
+    this.#isMysql = options.dialect === "mysql";
+    this.#hasBackslashEscapes = this.#isMysql && options.hasBackslashEscapes !== false;
+    this.#maxLength = options.maxLength ?? 200;
+    this.#end = text.length;
+    if (options.isCut === true) {
+      while (this.#end > 0 && this.#isWordAt(this.#end - 1)) this.#end--;
+    }
+  }
+
+  scan(isCut: boolean): SqlTemplate {
+    while (!this.#isStopped && this.#at < this.#end) this.#step();
+    let template = this.#out;
+    if (this.#isStopped || isCut) template = `${template.slice(0, this.#maxLength - 1).trimEnd()}…`;
+    // A quoted name may hold anything, and the template is shown on terminals.
+    if (/[\u0000-\u001f\u007f-\u009f]/.test(template)) template = template.replace(/[\u0000-\u001f\u007f-\u009f]/g, " ");
+    return { verb: this.#verb, template };
+  }
+
+  #step(): void {
+    const code = this.#text.charCodeAt(this.#at);
+    const kind = code < 128 ? (classes[code] ?? other) : letter;
+    if (kind === blank) {
+      this.#isBlankBefore = true;
+      this.#at++;
+    } else if (kind === letter) this.#word();
+    else if (kind === digit) this.#number();
+    else if (kind === operator) this.#operator(code);
+    else this.#mark(code);
+  }
+
+  #isWordAt(at: number): boolean {
+    const code = this.#text.charCodeAt(at);
+    if (code >= 128) return true;
+    const kind = classes[code] ?? other;
+    return kind === letter || kind === digit || code === 36;
+  }
+
+  #word(): void {
+    const from = this.#at;
+    let at = from + 1;
+    while (at < this.#end && this.#isWordAt(at)) at++;
+    this.#at = at;
+    const next = at < this.#end ? this.#text.charCodeAt(at) : 0;
+    if (next === 39 || (next === 34 && this.#isMysql)) {
+      // E'…', X'…', N'…', _utf8'…': the prefix belongs to the literal.
+      if (at - from === 1 || this.#text.charCodeAt(from) === 95) {
+        const first = this.#text.charCodeAt(from) | 32;
+        this.#string(next, !this.#isMysql && at - from === 1 && first === 101);
+        return;
+      }
+    }
+    const word = this.#text.slice(from, at);
+    const upper = at - from <= 9 ? word.toUpperCase() : "";
+    if (this.#isVerbOpen) this.#findVerb(word);
+    if (this.#isInValueList() && valueWords.has(upper)) {
+      this.#literal();
+      return;
+    }
+    if (upper === "VALUES" || (upper === "VALUE" && this.#isMysql)) this.#tuplesDepth = this.#depth;
+    this.#put(looksGenerated(word) ? "{id}" : word, "word");
+    this.#lastWord = upper;
+  }
+
+  #findVerb(word: string): void {
+    const upper = word.length <= 17 ? word.toUpperCase() : "";
+    if (this.#verb === "WITH") {
+      if (this.#depth > 0 || !mainVerbs.has(upper)) return;
+      this.#verb = upper;
+    } else if (knownVerbs.has(upper)) this.#verb = upper;
+    this.#isVerbOpen = this.#verb === "WITH";
+  }
+
+  #number(): void {
+    let at = this.#at + 1;
+    for (; at < this.#end; at++) {
+      if (this.#isWordAt(at) || this.#text.charCodeAt(at) === 46) continue;
+      // The sign of an exponent; in 0xe+1 it is an addition, which makes no difference here.
+      const code = this.#text.charCodeAt(at);
+      if ((code !== 43 && code !== 45) || (this.#text.charCodeAt(at - 1) | 32) !== 101) break;
+    }
+    this.#at = at;
+    this.#literal();
+  }
+
+  #operator(code: number): void {
+    const next = this.#at + 1 < this.#end ? this.#text.charCodeAt(this.#at + 1) : 0;
+    if (code === 47 && next === 42) {
+      this.#blockComment();
+      return;
+    }
+    if ((code === 45 && next === 45 && this.#isDashComment()) || (code === 35 && this.#isMysql)) {
+      const lineEnd = this.#text.indexOf("\n", this.#at);
+      this.#at = lineEnd < 0 ? this.#end : lineEnd;
+      return;
+    }
+    if (code === 42 && next === 47) {
+      // The end of /*! … */, whose inside was read as SQL.
+      this.#at += 2;
+      this.#isBlankBefore = true;
+      return;
+    }
+    if ((code === 45 || code === 43) && isDigit(next) && isSignAfter(this.#last)) {
+      this.#at++;
+      return;
+    }
+    if (code === 58 && next !== 58 && next !== 61 && this.#isWordAt(this.#at + 1)) {
+      this.#at++;
+      while (this.#at < this.#end && this.#isWordAt(this.#at)) this.#at++;
+      this.#literal();
+      return;
+    }
+    this.#operatorRun();
+  }
+
+  #operatorRun(): void {
+    const text = this.#text;
+    const from = this.#at;
+    let at = from;
+    let isComparison = true;
+    for (; at < this.#end; at++) {
+      const code = text.charCodeAt(at);
+      if (code >= 128 || classes[code] !== operator) break;
+      const following = text.charCodeAt(at + 1);
+      // A comment or a sign may follow an operator without a blank.
+      if (at > from && ((code === 45 && following === 45) || (code === 47 && following === 42) || (code === 35 && this.#isMysql))) break;
+      if (at > from && (code === 45 || code === 43) && isDigit(following)) break;
+      if (at > from && code === 58 && following !== 58 && following !== 61 && text.charCodeAt(at - 1) !== 58) break;
+      if (code !== 61 && code !== 60 && code !== 62 && code !== 33) isComparison = false;
+    }
+    this.#at = at;
+    this.#put(text.slice(from, at), isComparison ? "comparison" : "operator");
+  }
+
+  #isDashComment(): boolean {
+    // MySQL wants a blank after the dashes: 5--1 is a subtraction there.
+    if (!this.#isMysql || this.#at + 2 >= this.#end) return true;
+    const code = this.#text.charCodeAt(this.#at + 2);
+    return code < 128 && classes[code] === blank;
+  }
+
+  #blockComment(): void {
+    this.#isBlankBefore = true;
+    if (this.#isMysql) {
+      const third = this.#text.charCodeAt(this.#at + 2);
+      if (third === 33 || (third === 77 && this.#text.charCodeAt(this.#at + 3) === 33)) {
+        // Executed by servers of at least that version, so it is read like the rest.
+        this.#at += third === 33 ? 3 : 4;
+        while (isDigit(this.#text.charCodeAt(this.#at))) this.#at++;
+        return;
+      }
+      const close = this.#text.indexOf("*/", this.#at + 2);
+      this.#at = close < 0 ? this.#end : close + 2;
+      return;
+    }
+    let depth = 0;
+    while (this.#at < this.#end) {
+      const pair = this.#text.substr(this.#at, 2);
+      if (pair === "/*") depth++;
+      else if (pair === "*/") depth--;
+      this.#at += pair === "/*" || pair === "*/" ? 2 : 1;
+      if (depth === 0) return;
+    }
+  }
+
+  #mark(code: number): void {
+    switch (code) {
+      case 39: // '
+        this.#string(39, false);
+        return;
+      case 34: // "
+        if (this.#isMysql) this.#string(34, false);
+        else this.#quotedName(34);
+        return;
+      case 96: // `
+        this.#quotedName(96);
+        return;
+      case 36: // $
+        this.#dollar();
+        return;
+      case 63: // ?
+        this.#at++;
+        // Postgres has operators made of it for JSON: ?| and ?&.
+        this.#literal();
+        return;
+      case 40: // (
+      case 91: // [
+        this.#open(code);
+        return;
+      case 41: // )
+      case 93: // ]
+        this.#close(code);
+        return;
+      case 44: // ,
+        this.#comma();
+        return;
+      case 59: // ;
+        this.#at++;
+        if (this.#out !== "") this.#isEndPending = true;
+        this.#isMuted = false;
+        this.#tuplesDepth = -1;
+        return;
+      case 46: // .
+        if (isDigit(this.#text.charCodeAt(this.#at + 1)) && (this.#isBlankBefore || this.#last !== "word")) this.#number();
+        else {
+          this.#at++;
+          this.#put(".", "dot");
+        }
+        return;
+      default:
+        this.#put(this.#text.charAt(this.#at++), "operator");
+    }
+  }
+
+  /** From its opening quote to behind the closing one. */
+  #string(quote: number, hasEscapes: boolean): void {
+    const text = this.#text;
+    const isEscaping = hasEscapes || this.#hasBackslashEscapes;
+    let at = this.#at + 1;
+    let backslashes = 0;
+    for (; at < this.#end; at++) {
+      const code = text.charCodeAt(at);
+      if (code === 92) {
+        if (isEscaping) at++;
+        else backslashes++;
+        continue;
+      }
+      if (code === quote) {
+        // 'a\' ends here only if the server takes backslashes as they are. Where that is not known, nothing behind it can be trusted.
+        if (backslashes % 2 === 1 && !this.#isMysql) {
+          this.#stopAfterLiteral();
+          return;
+        }
+        if (text.charCodeAt(at + 1) !== quote) break;
+        at++;
+      }
+      backslashes = 0;
+    }
+    this.#at = at + 1;
+    this.#literal();
+  }
+
+  #quotedName(quote: number): void {
+    const from = this.#at;
+    let at = from + 1;
+    for (; at < this.#end; at++) {
+      if (this.#text.charCodeAt(at) !== quote) continue;
+      if (this.#text.charCodeAt(at + 1) !== quote) break;
+      at++;
+    }
+    this.#at = at + 1;
+    this.#put(this.#text.slice(from, Math.min(this.#at, this.#end)), "word");
+    this.#lastWord = "";
+  }
+
+  #dollar(): void {
+    const from = this.#at;
+    let at = from + 1;
+    // A tag holds no dollar sign.
+    while (at < this.#end && this.#text.charCodeAt(at) !== 36 && this.#isWordAt(at)) at++;
+    if (isDigit(this.#text.charCodeAt(from + 1))) {
+      this.#at = at;
+      this.#literal();
+      return;
+    }
+    if (this.#isMysql) {
+      this.#at = at;
+      this.#put(this.#text.slice(from, at), "word");
+      return;
+    }
+    if (this.#text.charCodeAt(at) !== 36) {
+      // Half a tag at the end of cut text, or no SQL at all.
+      this.#stopAfterLiteral();
+      return;
+    }
+    const tag = this.#text.slice(from, at + 1);
+    const close = this.#text.indexOf(tag, at + 1);
+    this.#at = close < 0 ? this.#end : close + tag.length;
+    this.#literal();
+  }
+
+  #open(code: number): void {
+    const isValueList =
+      code === 91 || this.#lastWord === "IN" || this.#lastWord === "VALUES" || (this.#tuplesDepth === this.#depth && this.#last !== "word");
+    this.#at++;
+    if (this.#isTupleOver && this.#tuplesDepth === this.#depth && this.#isCommaPending) {
+      this.#isMuted = true;
+      this.#isCommaPending = false;
+    }
+    this.#isTupleOver = false;
+    // A tuple right inside IN ( … ).
+    if (this.#last === "open" && this.#isInValueList()) this.#tuplesDepth = this.#depth;
+    if (isValueList && this.#last === "word" && code === 40) this.#isBlankBefore = true;
+    this.#put(code === 40 ? "(" : "[", "open");
+    this.#depth++;
+    if (this.#depth > 31) return;
+    if (isValueList || this.#tuplesDepth === this.#depth - 1) this.#valueLists |= 1 << this.#depth;
+    else this.#valueLists &= ~(1 << this.#depth);
+  }
+
+  #close(code: number): void {
+    this.#at++;
+    this.#isCommaPending = false;
+    if (this.#depth > 0) this.#depth--;
+    this.#put(code === 41 ? ")" : "]", "close");
+    if (this.#depth < this.#tuplesDepth) this.#tuplesDepth = -1;
+    if (this.#depth === this.#tuplesDepth) {
+      this.#isMuted = false;
+      this.#isTupleOver = true;
+    }
+  }
+
+  #comma(): void {
+    this.#at++;
+    if ((this.#isTupleOver && this.#depth === this.#tuplesDepth) || (this.#last === "literal" && this.#isInValueList())) {
+      this.#isCommaPending = true;
+      return;
+    }
+    this.#put(",", "comma");
+  }
+
+  #isInValueList(): boolean {
+    return this.#depth > 0 && this.#depth <= 31 && (this.#valueLists & (1 << this.#depth)) !== 0;
+  }
+
+  #literal(): void {
+    if (this.#isCommaPending && !this.#isTupleOver) {
+      this.#isCommaPending = false;
+      return;
+    }
+    // 'a' 'b' is one string.
+    if (this.#last === "literal" && !this.#isEndPending) return;
+    this.#put("?", "literal");
+  }
+
+  #stopAfterLiteral(): void {
+    this.#literal();
+    this.#isStopped = true;
+  }
+
+  #put(text: string, token: Token): void {
+    const isBlankBefore = this.#isBlankBefore;
+    this.#isBlankBefore = false;
+    if (this.#isMuted) return;
+    if (this.#isEndPending) {
+      this.#isEndPending = false;
+      this.#out += ";";
+      this.#last = "comma";
+    } else if (this.#isCommaPending) {
+      this.#isCommaPending = false;
+      this.#isTupleOver = false;
+      this.#out += ",";
+      this.#last = "comma";
+    }
+    if (isSpaced(this.#last, token, isBlankBefore)) this.#out += " ";
+    this.#out += text;
+    this.#last = token;
+    if (token !== "word") this.#lastWord = "";
+    if (this.#out.length > this.#maxLength) this.#isStopped = true;
+  }
+}
+
+function isSpaced(last: Token, next: Token, isBlankBefore: boolean): boolean {
+  if (last === "start" || last === "open" || last === "dot") return false;
+  if (next === "close" || next === "comma" || next === "dot") return false;
+  if (last === "comma" || last === "comparison" || next === "comparison") return true;
+  if ((last === "word" || last === "literal" || last === "close") && (next === "word" || next === "literal")) return true;
+  return isBlankBefore;
+}
+
+/** A plus or minus there belongs to the number that follows. */
+function isSignAfter(last: Token): boolean {
+  return last === "open" || last === "comma" || last === "comparison" || last === "operator";
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Names made by programs, one per use (temporary tables, savepoints, cursors), would make every statement a kind of its own. */
+function looksGenerated(word: string): boolean {
+  if (word.length < 16) return false;
+  let digits = 0;
+  for (let at = 0; at < word.length; at++) if (isDigit(word.charCodeAt(at))) digits++;
+  return digits >= 8;
+}
+
+/** The verb and the template of a statement, or of several in one text. */
+export function sqlTemplate(text: string, options: SqlTemplateOptions = {}): SqlTemplate {
+  return new SqlScanner(text, options).scan(options.isCut === true);
+}
