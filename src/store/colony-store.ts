@@ -12,7 +12,7 @@ import type { Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
 import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
 import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
-import { rollupName, rollupSql } from "./rollup.ts";
+import { type Resolution, rollupName, rollupSql } from "./rollup.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
 import type { Row, SqlParameter, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
@@ -84,6 +84,8 @@ export interface ColonyStore extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** Rows that one step of a roll-up merges, more or less; histograms wait in memory until they are merged. */
+const rollupStepRows = { plain: 200_000, histograms: 20_000 };
 /** Gaps and events are kept this long, and no more than so many of each. */
 const ledgerMaxAgeMs = 60 * 86_400_000;
 const ledgerMaxRows = 100_000;
@@ -304,26 +306,40 @@ class DuckDbColonyStore implements ColonyStore {
         const name = rollupName(signal, resolution);
         const sinceMs = this.#options.clock.monotonicMs() - (this.#rolledAtMs.get(name) ?? Number.NEGATIVE_INFINITY);
         if (!now && sinceMs < resolution.intervalMs) continue;
-        partials[name] = await this.#rollupOne(name, rollupSql(this.database.name, signal, resolution));
+        partials[name] = await this.#rollupOne(signal, resolution);
         this.#rolledAtMs.set(name, this.#options.clock.monotonicMs());
       }
     }
     return { partials };
   }
 
-  async #rollupOne(name: string, sql: string): Promise<number> {
-    const { rows } = await this.database.write(
-      async (transaction) => {
-        const after = this.#progress.get(name) ?? 0;
-        const ingest = this.#ingest;
-        if (ingest <= after) return { ingest, rows: 0 };
-        const made = await transaction.run(sql, { ingest, after, stored_at: this.#nowUs() });
-        if (made > 0) await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [ingest, name]);
-        return { ingest, rows: made };
-      },
-      ({ ingest }) => this.#progress.set(name, ingest),
-    );
-    return rows;
+  async #rollupOne(signal: Signal, resolution: Resolution): Promise<number> {
+    const name = rollupName(signal, resolution);
+    const sql = rollupSql(this.database.name, signal, resolution);
+    let made = 0;
+    for (;;) {
+      const { rows, isDone } = await this.database.write(
+        async (transaction) => {
+          const after = this.#progress.get(name) ?? 0;
+          const ingest = await this.#rollupEnd(transaction, signal, after);
+          if (ingest <= after) return { ingest: this.#ingest, rows: 0, isDone: true };
+          const rows = await transaction.run(sql, { ingest, after, stored_at: this.#nowUs() });
+          if (rows > 0) await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [ingest, name]);
+          return { ingest, rows, isDone: ingest >= this.#ingest };
+        },
+        ({ ingest }) => this.#progress.set(name, ingest),
+      );
+      made += rows;
+      if (isDone) return made;
+    }
+  }
+
+  /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
+  async #rollupEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
+    const stepRows = signal.rollup?.histograms ? rollupStepRows.histograms : rollupStepRows.plain;
+    const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${stepRows}`, [after]);
+    const next = row?.["ingest"];
+    return next === undefined ? this.#ingest : Math.max(Number(next) - 1, after + 1);
   }
 
   async #prune(): Promise<PruneResult> {

@@ -48,7 +48,15 @@ export interface Rollup<C extends Columns> {
   keys: (keyof C & string)[];
   /** A column may be kept in several ways; the view names them `<column>_<measure>`. `avg` is stored as sum and count. */
   measures: { [K in keyof C & string]?: RollupMeasure[] };
+  /**
+   * Histograms by the name before `_lo` (int, the first bucket) and `_counts` (uints): merged bucket by bucket, without loss. The views have
+   * the same two columns; `_counts` are 64 bits wide there.
+   */
+  histograms?: HistogramName<C>[];
 }
+
+/** `duration` for columns `duration_lo` and `duration_counts`. */
+export type HistogramName<C extends Columns> = keyof C & string extends infer K ? (K extends `${infer N}_counts` ? N : never) : never;
 
 export interface SignalRetention {
   /** Rows older than this go. */

@@ -4,6 +4,7 @@
  */
 
 import { columnTypeOf, type RollupMeasure, type Signal } from "./define-signal.ts";
+import { gatheredSql, mergedCountsSql, mergedLoSql } from "./histogram-sql.ts";
 import type { TableColumn } from "./signal-tables.ts";
 import { sqlTypeOf } from "./signal-tables.ts";
 
@@ -46,6 +47,17 @@ function measuresOf(signal: Signal): Measure[] {
   });
 }
 
+function histogramsOf(signal: Signal): string[] {
+  const names = (signal.rollup?.histograms ?? []) as string[];
+  for (const name of names) {
+    const types = [`${name}_lo`, `${name}_counts`].map((column) => signal.columns[column]);
+    if (types[0] !== "int" || types[1] !== "uints") {
+      throw new Error(`Cannot roll up "${signal.name}": a histogram "${name}" is made of "${name}_lo" (int) and "${name}_counts" (uints)`);
+    }
+  }
+  return names;
+}
+
 /** Sums of integers are kept as 128 bits: they must not overflow, whatever an agent sends. */
 function sumType(sqlType: string): string {
   return sqlType === "DOUBLE" ? "DOUBLE" : "HUGEINT";
@@ -77,6 +89,25 @@ function partialsOf(signal: Signal): Partial[] {
   return [...new Map(partials.map((partial) => [partial.name, partial])).values()];
 }
 
+const histogramColumns = (name: string): TableColumn[] => [
+  { name: `${name}_lo`, sqlType: "BIGINT" },
+  { name: `${name}_counts`, sqlType: "UBIGINT[]" },
+];
+
+/** Histograms that `grouped` has gathered are merged one level above it; its other columns are `columns`. */
+function withHistograms(signal: Signal, columns: readonly string[], grouped: string): string {
+  const names = histogramsOf(signal);
+  if (names.length === 0) return grouped;
+  const merged = names.flatMap((name) => [
+    `${mergedLoSql(`"h_${name}"`)} AS "${name}_lo"`,
+    `${mergedCountsSql(`"h_${name}"`)} AS "${name}_counts"`,
+  ]);
+  return `SELECT ${[...columns.map((column) => `"${column}"`), ...merged].join(", ")} FROM (${grouped})`;
+}
+
+const gathered = (signal: Signal, row = ""): string[] =>
+  histogramsOf(signal).map((name) => `${gatheredSql(`${row}"${name}_lo"`, `${row}"${name}_counts"`)} AS "h_${name}"`);
+
 const keysOf = (signal: Signal): TableColumn[] =>
   (signal.rollup?.keys ?? []).map((name) => ({ name, sqlType: sqlTypeOf(columnTypeOf(signal.columns[name] ?? "text").type) }));
 
@@ -91,6 +122,7 @@ export function rollupColumns(signal: Signal): TableColumn[] {
     { name: "sample_count", sqlType: "BIGINT" },
     { name: "last_seq", sqlType: "UBIGINT" },
     ...partialsOf(signal).map(({ name, sqlType }) => ({ name, sqlType })),
+    ...histogramsOf(signal).flatMap(histogramColumns),
   ];
 }
 
@@ -100,17 +132,20 @@ export function rollupSql(database: string, signal: Signal, resolution: Resoluti
   const keys = keysOf(signal).map(({ name }) => `"${name}"`);
   const values = [
     "source",
-    "$ingest",
-    "make_timestamp($stored_at)",
+    "$ingest AS ingest",
+    "make_timestamp($stored_at) AS stored_at",
     `time_bucket(INTERVAL ${resolution.bucketMinutes} MINUTE, "time") AS bucket`,
     ...keys,
-    "count(*)",
-    "max(seq)",
-    ...partialsOf(signal).map(({ make }) => make),
+    "count(*) AS sample_count",
+    "max(seq) AS last_seq",
+    ...partialsOf(signal).map(({ name, make }) => `${make} AS "${name}"`),
   ];
-  return `INSERT INTO "${database}".rollup."${rollupName(signal, resolution)}" (${columns.join(", ")})
-    SELECT ${values.join(", ")} FROM "${database}".raw."${signal.name}" WHERE ingest > $after AND ingest <= $ingest
+  const grouped = `SELECT ${[...values, ...gathered(signal)].join(", ")}
+    FROM "${database}".raw."${signal.name}" WHERE ingest > $after AND ingest <= $ingest
     GROUP BY ${["source", "bucket", ...keys].join(", ")}`;
+  const plain = ["source", "ingest", "stored_at", "bucket", ...keysOf(signal).map(({ name }) => name), "sample_count", "last_seq"];
+  return `INSERT INTO "${database}".rollup."${rollupName(signal, resolution)}" (${columns.join(", ")})
+    ${withHistograms(signal, [...plain, ...partialsOf(signal).map(({ name }) => name)], grouped)}`;
 }
 
 export interface ViewColumn {
@@ -136,23 +171,29 @@ export function rollupView(database: string, signal: Signal, resolution: Resolut
         return { name, type: sqlType, sql: `arg_max(r."${name}", r.source::HUGEINT * 18446744073709551616 + r.last_seq)` };
     }
   });
+  const names = ["agent_id", "time", ...keys.map(({ name }) => name), "sample_count", ...merged.map(({ name }) => name)];
   const select = [
     "s.agent_id",
     'r.bucket AS "time"',
     ...keys.map(({ name }) => `r."${name}"`),
     "sum(r.sample_count)::BIGINT AS sample_count",
     ...merged.map(({ name, sql }) => `${sql} AS "${name}"`),
+    ...gathered(signal, "r."),
   ];
   const groups = ["s.agent_id", "r.bucket", ...keys.map(({ name }) => `r."${name}"`)];
+  const grouped = `SELECT ${select.join(", ")} FROM "${database}".rollup."${rollupName(signal, resolution)}" r
+      JOIN "${database}".internal.sources s USING (source) GROUP BY ${groups.join(", ")}`;
   return {
-    sql: `SELECT ${select.join(", ")} FROM "${database}".rollup."${rollupName(signal, resolution)}" r
-      JOIN "${database}".internal.sources s USING (source) GROUP BY ${groups.join(", ")}`,
+    sql: withHistograms(signal, names, grouped),
     columns: [
       { name: "agent_id", type: "VARCHAR" },
       { name: "time", type: "TIMESTAMP" },
       ...keys.map(({ name, sqlType }) => ({ name, type: sqlType })),
       { name: "sample_count", type: "BIGINT" },
       ...merged.map(({ name, type }) => ({ name, type })),
+      ...histogramsOf(signal)
+        .flatMap(histogramColumns)
+        .map(({ name, sqlType }) => ({ name, type: sqlType })),
     ],
   };
 }

@@ -46,6 +46,21 @@ export const red = defineSignal({
     agent: { maxAgeMs: 6 * hourMs, weight: 6 },
     colony: { maxAgeMs: 24 * hourMs, weight: 6 },
   },
+  rollup: {
+    keys: [
+      ...(["service", "role", "protocol", "is_tls", "server_port", "peer", "peer_address"] as const),
+      ...(["method", "route", "status", "is_error"] as const),
+    ],
+    measures: {
+      requests: ["sum"],
+      request_bytes: ["sum"],
+      response_bytes: ["sum"],
+      duration_us: ["sum"],
+      queue_us: ["sum"],
+      queue_samples: ["sum"],
+    },
+    histograms: ["duration", "queue", "first_byte"],
+  },
 });
 
 /** What the hooks did not see in a window. No row: nothing was lost. */
