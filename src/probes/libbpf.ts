@@ -9,22 +9,49 @@ import { CoralError } from "../base/errors.ts";
 type Koffi = typeof import("koffi");
 /** An address inside libbpf, or null. */
 export type Pointer = object | null;
+/** Arguments and results as in libbpf's headers: an `int` result is 0 or a negative errno. */
 
 export interface Libbpf {
   openFile(path: string): Pointer;
   load(object: Pointer): number;
+  /** On a thread of the pool: loading takes a second where the verifier has much to read. */
+  loadAsync(object: Pointer): Promise<number>;
   closeObject(object: Pointer): void;
+  closeObjectAsync(object: Pointer): Promise<void>;
   nextProgram(object: Pointer, previous: Pointer): Pointer;
   programName(program: Pointer): string;
+  programSection(program: Pointer): string;
   setAutoload(program: Pointer, autoload: boolean): number;
   setExpectedAttachType(program: Pointer, type: number): number;
   programFd(program: Pointer): number;
   nextMap(object: Pointer, previous: Pointer): Pointer;
   setMapAutocreate(map: Pointer, autocreate: boolean): number;
+  mapName(map: Pointer): string;
+  findMap(object: Pointer, name: string): Pointer;
+  mapFd(map: Pointer): number;
+  mapType(map: Pointer): number;
+  mapKeySize(map: Pointer): number;
+  mapValueSize(map: Pointer): number;
+  mapMaxEntries(map: Pointer): number;
+  setMapMaxEntries(map: Pointer, entries: number): number;
+  /** The bytes that a section such as `.rodata` will start with, to be changed before the object is loaded; null when there are none. */
+  mapInitialValue(map: Pointer): Buffer | null;
+  /** A copy of the object's type information, with the places of variables filled in. */
+  objectBtf(object: Pointer): Buffer;
+  mapLookup(fd: number, key: Buffer, value: Buffer): number;
+  mapUpdate(fd: number, key: Buffer, value: Buffer, flags: number): number;
+  mapDelete(fd: number, key: Buffer): number;
+  mapNextKey(fd: number, key: Buffer | null, next: Buffer): number;
+  /** `count` holds a u32: how many fit, then how many were read. `position` is null at first, `next` takes where to go on. */
+  mapLookupBatch(fd: number, position: Buffer | null, next: Buffer, keys: Buffer, values: Buffer, count: Buffer): number;
+  mapLookupAndDeleteBatch(fd: number, position: Buffer | null, next: Buffer, keys: Buffer, values: Buffer, count: Buffer): number;
+  possibleCpus(): number;
   attach(program: Pointer): Pointer;
   attachPerfEvent(program: Pointer, perfFd: number): Pointer;
   attachUprobe(program: Pointer, isReturn: boolean, pid: number, path: string, offset: bigint): Pointer;
   destroyLink(link: Pointer): number;
+  /** On a thread of the pool: detaching waits for a grace period of the kernel, up to 0.1 s. */
+  destroyLinkAsync(link: Pointer): Promise<number>;
   loadKernelBtf(): Pointer;
   freeBtf(btf: Pointer): void;
   versionString(): string;
@@ -36,9 +63,18 @@ export interface Libbpf {
   perfEventOpen(attributes: Buffer, pid: number, cpu: number): number;
   /** bpf(2); a descriptor or 0, or -1. */
   bpf(command: number, attributes: Buffer): number;
+  /** As `bpf`, on a thread of the pool; gives a negative errno instead of -1. */
+  bpfAsync(command: number, attributes: Buffer): Promise<number>;
+  /** mmap(2) of a descriptor, shared; null and errno when refused. The memory is gone after `munmap`: touching it then ends the process. */
+  mmap(fd: number, lengthBytes: number, offsetBytes: number, isWritable: boolean): ArrayBuffer | null;
+  munmap(memory: ArrayBuffer): void;
+  /** Of memory, on this machine. */
+  pageBytes(): number;
   /** The address of a buffer, for structures that hold pointers. The caller keeps the buffer alive. */
   addressOf(buffer: Buffer): bigint;
   closeFd(fd: number): void;
+  /** On a thread of the pool: the last descriptor of a link detaches it. */
+  closeFdAsync(fd: number): Promise<void>;
 }
 
 const syscallNumbers: Readonly<Record<string, { bpf: number; perfEventOpen: number }>> = {
@@ -48,9 +84,22 @@ const syscallNumbers: Readonly<Record<string, { bpf: number; perfEventOpen: numb
 const PERF_FLAG_FD_CLOEXEC = 8;
 const LIBBPF_WARN = 0;
 const maxLogBytes = 16_384;
+/** What a program's verifier said comes as one message. */
+const maxLogMessageBytes = 1 << 20;
+const PROT_READ = 1;
+const PROT_WRITE = 2;
+const MAP_SHARED = 1;
+const MAP_FAILED = 2n ** 64n - 1n;
 
-/** Loads the library; throws `unsupported` when it, or this processor, is not there. */
+let loaded: Libbpf | undefined;
+
+/** Loads the library, once; throws `unsupported` when it, or this processor, is not there. */
 export function loadLibbpf(): Libbpf {
+  loaded ??= load();
+  return loaded;
+}
+
+function load(): Libbpf {
   const numbers = syscallNumbers[process.arch];
   if (process.platform !== "linux" || numbers === undefined) {
     throw new CoralError({ code: "unsupported", message: `Cannot use BPF: ${process.platform} on ${process.arch} is not supported` });
@@ -65,40 +114,106 @@ export function loadLibbpf(): Libbpf {
   }
   return {
     ...libraryCalls(library),
+    ...mapCalls(koffi, library),
     ...systemCalls(koffi, numbers),
     takeLog: captureLog(koffi, library),
     errno: () => koffi.errno(),
   };
 }
 
-type LibraryCalls = Omit<Libbpf, "takeLog" | "errno" | keyof SystemCalls>;
-type SystemCalls = Pick<Libbpf, "perfEventOpen" | "bpf" | "addressOf" | "closeFd">;
+type LibraryCalls = Omit<Libbpf, "takeLog" | "errno" | keyof SystemCalls | keyof MapCalls>;
+type SystemCalls = Pick<
+  Libbpf,
+  "perfEventOpen" | "bpf" | "bpfAsync" | "addressOf" | "closeFd" | "closeFdAsync" | "mmap" | "munmap" | "pageBytes"
+>;
+type MapCalls = Pick<
+  Libbpf,
+  | Extract<keyof Libbpf, `map${Capitalize<string>}`>
+  | "findMap"
+  | "nextMap"
+  | "setMapAutocreate"
+  | "setMapMaxEntries"
+  | "objectBtf"
+  | "possibleCpus"
+>;
+type ForeignFunction = ReturnType<ReturnType<Koffi["load"]>["func"]>;
+
+/** Runs a foreign function on a thread of the pool. The caller keeps the buffers that it names alive. */
+function onPool<T>(call: ForeignFunction, ...args: unknown[]): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call.async(...args, (error: Error | null, result: T) => {
+      if (error) reject(error);
+      else resolve(result);
+    });
+  });
+}
 
 function libraryCalls(library: ReturnType<Koffi["load"]>): LibraryCalls {
   const openFile = library.func("void *bpf_object__open_file(const char *path, void *options)");
+  const loadObject = library.func("int bpf_object__load(void *object)");
+  const closeObject = library.func("void bpf_object__close(void *object)");
+  const destroyLink = library.func("int bpf_link__destroy(void *link)");
   // koffi types every foreign function alike; the C prototype beside each name is what makes the cast true.
   return {
     openFile: (path) => openFile(path, null) as Pointer,
-    load: library.func("int bpf_object__load(void *object)") as LibraryCalls["load"],
-    closeObject: library.func("void bpf_object__close(void *object)") as LibraryCalls["closeObject"],
+    load: loadObject as LibraryCalls["load"],
+    loadAsync: (object) => onPool(loadObject, object),
+    closeObject: closeObject as LibraryCalls["closeObject"],
+    closeObjectAsync: (object) => onPool(closeObject, object),
     nextProgram: library.func("void *bpf_object__next_program(void *object, void *previous)") as LibraryCalls["nextProgram"],
     programName: library.func("const char *bpf_program__name(void *program)") as LibraryCalls["programName"],
+    programSection: library.func("const char *bpf_program__section_name(void *program)") as LibraryCalls["programSection"],
     setAutoload: library.func("int bpf_program__set_autoload(void *program, bool autoload)") as LibraryCalls["setAutoload"],
     setExpectedAttachType: library.func(
       "int bpf_program__set_expected_attach_type(void *program, int type)",
     ) as LibraryCalls["setExpectedAttachType"],
     programFd: library.func("int bpf_program__fd(void *program)") as LibraryCalls["programFd"],
-    nextMap: library.func("void *bpf_object__next_map(void *object, void *previous)") as LibraryCalls["nextMap"],
-    setMapAutocreate: library.func("int bpf_map__set_autocreate(void *map, bool autocreate)") as LibraryCalls["setMapAutocreate"],
     attach: library.func("void *bpf_program__attach(void *program)") as LibraryCalls["attach"],
     attachPerfEvent: library.func("void *bpf_program__attach_perf_event(void *program, int fd)") as LibraryCalls["attachPerfEvent"],
     attachUprobe: library.func(
       "void *bpf_program__attach_uprobe(void *program, bool isReturn, int pid, const char *path, size_t offset)",
     ) as LibraryCalls["attachUprobe"],
-    destroyLink: library.func("int bpf_link__destroy(void *link)") as LibraryCalls["destroyLink"],
+    destroyLink: destroyLink as LibraryCalls["destroyLink"],
+    destroyLinkAsync: (link) => onPool(destroyLink, link),
     loadKernelBtf: library.func("void *btf__load_vmlinux_btf()") as LibraryCalls["loadKernelBtf"],
     freeBtf: library.func("void btf__free(void *btf)") as LibraryCalls["freeBtf"],
     versionString: library.func("const char *libbpf_version_string()") as LibraryCalls["versionString"],
+  };
+}
+
+function mapCalls(koffi: Koffi, library: ReturnType<Koffi["load"]>): MapCalls {
+  const initialValue = library.func("void *bpf_map__initial_value(void *map, _Out_ size_t *size)");
+  const objectBtf = library.func("void *bpf_object__btf(void *object)");
+  const rawBtf = library.func("void *btf__raw_data(void *btf, _Out_ uint32_t *size)");
+  const batch = "(int fd, void *position, void *next, void *keys, void *values, void *count, void *options)";
+  const lookupBatch = library.func(`int bpf_map_lookup_batch${batch}`);
+  const lookupAndDeleteBatch = library.func(`int bpf_map_lookup_and_delete_batch${batch}`);
+  const sized = (read: (size: [number]) => Pointer): Buffer | null => {
+    const size: [number] = [0];
+    const start = read(size);
+    return start === null ? null : Buffer.from(koffi.view(start, size[0]));
+  };
+  return {
+    nextMap: library.func("void *bpf_object__next_map(void *object, void *previous)") as MapCalls["nextMap"],
+    setMapAutocreate: library.func("int bpf_map__set_autocreate(void *map, bool autocreate)") as MapCalls["setMapAutocreate"],
+    mapName: library.func("const char *bpf_map__name(void *map)") as MapCalls["mapName"],
+    findMap: library.func("void *bpf_object__find_map_by_name(void *object, const char *name)") as MapCalls["findMap"],
+    mapFd: library.func("int bpf_map__fd(void *map)") as MapCalls["mapFd"],
+    mapType: library.func("int bpf_map__type(void *map)") as MapCalls["mapType"],
+    mapKeySize: library.func("uint32_t bpf_map__key_size(void *map)") as MapCalls["mapKeySize"],
+    mapValueSize: library.func("uint32_t bpf_map__value_size(void *map)") as MapCalls["mapValueSize"],
+    mapMaxEntries: library.func("uint32_t bpf_map__max_entries(void *map)") as MapCalls["mapMaxEntries"],
+    setMapMaxEntries: library.func("int bpf_map__set_max_entries(void *map, uint32_t entries)") as MapCalls["setMapMaxEntries"],
+    mapInitialValue: (map) => sized((size) => initialValue(map, size) as Pointer),
+    objectBtf: (object) => Buffer.from(sized((size) => rawBtf(objectBtf(object), size) as Pointer) ?? Buffer.alloc(0)),
+    mapLookup: library.func("int bpf_map_lookup_elem(int fd, void *key, void *value)") as MapCalls["mapLookup"],
+    mapUpdate: library.func("int bpf_map_update_elem(int fd, void *key, void *value, uint64_t flags)") as MapCalls["mapUpdate"],
+    mapDelete: library.func("int bpf_map_delete_elem(int fd, void *key)") as MapCalls["mapDelete"],
+    mapNextKey: library.func("int bpf_map_get_next_key(int fd, void *key, void *next)") as MapCalls["mapNextKey"],
+    mapLookupBatch: (fd, position, next, keys, values, count) => Number(lookupBatch(fd, position, next, keys, values, count, null)),
+    mapLookupAndDeleteBatch: (fd, position, next, keys, values, count) =>
+      Number(lookupAndDeleteBatch(fd, position, next, keys, values, count, null)),
+    possibleCpus: library.func("int libbpf_num_possible_cpus()") as MapCalls["possibleCpus"],
   };
 }
 
@@ -107,12 +222,29 @@ function systemCalls(koffi: Koffi, numbers: { bpf: number; perfEventOpen: number
   const perf = self.func("syscall", "long", ["long", "void *", "int", "int", "int", "ulong"]);
   const bpf = self.func("syscall", "long", ["long", "int", "void *", "uint"]);
   const close = self.func("int close(int fd)");
+  const mmap = self.func("void *mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)");
+  const munmap = self.func("int munmap(void *address, size_t length)");
   return {
     perfEventOpen: (attributes, pid, cpu) => Number(perf(numbers.perfEventOpen, attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)),
     bpf: (command, attributes) => Number(bpf(numbers.bpf, command, attributes, attributes.length)),
+    bpfAsync: async (command, attributes) => {
+      const result = Number(await onPool(bpf, numbers.bpf, command, attributes, attributes.length));
+      return result === -1 ? -koffi.errno() : result;
+    },
+    mmap: (fd, lengthBytes, offsetBytes, isWritable) => {
+      const start = mmap(null, lengthBytes, isWritable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, offsetBytes) as Pointer;
+      return start === null || BigInt(koffi.address(start)) === MAP_FAILED ? null : koffi.view(start, lengthBytes);
+    },
+    munmap: (memory) => {
+      munmap(memory, memory.byteLength);
+    },
+    pageBytes: self.func("int getpagesize()") as SystemCalls["pageBytes"],
     addressOf: (buffer) => BigInt(koffi.address(buffer)),
     closeFd: (fd) => {
       close(fd);
+    },
+    closeFdAsync: async (fd) => {
+      await onPool(close, fd);
     },
   };
 }
@@ -124,18 +256,22 @@ function systemCalls(koffi: Koffi, numbers: { bpf: number; perfEventOpen: number
 function captureLog(koffi: Koffi, library: ReturnType<Koffi["load"]>): () => string {
   const vsnprintf = koffi.load(null).func("int vsnprintf(void *target, size_t size, const char *format, void *arguments)");
   const prototype = koffi.proto("int CoralLibbpfPrint(int level, const char *format, void *arguments)");
-  const line = Buffer.alloc(4096);
+  // A va_list can be walked once only, so the first try must fit; made when there is something to say.
+  let line: Buffer | undefined;
   let log = "";
   const callback = koffi.register((level: number, format: string, args: Pointer): number => {
     if (level !== LIBBPF_WARN) return 0;
+    line ??= Buffer.alloc(maxLogMessageBytes);
     const length = Number(vsnprintf(line, line.length, format, args));
-    if (log.length < maxLogBytes) log += line.toString("utf8", 0, Math.min(length, line.length - 1));
+    // The end of it: that is where the verifier says what it did not like.
+    log = (log + line.toString("utf8", 0, Math.min(length, line.length - 1))).slice(-maxLogBytes);
     return length;
   }, koffi.pointer(prototype));
   library.func("void *libbpf_set_print(CoralLibbpfPrint *print)")(callback);
   return () => {
     const taken = log;
     log = "";
+    line = undefined;
     return taken;
   };
 }

@@ -1,0 +1,189 @@
+/** A map of a loaded object. All calls are short system calls on the caller's thread. */
+
+import { CoralError } from "../base/errors.ts";
+import type { Libbpf } from "./libbpf.ts";
+
+/** Called for each entry with the buffers that hold it and where it begins. They are used again: keep nothing of them. */
+export type EntryVisitor = (keys: Buffer, keyAt: number, values: Buffer, valueAt: number) => void;
+
+export interface BpfMap {
+  readonly name: string;
+  readonly fd: number;
+  readonly keyBytes: number;
+  /** Of what lookups give: for a per-CPU map one value, rounded up to 8 bytes, for each possible CPU. */
+  readonly valueBytes: number;
+  readonly maxEntries: number;
+  /** False when there is no such key. */
+  lookup(key: Buffer, value: Buffer): boolean;
+  /** Throws `exhausted` when the map is full. */
+  update(key: Buffer, value: Buffer): void;
+  /** False when there was no such key. */
+  delete(key: Buffer): boolean;
+  /** Visits all entries; those that change meanwhile may be missed or seen twice. Returns how many were visited. */
+  readAll(visit: EntryVisitor): number;
+  /** As `readAll`, and each entry is gone from the map when it is visited: nothing is counted twice. */
+  takeAll(visit: EntryVisitor): number;
+}
+
+// <asm-generic/errno.h>
+const ENOENT = 2;
+const E2BIG = 7;
+const EINVAL = 22;
+const ENOSPC = 28;
+const EOPNOTSUPP = 95;
+const ENOTSUPP = 524;
+
+/** <linux/bpf.h>, enum bpf_map_type: those with a value for each CPU. */
+const perCpuTypes: ReadonlySet<number> = new Set([5, 6, 10, 21]);
+/** What the two buffers of batches may take together; a hash bucket that does not fit doubles it. */
+const batchBytes = 256 * 1024;
+const maxBatchBytes = 16 * 1024 * 1024;
+
+export interface MapDescription {
+  name: string;
+  fd: number;
+  type: number;
+  keyBytes: number;
+  valueBytes: number;
+  maxEntries: number;
+}
+
+interface Batch {
+  entries: number;
+  keys: Buffer;
+  values: Buffer;
+}
+
+export function createBpfMap(libbpf: Libbpf, description: MapDescription): BpfMap {
+  return new LoadedMap(libbpf, description);
+}
+
+class LoadedMap implements BpfMap {
+  readonly name: string;
+  readonly fd: number;
+  readonly keyBytes: number;
+  readonly valueBytes: number;
+  readonly maxEntries: number;
+  readonly #libbpf: Libbpf;
+  readonly #count = Buffer.alloc(4);
+  /** Where a batch went on from, and where the next one does; as large as a key for maps that are walked by key. */
+  #positions: [Buffer, Buffer];
+  #batch: Batch | undefined;
+  /** The kernel (or the kind of map) knows no batches. */
+  #isWalked = false;
+
+  constructor(libbpf: Libbpf, { name, fd, type, keyBytes, valueBytes, maxEntries }: MapDescription) {
+    this.#libbpf = libbpf;
+    this.name = name;
+    this.fd = fd;
+    this.keyBytes = keyBytes;
+    this.valueBytes = perCpuTypes.has(type) ? Math.ceil(valueBytes / 8) * 8 * libbpf.possibleCpus() : valueBytes;
+    this.maxEntries = maxEntries;
+    const positionBytes = Math.max(8, keyBytes);
+    this.#positions = [Buffer.alloc(positionBytes), Buffer.alloc(positionBytes)];
+  }
+
+  lookup(key: Buffer, value: Buffer): boolean {
+    this.#check(key, value);
+    const result = this.#libbpf.mapLookup(this.fd, key, value);
+    if (result !== 0 && result !== -ENOENT) throw this.#failed("read", result);
+    return result === 0;
+  }
+
+  update(key: Buffer, value: Buffer): void {
+    this.#check(key, value);
+    const result = this.#libbpf.mapUpdate(this.fd, key, value, 0);
+    if (result !== 0) throw this.#failed("write", result);
+  }
+
+  delete(key: Buffer): boolean {
+    this.#check(key);
+    const result = this.#libbpf.mapDelete(this.fd, key);
+    if (result !== 0 && result !== -ENOENT) throw this.#failed("delete from", result);
+    return result === 0;
+  }
+
+  readAll(visit: EntryVisitor): number {
+    return this.#isWalked ? this.#walk(visit, false) : this.#readBatches(visit, false);
+  }
+
+  takeAll(visit: EntryVisitor): number {
+    return this.#isWalked ? this.#walk(visit, true) : this.#readBatches(visit, true);
+  }
+
+  #readBatches(visit: EntryVisitor, isTaken: boolean): number {
+    const read = isTaken ? this.#libbpf.mapLookupAndDeleteBatch : this.#libbpf.mapLookupBatch;
+    let isFirst = true;
+    let visited = 0;
+    for (;;) {
+      const batch = this.#batchOf(this.#batch?.entries ?? Math.max(1, Math.floor(batchBytes / (this.keyBytes + this.valueBytes))));
+      this.#count.writeUInt32LE(batch.entries);
+      const [position, next] = this.#positions;
+      const result = read(this.fd, isFirst ? null : position, next, batch.keys, batch.values, this.#count);
+      if (result === -ENOSPC && this.#grow(batch)) continue;
+      if (isFirst && (result === -EINVAL || result === -EOPNOTSUPP || result === -ENOTSUPP)) {
+        this.#isWalked = true;
+        return this.#walk(visit, isTaken);
+      }
+      if (result !== 0 && result !== -ENOENT) throw this.#failed("read", result);
+      const count = this.#count.readUInt32LE();
+      for (let index = 0; index < count; index++) visit(batch.keys, index * this.keyBytes, batch.values, index * this.valueBytes);
+      visited += count;
+      if (result === -ENOENT) return visited;
+      this.#positions = [next, position];
+      isFirst = false;
+    }
+  }
+
+  /** Kept for the next time: a map is read every few seconds. */
+  #batchOf(entries: number): Batch {
+    if (this.#batch?.entries !== entries) {
+      this.#batch = { entries, keys: Buffer.alloc(entries * this.keyBytes), values: Buffer.alloc(entries * this.valueBytes) };
+    }
+    return this.#batch;
+  }
+
+  #grow({ entries }: Batch): boolean {
+    if (entries * 2 * (this.keyBytes + this.valueBytes) > maxBatchBytes) return false;
+    this.#batchOf(entries * 2);
+    return true;
+  }
+
+  /** By key. The next key is asked for before an entry is taken, since a key that is gone leads back to the start. */
+  #walk(visit: EntryVisitor, isTaken: boolean): number {
+    let key = Buffer.alloc(this.keyBytes);
+    let next = Buffer.alloc(this.keyBytes);
+    const value = Buffer.alloc(this.valueBytes);
+    let visited = 0;
+    // A map that grows while it is read must not keep us here.
+    let left = this.maxEntries * 2;
+    let result = this.#libbpf.mapNextKey(this.fd, null, key);
+    while (result === 0 && left-- > 0) {
+      result = this.#libbpf.mapNextKey(this.fd, key, next);
+      if (this.lookup(key, value) && (!isTaken || this.delete(key))) {
+        visit(key, 0, value, 0);
+        visited++;
+      }
+      [key, next] = [next, key];
+    }
+    if (result !== 0 && result !== -ENOENT) throw this.#failed("read", result);
+    return visited;
+  }
+
+  /** A buffer that is too short would let the kernel write behind it. */
+  #check(key: Buffer, value?: Buffer): void {
+    if (key.length >= this.keyBytes && (value === undefined || value.length >= this.valueBytes)) return;
+    throw new CoralError({
+      code: "internal",
+      message: `Cannot use map "${this.name}": a buffer is shorter than its ${this.keyBytes} bytes of key or ${this.valueBytes} of value`,
+    });
+  }
+
+  #failed(what: string, result: number): CoralError {
+    return new CoralError({
+      code: result === -E2BIG ? "exhausted" : "internal",
+      message: `Cannot ${what} map "${this.name}": ${result === -E2BIG ? `its ${this.maxEntries} entries are taken` : `errno ${-result}`}`,
+      details: { errno: -result },
+    });
+  }
+}

@@ -1,0 +1,236 @@
+/** A BPF object from file to attached programs. Nothing is pinned: when this process ends, however it ends, the kernel drops everything. */
+
+import { CoralError } from "../base/errors.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import { type BpfMap, createBpfMap } from "./bpf-map.ts";
+import { parseBtf } from "./btf-layout.ts";
+import { type Libbpf, loadLibbpf, type Pointer } from "./libbpf.ts";
+import { enableProgramStats, type ProgramStats, readProgramStats } from "./program-stats.ts";
+import { openRingBuffer, type RingBuffer } from "./ring-buffer.ts";
+import { attachUprobeMulti, type UprobeSites, uprobeMultiAttachType } from "./uprobe-multi.ts";
+
+/** What keeps a program attached. Idempotent; waits off the main thread until the kernel has detached it. */
+export type BpfLink = AsyncDisposable;
+
+export interface LoadBpfOptions {
+  path: string;
+  /** Which programs to load; default all. A program that is not loaded costs nothing and cannot be refused. */
+  isWanted?: (name: string, section: string) => boolean;
+  /** Values of `const volatile` variables. A number is written in the variable's own size; bytes must have its size. */
+  constants?: Readonly<Record<string, number | bigint | boolean | Uint8Array>>;
+  /** By name of map. Of a ring buffer these are its bytes; libbpf makes a power of two of them. */
+  maxEntries?: Readonly<Record<string, number>>;
+}
+
+export interface BpfObject extends AsyncDisposable {
+  /** Names of the programs that are loaded. */
+  readonly programs: readonly string[];
+  /** Throws `not-found` when there is none of that name. */
+  map(name: string): BpfMap;
+  /** All of its maps, for what they cost. */
+  maps(): BpfMap[];
+  /** Mapped at the first call, unmapped when the object closes. */
+  ring(mapName: string): RingBuffer;
+  /** Attaches a program where its section says. Short. */
+  attach(program: string): BpfLink;
+  /** Attaches a program of section `uprobe` to places of a file. */
+  attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink>;
+  stats(): ProgramStats[];
+  /** See `enableProgramStats()`; null where the kernel refuses. */
+  enableStats(): Disposable | null;
+}
+
+const EPERM = 1;
+const EACCES = 13;
+
+/**
+ * Opens and loads, off the main thread where it takes long. Throws `unsupported` or `not-permitted` with details `stage`, `errno` and `log`; then
+ * nothing stays loaded.
+ */
+export async function loadBpfObject(options: LoadBpfOptions): Promise<BpfObject> {
+  const libbpf = loadLibbpf();
+  libbpf.takeLog();
+  const object = libbpf.openFile(options.path);
+  if (object === null) throw refused(libbpf, options.path, "open", libbpf.errno());
+  try {
+    const programs = choosePrograms(libbpf, object, options.isWanted ?? (() => true));
+    for (const [name, entries] of Object.entries(options.maxEntries ?? {})) {
+      const result = libbpf.setMapMaxEntries(findMap(libbpf, object, name), entries);
+      if (result !== 0) throw refused(libbpf, options.path, "open", -result);
+    }
+    writeConstants(libbpf, object, options.constants ?? {});
+    const result = await libbpf.loadAsync(object);
+    if (result !== 0) throw refused(libbpf, options.path, "load", -result);
+    return new LoadedObject(libbpf, object, programs);
+  } catch (error) {
+    await libbpf.closeObjectAsync(object);
+    throw error;
+  }
+}
+
+function choosePrograms(libbpf: Libbpf, object: Pointer, isWanted: (name: string, section: string) => boolean): Map<string, Pointer> {
+  const programs = new Map<string, Pointer>();
+  for (let program = libbpf.nextProgram(object, null); program !== null; program = libbpf.nextProgram(object, program)) {
+    const name = libbpf.programName(program);
+    const section = libbpf.programSection(program);
+    const isChosen = isWanted(name, section);
+    libbpf.setAutoload(program, isChosen);
+    if (!isChosen) continue;
+    programs.set(name, program);
+    // Which kind of uprobe is fixed when the program is loaded, and libbpf 1.1 knows the classic one only.
+    if (section === "uprobe" || section === "uretprobe") libbpf.setExpectedAttachType(program, uprobeMultiAttachType);
+  }
+  return programs;
+}
+
+function findMap(libbpf: Libbpf, object: Pointer, name: string): Pointer {
+  const map = libbpf.findMap(object, name);
+  if (map === null) throw new CoralError({ code: "not-found", message: `Cannot find BPF map "${name}": the object has none` });
+  return map;
+}
+
+function writeConstants(libbpf: Libbpf, object: Pointer, constants: NonNullable<LoadBpfOptions["constants"]>): void {
+  if (Object.keys(constants).length === 0) return;
+  const memory = libbpf.mapInitialValue(findMap(libbpf, object, ".rodata"));
+  const variables = parseBtf(libbpf.objectBtf(object)).variables(".rodata");
+  for (const [name, value] of Object.entries(constants)) {
+    const place = variables.get(name);
+    if (memory === null || place === undefined || place.offsetBytes + place.sizeBytes > memory.length) {
+      throw new CoralError({ code: "not-found", message: `Cannot set constant "${name}": the object has none in .rodata` });
+    }
+    const { offsetBytes, sizeBytes } = place;
+    if (value instanceof Uint8Array) {
+      if (value.length !== sizeBytes) {
+        throw new CoralError({ code: "internal", message: `Cannot set constant "${name}": ${value.length} bytes for ${sizeBytes}` });
+      }
+      memory.set(value, offsetBytes);
+    } else if (sizeBytes === 8) {
+      memory.writeBigInt64LE(BigInt.asIntN(64, BigInt(value)), offsetBytes);
+    } else {
+      memory.writeIntLE(Number(BigInt.asIntN(sizeBytes * 8, BigInt(value))), offsetBytes, sizeBytes);
+    }
+  }
+}
+
+class LoadedObject implements BpfObject {
+  readonly #libbpf: Libbpf;
+  readonly #object: Pointer;
+  readonly #programs: ReadonlyMap<string, Pointer>;
+  readonly #maps = new Map<string, BpfMap>();
+  readonly #rings = new Map<string, RingBuffer>();
+  readonly #links = new Set<BpfLink>();
+  readonly #resources = new ResourceStack();
+
+  constructor(libbpf: Libbpf, object: Pointer, programs: ReadonlyMap<string, Pointer>) {
+    this.#libbpf = libbpf;
+    this.#object = object;
+    this.#programs = programs;
+    // Last in, first out: programs are detached first, so that nothing writes while the rings are unmapped and the maps go.
+    this.#resources.defer(() => libbpf.closeObjectAsync(object));
+    this.#resources.defer(() => {
+      for (const ring of this.#rings.values()) ring[Symbol.dispose]();
+    });
+    this.#resources.defer(async () => {
+      await Promise.all([...this.#links].map((link) => link[Symbol.asyncDispose]()));
+    });
+  }
+
+  get programs(): string[] {
+    return [...this.#programs.keys()];
+  }
+
+  map(name: string): BpfMap {
+    let map = this.#maps.get(name);
+    if (map === undefined) {
+      map = this.#describe(findMap(this.#libbpf, this.#object, name));
+      this.#maps.set(name, map);
+    }
+    return map;
+  }
+
+  maps(): BpfMap[] {
+    const found: BpfMap[] = [];
+    const { nextMap } = this.#libbpf;
+    for (let map = nextMap(this.#object, null); map !== null; map = nextMap(this.#object, map)) found.push(this.#describe(map));
+    return found.filter(({ fd }) => fd >= 0);
+  }
+
+  #describe(map: Pointer): BpfMap {
+    const libbpf = this.#libbpf;
+    return createBpfMap(libbpf, {
+      name: libbpf.mapName(map),
+      fd: libbpf.mapFd(map),
+      type: libbpf.mapType(map),
+      keyBytes: libbpf.mapKeySize(map),
+      valueBytes: libbpf.mapValueSize(map),
+      maxEntries: libbpf.mapMaxEntries(map),
+    });
+  }
+
+  ring(mapName: string): RingBuffer {
+    let ring = this.#rings.get(mapName);
+    if (ring === undefined) {
+      ring = openRingBuffer(this.#libbpf, this.map(mapName));
+      this.#rings.set(mapName, ring);
+    }
+    return ring;
+  }
+
+  attach(program: string): BpfLink {
+    const pointer = this.#program(program);
+    this.#libbpf.takeLog();
+    const link = this.#libbpf.attach(pointer);
+    if (link === null) throw refused(this.#libbpf, program, "attach", this.#libbpf.errno());
+    let closing: Promise<unknown> | undefined;
+    return this.#own({
+      [Symbol.asyncDispose]: async () => {
+        closing ??= this.#libbpf.destroyLinkAsync(link);
+        await closing;
+      },
+    });
+  }
+
+  async attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink> {
+    return this.#own(await attachUprobeMulti(this.#libbpf, this.#libbpf.programFd(this.#program(program)), sites));
+  }
+
+  /** A link that is closed is forgotten: probes come and go with the processes of the host. */
+  #own(link: BpfLink): BpfLink {
+    const owned: BpfLink = {
+      [Symbol.asyncDispose]: async () => {
+        await link[Symbol.asyncDispose]();
+        this.#links.delete(owned);
+      },
+    };
+    this.#links.add(owned);
+    return owned;
+  }
+
+  stats(): ProgramStats[] {
+    return [...this.#programs].map(([name, program]) => readProgramStats(this.#libbpf, name, this.#libbpf.programFd(program)));
+  }
+
+  enableStats(): Disposable | null {
+    return enableProgramStats(this.#libbpf);
+  }
+
+  #program(name: string): Pointer {
+    const program = this.#programs.get(name);
+    if (program === undefined) throw new CoralError({ code: "not-found", message: `Cannot find BPF program "${name}": it is not loaded` });
+    return program;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#resources[Symbol.asyncDispose]();
+  }
+}
+
+function refused(libbpf: Libbpf, what: string, stage: "open" | "load" | "attach", errno: number): CoralError {
+  const log = libbpf.takeLog();
+  const isDenied = errno === EPERM || errno === EACCES;
+  return new CoralError({
+    code: isDenied ? "not-permitted" : "unsupported",
+    message: `Cannot ${stage} "${what}": the kernel refuses with errno ${errno}`,
+    details: { stage, errno, log },
+  });
+}

@@ -1,0 +1,123 @@
+/** A BPF ring buffer, mapped into this process and read in place: no call and no copy per record. */
+
+import { CoralError } from "../base/errors.ts";
+import type { BpfMap } from "./bpf-map.ts";
+import type { Libbpf } from "./libbpf.ts";
+
+/** One record: `length` bytes from `offset` on, the same memory as a view and as bytes. Valid during the call only. */
+export type RecordVisitor = (view: DataView, offset: number, length: number, bytes: Buffer) => void;
+
+export interface DrainLimits {
+  /** Default no limit. */
+  maxRecords?: number;
+  /** Looked at every 64 records. Default no limit. */
+  maxMs?: number;
+}
+
+export interface RingBuffer extends Disposable {
+  readonly sizeBytes: number;
+  /** What waits to be read now, headers included. */
+  pendingBytes(): number;
+  /** Visits records in order and frees them; returns how many. A record whose visitor throws is freed too. */
+  drain(visit: RecordVisitor, limits?: DrainLimits): number;
+}
+
+const headerBytes = 8;
+const busyBit = 0x8000_0000;
+const discardBit = 0x4000_0000;
+const lengthMask = 0x3fff_ffff;
+/** How often freed space is told to the kernel, and the clock looked at. */
+const groupRecords = 64;
+
+/** The two positions and the records, as the kernel lays them out; apart from the mapping, so that it can be tested without one. */
+export interface RingMemory {
+  /** First page: how far this side has read. */
+  consumer: ArrayBuffer;
+  pageBytes: number;
+  /** One page with how far the kernel has written, then the records, twice, so that a record at the end goes on without a break. */
+  producer: ArrayBuffer;
+}
+
+/** Maps the ring of a loaded map. Throws `unavailable` when the kernel refuses. */
+export function openRingBuffer(libbpf: Libbpf, map: BpfMap): RingBuffer {
+  const pageBytes = libbpf.pageBytes();
+  const consumer = libbpf.mmap(map.fd, pageBytes, 0, true);
+  const producer = consumer && libbpf.mmap(map.fd, pageBytes + 2 * map.maxEntries, pageBytes, false);
+  if (consumer === null || producer === null) {
+    const errno = libbpf.errno();
+    if (consumer !== null) libbpf.munmap(consumer);
+    throw new CoralError({ code: "unavailable", message: `Cannot map ring buffer "${map.name}": errno ${errno}`, details: { errno } });
+  }
+  return createRingReader({ consumer, producer, pageBytes }, () => {
+    libbpf.munmap(producer);
+    libbpf.munmap(consumer);
+  });
+}
+
+/** `unmap` is called once, at the end. */
+export function createRingReader(memory: RingMemory, unmap: () => void): RingBuffer {
+  return new MappedRing(memory, unmap);
+}
+
+class MappedRing implements RingBuffer {
+  readonly sizeBytes: number;
+  readonly #consumerAt: BigInt64Array;
+  readonly #producerAt: BigInt64Array;
+  readonly #headers: Int32Array;
+  readonly #view: DataView;
+  readonly #bytes: Buffer;
+  readonly #unmap: () => void;
+  #isClosed = false;
+
+  constructor({ consumer, producer, pageBytes }: RingMemory, unmap: () => void) {
+    this.sizeBytes = (producer.byteLength - pageBytes) / 2;
+    this.#consumerAt = new BigInt64Array(consumer, 0, 1);
+    this.#producerAt = new BigInt64Array(producer, 0, 1);
+    this.#headers = new Int32Array(producer, pageBytes);
+    this.#view = new DataView(producer, pageBytes);
+    this.#bytes = Buffer.from(producer, pageBytes);
+    this.#unmap = unmap;
+  }
+
+  pendingBytes(): number {
+    return this.#isClosed ? 0 : Number(Atomics.load(this.#producerAt, 0) - Atomics.load(this.#consumerAt, 0));
+  }
+
+  drain(visit: RecordVisitor, { maxRecords = Number.POSITIVE_INFINITY, maxMs = Number.POSITIVE_INFINITY }: DrainLimits = {}): number {
+    if (this.#isClosed) return 0;
+    const mask = this.sizeBytes - 1;
+    const deadlineMs = performance.now() + maxMs;
+    let at = Number(Atomics.load(this.#consumerAt, 0));
+    let visited = 0;
+    let end = Number(Atomics.load(this.#producerAt, 0));
+    try {
+      while (visited < maxRecords) {
+        if (at >= end) {
+          end = Number(Atomics.load(this.#producerAt, 0));
+          if (at >= end) break;
+        }
+        const offset = at & mask;
+        // A read that pairs with the kernel's release of the record: what follows the header is whole.
+        const header = Atomics.load(this.#headers, offset >> 2);
+        if ((header & busyBit) !== 0) break;
+        const length = header & lengthMask;
+        at += (length + headerBytes + 7) & ~7;
+        if ((header & discardBit) !== 0) continue;
+        visited++;
+        visit(this.#view, offset + headerBytes, length, this.#bytes);
+        if (visited % groupRecords !== 0) continue;
+        Atomics.store(this.#consumerAt, 0, BigInt(at));
+        if (performance.now() >= deadlineMs) break;
+      }
+    } finally {
+      Atomics.store(this.#consumerAt, 0, BigInt(at));
+    }
+    return visited;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#unmap();
+  }
+}
