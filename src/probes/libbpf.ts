@@ -63,8 +63,8 @@ export interface Libbpf {
   perfEventOpen(attributes: Buffer, pid: number, cpu: number): number;
   /** bpf(2); a descriptor or 0, or -1. */
   bpf(command: number, attributes: Buffer): number;
-  /** As `bpf`, on a thread of the pool; gives a negative errno instead of -1. */
-  bpfAsync(command: number, attributes: Buffer): Promise<number>;
+  /** As `bpf`, on a thread of the pool; gives a negative errno instead of -1. `referenced`: the buffers whose addresses the attributes hold. */
+  bpfAsync(command: number, attributes: Buffer, referenced: readonly Buffer[]): Promise<number>;
   /** mmap(2) of a descriptor, shared; null and errno when refused. The memory is gone after `munmap`: touching it then ends the process. */
   mmap(fd: number, lengthBytes: number, offsetBytes: number, isWritable: boolean): ArrayBuffer | null;
   munmap(memory: ArrayBuffer): void;
@@ -138,10 +138,15 @@ type MapCalls = Pick<
 >;
 type ForeignFunction = ReturnType<ReturnType<Koffi["load"]>["func"]>;
 
-/** Runs a foreign function on a thread of the pool. The caller keeps the buffers that it names alive. */
+/** Arguments of calls under way: the collector must not take a buffer while another thread reads it. */
+const inFlight = new Set<readonly unknown[]>();
+
+/** Runs a foreign function on a thread of the pool. */
 function onPool<T>(call: ForeignFunction, ...args: unknown[]): Promise<T> {
-  return new Promise((resolve, reject) => {
+  inFlight.add(args);
+  return new Promise<T>((resolve, reject) => {
     call.async(...args, (error: Error | null, result: T) => {
+      inFlight.delete(args);
       if (error) reject(error);
       else resolve(result);
     });
@@ -227,9 +232,12 @@ function systemCalls(koffi: Koffi, numbers: { bpf: number; perfEventOpen: number
   return {
     perfEventOpen: (attributes, pid, cpu) => Number(perf(numbers.perfEventOpen, attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)),
     bpf: (command, attributes) => Number(bpf(numbers.bpf, command, attributes, attributes.length)),
-    bpfAsync: async (command, attributes) => {
+    bpfAsync: async (command, attributes, referenced) => {
+      inFlight.add(referenced);
       const result = Number(await onPool(bpf, numbers.bpf, command, attributes, attributes.length));
-      return result === -1 ? -koffi.errno() : result;
+      const errno = koffi.errno();
+      inFlight.delete(referenced);
+      return result === -1 ? -errno : result;
     },
     mmap: (fd, lengthBytes, offsetBytes, isWritable) => {
       const start = mmap(null, lengthBytes, isWritable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, offsetBytes) as Pointer;

@@ -48,9 +48,8 @@ export async function attachUprobeMulti(libbpf: Libbpf, programFd: number, sites
   attributes.writeUInt32LE(count, 48);
   attributes.writeUInt32LE(sites.isReturn === true ? BPF_F_UPROBE_MULTI_RETURN : 0, 52);
   attributes.writeUInt32LE(sites.pid ?? 0, 56);
-  const fd = await libbpf.bpfAsync(BPF_LINK_CREATE, attributes);
-  // After the call, so that the collector cannot take what the kernel reads.
-  if (fd < 0 || path.length + offsets.length + (cookies?.length ?? 0) === 0) throw refused(sites.path, -fd);
+  const fd = await libbpf.bpfAsync(BPF_LINK_CREATE, attributes, [path, offsets, ...(cookies === undefined ? [] : [cookies])]);
+  if (fd < 0) throw refused(sites.path, -fd);
   let closing: Promise<void> | undefined;
   return {
     [Symbol.asyncDispose]: () => {
