@@ -144,7 +144,18 @@ export function topologyNode(kind: TopologyNode["kind"], name: string, change: P
 }
 
 export function topologyEdge(from: string, to: string, change: Partial<TopologyEdge> = {}): TopologyEdge {
-  return { from, to, protocol: "tcp", port: 80, class: "INTERNAL", confidence: 0.9, evidence: ["both-ends"], ...traffic, ...change };
+  return {
+    from,
+    to,
+    protocol: "tcp",
+    port: 80,
+    class: "INTERNAL",
+    confidence: 0.9,
+    evidence: ["both-ends"],
+    ...traffic,
+    requests: null,
+    ...change,
+  };
 }
 
 /** Ingress through a load balancer, three services, two destinations outside. */

@@ -32,6 +32,9 @@ describe("colonyTools", () => {
       "coral_get_external_dependencies",
       "coral_get_ingress",
       "coral_get_egress",
+      "coral_query_top",
+      "coral_query_red",
+      "coral_query_connections",
       "coral_query_host",
       "coral_query_sql",
       "coral_list_events",
@@ -41,7 +44,7 @@ describe("colonyTools", () => {
 
   it("changes nothing without the permission admin", () => {
     for (const tool of colonyTools) if (tool.changes) expect([tool.name, tool.permission]).toEqual([tool.name, "admin"]);
-    expect(listTools(colonyTools, "admin")).toHaveLength(14);
+    expect(listTools(colonyTools, "admin")).toHaveLength(18);
   });
 
   it("describes every field of its outputs in JSON schema", () => {

@@ -1,4 +1,5 @@
 import type { ColonyBackend } from "./backend.ts";
+import { captureRequests } from "./capture-requests.ts";
 import { createToken } from "./create-token.ts";
 import type { Tool } from "./define-tool.ts";
 import { getEgress, getIngress } from "./get-endpoints.ts";
@@ -9,8 +10,11 @@ import { listAgents } from "./list-agents.ts";
 import { listEvents } from "./list-events.ts";
 import { listServices } from "./list-services.ts";
 import { listTokens } from "./list-tokens.ts";
+import { queryConnections } from "./query-connections.ts";
 import { queryHost } from "./query-host.ts";
+import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
+import { queryTop } from "./query-top.ts";
 import { revokeAgent } from "./revoke-agent.ts";
 import { revokeToken } from "./revoke-token.ts";
 
@@ -23,6 +27,10 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   getExternalDependencies,
   getIngress,
   getEgress,
+  queryTop,
+  queryRed,
+  queryConnections,
+  captureRequests,
   queryHost,
   querySql,
   listEvents,

@@ -4,6 +4,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
+import { EdgeRequestBook } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
@@ -16,7 +17,7 @@ export const getTopology = defineTool({
   name: "coral_get_topology",
   title: "Service topology",
   description:
-    "Who calls whom: services, callers and dependencies outside, with rates and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
+    "Who calls whom: services, callers and dependencies outside, with request rate, error share, p95, connections and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
   input: z.object({
     ...networkInput,
     service: z.string().min(1).optional().describe("a service, or a name, provider, product or address outside"),
@@ -34,7 +35,11 @@ export const getTopology = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     // The walk needs every edge, so the service is not part of the request.
     const { service, ...rest } = input;
-    const { facts, agents, notes } = await readNetwork(backend, rest, context);
+    const [{ facts, agents, notes }, asked] = await Promise.all([
+      readNetwork(backend, rest, context),
+      backend.edgeRed({ sinceMs: input.since }, context),
+    ]);
+    const book = new EdgeRequestBook(asked);
     const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
     const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
@@ -47,7 +52,7 @@ export const getTopology = defineTool({
     );
     const shown = cutList(ids, input.limit, "nodes", "ask about one service, or raise limit");
     const edges = cutList(
-      graph.edgesAmong(new Set(shown.items), facts.windowMs),
+      graph.edgesAmong(new Set(shown.items), facts.windowMs, book),
       edgesMax,
       "edges",
       "ask about one service, or narrow with class",

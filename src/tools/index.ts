@@ -20,6 +20,7 @@ export type {
   ServicesRequest,
   SqlRequest,
 } from "./backend.ts";
+export { startCapture } from "./capture-requests.ts";
 export { colonyTools } from "./colony-tools.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";

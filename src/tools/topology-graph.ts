@@ -1,5 +1,6 @@
 /** The graph of who calls whom, and walks over it. */
 
+import type { EdgeRequestBook } from "./edge-requests.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { outsideName } from "./external-names.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
@@ -96,11 +97,13 @@ export class TopologyGraph {
   }
 
   /** Edges between nodes that are kept, most connections first. */
-  edgesAmong(kept: ReadonlySet<string>, windowMs: number): TopologyEdge[] {
+  edgesAmong(kept: ReadonlySet<string>, windowMs: number, book: EdgeRequestBook): TopologyEdge[] {
     const edges: TopologyEdge[] = [];
     for (const { from, to, facts } of this.#links.values()) {
       const [first] = facts;
       if (!first || !kept.has(from) || !kept.has(to)) continue;
+      const requests = book.of(facts);
+      const evidence = facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort();
       edges.push({
         from,
         to,
@@ -108,8 +111,9 @@ export class TopologyGraph {
         port: first.serverPort,
         class: first.class,
         confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
-        evidence: facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort(),
+        evidence: requests === null ? evidence : [...evidence, "requests"],
         ...trafficOf(facts, windowMs),
+        requests,
       });
     }
     return edges.sort((a, b) => b.connections - a.connections || compare(a.from, b.from) || compare(a.to, b.to) || a.port - b.port);

@@ -63,8 +63,7 @@ export type CaptureResult = z.infer<typeof captureResultSchema>;
 
 export interface CaptureRequest {
   service: string;
-  /** Whose hosts; absent: all that run it. */
-  agentIds?: string[];
+  agentIds: string[];
   /** Part of a route or target. */
   route?: string;
   /** A code, or a class such as `5xx`, or `error`. */

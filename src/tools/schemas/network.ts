@@ -123,9 +123,22 @@ export const topologyEdgeSchema = z.object({
   port: z.number(),
   class: connectionClassSchema,
   confidence: z.number(),
-  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`. */
+  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks read them. */
   evidence: z.array(z.string()),
   ...trafficFields,
+  /** What was asked over it, counted at the end that saw more; null when no hook saw any. */
+  requests: z
+    .object({
+      /** `http`, `postgres`: the one with the most requests. */
+      protocol: z.string(),
+      count: z.number(),
+      perSecond: z.number(),
+      errorRatio: z.number(),
+      p50Us: z.number().nullable(),
+      p95Us: z.number().nullable(),
+      p99Us: z.number().nullable(),
+    })
+    .nullable(),
 });
 export type TopologyEdge = z.infer<typeof topologyEdgeSchema>;
 

@@ -61,7 +61,7 @@ export const redRowSchema = z.object({
 export type RedRow = z.infer<typeof redRowSchema>;
 
 export const redFindingSchema = z.object({
-  rule: z.enum(["error-share", "slower-than-before", "errors-grew", "queueing", "traffic-stopped"]),
+  rule: z.enum(["error-share", "slower-than-before", "queueing"]),
   severity: z.enum(["info", "warning", "critical"]),
   service: z.string(),
   /** The row that it is about: `GET /users/{id}`, a peer, a status; empty for the service. */
@@ -69,7 +69,7 @@ export const redFindingSchema = z.object({
   message: z.string(),
   value: z.number(),
   threshold: z.number(),
-  unit: z.enum(["ratio", "us", "count"]),
+  unit: z.enum(["ratio", "times"]),
 });
 export type RedFinding = z.infer<typeof redFindingSchema>;
 

@@ -1,0 +1,73 @@
+import * as z from "zod";
+import type { ColonyBackend } from "./backend.ts";
+import { completenessOf } from "./completeness.ts";
+import { defineTool, type ToolCallContext } from "./define-tool.ts";
+import { durationInput } from "./duration-input.ts";
+import { findService } from "./find-service.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
+import { redFindings } from "./red-findings.ts";
+import { redRowOf } from "./red-rows.ts";
+import { type RedFacts, type RedRequest, redGroupings, redResultSchema, trafficRoleSchema } from "./schemas/traffic.ts";
+import { trafficNotes } from "./traffic-notes.ts";
+
+export const queryRed = defineTool({
+  name: "coral_query_red",
+  title: "Rate, errors, duration",
+  description:
+    "Rate, error share, p50/p95/p99, time in queue against service time, first byte and bytes of requests that services answered (server) and made (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more, without instrumentation.",
+  input: z.object({
+    service: z.string().min(1).optional().describe("default: all"),
+    peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
+    route: z.string().min(1).optional().describe("part of a route or statement"),
+    protocol: z.string().min(1).optional().describe("http, http2, grpc, postgres, mysql, redis, dns…"),
+    role: trafficRoleSchema.optional().describe("server: answered; client: asked"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    by: z.enum(redGroupings).optional().describe("default: service; route when a service is given"),
+    since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
+      .prefault("5m")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(10_000).default(50).describe("rows"),
+    points: z.int().min(0).max(120).default(20).describe("points per series of the rate"),
+  }),
+  output: redResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = activeAgents(await backend.agents(context));
+    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
+    const by = input.by ?? (input.service === undefined ? "service" : "route");
+    const request: RedRequest = {
+      by,
+      sinceMs: input.since,
+      maxPoints: input.points,
+      limit: input.limit,
+      compare: true,
+      ...(input.service === undefined ? {} : { service: input.service }),
+      ...(input.peer === undefined ? {} : { peer: input.peer }),
+      ...(input.route === undefined ? {} : { route: input.route }),
+      ...(input.protocol === undefined ? {} : { protocol: input.protocol }),
+      ...(input.role === undefined ? {} : { role: input.role }),
+      ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
+    };
+    const facts = await readRed(backend, request, context);
+    const rows = facts.rows.map((fact) => redRowOf(fact, facts));
+    const notes = await trafficNotes(backend, { agents, chosen, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
+    if (facts.total > rows.length)
+      notes.unshift({
+        kind: "limit",
+        message: `${rows.length} of ${facts.total} rows are shown; narrow with service, route or peer, or raise limit`,
+      });
+    return {
+      output: { sinceMs: input.since, windowMs: facts.windowMs, by, total: facts.total, rows, findings: redFindings(rows) },
+      completeness: completenessOf(notes),
+    };
+  },
+});
+
+/** A name that nothing was seen of may be written otherwise; one that does not exist at all is the caller's mistake. */
+async function readRed(backend: ColonyBackend, request: RedRequest, context: ToolCallContext): Promise<RedFacts> {
+  const facts = await backend.red(request, context);
+  if (facts.rows.length > 0 || request.service === undefined) return facts;
+  const service = await findService(backend, request.service, context);
+  return service === request.service ? facts : await backend.red({ ...request, service }, context);
+}
