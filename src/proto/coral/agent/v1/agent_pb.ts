@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file coral/agent/v1/agent.proto.
  */
 export const file_coral_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiDgoMSGVsbG9SZXF1ZXN0IjUKDUhlbGxvUmVzcG9uc2USEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJPCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBCIxCgxTaWduYWxDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoBCKaAQoMUHVsbFJlc3BvbnNlEg0KBWVwb2NoGAEgASgJEisKBnNsaWNlcxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNpZ25hbFNsaWNlEgwKBG1vcmUYAyABKAgSKQoGbG9zc2VzGAQgAygLMhkuY29yYWwuYWdlbnQudjEuTG9zc0NvdW50EhUKDW9sZGVzdF9hZ2VfbXMYBSABKAQibAoLU2lnbmFsU2xpY2USDgoGc2lnbmFsGAEgASgJEhIKCm9sZGVzdF9zZXEYAiABKAQSEAoIbmV4dF9zZXEYAyABKAQSJwoFYmF0Y2gYBCABKAsyGC5jb3JhbC5hZ2VudC52MS5Sb3dCYXRjaCJ4CghSb3dCYXRjaBIRCglmaXJzdF9zZXEYASABKAQSEAoIbGFzdF9zZXEYAiABKAQSDAoEcm93cxgDIAEoDRIrCgdjb2x1bW5zGAQgAygLMhouY29yYWwuYWdlbnQudjEuQ29sdW1uSW5mbxIMCgRkYXRhGAUgASgMIigKCkNvbHVtbkluZm8SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIjkKCUxvc3NDb3VudBIOCgZzaWduYWwYASABKAkSDgoGcmVhc29uGAIgASgJEgwKBHJvd3MYAyABKAQylwEKDEFnZW50U2VydmljZRJECgVIZWxsbxIcLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVxdWVzdBodLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVzcG9uc2USQQoEUHVsbBIbLmNvcmFsLmFnZW50LnYxLlB1bGxSZXF1ZXN0GhwuY29yYWwuYWdlbnQudjEuUHVsbFJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiDgoMSGVsbG9SZXF1ZXN0IjUKDUhlbGxvUmVzcG9uc2USEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJPCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBCIxCgxTaWduYWxDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoBCKaAQoMUHVsbFJlc3BvbnNlEg0KBWVwb2NoGAEgASgJEisKBnNsaWNlcxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNpZ25hbFNsaWNlEgwKBG1vcmUYAyABKAgSKQoGbG9zc2VzGAQgAygLMhkuY29yYWwuYWdlbnQudjEuTG9zc0NvdW50EhUKDW9sZGVzdF9hZ2VfbXMYBSABKAQibAoLU2lnbmFsU2xpY2USDgoGc2lnbmFsGAEgASgJEhIKCm9sZGVzdF9zZXEYAiABKAQSEAoIbmV4dF9zZXEYAyABKAQSJwoFYmF0Y2gYBCABKAsyGC5jb3JhbC5hZ2VudC52MS5Sb3dCYXRjaCJ4CghSb3dCYXRjaBIRCglmaXJzdF9zZXEYASABKAQSEAoIbGFzdF9zZXEYAiABKAQSDAoEcm93cxgDIAEoDRIrCgdjb2x1bW5zGAQgAygLMhouY29yYWwuYWdlbnQudjEuQ29sdW1uSW5mbxIMCgRkYXRhGAUgASgMIigKCkNvbHVtbkluZm8SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIjkKCUxvc3NDb3VudBIOCgZzaWduYWwYASABKAkSDgoGcmVhc29uGAIgASgJEgwKBHJvd3MYAyABKAQitwEKDkNhcHR1cmVSZXF1ZXN0EhIKCmNhcHR1cmVfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRINCgVyb3V0ZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSFwoPbWluX2R1cmF0aW9uX21zGAUgASgNEg0KBWxpbWl0GAYgASgNEhMKC2R1cmF0aW9uX21zGAcgASgNEhQKDGluY2x1ZGVfYm9keRgIIAEoCBIOCgZjYWxsZXIYCSABKAkisAEKD0NhcHR1cmVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVN0YXJ0ZWRIABIyCgdyZXF1ZXN0GAIgASgLMh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZWRSZXF1ZXN0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5DYXB0dXJlRW5kZWRIAEIHCgVldmVudCJHCg5DYXB0dXJlU3RhcnRlZBIRCglwcm9jZXNzZXMYASABKA0SDQoFbGltaXQYAiABKA0SEwoLZHVyYXRpb25fbXMYAyABKA0iUgoMQ2FwdHVyZUVuZGVkEg4KBnJlYXNvbhgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEhAKCHJlcXVlc3RzGAMgASgNEg8KB2Ryb3BwZWQYBCABKA0i2wQKD0NhcHR1cmVkUmVxdWVzdBINCgVhdF91cxgBIAEoBBILCgNwaWQYAiABKA0SDAoEcm9sZRgDIAEoCRIQCghwcm90b2NvbBgEIAEoCRIOCgZpc190bHMYBSABKAgSFgoOY2xpZW50X2FkZHJlc3MYBiABKAkSEwoLY2xpZW50X3BvcnQYByABKA0SFgoOc2VydmVyX2FkZHJlc3MYCCABKAkSEwoLc2VydmVyX3BvcnQYCSABKA0SDgoGbWV0aG9kGAogASgJEg4KBnRhcmdldBgLIAEoCRINCgVyb3V0ZRgMIAEoCRIOCgZzdGF0dXMYDSABKAkSEAoIaXNfZXJyb3IYDiABKAgSLwoPcmVxdWVzdF9oZWFkZXJzGA8gAygLMhYuY29yYWwuYWdlbnQudjEuSGVhZGVyEjAKEHJlc3BvbnNlX2hlYWRlcnMYECADKAsyFi5jb3JhbC5hZ2VudC52MS5IZWFkZXISFQoNcmVxdWVzdF9ieXRlcxgRIAEoBBIWCg5yZXNwb25zZV9ieXRlcxgSIAEoBBITCgtkdXJhdGlvbl91cxgTIAEoBBIaCg1maXJzdF9ieXRlX3VzGBQgASgESACIAQESFQoIcXVldWVfdXMYFSABKARIAYgBARIZCgxyZXF1ZXN0X2JvZHkYFiABKAlIAogBARIaCg1yZXNwb25zZV9ib2R5GBcgASgJSAOIAQFCEAoOX2ZpcnN0X2J5dGVfdXNCCwoJX3F1ZXVlX3VzQg8KDV9yZXF1ZXN0X2JvZHlCEAoOX3Jlc3BvbnNlX2JvZHkiJQoGSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAky5QEKDEFnZW50U2VydmljZRJECgVIZWxsbxIcLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVxdWVzdBodLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVzcG9uc2USQQoEUHVsbBIbLmNvcmFsLmFnZW50LnYxLlB1bGxSZXF1ZXN0GhwuY29yYWwuYWdlbnQudjEuUHVsbFJlc3BvbnNlEkwKB0NhcHR1cmUSHi5jb3JhbC5hZ2VudC52MS5DYXB0dXJlUmVxdWVzdBofLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message coral.agent.v1.HelloRequest
@@ -275,6 +275,330 @@ export const LossCountSchema: GenMessage<LossCount> = /*@__PURE__*/
   messageDesc(file_coral_agent_v1_agent, 8);
 
 /**
+ * @generated from message coral.agent.v1.CaptureRequest
+ */
+export type CaptureRequest = Message<"coral.agent.v1.CaptureRequest"> & {
+  /**
+   * @generated from field: string capture_id = 1;
+   */
+  captureId: string;
+
+  /**
+   * Which processes belong to it is known best at the agent.
+   *
+   * @generated from field: string service = 2;
+   */
+  service: string;
+
+  /**
+   * Part of a route or target; empty: all.
+   *
+   * @generated from field: string route = 3;
+   */
+  route: string;
+
+  /**
+   * A code, a class such as 5xx, or `error`; empty: all.
+   *
+   * @generated from field: string status = 4;
+   */
+  status: string;
+
+  /**
+   * @generated from field: uint32 min_duration_ms = 5;
+   */
+  minDurationMs: number;
+
+  /**
+   * The agent clamps both.
+   *
+   * @generated from field: uint32 limit = 6;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: uint32 duration_ms = 7;
+   */
+  durationMs: number;
+
+  /**
+   * @generated from field: bool include_body = 8;
+   */
+  includeBody: boolean;
+
+  /**
+   * Who asked, for the audit.
+   *
+   * @generated from field: string caller = 9;
+   */
+  caller: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.CaptureRequest.
+ * Use `create(CaptureRequestSchema)` to create a new message.
+ */
+export const CaptureRequestSchema: GenMessage<CaptureRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 9);
+
+/**
+ * @generated from message coral.agent.v1.CaptureResponse
+ */
+export type CaptureResponse = Message<"coral.agent.v1.CaptureResponse"> & {
+  /**
+   * @generated from oneof coral.agent.v1.CaptureResponse.event
+   */
+  event: {
+    /**
+     * @generated from field: coral.agent.v1.CaptureStarted started = 1;
+     */
+    value: CaptureStarted;
+    case: "started";
+  } | {
+    /**
+     * @generated from field: coral.agent.v1.CapturedRequest request = 2;
+     */
+    value: CapturedRequest;
+    case: "request";
+  } | {
+    /**
+     * @generated from field: coral.agent.v1.CaptureEnded ended = 3;
+     */
+    value: CaptureEnded;
+    case: "ended";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message coral.agent.v1.CaptureResponse.
+ * Use `create(CaptureResponseSchema)` to create a new message.
+ */
+export const CaptureResponseSchema: GenMessage<CaptureResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 10);
+
+/**
+ * @generated from message coral.agent.v1.CaptureStarted
+ */
+export type CaptureStarted = Message<"coral.agent.v1.CaptureStarted"> & {
+  /**
+   * Processes that are watched.
+   *
+   * @generated from field: uint32 processes = 1;
+   */
+  processes: number;
+
+  /**
+   * What the agent made of the limits that were asked for.
+   *
+   * @generated from field: uint32 limit = 2;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: uint32 duration_ms = 3;
+   */
+  durationMs: number;
+};
+
+/**
+ * Describes the message coral.agent.v1.CaptureStarted.
+ * Use `create(CaptureStartedSchema)` to create a new message.
+ */
+export const CaptureStartedSchema: GenMessage<CaptureStarted> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 11);
+
+/**
+ * @generated from message coral.agent.v1.CaptureEnded
+ */
+export type CaptureEnded = Message<"coral.agent.v1.CaptureEnded"> & {
+  /**
+   * `limit`, `expired`, `cancelled`, or `failed` with `problem`.
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+
+  /**
+   * @generated from field: uint32 requests = 3;
+   */
+  requests: number;
+
+  /**
+   * Requests that fitted and were not sent: the caller reads too slowly.
+   *
+   * @generated from field: uint32 dropped = 4;
+   */
+  dropped: number;
+};
+
+/**
+ * Describes the message coral.agent.v1.CaptureEnded.
+ * Use `create(CaptureEndedSchema)` to create a new message.
+ */
+export const CaptureEndedSchema: GenMessage<CaptureEnded> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 12);
+
+/**
+ * One request, as src/traffic/messages.ts has it. Absent numbers were not measured.
+ *
+ * @generated from message coral.agent.v1.CapturedRequest
+ */
+export type CapturedRequest = Message<"coral.agent.v1.CapturedRequest"> & {
+  /**
+   * Wall time of its beginning by the agent's clock, microseconds.
+   *
+   * @generated from field: uint64 at_us = 1;
+   */
+  atUs: bigint;
+
+  /**
+   * @generated from field: uint32 pid = 2;
+   */
+  pid: number;
+
+  /**
+   * `server`, `client`
+   *
+   * @generated from field: string role = 3;
+   */
+  role: string;
+
+  /**
+   * @generated from field: string protocol = 4;
+   */
+  protocol: string;
+
+  /**
+   * @generated from field: bool is_tls = 5;
+   */
+  isTls: boolean;
+
+  /**
+   * @generated from field: string client_address = 6;
+   */
+  clientAddress: string;
+
+  /**
+   * @generated from field: uint32 client_port = 7;
+   */
+  clientPort: number;
+
+  /**
+   * @generated from field: string server_address = 8;
+   */
+  serverAddress: string;
+
+  /**
+   * @generated from field: uint32 server_port = 9;
+   */
+  serverPort: number;
+
+  /**
+   * @generated from field: string method = 10;
+   */
+  method: string;
+
+  /**
+   * @generated from field: string target = 11;
+   */
+  target: string;
+
+  /**
+   * @generated from field: string route = 12;
+   */
+  route: string;
+
+  /**
+   * @generated from field: string status = 13;
+   */
+  status: string;
+
+  /**
+   * @generated from field: bool is_error = 14;
+   */
+  isError: boolean;
+
+  /**
+   * @generated from field: repeated coral.agent.v1.Header request_headers = 15;
+   */
+  requestHeaders: Header[];
+
+  /**
+   * @generated from field: repeated coral.agent.v1.Header response_headers = 16;
+   */
+  responseHeaders: Header[];
+
+  /**
+   * @generated from field: uint64 request_bytes = 17;
+   */
+  requestBytes: bigint;
+
+  /**
+   * @generated from field: uint64 response_bytes = 18;
+   */
+  responseBytes: bigint;
+
+  /**
+   * @generated from field: uint64 duration_us = 19;
+   */
+  durationUs: bigint;
+
+  /**
+   * @generated from field: optional uint64 first_byte_us = 20;
+   */
+  firstByteUs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional uint64 queue_us = 21;
+   */
+  queueUs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional string request_body = 22;
+   */
+  requestBody?: string | undefined;
+
+  /**
+   * @generated from field: optional string response_body = 23;
+   */
+  responseBody?: string | undefined;
+};
+
+/**
+ * Describes the message coral.agent.v1.CapturedRequest.
+ * Use `create(CapturedRequestSchema)` to create a new message.
+ */
+export const CapturedRequestSchema: GenMessage<CapturedRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 13);
+
+/**
+ * @generated from message coral.agent.v1.Header
+ */
+export type Header = Message<"coral.agent.v1.Header"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.Header.
+ * Use `create(HeaderSchema)` to create a new message.
+ */
+export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 14);
+
+/**
  * Served by an agent to its colony, inside the tunnel that the agent has dialled. Nothing else can reach it.
  *
  * @generated from service coral.agent.v1.AgentService
@@ -299,6 +623,16 @@ export const AgentService: GenService<{
     methodKind: "unary";
     input: typeof PullRequestSchema;
     output: typeof PullResponseSchema;
+  },
+  /**
+   * Live requests of one service, until the limit, the time or the caller ends it. Redacted, bounded and audited by the agent.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.Capture
+   */
+  capture: {
+    methodKind: "server_streaming";
+    input: typeof CaptureRequestSchema;
+    output: typeof CaptureResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_coral_agent_v1_agent, 0);
