@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./ladder.ts";
+
+const budget = 0.02;
+
+/** The step after each window. */
+function walk(costs: readonly MeasuredCost[], from: LadderState = initialLadder()): number[] {
+  let state = from;
+  return costs.map((cost) => {
+    state = nextStep(state, cost, budget);
+    return state.step;
+  });
+}
+const process = (processShare: number, times = 1): MeasuredCost[] => Array.from({ length: times }, () => ({ processShare, bpfShare: 0 }));
+
+describe("nextStep()", () => {
+  it("stays where it is while the cost is below the budget", () => {
+    expect(walk(process(0.019, 5))).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  it("steps down one window at a time, two at once when far above, and never pauses for the process alone", () => {
+    expect(walk(process(0.03, 5))).toEqual([1, 2, 3, 3, 3]);
+    expect(walk(process(0.2, 3))).toEqual([2, 3, 3]);
+  });
+
+  it("pauses only when the programs in the kernel take twenty times the budget", () => {
+    expect(walk([{ processShare: 0, bpfShare: 0.39 }])).toEqual([0]);
+    expect(walk([{ processShare: 0, bpfShare: 0.41 }])).toEqual([4]);
+    expect(walk([{ processShare: 0, bpfShare: null }])).toEqual([0]);
+  });
+
+  it("steps up after three cheap windows in a row, one step at a time", () => {
+    expect(walk([...process(0.03, 2), ...process(0.001, 7)])).toEqual([1, 2, 2, 2, 1, 1, 1, 0, 0]);
+  });
+
+  it("does not step up between half and all of the budget", () => {
+    expect(walk([...process(0.03), ...process(0.015, 20)]).at(-1)).toBe(1);
+  });
+
+  it("waits twice as long after stepping up was a mistake, with a limit", () => {
+    let state = initialLadder();
+    const waits: number[] = [];
+    for (let round = 0; round < 8; round++) {
+      state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
+      expect(state.step).toBe(1);
+      let windows = 0;
+      while (state.step === 1) {
+        state = nextStep(state, { processShare: 0.001, bpfShare: 0 }, budget);
+        windows++;
+      }
+      waits.push(windows);
+    }
+    expect(waits).toEqual([3, 6, 12, 24, 48, 60, 60, 60]);
+  });
+
+  it("forgets the longer wait when detail went well for a while", () => {
+    let state: LadderState = { step: 0, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
+    state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
+    expect(state).toMatchObject({ step: 1, patienceWindows: 3 });
+  });
+});

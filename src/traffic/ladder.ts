@@ -1,0 +1,82 @@
+/**
+ * How much detail Coral may take, from what it costs: steps down at once when it costs too much, and back up when that has been cheap for a while.
+ * Pure: the caller measures, and does what a step says.
+ */
+
+/** What each step leaves out, on top of those before it. */
+export const ladderSteps = [
+  /** Everything. */
+  "full",
+  /** Payload records are cut to the smallest size that still names a request. */
+  "short-records",
+  /** One connection in eight for protocols that are decoded outside the kernel; what is left out is counted. */
+  "sampled-connections",
+  /** Only what the kernel counts by itself: HTTP/1, Redis, Postgres. */
+  "kernel-only",
+  /** Nothing is attached to traffic. */
+  "paused",
+] as const;
+
+export interface MeasuredCost {
+  /** CPU of the traffic process, as a share of one core. */
+  processShare: number;
+  /** Time in BPF programs, as a share of one core; null where the kernel does not tell. */
+  bpfShare: number | null;
+}
+
+export interface LadderState {
+  step: number;
+  /** Windows in a row that would have allowed more detail. */
+  cheapWindows: number;
+  /** How many cheap windows it takes to step up; doubles each time that stepping up was a mistake. */
+  patienceWindows: number;
+  /** Windows since the last step up; a step down soon after it was the mistake. */
+  windowsSinceUp: number;
+}
+
+const lastStep = ladderSteps.length - 1;
+const lastDetailStep = lastStep - 1;
+const firstPatienceWindows = 3;
+const maxPatienceWindows = 60;
+const mistakeWithinWindows = 3;
+/** Above this multiple of the budget, two steps at once. */
+const farAbove = 4;
+/** Below this share of the budget, more detail is tried. */
+const cheapShare = 0.5;
+/**
+ * The programs in the kernel cost a steady fraction of a request, and leaving requests out would make every count wrong: they are given up only
+ * when they take this many times the budget of the process.
+ */
+const bpfAllowance = 20;
+
+export function initialLadder(): LadderState {
+  return { step: 0, cheapWindows: 0, patienceWindows: firstPatienceWindows, windowsSinceUp: Number.POSITIVE_INFINITY };
+}
+
+/** One window later. `cpuBudget` is a share of one core. */
+export function nextStep(state: LadderState, { processShare, bpfShare }: MeasuredCost, cpuBudget: number): LadderState {
+  const windowsSinceUp = state.windowsSinceUp + 1;
+  const down = stepsDown(state.step, processShare / cpuBudget, (bpfShare ?? 0) / (cpuBudget * bpfAllowance));
+  if (down > state.step) {
+    const isMistake = windowsSinceUp <= mistakeWithinWindows;
+    return {
+      step: down,
+      cheapWindows: 0,
+      patienceWindows: isMistake ? Math.min(maxPatienceWindows, state.patienceWindows * 2) : firstPatienceWindows,
+      windowsSinceUp: Number.POSITIVE_INFINITY,
+    };
+  }
+  const isCheap = processShare < cpuBudget * cheapShare && (bpfShare ?? 0) < cpuBudget * bpfAllowance * cheapShare;
+  const cheapWindows = isCheap ? state.cheapWindows + 1 : 0;
+  if (state.step > 0 && cheapWindows >= state.patienceWindows) {
+    return { ...state, step: state.step - 1, cheapWindows: 0, windowsSinceUp: 0 };
+  }
+  return { ...state, cheapWindows, windowsSinceUp };
+}
+
+/** Where to go when it costs that many times what it may: never up. */
+function stepsDown(step: number, processLoad: number, bpfLoad: number): number {
+  if (bpfLoad > 1) return lastStep;
+  if (processLoad <= 1 || step >= lastDetailStep) return step;
+  return Math.min(lastDetailStep, step + (processLoad > farAbove ? 2 : 1));
+}
