@@ -51,14 +51,14 @@ export function decodeHuffman(bytes: Uint8Array, start: number, length: number):
       continue;
     }
     // What is left over is padding: fewer than 8 bits, all of them ones.
-    if (isLast) return byte === 0xff ? output.latin1Slice(0, written) : null;
+    if (isLast) return byte === 0xff ? output.toString("latin1", 0, written) : null;
     const code = longCode(table, windowAt(bytes, start, bit), total - bit);
-    if (code === null) return isPadding(bytes, start, bit, total) ? output.latin1Slice(0, written) : null;
+    if (code === null) return isPadding(bytes, start, bit, total) ? output.toString("latin1", 0, written) : null;
     if (code.symbol === endOfString) return null;
     output[written++] = code.symbol;
     bit += code.bits;
   }
-  return output.latin1Slice(0, written);
+  return output.toString("latin1", 0, written);
 }
 
 function isPadding(bytes: Uint8Array, start: number, bit: number, total: number): boolean {

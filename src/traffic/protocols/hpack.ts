@@ -153,7 +153,7 @@ export class HpackDecoder {
     this.#position += length;
     if (!isKept) return null;
     const kept = Math.min(length, maxStringLength);
-    if (!isHuffman) return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, kept).latin1Slice();
+    if (!isHuffman) return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, kept).toString("latin1");
     const text = decodeHuffman(this.#bytes, start, length);
     if (text === null) this.#isDamaged = true;
     return text === null ? null : text.slice(0, maxStringLength);
