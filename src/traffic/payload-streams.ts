@@ -1,0 +1,212 @@
+/**
+ * The connections whose payloads come through the ring buffer, each with the decoder of its protocol. What the decoders find is added to the groups
+ * of the window. The number of connections is bounded: the one unused for longest is forgotten, and counted.
+ */
+
+import { DnsDatagrams } from "./dns-datagrams.ts";
+import type { LossKind, TrafficProtocol, TrafficRole } from "./messages.ts";
+import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recognition, RequestSink } from "./protocol-decoder.ts";
+import type { Endpoint, EndpointGroups, RequestGroups } from "./request-groups.ts";
+
+/** A payload record of the ring. Lent for the call: the reader may use one object for all records. */
+export interface PayloadRecord extends Chunk {
+  /** The kernel's address of the socket, without its upper 16 bits; the same socket until its close. */
+  socketId: number;
+  pid: number;
+  /** Sent by the process, or received. */
+  isSent: boolean;
+  /** Plaintext of a TLS connection. */
+  isTls: boolean;
+  /** UDP: each record is a message of its own, and a socket may talk to many peers. */
+  isDatagram: boolean;
+  /** As the kernel classified the connection; null: look at the bytes. */
+  protocol: TrafficProtocol | null;
+  localPort: number;
+  peerPort: number;
+  /** Canonical text, empty when unknown. Asked for once per connection, so a getter may build it. */
+  readonly peerAddress: string;
+  /** Bytes of this direction that passed before this payload and were not in any record. 0 when unknown. */
+  missingBytes: number;
+}
+
+/** What is known of a connection, for those who look at single requests. */
+export interface StreamEnds extends Endpoint {
+  peerPort: number;
+  localPort: number;
+}
+
+export interface PayloadStreamsOptions {
+  groups: RequestGroups;
+  decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
+  /** Finds the protocol of a payload that the kernel did not classify, and who asks. */
+  recognise(bytes: Buffer, hint: TrafficProtocol | null): Recognition | null;
+  onLoss(loss: LossKind, count: number): void;
+  /** Every request, before it is added up. For capture. */
+  onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
+  /** Default 16384. */
+  maxConnections?: number;
+}
+
+/** A connection that sends nothing for so long has ended its answer. */
+const quietNs = 1e9;
+/** Payloads of a connection that are looked at before it counts as unknown. */
+const maxUnknownPayloads = 8;
+/** Requests in a row that a decoder may skip before it is taken to be the wrong one. */
+const maxUndecodedInARow = 64;
+
+class Connection implements RequestSink {
+  readonly ends: StreamEnds;
+  readonly #owner: PayloadStreamsOptions;
+  #groups: EndpointGroups | null = null;
+  #undecodedInARow = 0;
+  decoder: ProtocolDecoder | null = null;
+  unknownPayloads = 0;
+  isGivenUp = false;
+  isQuiet = true;
+  /** Used since it was last looked at by the search for a connection to forget. */
+  isUsed = true;
+  lastNs = 0;
+
+  constructor(owner: PayloadStreamsOptions, ends: StreamEnds) {
+    this.#owner = owner;
+    this.ends = ends;
+  }
+
+  finished(request: FinishedRequest): void {
+    this.#undecodedInARow = 0;
+    this.#owner.onRequest?.(this.ends, request);
+    this.#groups ??= this.#owner.groups.endpoint(this.ends);
+    this.#owner.groups.add(this.#groups, request);
+  }
+
+  undecoded(count: number): void {
+    this.#owner.onLoss("undecoded", count);
+    this.#undecodedInARow += count;
+    if (this.#undecodedInARow >= maxUndecodedInARow) this.giveUp();
+  }
+
+  giveUp(): void {
+    if (this.isGivenUp) return;
+    this.isGivenUp = true;
+    this.#owner.onLoss("unknown-protocol", 1);
+  }
+}
+
+export class PayloadStreams {
+  readonly #options: PayloadStreamsOptions;
+  readonly #maxConnections: number;
+  readonly #connections = new Map<number, Connection>();
+  readonly #datagrams: DnsDatagrams;
+  readonly #missing: Chunk = { bytes: Buffer.alloc(0), fullLength: 0, atNs: 0, arrivedNs: 0 };
+
+  constructor(options: PayloadStreamsOptions) {
+    this.#options = options;
+    this.#maxConnections = options.maxConnections ?? 16_384;
+    this.#datagrams = new DnsDatagrams(options);
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  onPayload(record: PayloadRecord): void {
+    if (record.isDatagram) {
+      this.#datagrams.onDatagram(record);
+      return;
+    }
+    const connection = this.#connectionOf(record);
+    connection.isUsed = true;
+    connection.lastNs = record.atNs;
+    connection.isQuiet = false;
+    if (connection.isGivenUp) return;
+    const decoder = connection.decoder ?? this.#start(connection, record);
+    if (decoder === null) return;
+    const isRequest = record.isSent === (connection.ends.role === "client");
+    if (record.missingBytes > 0) this.#tellMissing(decoder, record, isRequest);
+    if (isRequest) decoder.onRequestBytes(record);
+    else decoder.onReplyBytes(record);
+    if (connection.isGivenUp) connection.decoder = null;
+  }
+
+  onClose(socketId: number, atNs: number): void {
+    const connection = this.#connections.get(socketId);
+    if (connection === undefined) return;
+    this.#connections.delete(socketId);
+    connection.decoder?.onClose(atNs);
+  }
+
+  /** To be called about once a second: ends the answers of connections that have become quiet. */
+  sweep(nowNs: number): void {
+    for (const connection of this.#connections.values()) {
+      if (connection.isQuiet || nowNs - connection.lastNs < quietNs) continue;
+      connection.isQuiet = true;
+      connection.decoder?.onQuiet();
+    }
+    this.#datagrams.sweep(nowNs);
+  }
+
+  #connectionOf(record: PayloadRecord): Connection {
+    const known = this.#connections.get(record.socketId);
+    // The close of an earlier socket at the same address may have been lost.
+    if (known !== undefined && known.ends.peerPort === record.peerPort && known.ends.localPort === record.localPort) return known;
+    if (known !== undefined) this.#forget(record.socketId, known);
+    if (this.#connections.size >= this.#maxConnections) this.#forgetUnused();
+    const connection = new Connection(this.#options, {
+      pid: record.pid,
+      role: "client",
+      protocol: record.protocol ?? "http",
+      isTls: record.isTls,
+      serverPort: 0,
+      peerAddress: record.peerAddress,
+      peerPort: record.peerPort,
+      localPort: record.localPort,
+    });
+    this.#connections.set(record.socketId, connection);
+    return connection;
+  }
+
+  /** Chooses the decoder by what the bytes are, and who is the client by who asks. */
+  #start(connection: Connection, record: PayloadRecord): ProtocolDecoder | null {
+    const recognition = this.#options.recognise(record.bytes, record.protocol);
+    const factory = recognition === null ? undefined : this.#options.decoders[recognition.protocol];
+    if (recognition === null || recognition.isRequest === "either" || factory === undefined) {
+      if (++connection.unknownPayloads >= maxUnknownPayloads) connection.giveUp();
+      return null;
+    }
+    const role: TrafficRole = recognition.isRequest === record.isSent ? "client" : "server";
+    connection.ends.role = role;
+    connection.ends.protocol = recognition.protocol;
+    connection.ends.serverPort = role === "client" ? record.peerPort : record.localPort;
+    connection.decoder = factory({ sink: connection, role });
+    return connection.decoder;
+  }
+
+  #tellMissing(decoder: ProtocolDecoder, record: PayloadRecord, isRequest: boolean): void {
+    const missing = this.#missing;
+    missing.fullLength = record.missingBytes;
+    missing.atNs = record.atNs;
+    missing.arrivedNs = record.atNs;
+    if (isRequest) decoder.onRequestBytes(missing);
+    else decoder.onReplyBytes(missing);
+  }
+
+  #forgetUnused(): void {
+    let tries = 0;
+    for (const [socketId, connection] of this.#connections) {
+      if (connection.isUsed && ++tries <= 32) {
+        connection.isUsed = false;
+        this.#connections.delete(socketId);
+        this.#connections.set(socketId, connection);
+        continue;
+      }
+      this.#options.onLoss("connections-full", 1);
+      this.#forget(socketId, connection);
+      return;
+    }
+  }
+
+  #forget(socketId: number, connection: Connection): void {
+    this.#connections.delete(socketId);
+    connection.decoder?.onClose(null);
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * What a decoder of a wire format is given and what it tells. There is one decoder per connection. It gets the heads of payloads in the order in which
+ * they passed the socket, pairs requests with replies (usually by `RequestsInFlight`) and tells each request once, when it is over.
+ */
+
+import type { TrafficProtocol } from "./messages.ts";
+
+/** One payload in one direction. Lent for the call only: the bytes lie in the ring buffer. Times are CLOCK_MONOTONIC in nanoseconds. */
+export interface Chunk {
+  /** The head of the payload, as much as the kernel took. */
+  bytes: Buffer;
+  /** Of the payload, at least `bytes.length`. What is missing is always at its end. */
+  fullLength: number;
+  /** Read or written by the process. */
+  atNs: number;
+  /** Arrival in the kernel, for what the process received; `atNs` when unknown. */
+  arrivedNs: number;
+}
+
+/** A request that is over. */
+export interface FinishedRequest {
+  /** Default: the decoder's. For formats inside formats: gRPC in HTTP/2. */
+  protocol?: TrafficProtocol;
+  method: string;
+  route: string;
+  status: string;
+  isError: boolean;
+  /** First byte asked (arrival, if known) to last byte answered. */
+  durationNs: number;
+  /** Arrival to read by the server; null when unknown. */
+  queueNs: number | null;
+  /** First byte asked to first byte answered; null when nothing was answered. */
+  firstByteNs: number | null;
+  /** CLOCK_MONOTONIC of the last byte answered. */
+  endNs: number;
+  requestBytes: number;
+  responseBytes: number;
+}
+
+/** Where a decoder tells what it found. */
+export interface RequestSink {
+  finished(request: FinishedRequest): void;
+  /** Requests that had to be skipped: garbage, cut short, joined in the middle. */
+  undecoded(count: number): void;
+}
+
+export interface ProtocolDecoder {
+  onRequestBytes(chunk: Chunk): void;
+  onReplyBytes(chunk: Chunk): void;
+  /** The connection has been quiet for a while: answers without a marked end are over. */
+  onQuiet(): void;
+  /** Called once, and last. Null: not closed but forgotten, so that nothing can be said about open requests. */
+  onClose(atNs: number | null): void;
+}
+
+export interface DecoderContext {
+  sink: RequestSink;
+  /** Who asks: decides whether the times of `arrivedNs` mean a queue. */
+  role: "server" | "client";
+}
+
+/** `createX(context)` of each file in protocols/. */
+export type DecoderFactory = (context: DecoderContext) => ProtocolDecoder;
+
+/** What the first bytes of a payload are. `either`: the protocol is sure, the direction is not. */
+export type Recognition = { protocol: TrafficProtocol; isRequest: boolean | "either" };

@@ -1,0 +1,156 @@
+/**
+ * The requests of one connection that have no full answer yet, in the order in which they were asked. Bounded; decoders use it to pair and to time.
+ */
+
+import type { RequestSink } from "./protocol-decoder.ts";
+import { unknownRoute } from "./protocols/route-template.ts";
+
+export interface OpenRequest {
+  method: string;
+  route: string;
+  status: string;
+  isError: boolean;
+  /** Correlation id, where the protocol has one. */
+  id: number;
+  /** Arrival at the server if known, else when it was read or written. */
+  startNs: number;
+  queueNs: number | null;
+  /** -1 while nothing was answered. */
+  firstByteNs: number;
+  lastByteNs: number;
+  requestBytes: number;
+  responseBytes: number;
+  /** Not one request but an unknown number of them, whose bytes were not seen. */
+  isHole: boolean;
+  /** Left to the decoder: what it has to remember about the answer. */
+  state: number;
+}
+
+/** When the first byte of a request was read or written, and when it arrived; a `Chunk` and a frame have both. */
+export interface AskedAt {
+  atNs: number;
+  arrivedNs: number;
+}
+
+export const noReply = "no-reply";
+
+export class RequestsInFlight {
+  readonly #sink: RequestSink;
+  readonly #max: number;
+  #open: OpenRequest[] = [];
+
+  /** `max` requests are remembered, 1024 by default; above that the oldest is given up and counted. */
+  constructor(sink: RequestSink, max = 1024) {
+    this.#sink = sink;
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#open.length;
+  }
+
+  get oldest(): OpenRequest | undefined {
+    return this.#open[0];
+  }
+
+  get newest(): OpenRequest | undefined {
+    return this.#open[this.#open.length - 1];
+  }
+
+  begin(asked: AskedAt, method: string, route: string, requestBytes: number, id = 0): OpenRequest {
+    const isQueued = asked.arrivedNs > 0 && asked.arrivedNs < asked.atNs;
+    const request: OpenRequest = {
+      method,
+      route,
+      status: "",
+      isError: false,
+      id,
+      startNs: isQueued ? asked.arrivedNs : asked.atNs,
+      queueNs: isQueued ? asked.atNs - asked.arrivedNs : null,
+      firstByteNs: -1,
+      lastByteNs: asked.atNs,
+      requestBytes,
+      responseBytes: 0,
+      isHole: false,
+      state: 0,
+    };
+    if (this.#open.length >= this.#max) {
+      this.#open.shift();
+      this.#sink.undecoded(1);
+    }
+    this.#open.push(request);
+    return request;
+  }
+
+  /** Bytes were asked that nobody saw: any number of requests. */
+  beginHole(asked: AskedAt): void {
+    if (this.newest?.isHole === true) return;
+    this.begin(asked, "", unknownRoute, 0).isHole = true;
+  }
+
+  byId(id: number): OpenRequest | undefined {
+    for (const request of this.#open) if (request.id === id) return request;
+    return undefined;
+  }
+
+  /** A part of the answer passed; for a part in several payloads `lastAtNs` is the time of the last. */
+  answered(request: OpenRequest, responseBytes: number, atNs: number, lastAtNs = atNs): void {
+    if (request.firstByteNs < 0) request.firstByteNs = Math.max(atNs, request.startNs);
+    request.lastByteNs = Math.max(lastAtNs, request.lastByteNs);
+    request.responseBytes += responseBytes;
+  }
+
+  /** Tells the request and forgets it. */
+  end(request: OpenRequest): void {
+    this.forget(request);
+    if (request.isHole) return;
+    this.#sink.finished({
+      method: request.method,
+      route: request.route,
+      status: request.status,
+      isError: request.isError,
+      durationNs: Math.max(0, request.lastByteNs - request.startNs),
+      queueNs: request.queueNs,
+      firstByteNs: request.firstByteNs < 0 ? null : request.firstByteNs - request.startNs,
+      endNs: request.lastByteNs,
+      requestBytes: request.requestBytes,
+      responseBytes: request.responseBytes,
+    });
+  }
+
+  /** Nothing is told about it. */
+  forget(request: OpenRequest): void {
+    if (this.#open[0] === request) this.#open.shift();
+    else {
+      const index = this.#open.indexOf(request);
+      if (index >= 0) this.#open.splice(index, 1);
+    }
+  }
+
+  /** Ends what has begun to be answered, for protocols whose answers have no marked end. */
+  endAnswered(): void {
+    for (const request of [...this.#open]) if (request.firstByteNs >= 0) this.end(request);
+  }
+
+  /** What is open cannot be paired any more: it is counted as undecoded. */
+  giveUp(): void {
+    const count = this.#open.reduce((sum, request) => sum + (request.isHole ? 0 : 1), 0);
+    this.#open = [];
+    if (count > 0) this.#sink.undecoded(count);
+  }
+
+  /** The connection is over: what was not answered never will be. Null: it was only forgotten. */
+  close(atNs: number | null): void {
+    this.endAnswered();
+    if (atNs === null) {
+      this.giveUp();
+      return;
+    }
+    for (const request of [...this.#open]) {
+      request.status = noReply;
+      request.isError = true;
+      request.lastByteNs = Math.max(atNs, request.lastByteNs);
+      this.end(request);
+    }
+  }
+}
