@@ -8,9 +8,19 @@ export type { BpfMap, EntryVisitor } from "./bpf-map.ts";
 export { type BpfLink, type BpfObject, type LoadBpfOptions, loadBpfObject } from "./bpf-object.ts";
 export { type BtfLayout, type Extent, readBtfLayout, type StructLayout } from "./btf-layout.ts";
 export { type CapabilityName, missingCapabilities } from "./capabilities.ts";
+export { decodeFunction, type MachineInstruction, type RegisterName, unloadDisassembler } from "./disassembler.ts";
 export { type AbilityName, type KernelAbility } from "./kernel-ability.ts";
 export { type PeerCredentials, peerCredentials, releaseFreeMemory, tryLockFile } from "./libc.ts";
 export { type BpfReport, type ProbeAbilitiesOptions, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";
+export {
+  chooseEntrySite,
+  chooseExitSites,
+  costsNs,
+  type ExitSites,
+  findCalls,
+  findForwarding,
+  type ProbeSite,
+} from "./probe-site.ts";
 export type { ProgramStats } from "./program-stats.ts";
 export type { DrainLimits, RecordVisitor, RingBuffer } from "./ring-buffer.ts";
 export { createSockDiag, type SockDiag } from "./sock-diag.ts";

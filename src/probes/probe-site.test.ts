@@ -1,0 +1,136 @@
+import { createRequire } from "node:module";
+import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../base/seeded-random.fixture.ts";
+import { decodeFunction, unloadDisassembler } from "./disassembler.ts";
+import { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding } from "./probe-site.ts";
+
+const code = (hex: string) => decodeFunction(Buffer.from(hex.replaceAll(/\s+/g, ""), "hex"));
+const c = { keep: ["rdi", "rsi", "rdx"] } as const;
+
+/** sub $0x18,%rsp · mov %fs:0x28,%rax · mov %rax,8(%rsp) · xor %eax,%eax · test %edx,%edx · js … : a read function of a Debian library. */
+const guarded = `
+  4883ec18 64488b042528000000 4889442408 31c0 85d2 782f
+  4889e1 4863d2 e83dfeffff 85c0 7e03 8b0424
+  488b542408 64482b142528000000 7544 4883c418 31d2 31c9 31f6 31ff c3
+  e8449ffeff 488d1505d50400 be4c070000 488d3d62cc0400 e82ca6feff 31c0 31d2 be0f010000 bf14000000 e849a4feff b8ffffffff ebac
+  e83db1feff`;
+
+describe("chooseEntrySite()", () => {
+  it.each([
+    ["push first", "55 4889e5 4156 c3", 0, costsNs.push],
+    ["push of a high register", "4157 4156 c3", 0, costsNs.push],
+    ["endbr64, then push", "f30f1efa 55 4889e5 c3", 4, costsNs.push],
+    ["a test and a branch", "4885ff 0f8490030000 4155 c3", 3, costsNs.branch],
+    ["a call behind a stack frame", "4883ec08 e8c7fdffff 31d2 c3", 4, costsNs.call],
+    ["a five-byte nop", "0f1f440000 4889f8 c3", 0, costsNs.nop5],
+    ["a guard of the stack", guarded, 22, costsNs.branch],
+    ["Go's check of the stack", "493b6610 0f86c2030000 4883ec68 c3", 4, costsNs.branch],
+    ["Go's check of a large frame", "4c8d642498 4d3b6610 0f8664070000 c3", 9, costsNs.branch],
+  ])("takes the cheap place at the start: %s", (_, hex, offsetBytes, costNs) => {
+    expect(chooseEntrySite(code(hex), c)).toMatchObject({ offsetBytes, costNs });
+  });
+
+  it.each([
+    ["an argument is overwritten", "4889f7 55 c3"],
+    ["half of an argument is overwritten", "31d2 55 c3"],
+    ["there is no cheap instruction", "4889f8 4829f0 c3"],
+    ["a loop leads back to the place", "488b07 90 48ffc8 75fa c3"],
+    ["the function ends before it", "488b07 c3 55"],
+    ["only other instructions follow for a long way", `${"488b07".repeat(30)} 55 c3`],
+  ])("stays at the first instruction when %s", (_, hex) => {
+    expect(chooseEntrySite(code(hex), c)).toMatchObject({ offsetBytes: 0, costNs: costsNs.stepped });
+  });
+
+  it("keeps a return probe where the return address is on top of the stack", () => {
+    expect(chooseEntrySite(code(guarded), { ...c, isForReturn: true })).toMatchObject({ offsetBytes: 0, isStackIntact: true });
+    expect(chooseEntrySite(code("f30f1efa 55 c3"), { ...c, isForReturn: true })).toMatchObject({ offsetBytes: 4, isStackIntact: true });
+    expect(chooseEntrySite(code(guarded), c)?.isStackIntact).toBe(false);
+  });
+
+  it("tells the condition under which Go begins again", () => {
+    expect(chooseEntrySite(code("493b6610 0f86c2030000 c3"), c)?.condition).toBe(6);
+    expect(chooseEntrySite(code("493b6610 7610 c3"), c)?.condition).toBe(6);
+  });
+
+  it("is null for no code at all", () => {
+    expect(chooseEntrySite([], c)).toBeNull();
+  });
+});
+
+describe("chooseExitSites()", () => {
+  it("takes the check of the stack's guard, with the result in place", () => {
+    expect(chooseExitSites(code(guarded), "rax")).toMatchObject({
+      kind: "before-return",
+      sites: [{ offsetBytes: 56 }],
+      costNs: costsNs.branch,
+    });
+  });
+
+  it("takes a nop between the result and the return", () => {
+    expect(chooseExitSites(code("55 b801000000 5d 90 c3"), "rax")).toMatchObject({ kind: "before-return", sites: [{ offsetBytes: 7 }] });
+  });
+
+  it.each([
+    ["the result is written behind the cheap instruction", "55 90 b801000000 c3", [7]],
+    ["somebody jumps behind the cheap instruction", "55 85ff 7401 90 4889c1 c3", [9]],
+    ["a branch leads on to another return", "31c0 85ff 7501 c3 ffc0 c3", [6, 9]],
+  ])("falls back to the returns when %s", (_, hex, offsets) => {
+    const exits = chooseExitSites(code(hex), "rax");
+    expect(exits?.kind).toBe("at-return");
+    expect(exits?.sites.map(({ offsetBytes }) => offsetBytes)).toEqual(offsets);
+    expect(exits?.costNs).toBe(costsNs.stepped);
+  });
+
+  it.each([
+    ["an indirect jump", "4885ff 7502 ffe0 c3"],
+    ["a jump to another function", "4885ff 7401 c3 e900010000"],
+    ["no return", "55 e800000000"],
+  ])("is null with %s", (_, hex) => {
+    expect(chooseExitSites(code(hex), "rax")).toBeNull();
+  });
+});
+
+describe("findForwarding() and findCalls()", () => {
+  it("follows the way that the arguments go", () => {
+    expect(findForwarding(code("4883ec08 e8c7fdffff 31d2 c3"), ["rdi", "rsi"])).toBe(9 - 569);
+    expect(findForwarding(code(guarded), ["rdi", "rsi"])).toBe(-416);
+    expect(findForwarding(code("4889f7 e8c7fdffff c3"), ["rdi", "rsi"])).toBeNull();
+    expect(findForwarding(code("ff5010 e8c7fdffff c3"), ["rdi", "rsi"])).toBeNull();
+  });
+
+  it("finds direct calls only", () => {
+    const instructions = code("e8fb000000 ffd0 e8f4000000 c3");
+    expect(findCalls(instructions, 256).map(({ offsetBytes }) => offsetBytes)).toEqual([0, 7]);
+  });
+});
+
+describe("decodeFunction()", () => {
+  it("keeps to the boundaries of instructions, whatever the bytes", () => {
+    const random = new SeededRandom(3);
+    for (let round = 0; round < 200; round++) {
+      const bytes = Buffer.from(Array.from({ length: 1 + random.below(80) }, () => random.below(256)));
+      try {
+        const instructions = decodeFunction(bytes);
+        let next = 0;
+        for (const one of instructions) {
+          expect(one.offsetBytes).toBe(next);
+          next += one.sizeBytes;
+        }
+        const starts = new Set(instructions.map(({ offsetBytes }) => offsetBytes));
+        const site = chooseEntrySite(instructions, c);
+        expect(site === null || starts.has(site.offsetBytes)).toBe(true);
+        for (const exit of chooseExitSites(instructions, "rax")?.sites ?? []) expect(starts.has(exit.offsetBytes)).toBe(true);
+      } catch (error) {
+        // Bytes that are no instructions are refused as a whole.
+        expect(error).toMatchObject({ code: "invalid" });
+      }
+    }
+  });
+
+  it("loads the library again after it was given up", () => {
+    expect(code("55 c3")).toHaveLength(2);
+    unloadDisassembler();
+    expect(Object.keys(createRequire(import.meta.url).cache).some((path) => path.includes("iced-x86"))).toBe(false);
+    expect(code("55 c3")).toHaveLength(2);
+  });
+});
