@@ -1,14 +1,17 @@
 /** AgentService: what the colony may ask of this agent through the tunnel. */
 
-import type { ConnectRouter } from "@connectrpc/connect";
+import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../base/clock.ts";
-import { AgentService, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
+import type { CaptureService } from "./capture-service.ts";
 
 export interface AgentServiceOptions {
   agentId: string;
   sessionId: string;
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses">;
+  /** Absent: the agent cannot capture. */
+  captures?: CaptureService;
   clock: Clock;
 }
 
@@ -17,9 +20,11 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
+  const { captures } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
+    ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
 }
 

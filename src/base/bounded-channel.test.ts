@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { BoundedChannel } from "./bounded-channel.ts";
+
+test("BoundedChannel gives items in order, and ends after the last", async () => {
+  const channel = new BoundedChannel<number>(2);
+  const read: number[] = [];
+  const reading = (async () => {
+    for await (const item of channel) read.push(item);
+  })();
+  for (let item = 1; item <= 5; item++) expect(await channel.put(item)).toBe(true);
+  channel.end(6);
+  channel.end(7);
+  await reading;
+  expect(read).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(await channel.put(8)).toBe(false);
+});
+
+test("BoundedChannel.offer() counts what does not fit", async () => {
+  const channel = new BoundedChannel<string>(2);
+  expect(["a", "b", "c"].map((item) => channel.offer(item))).toEqual([true, true, false]);
+  channel.end();
+  expect(channel.offer("d")).toBe(false);
+  expect(channel.dropped).toBe(2);
+  const read: string[] = [];
+  for await (const item of channel) read.push(item);
+  expect(read).toEqual(["a", "b"]);
+});
+
+test("BoundedChannel lets writers go when its reader leaves", async () => {
+  const channel = new BoundedChannel<number>(1);
+  await channel.put(1);
+  const waiting = channel.put(2);
+  for await (const item of channel) {
+    expect(item).toBe(1);
+    break;
+  }
+  // The writer was woken by the room that reading made; then the channel ended.
+  await waiting;
+  expect(await channel.put(3)).toBe(false);
+});

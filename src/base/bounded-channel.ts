@@ -1,0 +1,79 @@
+/** A queue between one or more writers and one reader, with a stated bound. */
+export class BoundedChannel<T> implements AsyncIterable<T> {
+  readonly #items: T[] = [];
+  readonly #maxItems: number;
+  #isEnded = false;
+  #dropped = 0;
+  #wakeReader: (() => void) | undefined;
+  #wakeWriters: (() => void)[] = [];
+
+  constructor(maxItems: number) {
+    this.#maxItems = maxItems;
+  }
+
+  /** Items that `offer` could not take. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** False when full or ended: the item is counted as dropped. */
+  offer(item: T): boolean {
+    if (this.#isEnded || this.#items.length >= this.#maxItems) {
+      this.#dropped++;
+      return false;
+    }
+    this.#push(item);
+    return true;
+  }
+
+  /** Waits for room; false when the channel has ended meanwhile. */
+  async put(item: T): Promise<boolean> {
+    while (!this.#isEnded && this.#items.length >= this.#maxItems) {
+      await new Promise<void>((resolve) => {
+        this.#wakeWriters.push(resolve);
+      });
+    }
+    if (this.#isEnded) return false;
+    this.#push(item);
+    return true;
+  }
+
+  /** The reader gets what is there already, `last` as the last of it, also beyond the bound. Idempotent. */
+  end(last?: T): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    if (last !== undefined) this.#items.push(last);
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T> {
+    try {
+      for (;;) {
+        const item = this.#items.shift();
+        if (item !== undefined) {
+          for (const wake of this.#wakeWriters.splice(0)) wake();
+          yield item;
+          continue;
+        }
+        if (this.#isEnded) return;
+        await new Promise<void>((resolve) => {
+          this.#wakeReader = resolve;
+        });
+      }
+    } finally {
+      this.end();
+    }
+  }
+
+  #push(item: T): void {
+    this.#items.push(item);
+    this.#wakeReader?.();
+    this.#wakeReader = undefined;
+  }
+
+  #wake(): void {
+    this.#wakeReader?.();
+    this.#wakeReader = undefined;
+    for (const wake of this.#wakeWriters.splice(0)) wake();
+  }
+}
