@@ -20,3 +20,9 @@ export type {
   TrafficState,
   TrafficWindow,
 } from "./messages.ts";
+export {
+  type SuperviseTrafficOptions,
+  superviseTraffic,
+  type TrafficStatus,
+  type TrafficSupervisor,
+} from "./supervise-traffic.ts";

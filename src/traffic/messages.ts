@@ -177,7 +177,10 @@ export interface TrafficSettings {
   ringBytes: number;
   /** Programs whose plaintext stays unread: matched against the executable's path and name. */
   tls: { isEnabled: boolean; excludedExecutables: string[] };
-  /** Share of one core that BPF programs and this process together may take before the ladder is stepped down. Default 0.01 per core. */
+  /**
+   * Share of one core that this process may take before detail is left out. Default 0.01 per core. Programs in the kernel may take twenty times
+   * as much: leaving them out would make counts wrong.
+   */
   cpuBudget: number;
 }
 
@@ -193,6 +196,7 @@ export interface CaptureOrder {
 }
 
 export type TrafficOrder =
-  | { kind: "settings"; settings: TrafficSettings }
+  /** The first order, and again whenever they change. `ownPids`: processes of Coral, which are not observed. */
+  | { kind: "settings"; settings: TrafficSettings; ownPids: number[] }
   | { kind: "capture"; order: CaptureOrder }
   | { kind: "stop-capture"; captureId: string };
