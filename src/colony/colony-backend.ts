@@ -3,7 +3,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
-import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import {
   type ColonyStore,
@@ -17,6 +17,7 @@ import {
 } from "../store/index.ts";
 import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
+import { createCapture } from "./capture.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
@@ -37,6 +38,7 @@ export interface ColonyBackendOptions {
   /** What keeps addresses outside from getting names. */
   nameProblems: () => string[];
   clock: Clock;
+  log: Logger;
 }
 
 export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
@@ -56,9 +58,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend(),
-    capture: () => {
-      throw new CoralError({ code: "unsupported", message: "Cannot capture requests: no agent can do it" });
-    },
+    capture: createCapture({ registry, log: options.log }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {
       await options.discovery.catchUp();

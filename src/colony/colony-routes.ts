@@ -4,7 +4,17 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { handleMcpRequest } from "../mcp/index.ts";
 import { type Authorize, createHttpRoutes, type HttpHandler, type Principal, type Route, type RouteContext } from "../mesh/index.ts";
-import { type ColonyBackend, colonyTools, findTool, listTools, type Permission, permissions, type Tool } from "../tools/index.ts";
+import {
+  type CaptureEvent,
+  type ColonyBackend,
+  colonyTools,
+  findTool,
+  listTools,
+  type Permission,
+  permissions,
+  startCapture,
+  type Tool,
+} from "../tools/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
 
 export interface ColonyRoutesOptions {
@@ -20,7 +30,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
   const { backend, metrics, log } = options;
   const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, signal: AbortSignal) => {
     try {
-      const result = await tool.call(backend, input, { signal });
+      const result = await tool.call(backend, input, { signal, ...callerOf(principal) });
       metrics.toolCalls.inc({ tool: tool.name, outcome: "ok" });
       return result;
     } catch (error) {
@@ -51,6 +61,17 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
     },
     {
       kind: "web",
+      methods: ["POST"],
+      path: "/v1/captures",
+      permission: "debug",
+      handle: async (request, { principal, signal }) => {
+        const events = await startCapture(backend, await jsonOf(request), { signal, ...callerOf(principal) });
+        metrics.toolCalls.inc({ tool: "coral_capture_requests", outcome: "ok" });
+        return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
+      },
+    },
+    {
+      kind: "web",
       methods: ["GET", "POST", "DELETE"],
       path: "/mcp",
       permission: "read",
@@ -69,6 +90,47 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
     metrics: () => metrics.registry.metrics(),
     log,
   });
+}
+
+function callerOf(principal: Principal | undefined): { caller?: string } {
+  return principal === undefined ? {} : { caller: principal.name };
+}
+
+/** As JSON routes read a body: of that type only, because web pages can send others across origins. */
+async function jsonOf(request: Request): Promise<unknown> {
+  if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? ""))
+    throw new CoralError({ code: "invalid", message: 'Cannot read the request: the content type must be "application/json"' });
+  try {
+    return await request.json();
+  } catch (error) {
+    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not JSON", cause: error });
+  }
+}
+
+/** One line of JSON per event, as they come; a failure is the last line. A reader who leaves ends the source. */
+function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Array> {
+  const iterator = events[Symbol.asyncIterator]();
+  const encoder = new TextEncoder();
+  const lineOf = (value: unknown): Uint8Array => encoder.encode(`${JSON.stringify(value)}\n`);
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const next = await iterator.next();
+          if (next.done) controller.close();
+          else controller.enqueue(lineOf(next.value));
+        } catch (error) {
+          const { code, message, details } = CoralError.from(error);
+          controller.enqueue(lineOf({ kind: "error", error: { code, message, details } }));
+          controller.close();
+        }
+      },
+      cancel: async () => {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 1 },
+  );
 }
 
 /** What the caller may do at the most, for listing only what it could call. */

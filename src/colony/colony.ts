@@ -149,6 +149,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     discovery,
     nameProblems: () => names.problems(),
     clock,
+    log: log.child("backend"),
   });
   const http = createColonyRoutes({
     backend,

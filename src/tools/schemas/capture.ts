@@ -76,7 +76,9 @@ export interface CaptureRequest {
 
 /** What a running capture says, in order; `ended` is the last. */
 export type CaptureEvent =
-  | { kind: "started"; captureId: string; service: string; agents: { agentId: string; hostname: string; processes: number }[] }
+  | { kind: "started"; captureId: string; service: string; agents: { agentId: string; hostname: string }[] }
+  /** From now on it sees; with what the agent made of the limits. */
+  | { kind: "agent-started"; agentId: string; hostname: string; processes: number; limit: number; durationMs: number }
   | { kind: "request"; request: CapturedRequest }
   | { kind: "agent-ended"; end: CaptureEnd }
   | { kind: "ended"; requests: number };
