@@ -193,11 +193,15 @@ test("capture() ends and is audited when the caller hangs up or stops reading", 
   expect((await pending).value).toMatchObject({ event: { value: { reason: "cancelled" } } });
   await stream.next();
   expect(orders.at(-1)).toEqual({ kind: "stop-capture", captureId: "c1" });
+  const unread = service.capture(request(), hangUp.signal);
+  await unread.next();
+  await vi.waitFor(() => expect(rows).toHaveLength(4));
   const left = service.capture(request({ captureId: "c2" }), idle);
   await left.next();
   await left.return(undefined);
   expect(orders.at(-1)).toEqual({ kind: "stop-capture", captureId: "c2" });
-  expect(rows.map((row) => row.kind)).toEqual(["capture-started", "capture-ended", "capture-started", "capture-ended"]);
+  const pair = ["capture-started", "capture-ended"];
+  expect(rows.map((row) => row.kind)).toEqual([...pair, ...pair, ...pair]);
   expect(hub.running).toBe(0);
 });
 

@@ -1,6 +1,7 @@
 /** Capture at the agent: clamps what is asked, follows the service's processes, keeps to the allowed headers, and writes the audit. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { background } from "../base/background.ts";
 import { BoundedChannel } from "../base/bounded-channel.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -90,7 +91,8 @@ class CaptureRun {
   #timer: NodeJS.Timeout | undefined;
   #signal: AbortSignal | undefined;
   #isAudited = false;
-  readonly #onAbort = (): void => this.#end("cancelled");
+  /** Nobody may read on after that, so the end is written down here. */
+  readonly #onAbort = (): void => background(this.#options.log, "Audit of a capture", this.close());
 
   constructor(options: CaptureServiceOptions, request: CaptureRequest, order: CaptureOrder) {
     this.#options = options;
@@ -107,7 +109,7 @@ class CaptureRun {
     this.#isAudited = true;
     this.#signal = signal;
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    if (signal.aborted) return this.#end("cancelled");
+    if (signal.aborted) return this.#onAbort();
     this.#timer = setTimeout(() => this.#end("expired"), this.#order.durationMs + graceMs);
     hub.start(this.#order, (report) => this.#accept(report));
   }

@@ -110,12 +110,9 @@ test("capture() ends all agents at the limit that they reach together", async ()
   const ended: string[] = [];
   const serve = (name: string, count: number): Serve =>
     async function* (_request, signal) {
-      try {
-        for (let index = 0; index < count; index++) yield seen(`/${name}/${index}`);
-        await hangUp(signal);
-      } finally {
-        ended.push(name);
-      }
+      signal.addEventListener("abort", () => ended.push(name));
+      for (let index = 0; index < count; index++) yield seen(`/${name}/${index}`);
+      await hangUp(signal);
     };
   const { registry } = agentsOf({ a: serve("a", 3), b: serve("b", 3) });
   const events = await all(createCapture({ registry, log: silentLogger })(asked(["a", "b"], { limit: 4 }), context));
