@@ -43,7 +43,7 @@ export class DnsDatagrams {
     // Multicast DNS: nobody in particular is asked, and nobody has to answer.
     if (message.id === 0 && (record.peerPort === 5353 || record.localPort === 5353)) return;
     const peerAddress = record.peerAddress;
-    const key = `${record.socketId} ${message.id} ${record.peerPort} ${peerAddress}`;
+    const key = `${record.connectionId} ${message.id} ${record.peerPort} ${peerAddress}`;
     if (!message.isReply) {
       this.#ask(key, record, message.type, message.route, peerAddress);
       return;
@@ -53,7 +53,7 @@ export class DnsDatagrams {
     if (query === undefined) return;
     this.#open.delete(key);
     const atNs = Math.max(record.atNs, query.startNs);
-    this.#tell(query, message.rcode, isDnsError(message.rcode), atNs, record.fullLength);
+    this.#tell(query, message.rcode, isDnsError(message.rcode), atNs, record.lengthBytes);
   }
 
   /** Ends queries that nobody answered. */
@@ -75,7 +75,7 @@ export class DnsDatagrams {
         break;
       }
     }
-    const isQueued = record.arrivedNs > 0 && record.arrivedNs < record.atNs;
+    const isStartKnown = record.startNs > 0 && record.startNs < record.atNs;
     this.#open.set(key, {
       ends: {
         pid: record.pid,
@@ -89,9 +89,9 @@ export class DnsDatagrams {
       },
       type,
       route,
-      startNs: isQueued ? record.arrivedNs : record.atNs,
-      queueNs: isQueued ? record.atNs - record.arrivedNs : null,
-      requestBytes: record.fullLength,
+      startNs: isStartKnown ? record.startNs : record.atNs,
+      queueNs: isStartKnown && !record.isSent ? record.atNs - record.startNs : null,
+      requestBytes: record.lengthBytes,
     });
   }
 

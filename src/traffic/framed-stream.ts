@@ -21,7 +21,7 @@ export interface FrameTimes {
   lengthBytes: number;
   /** Of the payload with the frame's first byte. */
   atNs: number;
-  arrivedNs: number;
+  startNs: number;
   lastAtNs: number;
 }
 
@@ -30,7 +30,7 @@ export class FramedStream {
   readonly #maxHeadBytes: number;
   readonly #onFrame: OnFrame;
   readonly #onLost: (chunk: Chunk) => void;
-  readonly #times: FrameTimes = { lengthBytes: 0, atNs: 0, arrivedNs: 0, lastAtNs: 0 };
+  readonly #times: FrameTimes = { lengthBytes: 0, atNs: 0, startNs: 0, lastAtNs: 0 };
   #held: Buffer | null = null;
   #heldBytes = 0;
   #isHeadOpen = false;
@@ -126,7 +126,7 @@ export class FramedStream {
 
   #hold(chunk: Chunk, at: number, length: number): void {
     this.#times.atNs = chunk.atNs;
-    this.#times.arrivedNs = chunk.arrivedNs;
+    this.#times.startNs = chunk.startNs;
     this.#heldBytes = 0;
     this.#isHeadOpen = true;
     this.#lengthBytes = length;
@@ -153,7 +153,7 @@ export class FramedStream {
     times.lastAtNs = chunk.atNs;
     if (isWhole) {
       times.atNs = chunk.atNs;
-      times.arrivedNs = chunk.arrivedNs;
+      times.startNs = chunk.startNs;
     }
     this.#onFrame(bytes, from, to, times);
   }

@@ -8,10 +8,10 @@ import type { LossKind, TrafficProtocol, TrafficRole } from "./messages.ts";
 import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recognition, RequestSink } from "./protocol-decoder.ts";
 import type { Endpoint, EndpointGroups, RequestGroups } from "./request-groups.ts";
 
-/** A payload record of the ring. Lent for the call: the reader may use one object for all records. */
-export interface PayloadRecord extends Chunk {
-  /** The kernel's address of the socket, without its upper 16 bits; the same socket until its close. */
-  socketId: number;
+/** A payload record of the ring (`struct payload_record` in probes/payload.h). Lent for the call: the reader may use one object for all records. */
+export interface PayloadRecord {
+  /** Never given twice. */
+  connectionId: number;
   pid: number;
   /** Sent by the process, or received. */
   isSent: boolean;
@@ -21,13 +21,26 @@ export interface PayloadRecord extends Chunk {
   isDatagram: boolean;
   /** As the kernel classified the connection; null: look at the bytes. */
   protocol: TrafficProtocol | null;
+  /** Null: look at the bytes. */
+  role: TrafficRole | null;
   localPort: number;
   peerPort: number;
   /** Canonical text, empty when unknown. Asked for once per connection, so a getter may build it. */
   readonly peerAddress: string;
-  /** Bytes of this direction that passed before this payload and were not in any record. 0 when unknown. */
-  missingBytes: number;
+  /** CLOCK_MONOTONIC. */
+  atNs: number;
+  /** Received: arrival; sent: when the call began. 0: unknown. */
+  startNs: number;
+  /** Of the whole payload. */
+  lengthBytes: number;
+  /** Where in the payload `bytes` begins: a long one comes in several records. */
+  offsetBytes: number;
+  bytes: Buffer;
 }
+
+/** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/payload.h). */
+const pieceBytes = 4096;
+const maxPieces = 4;
 
 /** What is known of a connection, for those who look at single requests. */
 export interface StreamEnds extends Endpoint {
@@ -39,7 +52,7 @@ export interface PayloadStreamsOptions {
   groups: RequestGroups;
   decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
   /** Finds the protocol of a payload that the kernel did not classify, and who asks. */
-  recognise(bytes: Buffer, hint: TrafficProtocol | null): Recognition | null;
+  recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null;
   onLoss(loss: LossKind, count: number): void;
   /** Every request, before it is added up. For capture. */
   onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
@@ -47,6 +60,7 @@ export interface PayloadStreamsOptions {
   maxConnections?: number;
 }
 
+const noBytes = Buffer.alloc(0);
 /** A connection that sends nothing for so long has ended its answer. */
 const quietNs = 1e9;
 /** Payloads of a connection that are looked at before it counts as unknown. */
@@ -66,6 +80,8 @@ class Connection implements RequestSink {
   /** Used since it was last looked at by the search for a connection to forget. */
   isUsed = true;
   lastNs = 0;
+  /** Bytes of the last payload, received and sent, that further records are expected to bring. */
+  readonly awaited: [received: number, sent: number] = [0, 0];
 
   constructor(owner: PayloadStreamsOptions, ends: StreamEnds) {
     this.#owner = owner;
@@ -97,7 +113,7 @@ export class PayloadStreams {
   readonly #maxConnections: number;
   readonly #connections = new Map<number, Connection>();
   readonly #datagrams: DnsDatagrams;
-  readonly #missing: Chunk = { bytes: Buffer.alloc(0), fullLength: 0, atNs: 0, arrivedNs: 0 };
+  readonly #chunk: Chunk = { bytes: noBytes, fullLength: 0, atNs: 0, startNs: 0 };
 
   constructor(options: PayloadStreamsOptions) {
     this.#options = options;
@@ -122,16 +138,14 @@ export class PayloadStreams {
     const decoder = connection.decoder ?? this.#start(connection, record);
     if (decoder === null) return;
     const isRequest = record.isSent === (connection.ends.role === "client");
-    if (record.missingBytes > 0) this.#tellMissing(decoder, record, isRequest);
-    if (isRequest) decoder.onRequestBytes(record);
-    else decoder.onReplyBytes(record);
+    this.#give(decoder, connection, record, isRequest);
     if (connection.isGivenUp) connection.decoder = null;
   }
 
-  onClose(socketId: number, atNs: number): void {
-    const connection = this.#connections.get(socketId);
+  onClose(connectionId: number, atNs: number): void {
+    const connection = this.#connections.get(connectionId);
     if (connection === undefined) return;
-    this.#connections.delete(socketId);
+    this.#connections.delete(connectionId);
     connection.decoder?.onClose(atNs);
   }
 
@@ -146,10 +160,12 @@ export class PayloadStreams {
   }
 
   #connectionOf(record: PayloadRecord): Connection {
-    const known = this.#connections.get(record.socketId);
-    // The close of an earlier socket at the same address may have been lost.
-    if (known !== undefined && known.ends.peerPort === record.peerPort && known.ends.localPort === record.localPort) return known;
-    if (known !== undefined) this.#forget(record.socketId, known);
+    const known = this.#connections.get(record.connectionId);
+    if (known !== undefined) {
+      if (known.ends.isTls === record.isTls) return known;
+      // The connection has changed to TLS, and its plaintext can be read.
+      this.#forget(record.connectionId, known);
+    }
     if (this.#connections.size >= this.#maxConnections) this.#forgetUnused();
     const connection = new Connection(this.#options, {
       pid: record.pid,
@@ -161,19 +177,19 @@ export class PayloadStreams {
       peerPort: record.peerPort,
       localPort: record.localPort,
     });
-    this.#connections.set(record.socketId, connection);
+    this.#connections.set(record.connectionId, connection);
     return connection;
   }
 
   /** Chooses the decoder by what the bytes are, and who is the client by who asks. */
   #start(connection: Connection, record: PayloadRecord): ProtocolDecoder | null {
-    const recognition = this.#options.recognise(record.bytes, record.protocol);
+    const recognition = this.#recognise(record);
     const factory = recognition === null ? undefined : this.#options.decoders[recognition.protocol];
-    if (recognition === null || recognition.isRequest === "either" || factory === undefined) {
+    if (recognition === null || factory === undefined) {
       if (++connection.unknownPayloads >= maxUnknownPayloads) connection.giveUp();
       return null;
     }
-    const role: TrafficRole = recognition.isRequest === record.isSent ? "client" : "server";
+    const { role } = recognition;
     connection.ends.role = role;
     connection.ends.protocol = recognition.protocol;
     connection.ends.serverPort = role === "client" ? record.peerPort : record.localPort;
@@ -181,32 +197,51 @@ export class PayloadStreams {
     return connection.decoder;
   }
 
-  #tellMissing(decoder: ProtocolDecoder, record: PayloadRecord, isRequest: boolean): void {
-    const missing = this.#missing;
-    missing.fullLength = record.missingBytes;
-    missing.atNs = record.atNs;
-    missing.arrivedNs = record.atNs;
-    if (isRequest) decoder.onRequestBytes(missing);
-    else decoder.onReplyBytes(missing);
+  #recognise(record: PayloadRecord): { protocol: TrafficProtocol; role: TrafficRole } | null {
+    if (record.protocol !== null && record.role !== null) return { protocol: record.protocol, role: record.role };
+    const recognition = this.#options.recognise(record.bytes, record.lengthBytes, record.protocol);
+    if (recognition === null) return null;
+    const { protocol, isRequest } = recognition;
+    return { protocol, role: record.role ?? (isRequest === record.isSent ? "client" : "server") };
+  }
+
+  #give(decoder: ProtocolDecoder, connection: Connection, record: PayloadRecord, isRequest: boolean): void {
+    const chunk = this.#chunk;
+    const side = record.isSent ? 1 : 0;
+    chunk.atNs = record.atNs;
+    chunk.startNs = record.startNs;
+    if (connection.awaited[side] > 0 && record.offsetBytes === 0) {
+      chunk.bytes = noBytes;
+      chunk.fullLength = connection.awaited[side];
+      if (isRequest) decoder.onRequestBytes(chunk);
+      else decoder.onReplyBytes(chunk);
+    }
+    const leftBytes = Math.max(0, record.lengthBytes - record.offsetBytes - record.bytes.length);
+    const isContinued = record.bytes.length === pieceBytes && record.offsetBytes < pieceBytes * (maxPieces - 1);
+    connection.awaited[side] = isContinued ? leftBytes : 0;
+    chunk.bytes = record.bytes;
+    chunk.fullLength = record.bytes.length + (isContinued ? 0 : leftBytes);
+    if (isRequest) decoder.onRequestBytes(chunk);
+    else decoder.onReplyBytes(chunk);
   }
 
   #forgetUnused(): void {
     let tries = 0;
-    for (const [socketId, connection] of this.#connections) {
+    for (const [connectionId, connection] of this.#connections) {
       if (connection.isUsed && ++tries <= 32) {
         connection.isUsed = false;
-        this.#connections.delete(socketId);
-        this.#connections.set(socketId, connection);
+        this.#connections.delete(connectionId);
+        this.#connections.set(connectionId, connection);
         continue;
       }
       this.#options.onLoss("connections-full", 1);
-      this.#forget(socketId, connection);
+      this.#forget(connectionId, connection);
       return;
     }
   }
 
-  #forget(socketId: number, connection: Connection): void {
-    this.#connections.delete(socketId);
+  #forget(connectionId: number, connection: Connection): void {
+    this.#connections.delete(connectionId);
     connection.decoder?.onClose(null);
   }
 }

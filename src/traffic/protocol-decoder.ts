@@ -3,7 +3,7 @@
  * they passed the socket, pairs requests with replies (usually by `RequestsInFlight`) and tells each request once, when it is over.
  */
 
-import type { TrafficProtocol } from "./messages.ts";
+import type { TrafficProtocol, TrafficRole } from "./messages.ts";
 
 /** One payload in one direction. Lent for the call only: the bytes lie in the ring buffer. Times are CLOCK_MONOTONIC in nanoseconds. */
 export interface Chunk {
@@ -13,8 +13,8 @@ export interface Chunk {
   fullLength: number;
   /** Read or written by the process. */
   atNs: number;
-  /** Arrival in the kernel, for what the process received; `atNs` when unknown. */
-  arrivedNs: number;
+  /** Received: arrival in the kernel; sent: when the call began. 0 when unknown. */
+  startNs: number;
 }
 
 /** A request that is over. */
@@ -25,7 +25,7 @@ export interface FinishedRequest {
   route: string;
   status: string;
   isError: boolean;
-  /** First byte asked (arrival, if known) to last byte answered. */
+  /** First byte asked (its arrival at a server, if known) to last byte answered. */
   durationNs: number;
   /** Arrival to read by the server; null when unknown. */
   queueNs: number | null;
@@ -35,6 +35,19 @@ export interface FinishedRequest {
   endNs: number;
   requestBytes: number;
   responseBytes: number;
+  /** The name by which the server was asked for, where the protocol carries one. */
+  host?: string | null;
+  /** Only while requests are captured. */
+  detail?: RequestDetail;
+}
+
+/** What a capture shows besides the group of a request. As sent, so that it must be redacted before it leaves the process. */
+export interface RequestDetail {
+  target: string;
+  requestHeaders: [name: string, value: string][];
+  responseHeaders: [name: string, value: string][];
+  requestBody: Buffer | null;
+  responseBody: Buffer | null;
 }
 
 /** Where a decoder tells what it found. */
@@ -55,12 +68,17 @@ export interface ProtocolDecoder {
 
 export interface DecoderContext {
   sink: RequestSink;
-  /** Who asks: decides whether the times of `arrivedNs` mean a queue. */
-  role: "server" | "client";
+  /** Of the process that is observed. */
+  role: TrafficRole;
+  /** Asked for each request: whether `detail` is wanted. Default: never. */
+  isCapturing?: () => boolean;
 }
 
 /** `createX(context)` of each file in protocols/. */
 export type DecoderFactory = (context: DecoderContext) => ProtocolDecoder;
 
-/** What the first bytes of a payload are. `either`: the protocol is sure, the direction is not. */
-export type Recognition = { protocol: TrafficProtocol; isRequest: boolean | "either" };
+/** What the first bytes of a payload are. */
+export interface Recognition {
+  protocol: TrafficProtocol;
+  isRequest: boolean;
+}

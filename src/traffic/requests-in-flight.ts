@@ -2,7 +2,7 @@
  * The requests of one connection that have no full answer yet, in the order in which they were asked. Bounded; decoders use it to pair and to time.
  */
 
-import type { RequestSink } from "./protocol-decoder.ts";
+import type { DecoderContext, RequestSink } from "./protocol-decoder.ts";
 import { unknownRoute } from "./protocols/route-template.ts";
 
 export interface OpenRequest {
@@ -12,7 +12,7 @@ export interface OpenRequest {
   isError: boolean;
   /** Correlation id, where the protocol has one. */
   id: number;
-  /** Arrival at the server if known, else when it was read or written. */
+  /** Arrival at the server or the begin of the client's send, if known; else when it was read or written. */
   startNs: number;
   queueNs: number | null;
   /** -1 while nothing was answered. */
@@ -26,22 +26,24 @@ export interface OpenRequest {
   state: number;
 }
 
-/** When the first byte of a request was read or written, and when it arrived; a `Chunk` and a frame have both. */
+/** When the first byte of a request was read or written, and when it arrived or its send began; a `Chunk` and a frame have both. */
 export interface AskedAt {
   atNs: number;
-  arrivedNs: number;
+  startNs: number;
 }
 
 export const noReply = "no-reply";
 
 export class RequestsInFlight {
   readonly #sink: RequestSink;
+  readonly #isServer: boolean;
   readonly #max: number;
   #open: OpenRequest[] = [];
 
   /** `max` requests are remembered, 1024 by default; above that the oldest is given up and counted. */
-  constructor(sink: RequestSink, max = 1024) {
-    this.#sink = sink;
+  constructor(context: DecoderContext, max = 1024) {
+    this.#sink = context.sink;
+    this.#isServer = context.role === "server";
     this.#max = max;
   }
 
@@ -58,15 +60,15 @@ export class RequestsInFlight {
   }
 
   begin(asked: AskedAt, method: string, route: string, requestBytes: number, id = 0): OpenRequest {
-    const isQueued = asked.arrivedNs > 0 && asked.arrivedNs < asked.atNs;
+    const isStartKnown = asked.startNs > 0 && asked.startNs < asked.atNs;
     const request: OpenRequest = {
       method,
       route,
       status: "",
       isError: false,
       id,
-      startNs: isQueued ? asked.arrivedNs : asked.atNs,
-      queueNs: isQueued ? asked.atNs - asked.arrivedNs : null,
+      startNs: isStartKnown ? asked.startNs : asked.atNs,
+      queueNs: isStartKnown && this.#isServer ? asked.atNs - asked.startNs : null,
       firstByteNs: -1,
       lastByteNs: asked.atNs,
       requestBytes,
@@ -98,6 +100,11 @@ export class RequestsInFlight {
     if (request.firstByteNs < 0) request.firstByteNs = Math.max(atNs, request.startNs);
     request.lastByteNs = Math.max(lastAtNs, request.lastByteNs);
     request.responseBytes += responseBytes;
+  }
+
+  /** Answers passed that cannot be told apart. */
+  answerAll(atNs: number): void {
+    for (const request of this.#open) if (!request.isHole) this.answered(request, 0, atNs);
   }
 
   /** Tells the request and forgets it. */

@@ -121,7 +121,7 @@ class DnsDecoder implements ProtocolDecoder {
 
   constructor(context: DecoderContext) {
     this.#context = context;
-    this.#inFlight = new RequestsInFlight(context.sink, 256);
+    this.#inFlight = new RequestsInFlight(context, 256);
     const onLost = () => context.sink.undecoded(1);
     this.#requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onQuery(bytes, from, to, frame), onLost);
     this.#replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
