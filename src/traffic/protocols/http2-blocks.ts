@@ -1,0 +1,118 @@
+/** Puts the header blocks of one direction of an HTTP/2 connection together, from frames and pieces of frames, and reads them. */
+
+import { type FieldVisitor, HpackDecoder, type HpackDecoderOptions } from "./hpack.ts";
+import { type FrameRecord, fieldsOf, frameFlag, frameHeaderBytes, frameType } from "./http2-frames.ts";
+
+/** Longest block that is put together; what is longer is read as far as it goes. */
+const maxBlockBytes = 65_536;
+
+export interface OpenBlock {
+  streamId: number;
+  /** Of a promise: the stream that will answer. */
+  promisedId: number;
+  isEndOfStream: boolean;
+  /** Bytes of its frames, with their headers. */
+  wireBytes: number;
+  atNs: number;
+  startNs: number;
+}
+
+export type OnBlock = (block: OpenBlock, read: (visit: FieldVisitor) => void) => void;
+
+export class HeaderBlocks {
+  readonly #decoder: HpackDecoder;
+  readonly #onBlock: OnBlock;
+  #block: OpenBlock | null = null;
+  #fields: Buffer[] = [];
+  #fieldBytes = 0;
+  /** The frame under way. */
+  #frame: Buffer[] = [];
+  #frameBytes = 0;
+  #frameLength = 0;
+  #frameType = 0;
+  #frameFlags = 0;
+
+  constructor(options: HpackDecoderOptions, onBlock: OnBlock) {
+    this.#decoder = new HpackDecoder(options);
+    this.#onBlock = onBlock;
+  }
+
+  get isOpen(): boolean {
+    return this.#block !== null;
+  }
+
+  /** Records were lost: the block under way is read as far as it came, and the table is forgotten. */
+  lose(): void {
+    if (this.#block !== null) this.#finish(false);
+    this.#decoder.forget();
+  }
+
+  /** HEADERS, PUSH_PROMISE, CONTINUATION and pieces of them. `lengthBytes` is that of the frame, or of all that is still to come of it. */
+  push(frame: FrameRecord, bytes: Buffer, lengthBytes: number, atNs: number, startNs: number): void {
+    const payload = bytes.subarray(frameHeaderBytes);
+    if (frame.type === frameType.more) {
+      if (this.#block === null || this.#block.streamId !== frame.streamId) return;
+      this.#append(payload);
+      return;
+    }
+    const isContinuation = frame.type === frameType.continuation;
+    if (isContinuation !== (this.#block !== null)) this.lose();
+    if (isContinuation && this.#block === null) return;
+    this.#block ??= { streamId: frame.streamId, promisedId: 0, isEndOfStream: false, wireBytes: 0, atNs, startNs };
+    this.#block.isEndOfStream ||= frame.type === frameType.headers && (frame.flags & frameFlag.endStream) !== 0;
+    this.#block.wireBytes += lengthBytes;
+    this.#frame = [];
+    this.#frameBytes = 0;
+    this.#frameLength = lengthBytes - frameHeaderBytes;
+    this.#frameType = frame.type;
+    this.#frameFlags = frame.flags;
+    this.#append(payload);
+  }
+
+  #append(payload: Buffer): void {
+    if (this.#fieldBytes + this.#frameBytes + payload.length > maxBlockBytes) {
+      this.lose();
+      return;
+    }
+    this.#frameBytes += payload.length;
+    const isWhole = this.#frameBytes >= this.#frameLength;
+    // Bytes are lent by the ring, so that what is kept must be copied.
+    this.#frame.push(isWhole && this.#frame.length === 0 && this.#frameFlags & frameFlag.endHeaders ? payload : Buffer.from(payload));
+    if (isWhole) this.#endFrame();
+  }
+
+  #endFrame(): void {
+    const [first] = this.#frame;
+    const payload = this.#frame.length === 1 && first !== undefined ? first : Buffer.concat(this.#frame);
+    if (this.#frameType === frameType.pushPromise && this.#block !== null) {
+      const start = this.#frameFlags & frameFlag.padded ? 1 : 0;
+      this.#block.promisedId = payload.length >= start + 4 ? payload.readUInt32BE(start) & 0x7fffffff : 0;
+    }
+    const fields = fieldsOf(payload, this.#frameType, this.#frameFlags);
+    this.#fields.push(fields);
+    this.#fieldBytes += fields.length;
+    this.#frame = [];
+    if (this.#frameFlags & frameFlag.endHeaders) this.#finish(true);
+  }
+
+  #finish(isWhole: boolean): void {
+    const block = this.#block;
+    // Of a frame that was cut, padding cannot be told from fields; what is before the cut is right.
+    if (!isWhole && this.#frame.length > 0) {
+      const payload = Buffer.concat(this.#frame);
+      this.#fields.push(fieldsOf(payload, this.#frameType, this.#frameFlags & frameFlag.padded ? 0 : this.#frameFlags));
+    }
+    const [first] = this.#fields;
+    const fields = this.#fields.length === 1 && first !== undefined ? first : Buffer.concat(this.#fields);
+    this.#block = null;
+    this.#fields = [];
+    this.#frame = [];
+    this.#fieldBytes = 0;
+    this.#frameBytes = 0;
+    if (block === null) return;
+    this.#onBlock(block, (visit) => {
+      this.#decoder.decode(fields, visit);
+    });
+    if (!isWhole) this.#decoder.forget();
+  }
+}

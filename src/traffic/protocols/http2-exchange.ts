@@ -1,0 +1,170 @@
+/** One stream of HTTP/2, from its request to the end of its answer, and what is told of it. */
+
+import type { TrafficRole } from "../messages.ts";
+import type { FinishedRequest, RequestDetail } from "../protocol-decoder.ts";
+import { grpcCodeOfHttp, grpcCodeOfReset, isGrpcError, isHttpError } from "./http-status.ts";
+import { hostName, methodName } from "./http1-head.ts";
+import { maxRouteLength, unknownRoute } from "./route-template.ts";
+
+export interface Exchange {
+  streamId: number;
+  startNs: number;
+  queueNs: number | null;
+  firstByteNs: number;
+  lastByteNs: number;
+  requestBytes: number;
+  responseBytes: number;
+  method: string;
+  path: string;
+  authority: string;
+  isGrpc: boolean;
+  hasTrailersHint: boolean;
+  /** 0 while the final answer has not begun, or when its status is not known. */
+  status: number;
+  hasAnswer: boolean;
+  grpcStatus: number | null;
+  hasTrailers: boolean;
+  /** Some of its fields were added to a table before we came. */
+  hasUnknownFields: boolean;
+  resetCode: number | null;
+  /** Promised by the server, asked for by nobody. */
+  isPushed: boolean;
+  /** Records were lost while it was open. */
+  isDoubtful: boolean;
+  detail: RequestDetail | null;
+}
+
+export interface AskedTimes {
+  atNs: number;
+  startNs: number;
+}
+
+/** `startNs`: for a server when bytes arrived, for a client when the send began; 0 when unknown. */
+export function createExchange(streamId: number, asked: AskedTimes, role: TrafficRole): Exchange {
+  const isEarlier = asked.startNs > 0 && asked.startNs < asked.atNs;
+  const startNs = isEarlier ? asked.startNs : asked.atNs;
+  return {
+    streamId,
+    startNs,
+    queueNs: isEarlier && role === "server" ? asked.atNs - asked.startNs : null,
+    firstByteNs: -1,
+    lastByteNs: startNs,
+    requestBytes: 0,
+    responseBytes: 0,
+    method: "",
+    path: "",
+    authority: "",
+    isGrpc: false,
+    hasTrailersHint: false,
+    status: 0,
+    hasAnswer: false,
+    grpcStatus: null,
+    hasTrailers: false,
+    hasUnknownFields: false,
+    resetCode: null,
+    isPushed: false,
+    isDoubtful: false,
+    detail: null,
+  };
+}
+
+const grpcContentType = /^application\/grpc(?:\+|;|$)/i;
+const grpcPath = /^\/((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\/[A-Za-z_]\w*)$/;
+
+/** A field of the request. */
+export function addRequestField(exchange: Exchange, name: string, value: string): void {
+  switch (name) {
+    case ":method":
+      exchange.method = value;
+      break;
+    case ":path":
+      exchange.path = value;
+      break;
+    case ":authority":
+      exchange.authority = value;
+      break;
+    case "host":
+      if (exchange.authority === "") exchange.authority = value;
+      break;
+    case "content-type":
+      if (grpcContentType.test(value)) exchange.isGrpc = true;
+      break;
+    case "te":
+      if (value === "trailers") exchange.hasTrailersHint = true;
+      break;
+  }
+}
+
+/** A field of the answer's head or of its trailers. `isLast`: nothing comes behind it. */
+export function addResponseField(exchange: Exchange, name: string | null, value: string, isLast: boolean): void {
+  if (name === ":status") exchange.status = /^\d{3}$/.test(value) ? Number(value) : 0;
+  else if (name === "content-type" && grpcContentType.test(value)) exchange.isGrpc = true;
+  else if (name === "grpc-status" || (name === null && isLast && mayBeRpc(exchange))) {
+    // Where names were learned before we came, a small number in what ends a call is its status.
+    if (!/^(?:\d|1[0-6])$/.test(value)) return;
+    exchange.grpcStatus = Number(value);
+    exchange.isGrpc = true;
+  }
+}
+
+function mayBeRpc(exchange: Exchange): boolean {
+  return exchange.grpcStatus === null && exchange.method === "POST" && grpcPath.test(exchange.path);
+}
+
+function isGrpc(exchange: Exchange): boolean {
+  if (exchange.isGrpc) return true;
+  if (exchange.method !== "POST" || !grpcPath.test(exchange.path)) return false;
+  // Where the content type was not seen: trailers, or a package's name before the service, are what else only gRPC has.
+  return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
+}
+
+function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string; code: number | null } {
+  if (exchange.grpcStatus !== null) return { status: String(exchange.grpcStatus), code: exchange.grpcStatus };
+  if (exchange.resetCode !== null) {
+    const code = grpcCodeOfReset(exchange.resetCode);
+    return { status: String(code), code };
+  }
+  if (!isAnswered) return { status: "no-reply", code: 14 };
+  // A status in trailers that were learned before we came.
+  if (exchange.hasUnknownFields || exchange.status === 0) return { status: "unknown", code: null };
+  const code = exchange.status === 200 ? 2 : grpcCodeOfHttp(exchange.status);
+  return { status: String(code), code };
+}
+
+function statusOf(exchange: Exchange, role: TrafficRole, isRpc: boolean): { status: string; isError: boolean } {
+  const isAnswered = exchange.hasAnswer;
+  if (isRpc) {
+    const { status, code } = grpcStatusOf(exchange, isAnswered);
+    return { status, isError: status === "no-reply" || (code !== null && isGrpcError(code, role)) };
+  }
+  if (!isAnswered) return { status: "no-reply", isError: true };
+  // An answer that broke off is one that failed, unless the client no longer wanted it (CANCEL), or had enough (NO_ERROR).
+  const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== 8;
+  const status = exchange.status === 0 ? "unknown" : String(exchange.status);
+  return { status, isError: isBroken || (exchange.status > 0 && isHttpError(exchange.status, role)) };
+}
+
+function routeOf(exchange: Exchange, isRpc: boolean, template: (target: string) => string): string {
+  if (exchange.path === "") return exchange.method === "CONNECT" && exchange.authority !== "" ? template(exchange.authority) : unknownRoute;
+  const rpc = isRpc ? grpcPath.exec(exchange.path)?.[1] : undefined;
+  return rpc !== undefined && rpc.length <= maxRouteLength ? rpc : template(exchange.path);
+}
+
+/** What is told of a stream that is over. */
+export function finishExchange(exchange: Exchange, role: TrafficRole, template: (target: string) => string): FinishedRequest {
+  const isRpc = isGrpc(exchange);
+  return {
+    protocol: isRpc ? "grpc" : "http2",
+    method: exchange.method === "" ? "" : methodName(exchange.method),
+    route: routeOf(exchange, isRpc, template),
+    ...statusOf(exchange, role, isRpc),
+    durationNs: Math.max(0, exchange.lastByteNs - exchange.startNs),
+    queueNs: exchange.queueNs,
+    firstByteNs: exchange.firstByteNs < 0 ? null : Math.max(0, exchange.firstByteNs - exchange.startNs),
+    endNs: exchange.lastByteNs,
+    requestBytes: exchange.requestBytes,
+    responseBytes: exchange.responseBytes,
+    host: exchange.authority === "" ? null : hostName(exchange.authority),
+    ...(exchange.detail === null ? {} : { detail: exchange.detail }),
+  };
+}

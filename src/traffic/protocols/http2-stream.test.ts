@@ -1,0 +1,511 @@
+import { once } from "node:events";
+import { type ClientHttp2Session, connect as connectHttp2, createServer as createHttp2Server, type Http2Server } from "node:http2";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import * as grpc from "@grpc/grpc-js";
+import { afterEach, describe, expect, it } from "vitest";
+import { SeededRandom } from "../../base/seeded-random.fixture.ts";
+import type { TrafficRole } from "../messages.ts";
+import type { Chunk, FinishedRequest, ProtocolDecoder } from "../protocol-decoder.ts";
+import { recogniseHttp2Record } from "./http2-frames.ts";
+import { createHttp2Decoder } from "./http2-stream.ts";
+import { FrameWalk } from "./http2-walk.fixture.ts";
+
+interface Piece {
+  isRequest: boolean;
+  bytes: Buffer;
+}
+
+interface Observed {
+  decoder: ProtocolDecoder;
+  requests: FinishedRequest[];
+  undecoded: number;
+}
+
+function observer(role: TrafficRole = "server", isCapturing = false): Observed {
+  const observed: Observed = { requests: [], undecoded: 0, decoder: undefined as never };
+  observed.decoder = createHttp2Decoder({
+    role,
+    isCapturing: () => isCapturing,
+    sink: {
+      finished: (request) => observed.requests.push(request),
+      undecoded: (count) => {
+        observed.undecoded += count;
+      },
+    },
+  });
+  return observed;
+}
+
+/** Feeds pieces as reads of at most `readBytes`, one microsecond apart. */
+function feed(observed: Observed, pieces: readonly Piece[], { readBytes = 65_536, isJoinedMidway = false, pieceBytes = 4096 } = {}): void {
+  const options = { isJoinedMidway, pieceBytes };
+  const requests = new FrameWalk((chunk) => observed.decoder.onRequestBytes(chunk), options);
+  const replies = new FrameWalk((chunk) => observed.decoder.onReplyBytes(chunk), { ...options, isJoinedMidway: true });
+  let atNs = 1_000_000;
+  for (const { isRequest, bytes } of pieces) {
+    for (let at = 0; at < bytes.length; at += readBytes) {
+      atNs += 1000;
+      (isRequest ? requests : replies).push(bytes.subarray(at, at + readBytes), atNs, isRequest ? atNs - 400 : 0);
+    }
+  }
+}
+
+const closers: (() => Promise<void> | void)[] = [];
+
+/** A proxy that remembers what passes. */
+async function recorder(port: number): Promise<{ port: number; pieces: Piece[] }> {
+  const pieces: Piece[] = [];
+  const sockets = new Set<Socket>();
+  const proxy: Server = createServer((client) => {
+    const server = connect(port, "127.0.0.1");
+    for (const [from, to, isRequest] of [
+      [client, server, true],
+      [server, client, false],
+    ] as const) {
+      sockets.add(from);
+      from.on("data", (bytes) => {
+        pieces.push({ isRequest, bytes });
+        to.write(bytes);
+      });
+      from.on("close", () => to.destroy());
+      from.on("error", () => to.destroy());
+    }
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  closers.push(() => {
+    for (const socket of sockets) socket.destroy();
+    proxy.close();
+  });
+  return { port: (proxy.address() as AddressInfo).port, pieces };
+}
+
+async function startHttp2(): Promise<Http2Server> {
+  const server = createHttp2Server();
+  server.on("error", () => {});
+  server.on("stream", (stream, headers) => {
+    stream.on("error", () => {});
+    const path = String(headers[":path"]);
+    if (path.startsWith("/reset")) return stream.close(8);
+    if (path.startsWith("/early")) stream.additionalHeaders({ ":status": 103, link: "</a.css>" });
+    if (path.startsWith("/push"))
+      stream.pushStream({ ":path": "/pushed.css" }, (_error, pushed) => {
+        pushed.on("error", () => {});
+        pushed.respond({ ":status": 200 });
+        pushed.end("css");
+      });
+    stream.respond(
+      { ":status": path.startsWith("/missing") ? 404 : path.startsWith("/created") ? 201 : 200, "x-long": "y".repeat(300) },
+      {
+        waitForTrailers: path.startsWith("/trailers"),
+      },
+    );
+    if (path.startsWith("/trailers")) stream.on("wantTrailers", () => stream.sendTrailers({ "x-sum": "1" }));
+    stream.resume();
+    stream.end(path.startsWith("/big") ? Buffer.alloc(100_000) : "hello");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closers.push(() => void server.close());
+  return server;
+}
+
+async function ask(session: ClientHttp2Session, path: string, body?: Buffer): Promise<void> {
+  const stream = session.request({ ":method": body ? "POST" : "GET", ":path": path, cookie: `session=${path.length}` });
+  stream.on("error", () => {});
+  stream.on("push", () => {});
+  stream.end(body);
+  stream.resume();
+  await once(stream, "close");
+}
+
+async function recordHttp2(run: (session: ClientHttp2Session) => Promise<void>): Promise<Piece[]> {
+  const server = await startHttp2();
+  const { port, pieces } = await recorder((server.address() as AddressInfo).port);
+  const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { enablePush: true } });
+  session.on("stream", (pushed) => {
+    pushed.resume();
+    pushed.on("error", () => {});
+  });
+  await once(session, "remoteSettings");
+  await run(session);
+  session.close();
+  await once(session, "close");
+  return pieces;
+}
+
+/** Route, status and how often. */
+function summary(requests: readonly FinishedRequest[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { protocol, method, route, status, isError } of requests) {
+    const key = `${protocol} ${method} ${route} ${status}${isError ? " error" : ""}`;
+    counts[key] = (counts[key] ?? 0) + 1;
+  }
+  return counts;
+}
+
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+describe("createHttp2Decoder() on what node sends", () => {
+  it("tells every stream once, however reads are cut", async () => {
+    const pieces = await recordHttp2(async (session) => {
+      await ask(session, "/users/1?a=b");
+      await ask(session, "/created", Buffer.alloc(40_000));
+      await Promise.all(Array.from({ length: 50 }, (_, id) => ask(session, `/users/${id}`)));
+      for (const path of ["/missing", "/big", "/early", "/trailers", "/push", "/reset"]) await ask(session, path);
+    });
+    for (const readBytes of [65_536, 1000, 7, 1]) {
+      for (const pieceBytes of [4096, 16]) {
+        const observed = observer();
+        feed(observed, pieces, { readBytes, pieceBytes });
+        expect(summary(observed.requests)).toEqual({
+          "http2 GET /users/{id} 200": 51,
+          "http2 POST /created 201": 1,
+          "http2 GET /missing 404": 1,
+          "http2 GET /big 200": 1,
+          "http2 GET /early 200": 1,
+          "http2 GET /trailers 200": 1,
+          "http2 GET /push 200": 1,
+          "http2 GET /reset no-reply error": 1,
+        });
+        expect(observed.undecoded).toBe(0);
+        const posted = observed.requests.find(({ route }) => route === "/created");
+        expect(posted?.requestBytes).toBeGreaterThan(40_000);
+        expect(posted?.requestBytes).toBeLessThan(40_200);
+        const big = observed.requests.find(({ route }) => route === "/big");
+        expect(big?.responseBytes).toBeGreaterThan(100_000);
+        expect(big?.host).toBe("127.0.0.1");
+        for (const { durationNs, queueNs, firstByteNs } of observed.requests) {
+          expect(queueNs).toBe(400);
+          expect(durationNs).toBeGreaterThanOrEqual(400);
+          expect(firstByteNs ?? 0).toBeLessThanOrEqual(durationNs);
+        }
+      }
+    }
+  });
+
+  it("a client counts a refusal as an error, and has no queue", async () => {
+    const pieces = await recordHttp2((session) => ask(session, "/missing"));
+    const observed = observer("client");
+    feed(observed, pieces);
+    expect(summary(observed.requests)).toEqual({ "http2 GET /missing 404 error": 1 });
+    expect(observed.requests[0]?.queueNs).toBeNull();
+  });
+
+  it("joined midway: counts every later stream; paths that node sends as literals are known", async () => {
+    let before = 0;
+    let pieces: Piece[] = [];
+    const server = await startHttp2();
+    const recorded = await recorder((server.address() as AddressInfo).port);
+    const session = connectHttp2(`http://127.0.0.1:${recorded.port}`);
+    await once(session, "remoteSettings");
+    for (let id = 0; id < 3; id++) await ask(session, `/users/${id}`);
+    before = recorded.pieces.length;
+    for (let id = 0; id < 5; id++) await ask(session, `/users/${id}`);
+    await ask(session, "/missing");
+    pieces = recorded.pieces.slice(before);
+    session.destroy();
+    const observed = observer();
+    feed(observed, pieces, { isJoinedMidway: true });
+    expect(summary(observed.requests)).toEqual({ "http2 GET /users/{id} 200": 5, "http2 GET /missing 404": 1 });
+  });
+
+  it("keeps what a capture wants, and nothing else", async () => {
+    const pieces = await recordHttp2((session) => ask(session, "/users/1?token=x"));
+    const plain = observer();
+    feed(plain, pieces);
+    expect(plain.requests[0]?.detail).toBeUndefined();
+    const capturing = observer("server", true);
+    feed(capturing, pieces);
+    expect(capturing.requests[0]?.detail?.target).toBe("/users/1?token=x");
+    expect(capturing.requests[0]?.detail?.requestHeaders).toContainEqual(["cookie", "session=16"]);
+    expect(capturing.requests[0]?.detail?.responseHeaders).toContainEqual(["x-long", "y".repeat(300)]);
+  });
+
+  it("says no-reply for streams that a closed connection left open", async () => {
+    const pieces = await recordHttp2((session) => ask(session, "/users/1"));
+    const observed = observer();
+    feed(
+      observed,
+      pieces.filter(({ isRequest }) => isRequest),
+    );
+    observed.decoder.onClose(9_000_000);
+    expect(observed.requests).toMatchObject([
+      { route: "/users/{id}", status: "no-reply", isError: true, firstByteNs: null, endNs: 9_000_000 },
+    ]);
+    const forgotten = observer();
+    feed(
+      forgotten,
+      pieces.filter(({ isRequest }) => isRequest),
+    );
+    forgotten.decoder.onClose(null);
+    expect(forgotten).toMatchObject({ requests: [], undecoded: 1 });
+  });
+});
+
+const passBytes = {
+  requestSerialize: (v: Buffer) => v,
+  requestDeserialize: (v: Buffer) => v,
+  responseSerialize: (v: Buffer) => v,
+  responseDeserialize: (v: Buffer) => v,
+};
+const shop = {
+  buy: { path: "/shop.v1.Cart/Buy", requestStream: false, responseStream: false, ...passBytes },
+  list: { path: "/shop.v1.Cart/List", requestStream: false, responseStream: true, ...passBytes },
+  fill: { path: "/shop.v1.Cart/Fill", requestStream: true, responseStream: false, ...passBytes },
+  gone: { path: "/shop.v1.Cart/Gone", requestStream: false, responseStream: false, ...passBytes },
+} as const;
+
+async function recordGrpc(run: (client: grpc.Client) => Promise<void>): Promise<Piece[]> {
+  const server = new grpc.Server();
+  server.addService(
+    { buy: shop.buy, list: shop.list, fill: shop.fill },
+    {
+      buy: (call: grpc.ServerUnaryCall<Buffer, Buffer>, done: grpc.sendUnaryData<Buffer>) => {
+        if (call.request.length === 0) done({ code: grpc.status.NOT_FOUND, details: "no such thing" });
+        else if (call.request[0] === 1) done({ code: grpc.status.INTERNAL, details: "broken" });
+        else done(null, call.request);
+      },
+      list: (call: grpc.ServerWritableStream<Buffer, Buffer>) => {
+        for (let index = 0; index < 20; index++) call.write(Buffer.alloc(100));
+        call.end();
+      },
+      fill: (call: grpc.ServerReadableStream<Buffer, Buffer>, done: grpc.sendUnaryData<Buffer>) => {
+        call.on("data", () => {});
+        call.on("end", () => done(null, Buffer.alloc(1)));
+      },
+    },
+  );
+  const serverPort = await new Promise<number>((resolve, reject) =>
+    server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), (error, port) => (error ? reject(error) : resolve(port))),
+  );
+  closers.push(() => server.forceShutdown());
+  const { port, pieces } = await recorder(serverPort);
+  const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure());
+  closers.push(() => client.close());
+  await run(client);
+  return pieces;
+}
+
+const pass = (value: Buffer): Buffer => value;
+
+function unary(client: grpc.Client, path: string, body: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, pass, pass, body, () => resolve());
+  });
+}
+
+function streaming(client: grpc.Client): Promise<void> {
+  return new Promise((resolve) => {
+    const call = client.makeServerStreamRequest(shop.list.path, pass, pass, Buffer.alloc(1));
+    call.on("data", () => {});
+    call.on("error", () => {});
+    call.on("status", () => resolve());
+  });
+}
+
+function filling(client: grpc.Client): Promise<void> {
+  return new Promise((resolve) => {
+    const call = client.makeClientStreamRequest(shop.fill.path, pass, pass, () => resolve());
+    for (let index = 0; index < 10; index++) call.write(Buffer.alloc(50));
+    call.end();
+  });
+}
+
+describe("createHttp2Decoder() on what grpc-js sends", () => {
+  const expected = {
+    "grpc POST shop.v1.Cart/Buy 0": 10,
+    "grpc POST shop.v1.Cart/Buy 5": 2,
+    "grpc POST shop.v1.Cart/Buy 13 error": 1,
+    "grpc POST shop.v1.Cart/Gone 12 error": 1,
+    "grpc POST shop.v1.Cart/List 0": 2,
+    "grpc POST shop.v1.Cart/Fill 0": 1,
+  };
+  const runAll = async (client: grpc.Client): Promise<void> => {
+    await Promise.all(Array.from({ length: 10 }, () => unary(client, shop.buy.path, Buffer.alloc(30, 7))));
+    for (let index = 0; index < 2; index++) await unary(client, shop.buy.path, Buffer.alloc(0));
+    await unary(client, shop.buy.path, Buffer.alloc(1, 1));
+    await unary(client, shop.gone.path, Buffer.alloc(1));
+    await streaming(client);
+    await streaming(client);
+    await filling(client);
+  };
+
+  it("tells service and method, and the status of the trailers", async () => {
+    const pieces = await recordGrpc(runAll);
+    for (const readBytes of [65_536, 11]) {
+      const observed = observer();
+      feed(observed, pieces, { readBytes });
+      expect(summary(observed.requests)).toEqual(expected);
+      expect(observed.undecoded).toBe(0);
+      expect(observed.requests.find(({ route }) => route.endsWith("List"))?.responseBytes).toBeGreaterThan(20 * 105);
+    }
+    const asClient = observer("client");
+    feed(asClient, pieces);
+    expect(summary(asClient.requests)["grpc POST shop.v1.Cart/Buy 5 error"]).toBe(2);
+  });
+
+  it("joined midway: every call is counted, as gRPC", async () => {
+    const pieces = await recordGrpc(async (client) => {
+      await runAll(client);
+      await runAll(client);
+    });
+    // Where the second half begins: as soon as the pieces before it hold the first seventeen calls.
+    const half = pieces.findIndex((_, index) => {
+      const observed = observer();
+      feed(observed, pieces.slice(0, index));
+      return observed.requests.length >= 17;
+    });
+    const late = observer();
+    feed(late, pieces.slice(half), { isJoinedMidway: true });
+    // Statuses that were added to the table in the first half are unknown, and those alone.
+    expect(summary(late.requests)).toEqual({
+      "grpc POST shop.v1.Cart/Buy unknown": 13,
+      "grpc POST shop.v1.Cart/Gone unknown": 1,
+      "grpc POST shop.v1.Cart/List unknown": 2,
+      "grpc POST shop.v1.Cart/Fill unknown": 1,
+    });
+  });
+
+  it("joined midway: knows a status that is new", async () => {
+    const pieces = await recordGrpc(async (client) => {
+      for (let call = 0; call < 5; call++) await unary(client, shop.buy.path, Buffer.alloc(3, 7));
+      for (let call = 0; call < 2; call++) await unary(client, shop.buy.path, Buffer.alloc(0));
+    });
+    const half = pieces.findIndex((_, index) => {
+      const observed = observer();
+      feed(observed, pieces.slice(0, index));
+      return observed.requests.length >= 5;
+    });
+    const late = observer("client");
+    feed(late, pieces.slice(half), { isJoinedMidway: true });
+    expect(summary(late.requests)).toEqual({ "grpc POST shop.v1.Cart/Buy 5 error": 2 });
+  });
+});
+
+/** A record as the kernel makes it. */
+function record(sequence: number, type: number, flags: number, streamId: number, payload = "", length?: number): Chunk {
+  const bytes = Buffer.from(payload, "hex");
+  const header = Buffer.alloc(9);
+  header.writeUIntBE(sequence, 0, 3);
+  header[3] = type;
+  header[4] = flags;
+  header.writeUInt32BE(streamId, 5);
+  return { bytes: Buffer.concat([header, bytes]), fullLength: 9 + (length ?? bytes.length), atNs: 1000 + sequence * 10, startNs: 0 };
+}
+
+const get = "8286 44022f61".replaceAll(" ", "");
+
+describe("createHttp2Decoder() on single frames", () => {
+  it("reads padding, priority and continuations", () => {
+    const { decoder, requests } = observer();
+    decoder.onRequestBytes(record(0, 1, 1 | 4 | 8 | 0x20, 1, `03 80000000 10 ${get} 000000`.replaceAll(" ", "")));
+    decoder.onRequestBytes(record(1, 1, 1, 3, get.slice(0, 4)));
+    decoder.onRequestBytes(record(2, 9, 0, 3, get.slice(4, 6)));
+    decoder.onRequestBytes(record(3, 9, 4, 3, get.slice(6)));
+    decoder.onReplyBytes(record(0, 1, 5, 3, "88"));
+    decoder.onReplyBytes(record(1, 1, 4, 1, "8d"));
+    decoder.onReplyBytes(record(2, 0, 1, 1, "", 500));
+    expect(summary(requests)).toEqual({ "http2 GET /a 200": 1, "http2 GET /a 404": 1 });
+    expect(requests[1]).toMatchObject({ responseBytes: 10 + 509, requestBytes: 9 + 6 + 6 + 3 });
+  });
+
+  it("forgets the table when a record was lost, and counts what can no longer end", () => {
+    const { decoder, requests } = observer();
+    decoder.onRequestBytes(record(0, 1, 5, 1, get));
+    decoder.onReplyBytes(record(0, 1, 5, 1, "88"));
+    decoder.onRequestBytes(record(1, 1, 5, 3, "8286be"));
+    decoder.onReplyBytes(record(1, 1, 5, 3, "88"));
+    // Sequence 2 is missing: it may have added to the table.
+    decoder.onRequestBytes(record(3, 1, 5, 7, "8286be"));
+    decoder.onReplyBytes(record(2, 1, 5, 7, "88"));
+    expect(requests.map(({ route }) => route)).toEqual(["/a", "/a", "unknown"]);
+  });
+
+  it("gives up streams that were open when records were lost, once the connection is quiet", () => {
+    const observed = observer();
+    observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
+    observed.decoder.onRequestBytes(record(5, 1, 5, 3, get));
+    observed.decoder.onQuiet();
+    expect(observed.undecoded).toBe(1);
+    observed.decoder.onReplyBytes(record(0, 1, 5, 3, "88"));
+    expect(observed.requests).toHaveLength(1);
+  });
+
+  it("reads a block that was cut as far as it came", () => {
+    const { decoder, requests } = observer();
+    decoder.onRequestBytes(record(0, 1, 5, 1, `${get}40`, 5000));
+    decoder.onRequestBytes(record(1, 1, 5, 3, get));
+    decoder.onReplyBytes(record(0, 1, 5, 1, "88"));
+    decoder.onReplyBytes(record(1, 1, 5, 3, "88"));
+    expect(requests.map(({ route }) => route)).toEqual(["/a", "/a"]);
+  });
+
+  it("ends streams above the last one that GOAWAY names", () => {
+    const { decoder, requests } = observer();
+    for (const streamId of [1, 3, 5]) decoder.onRequestBytes(record(streamId >> 1, 1, 5, streamId, get));
+    decoder.onReplyBytes(record(0, 7, 0, 0, "0000000300000000"));
+    expect(requests).toMatchObject([{ status: "no-reply", isError: true }]);
+    decoder.onReplyBytes(record(1, 1, 5, 3, "88"));
+    expect(requests).toHaveLength(2);
+  });
+
+  it.each([
+    [7, "14", true],
+    [8, "1", false],
+    [2, "13", true],
+  ])("tells a gRPC call that was reset with %d as status %s", (code, status, isError) => {
+    const { decoder, requests } = observer();
+    decoder.onRequestBytes(
+      record(
+        0,
+        1,
+        4,
+        1,
+        `83 86 4403${Buffer.from("/a/").toString("hex")} 5f10${Buffer.from("application/grpc").toString("hex")}`.replaceAll(" ", ""),
+      ),
+    );
+    decoder.onReplyBytes(record(0, 3, 0, 1, code.toString(16).padStart(8, "0")));
+    expect(requests).toMatchObject([{ protocol: "grpc", status, isError }]);
+  });
+
+  it("tells who asks", () => {
+    expect(recogniseHttp2Record(record(0, 0xf1, 0, 0).bytes)).toBe(true);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, get).bytes)).toBe(true);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, `3fe11f${get}`).bytes)).toBe("either");
+    expect(recogniseHttp2Record(record(0, 1, 4 | 0x20, 1, `8000000010${get}`).bytes)).toBe(true);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "88").bytes)).toBe(false);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "4803323031").bytes)).toBe(false);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "be").bytes)).toBe("either");
+    expect(recogniseHttp2Record(record(0, 0, 1, 1).bytes)).toBe("either");
+    expect(recogniseHttp2Record(Buffer.alloc(3))).toBe("either");
+  });
+
+  it("stays bounded and ends, whatever comes", () => {
+    const random = new SeededRandom(11);
+    const observed = observer("client", true);
+    const types = [0, 1, 1, 1, 3, 5, 7, 9, 0xf0, 0xf1, 2, 200];
+    const sequences = [0, 0];
+    for (let round = 0; round < 30_000; round++) {
+      const length = random.below(40);
+      const payload = Buffer.from(Array.from({ length }, () => random.below(256))).toString("hex");
+      const direction = random.below(2);
+      const sequence = random.below(50) === 0 ? random.below(1 << 20) : (sequences[direction]! + 1) & 0xffffff;
+      sequences[direction] = sequence;
+      const streamId = random.below(round % 3 ? 40 : 9000);
+      const chunk = record(sequence, random.pick(types), random.below(256), streamId, payload, length + random.below(3) * 1000);
+      if (random.below(50) === 0) chunk.bytes = chunk.bytes.subarray(0, random.below(10));
+      if (direction) observed.decoder.onRequestBytes(chunk);
+      else observed.decoder.onReplyBytes(chunk);
+      if (round % 1000 === 0) observed.decoder.onQuiet();
+    }
+    observed.decoder.onClose(1);
+    expect(observed.requests.length).toBeGreaterThan(100);
+    for (const { route, status } of observed.requests) {
+      expect(route.length).toBeLessThanOrEqual(120);
+      expect(status).toMatch(/^(?:\d{1,3}|unknown|no-reply)$/);
+    }
+  });
+});
