@@ -57,7 +57,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       await options.discovery.catchUp();
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
-    ...createTrafficBackend(),
+    ...createTrafficBackend({ store, discovery: options.discovery, clock }),
     capture: createCapture({ registry, log: options.log }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

@@ -1,15 +1,32 @@
 /** The part of the colony's backend that is about requests. */
 
+import type { Clock } from "../base/clock.ts";
+import { type ColonyStore, queryConnections, queryEdgeRed, queryRed, queryServiceCpu, queryTrafficLosses } from "../store/index.ts";
 import type { ColonyBackend } from "../tools/index.ts";
+import type { DiscoveryLoop } from "./discovery-loop.ts";
 
 export type TrafficBackend = Pick<ColonyBackend, "red" | "edgeRed" | "connections" | "trafficLosses" | "serviceCpu">;
 
-export function createTrafficBackend(): TrafficBackend {
+export interface TrafficBackendOptions {
+  store: ColonyStore;
+  /** Names of the other ends come from what it made of connections. */
+  discovery: Pick<DiscoveryLoop, "catchUp">;
+  clock: Clock;
+}
+
+export function createTrafficBackend({ store, discovery, clock }: TrafficBackendOptions): TrafficBackend {
+  const database = store.database.name;
   return {
-    red: async ({ sinceMs }) => ({ rows: [], total: 0, windowMs: sinceMs, bucketMs: 0 }),
-    edgeRed: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
-    connections: async () => ({ rows: [], total: 0 }),
-    trafficLosses: async () => [],
-    serviceCpu: async () => [],
+    red: (request) => queryRed(store, { ...request, nowMs: clock.wallMs() }),
+    edgeRed: async (request) => {
+      await discovery.catchUp();
+      return await queryEdgeRed(store, { ...request, nowMs: clock.wallMs(), database });
+    },
+    connections: async (request) => {
+      await discovery.catchUp();
+      return await queryConnections(store, { ...request, nowMs: clock.wallMs(), database });
+    },
+    trafficLosses: (request) => queryTrafficLosses(store, { ...request, nowMs: clock.wallMs() }),
+    serviceCpu: () => queryServiceCpu(store, { nowMs: clock.wallMs() }),
   };
 }

@@ -56,7 +56,8 @@ export interface Rollup<C extends Columns> {
 }
 
 /** `duration` for columns `duration_lo` and `duration_counts`. */
-export type HistogramName<C extends Columns> = keyof C & string extends infer K ? (K extends `${infer N}_counts` ? N : never) : never;
+export type HistogramName<C extends Columns> = string extends keyof C ? string : CountsName<keyof C>;
+type CountsName<K> = K extends `${infer N}_counts` ? N : never;
 
 export interface SignalRetention {
   /** Rows older than this go. */

@@ -1,5 +1,7 @@
 /** Histograms in SQL: a first bucket `<name>_lo` and counts from there on `<name>_counts`, added bucket by bucket. */
 
+import type { HistogramLayout } from "../base/latency-histogram.ts";
+
 /** Histograms beyond this many buckets are nobody's: what an agent sends must not decide how much memory a merge takes. */
 const maxBuckets = 4_096;
 
@@ -23,4 +25,11 @@ export function mergedCountsSql(gathered: string): string {
   const inBucket = `list_sum(list_transform(${gathered}, lambda h: coalesce(h.counts[CASE WHEN b >= h.lo THEN b - h.lo + 1 END], 0)))`;
   return `CASE WHEN ${gathered} IS NULL THEN [] WHEN len(${gathered}) = 1 THEN ${gathered}[1].counts::UBIGINT[]
     ELSE list_transform(range(${from}, ${until}), lambda b: ${inBucket})::UBIGINT[] END`;
+}
+
+/** Microseconds that a value in the bucket `bucket` is taken to be: its middle, as `bucketMiddleNs` has it. */
+export function bucketMiddleUsSql(layout: HistogramLayout, bucket: string): string {
+  const parts = 1 << layout.partsPerOctaveLog2;
+  const start = (n: string): string => `pow(2, 10 + (${n} - 1) // ${parts}) * (1 + ((${n} - 1) % ${parts}) / ${parts}.0)`;
+  return `(CASE WHEN ${bucket} <= 0 THEN 512 ELSE (${start(bucket)} + ${start(`(${bucket} + 1)`)}) / 2 END / 1000.0)::DOUBLE`;
 }

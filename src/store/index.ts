@@ -33,10 +33,19 @@ export type {
   HostSampleRow,
   HostSeriesRow,
 } from "./queries/host-facts.ts";
+export {
+  type ConnectionsAnswer,
+  type ConnectionsQuery,
+  queryConnections,
+  type ServiceConnectionsRow,
+} from "./queries/query-connections.ts";
+export { type EdgeRedAnswer, type EdgeRedQuery, type EdgeRedRow, queryEdgeRed } from "./queries/query-edge-red.ts";
 export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, queryEdges } from "./queries/query-edges.ts";
 export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
+export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
+export { queryServiceCpu, type ServiceCpuRow } from "./queries/query-service-cpu.ts";
 export {
   queryServices,
   type ServiceAtAgentRow,
@@ -44,6 +53,8 @@ export {
   type ServiceProcessRow,
   type ServicesQuery,
 } from "./queries/query-services.ts";
+export { queryTrafficLosses, type TrafficLossRow } from "./queries/query-traffic-losses.ts";
+export type { RedFilterQuery, RedResolution } from "./queries/red-parts.ts";
 export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
 export {
   type AgentConflict,
@@ -69,5 +80,6 @@ export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-sli
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";
+export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";

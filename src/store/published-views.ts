@@ -2,6 +2,7 @@ import { storedColumns } from "./column-batch.ts";
 import type { Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
 import { discoveryViews } from "./discovery/discovery-views.ts";
+import { latenciesView } from "./queries/latencies-view.ts";
 import { resolutions, rollupName, rollupView, type ViewColumn } from "./rollup.ts";
 import { sqlTypeOf } from "./signal-tables.ts";
 
@@ -100,6 +101,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
 export async function publishViews(transaction: Transaction, database: string, signals: readonly Signal[]): Promise<PublishedView[]> {
   const definitions = [
     ...signals.flatMap((signal) => signalViews(database, signal)),
+    ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),
     eventsView(database, signals),
   ];

@@ -48,7 +48,7 @@ function measuresOf(signal: Signal): Measure[] {
 }
 
 function histogramsOf(signal: Signal): string[] {
-  const names = (signal.rollup?.histograms ?? []) as string[];
+  const names = signal.rollup?.histograms ?? [];
   for (const name of names) {
     const types = [`${name}_lo`, `${name}_counts`].map((column) => signal.columns[column]);
     if (types[0] !== "int" || types[1] !== "uints") {

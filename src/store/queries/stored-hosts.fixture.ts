@@ -14,6 +14,7 @@ import { openEngine } from "../engine.ts";
 import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
 import { signals } from "../signals/index.ts";
+import { red, trafficLoss } from "../signals/traffic.ts";
 
 export interface StoredHosts extends AsyncDisposable {
   readonly store: ColonyStore;
@@ -39,6 +40,8 @@ export interface SignalRows {
   serviceInstance?: Values<typeof serviceInstance.columns>[];
   connection?: Values<typeof connection.columns>[];
   event?: Values<typeof event.columns>[];
+  red?: Values<typeof red.columns>[];
+  trafficLoss?: Values<typeof trafficLoss.columns>[];
 }
 
 const byName: Record<keyof SignalRows, Signal> = {
@@ -52,6 +55,8 @@ const byName: Record<keyof SignalRows, Signal> = {
   serviceInstance,
   connection,
   event,
+  red,
+  trafficLoss,
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 

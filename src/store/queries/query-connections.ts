@@ -1,0 +1,110 @@
+/** Connections of services: how many are open, were opened, closed and failed, and how well they go. */
+
+import { classifySql } from "../discovery/classify-edges.ts";
+import { partsSql, windowStartMs } from "./query-edges.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "./queryable.ts";
+
+export interface ConnectionsQuery {
+  service?: string;
+  /** A service, an address, or a name outside. */
+  peer?: string;
+  role?: "server" | "client";
+  agentIds?: readonly string[];
+  /** From now back. */
+  sinceMs: number;
+  nowMs: number;
+  limit: number;
+  /** The colony's file, as it is attached. */
+  database: string;
+}
+
+/** One kind of connection of a service: its peer, port and role. */
+export interface ServiceConnectionsRow {
+  service: string;
+  role: "server" | "client" | "peer";
+  protocol: string;
+  /** The other end: a service, a name outside, or an address. */
+  peer: string;
+  peerAddress: string;
+  serverPort: number;
+  /** Open now. */
+  open: number;
+  opened: number;
+  closed: number;
+  /** Attempts that never became a connection, and connections cut: refused, reset, timed out. */
+  failed: number;
+  bytesSent: number;
+  bytesReceived: number;
+  rttUs: number | null;
+  retransmits: number | null;
+  lastSeenAt: string;
+}
+
+export interface ConnectionsAnswer {
+  /** Most opened first. */
+  rows: ServiceConnectionsRow[];
+  total: number;
+}
+
+export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsAnswer> {
+  const startUs = Math.floor(windowStartMs(query.nowMs, query.sinceMs) * 1_000);
+  const parts = partsSql(query.database, startUs, Math.floor(query.nowMs * 1_000), query.agentIds);
+  const filters = [
+    query.service === undefined ? "" : "AND service = $service",
+    query.role === undefined ? "" : "AND role = $role",
+    query.peer === undefined ? "" : "AND (peer = $peer OR peer_address = $peer)",
+  ].join(" ");
+  const parameters = {
+    ...(query.service === undefined ? {} : { service: query.service }),
+    ...(query.role === undefined ? {} : { role: query.role }),
+    ...(query.peer === undefined ? {} : { peer: query.peer }),
+  };
+  const rows = await store.query(
+    `WITH judged AS (${classifySql(query.database, parts)}),
+     failure AS (${failuresSql(query, startUs)}),
+     kind AS (
+       SELECT j.service, j.role, j.protocol, coalesce(r.resolved_name, j.peer_name) AS peer, j.peer_address, j.server_port,
+         sum(j.open)::DOUBLE AS open, sum(j.opened)::DOUBLE AS opened, sum(greatest(j.closed, 0))::DOUBLE AS closed, sum(j.bytes_out)::DOUBLE AS bytes_out,
+         sum(j.bytes_in)::DOUBLE AS bytes_in, sum(j.rtt_sum)::DOUBLE AS rtt_sum, sum(j.rtt_count)::DOUBLE AS rtt_count, sum(j.retransmits)::DOUBLE AS retransmits,
+         max(j.last_seen) AS last_seen
+       FROM judged j LEFT JOIN "${query.database}".net.endpoint_resolution r ON j.peer_kind = 'external' AND r.ip_address = j.peer_address GROUP BY ALL
+     )
+     SELECT k.* REPLACE (k.server_port::DOUBLE AS server_port), coalesce(f.failed, 0)::DOUBLE AS failed, count(*) OVER ()::DOUBLE AS total FROM kind k
+     LEFT JOIN failure f ON f.service = k.service AND f.role = k.role AND f.protocol = k.protocol AND f.peer_address = k.peer_address AND f.server_port = k.server_port
+     WHERE true ${filters} ORDER BY k.opened + coalesce(f.failed, 0) DESC, k.open DESC, k.service, peer, k.server_port LIMIT ${Math.max(0, Math.floor(query.limit))}`,
+    parameters,
+  );
+  return {
+    rows: rows.map((row) => {
+      const rttCount = numberIn(row, "rtt_count");
+      return {
+        service: textIn(row, "service"),
+        role: textIn(row, "role") as ServiceConnectionsRow["role"],
+        protocol: textIn(row, "protocol"),
+        peer: textIn(row, "peer"),
+        peerAddress: textIn(row, "peer_address"),
+        serverPort: numberIn(row, "server_port"),
+        open: numberIn(row, "open"),
+        opened: numberIn(row, "opened"),
+        closed: numberIn(row, "closed"),
+        failed: numberIn(row, "failed"),
+        bytesSent: numberIn(row, "bytes_out"),
+        bytesReceived: numberIn(row, "bytes_in"),
+        rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
+        retransmits: numberOrNullIn(row, "retransmits"),
+        lastSeenAt: isoTimeIn(row, "last_seen"),
+      };
+    }),
+    total: numberIn(rows[0] ?? {}, "total"),
+  };
+}
+
+/** Rows of the signal whose end was no ordinary one: totals do not tell them apart. */
+function failuresSql({ database, agentIds }: ConnectionsQuery, startUs: number): string {
+  const chosen =
+    agentIds === undefined
+      ? ""
+      : `AND source IN (SELECT source FROM "${database}".internal.sources WHERE agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")}))`;
+  return `SELECT service, role, protocol, CASE WHEN role = 'client' THEN server_address ELSE client_address END AS peer_address, server_port, sum(connections) AS failed
+    FROM "${database}".raw.connection WHERE state = 'failed' AND "time" >= make_timestamp(${startUs}) AND service IS NOT NULL ${chosen} GROUP BY ALL`;
+}

@@ -1,0 +1,113 @@
+/** Requests by edge of the topology: who asked whom, how often, with which outcome. */
+
+import { classifySql } from "../discovery/classify-edges.ts";
+import { isLocalAddress } from "../discovery/sql-parts.ts";
+import { numberIn, type Queryable, textIn } from "./queryable.ts";
+import { percentileIn, percentilesSql, redPartsSql, redWindow, withPeerSql } from "./red-parts.ts";
+
+export interface EdgeRedQuery {
+  /** From now back. */
+  sinceMs: number;
+  nowMs: number;
+  /** Only what these agents saw. */
+  agentIds?: readonly string[];
+  /** Only edges with this service at either end. */
+  service?: string;
+  /** The colony's file, as it is attached. */
+  database?: string;
+}
+
+export interface EdgeRedEnd {
+  kind: "service" | "external" | "host";
+  name: string;
+}
+
+/** Requests of one edge, as the end that saw more of them counted: what both ends saw is there once. Ends are named as those of an EdgeRow. */
+export interface EdgeRedRow {
+  client: EdgeRedEnd;
+  server: EdgeRedEnd;
+  serverPort: number;
+  /** The one with the most requests: `http`, `postgres`. */
+  protocol: string;
+  /** Which end counted. */
+  role: "server" | "client";
+  requests: number;
+  errors: number;
+  /** Microseconds. */
+  p50Us: number | null;
+  p95Us: number | null;
+  p99Us: number | null;
+}
+
+export interface EdgeRedAnswer {
+  /** Most requests first. */
+  edges: EdgeRedRow[];
+  /** The time that the amounts cover. */
+  windowMs: number;
+}
+
+const edgesMax = 100_000;
+const ends = "client_kind, client, server_kind, server, server_port";
+
+export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedAnswer> {
+  const window = await redWindow(store, { sinceMs: query.sinceMs, nowMs: query.nowMs, one: query.service !== undefined });
+  const { sql, parameters } = redPartsSql(window, query.agentIds === undefined ? {} : { agentIds: query.agentIds }, false);
+  const wanted =
+    query.service === undefined
+      ? ""
+      : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
+  const rows = await store.query(
+    `WITH part AS (${namedEndsSql(query.database ?? "colony", sql)}),
+     counted AS (
+       SELECT ${ends}, role, sum(requests) AS requests, sum(errors) AS errors, arg_max(protocol, requests) AS protocol FROM (
+         SELECT ${ends}, role, protocol, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM part ${wanted} GROUP BY ALL
+       ) GROUP BY ALL
+     ),
+     grouped AS MATERIALIZED (
+       SELECT *, row_number() OVER (ORDER BY requests DESC, ${ends}) AS gid FROM (
+         SELECT * FROM counted QUALIFY row_number() OVER (PARTITION BY ${ends} ORDER BY requests DESC, role) = 1
+       ) QUALIFY gid <= ${edgesMax}
+     )
+     SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(
+       `SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g USING (${ends}, role)`,
+       1,
+     )}) d ON d.gid = g.gid ORDER BY g.gid`,
+    { ...parameters, ...(query.service === undefined ? {} : { service: query.service }) },
+  );
+  return {
+    edges: rows.map((row) => ({
+      client: { kind: textIn(row, "client_kind") as EdgeRedEnd["kind"], name: textIn(row, "client") },
+      server: { kind: textIn(row, "server_kind") as EdgeRedEnd["kind"], name: textIn(row, "server") },
+      serverPort: numberIn(row, "server_port"),
+      protocol: textIn(row, "protocol"),
+      role: textIn(row, "role") === "client" ? "client" : "server",
+      requests: numberIn(row, "requests"),
+      errors: numberIn(row, "errors"),
+      p50Us: percentileIn(row, "p50", 0),
+      p95Us: percentileIn(row, "p95", 0),
+      p99Us: percentileIn(row, "p99", 0),
+    })),
+    windowMs: Math.min(window.coveredMs, query.sinceMs),
+  };
+}
+
+/**
+ * Rows with both their ends. What the agent or the registry recognised comes first; then what connections of the same ends were understood
+ * as. Callers on the host itself that nobody recognised are left out: their address is everybody's.
+ */
+function namedEndsSql(database: string, rows: string): string {
+  const isOnly = "HAVING min(peer_kind || ' ' || peer_name) = max(peer_kind || ' ' || peer_name)";
+  const kind = `CASE WHEN p.is_who_service THEN 'service' ELSE coalesce(v.kind, CASE WHEN ${isLocalAddress("p.peer_address")} THEN NULL ELSE 'external' END) END`;
+  const name = "CASE WHEN p.is_who_service THEN p.who ELSE coalesce(v.name, p.peer_address) END";
+  const own = (role: string, mine: string, other: string): string => `CASE WHEN role = '${role}' THEN ${mine} ELSE ${other} END`;
+  return `SELECT *, ${own("client", "'service'", "other_kind")} AS client_kind, ${own("client", "service", "other")} AS client,
+      ${own("server", "'service'", "other_kind")} AS server_kind, ${own("server", "service", "other")} AS server
+    FROM (
+      SELECT p.role, p.service, p.protocol, p.server_port, p.requests, p.is_error, p.duration_lo, p.duration_counts, ${kind} AS other_kind, ${name} AS other
+      FROM (${withPeerSql(rows)}) p JOIN internal.sources s ON s.source = p.source
+      LEFT JOIN (
+        SELECT agent_id, role, service, peer_address, server_port, any_value(peer_kind) AS kind, any_value(peer_name) AS name
+        FROM (${classifySql(database, `SELECT * FROM "${database}".net.edge_views`)}) GROUP BY ALL ${isOnly}
+      ) v ON v.agent_id = s.agent_id AND v.role = p.role AND v.service = p.service AND v.peer_address = p.peer_address AND v.server_port = p.server_port
+    ) WHERE other_kind IS NOT NULL`;
+}

@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
+import { runReadOnlySql } from "../read-only-sql.ts";
+import { seededRandom, TestClock } from "../test-support.ts";
+import { queryEdgeRed } from "./query-edge-red.ts";
+import { queryRed, type RedQuery } from "./query-red.ts";
+import { queryTrafficLosses } from "./query-traffic-losses.ts";
+import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";
+
+type RedRow = NonNullable<SignalRows["red"]>[number];
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const clock = new TestClock();
+let hosts: StoredHosts;
+
+/** Every request that was put in, to count again by other means. */
+interface Made {
+  atMs: number;
+  service: string;
+  role: string;
+  route: string;
+  status: string;
+  durationNs: number;
+}
+const made: Made[] = [];
+
+function rowOf(requests: readonly Made[], more: Partial<RedRow> = {}): RedRow {
+  const first = requests[0] as Made;
+  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
+  for (const { durationNs } of requests) counts[bucketOf(fineLayout, durationNs)]! += 1;
+  const coarse = new Array<number>(coarseLayout.bucketCount).fill(0);
+  for (const { durationNs } of requests) coarse[bucketOf(coarseLayout, durationNs / 2)]! += 1;
+  const duration = sparse(counts);
+  const half = sparse(coarse);
+  made.push(...requests);
+  return {
+    atMs: first.atMs,
+    service: first.service,
+    role: first.role,
+    protocol: "http",
+    server_port: 80,
+    peer_address: "10.0.0.9",
+    method: "GET",
+    route: first.route,
+    status: first.status,
+    is_error: first.status.startsWith("5"),
+    window_ms: 10_000,
+    requests: requests.length,
+    request_bytes: 10 * requests.length,
+    response_bytes: 100 * requests.length,
+    duration_us: Math.round(requests.reduce((sum, { durationNs }) => sum + durationNs / 1_000, 0)),
+    queue_us: Math.round(requests.reduce((sum, { durationNs }) => sum + durationNs / 2_000, 0)),
+    queue_samples: requests.length,
+    duration_lo: duration.lo,
+    duration_counts: duration.counts,
+    queue_lo: half.lo,
+    queue_counts: half.counts,
+    first_byte_lo: half.lo,
+    first_byte_counts: half.counts,
+    ...more,
+  };
+}
+
+const ask = (more: Partial<RedQuery> = {}) =>
+  queryRed(hosts.store, { by: "service", sinceMs: hourMs, nowMs: clock.wall, maxPoints: 0, limit: 100, compare: false, ...more });
+
+const wantedPercentile = (requests: readonly Made[], share: number): number => {
+  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
+  for (const { durationNs } of requests) counts[bucketOf(fineLayout, durationNs)]! += 1;
+  return (percentileNs(fineLayout, sparse(counts), share) ?? 0) / 1_000;
+};
+
+beforeAll(async () => {
+  hosts = await openStoredHosts(clock);
+  const random = seededRandom(3);
+  for (let minute = 0; minute < 90; minute++) {
+    clock.pass(minuteMs);
+    const rows = ["/a", "/b"].flatMap((route) =>
+      ["200", "500"].map((status) =>
+        rowOf(
+          Array.from({ length: 1 + Math.floor(random() * 5) }, () => ({
+            atMs: clock.wall,
+            service: "shop",
+            role: "server",
+            route,
+            status,
+            durationNs: 10 ** (4 + random() * 4),
+          })),
+        ),
+      ),
+    );
+    await hosts.add(minute % 2 === 0 ? "web-1" : "web-2", { red: rows });
+    if (minute % 7 === 0) await hosts.store.rollup();
+  }
+  // The same requests as their callers saw them.
+  await hosts.add("web-3", {
+    red: [
+      rowOf([{ atMs: clock.wall, service: "cart", role: "client", route: "/a", status: "200", durationNs: 5e6 }], {
+        peer: "shop",
+        peer_address: "10.0.0.1",
+      }),
+      rowOf([{ atMs: clock.wall, service: "cart", role: "client", route: "/pay", status: "200", durationNs: 5e6 }], {
+        peer: "api.pay.example",
+        peer_address: "203.0.113.5",
+        server_port: 443,
+        is_tls: true,
+      }),
+    ],
+    trafficLoss: [
+      { atMs: clock.wall, loss: "ring-full", count: 3 },
+      { atMs: clock.wall - 10_000, loss: "ring-full", count: 4 },
+    ],
+  });
+});
+
+afterAll(() => hosts[Symbol.asyncDispose]());
+
+const server = (sinceMs: number, filter: (one: Made) => boolean = () => true): Made[] =>
+  made.filter((one) => one.role === "server" && one.atMs >= clock.wall - sinceMs && filter(one));
+
+describe("queryRed()", () => {
+  it("counts raw rows and computes their percentiles, service by service and role by role", async () => {
+    const { rows, total, windowMs, resolution } = await ask({ service: "shop" });
+    const wanted = server(hourMs);
+    expect([total, resolution]).toEqual([1, "raw"]);
+    expect(windowMs).toBe(hourMs);
+    expect(rows[0]).toMatchObject({
+      service: "shop",
+      role: "server",
+      protocol: "http",
+      isTls: false,
+      requests: wanted.length,
+      errors: wanted.filter(({ status }) => status === "500").length,
+      requestBytes: 10 * wanted.length,
+      responseBytes: 100 * wanted.length,
+      peer: null,
+      route: null,
+      before: null,
+      points: [],
+    });
+    expect(rows[0]?.p50Us).toBeCloseTo(wantedPercentile(wanted, 0.5), 6);
+    expect(rows[0]?.p95Us).toBeCloseTo(wantedPercentile(wanted, 0.95), 6);
+    expect(rows[0]?.p99Us).toBeCloseTo(wantedPercentile(wanted, 0.99), 6);
+    expect(rows[0]?.queueRatio).toBeCloseTo(0.5, 3);
+    expect((rows[0]?.firstByteP50Us ?? 0) / wantedPercentile(wanted, 0.5)).toBeCloseTo(0.5, 0);
+  });
+
+  it("says the same at each resolution, with rows that were not rolled up yet", async () => {
+    const [one] = (await ask({ service: "shop", sinceMs: 90 * minuteMs })).rows;
+    const all = await ask({ sinceMs: 3 * hourMs });
+    expect([(await ask({ service: "shop", sinceMs: 90 * minuteMs })).resolution, all.resolution]).toEqual(["1m", "10m"]);
+    expect(one?.requests).toBe(server(90 * minuteMs).length);
+    expect(one?.p95Us).toBeCloseTo(wantedPercentile(server(90 * minuteMs), 0.95), 6);
+    const shop = all.rows.find(({ service }) => service === "shop");
+    expect(shop?.requests).toBe(server(3 * hourMs).length);
+    expect(shop?.p95Us).toBeCloseTo(wantedPercentile(server(3 * hourMs), 0.95), 6);
+    // Fewer minutes were watched than were asked about.
+    expect(all.windowMs).toBeGreaterThan(89 * minuteMs);
+    expect(all.windowMs).toBeLessThan(91 * minuteMs);
+  });
+
+  it("groups by route and by status, keeps the largest groups and says how many there are", async () => {
+    const routes = await ask({ service: "shop", by: "route" });
+    expect(routes.rows.map(({ method, route }) => `${method} ${route}`).sort()).toEqual(["GET /a", "GET /b"]);
+    const b = server(hourMs, ({ route }) => route === "/b");
+    expect(routes.rows.find(({ route }) => route === "/b")).toMatchObject({ requests: b.length });
+    const statuses = await ask({ service: "shop", by: "status", limit: 1 });
+    expect([statuses.rows.length, statuses.total]).toEqual([1, 2]);
+    const filtered = await ask({ service: "shop", route: "get /B", status: "500" });
+    expect(filtered.rows[0]?.requests).toBe(server(hourMs, ({ route, status }) => route === "/b" && status === "500").length);
+    expect(filtered.rows[0]?.errors).toBe(filtered.rows[0]?.requests);
+  });
+
+  it("names the other end and finds it by name and by address", async () => {
+    const peers = await ask({ service: "cart", by: "peer", role: "client" });
+    expect(peers.rows.map(({ peer, isTls }) => [peer, isTls])).toEqual([
+      ["api.pay.example", true],
+      ["shop", false],
+    ]);
+    expect((await ask({ peer: "api.pay.example" })).rows).toHaveLength(1);
+    expect((await ask({ peer: "203.0.113.5" })).rows).toHaveLength(1);
+    expect((await ask({ peer: "nobody" })).rows).toEqual([]);
+  });
+
+  it("makes series of requests, errors and p95 that add up", async () => {
+    const { rows, bucketMs } = await ask({ service: "shop", maxPoints: 12 });
+    const [row] = rows;
+    expect(row?.points).toHaveLength(hourMs / bucketMs);
+    expect(row?.points.reduce((sum, value) => sum + value, 0)).toBe(row?.requests);
+    expect(row?.errorPoints.reduce((sum, value) => sum + value, 0)).toBe(row?.errors);
+    const last = server(bucketMs);
+    expect(row?.p95PointsUs.at(-1)).toBeCloseTo(wantedPercentile(last, 0.95), 6);
+  });
+
+  it("compares with the time before", async () => {
+    const { rows } = await ask({ service: "shop", sinceMs: 30 * minuteMs, compare: true });
+    const before = made.filter(({ role, atMs }) => role === "server" && atMs >= clock.wall - hourMs && atMs < clock.wall - 30 * minuteMs);
+    expect(rows[0]?.before).toMatchObject({ requests: before.length, errors: before.filter(({ status }) => status === "500").length });
+    expect(rows[0]?.before?.p95Us).toBeCloseTo(wantedPercentile(before, 0.95), 6);
+  });
+
+  it("asks only the agents that are meant", async () => {
+    const { rows } = await ask({ service: "shop", agentIds: ["web-1"] });
+    expect(rows[0]?.requests).toBeLessThan(server(hourMs).length);
+    expect((await ask({ service: "shop", agentIds: [] })).rows).toEqual([]);
+  });
+});
+
+describe("queryEdgeRed()", () => {
+  it("counts each edge once and knows services from names outside", async () => {
+    const { edges } = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, service: "cart" });
+    expect(edges.map(({ client, server: to, serverPort, requests }) => [client.name, to.kind, to.name, serverPort, requests])).toEqual([
+      ["cart", "external", "10.0.0.1", 80, 1],
+      ["cart", "external", "203.0.113.5", 443, 1],
+    ]);
+    expect(edges[0]?.p95Us).toBeCloseTo(bucketMiddleNs(fineLayout, bucketOf(fineLayout, 5e6)) / 1_000, 6);
+  });
+});
+
+describe("queryTrafficLosses()", () => {
+  it("sums by agent and kind", async () => {
+    expect(await queryTrafficLosses(hosts.store, { sinceMs: hourMs, nowMs: clock.wall })).toEqual([
+      { agentId: "web-3", loss: "ring-full", count: 7 },
+    ]);
+    expect(await queryTrafficLosses(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, agentIds: ["web-1"] })).toEqual([]);
+  });
+});
+
+describe("red_latencies", () => {
+  const run = async (sql: string) => (await runReadOnlySql(hosts.store, { sql, maxRows: 10, maxBytes: 100_000, timeoutMs: 10_000 })).rows;
+
+  it("lets people's SQL compute a percentile as docs/traffic.md says", async () => {
+    const rows = await run(
+      `WITH summed AS (SELECT service, us, sum(requests) AS requests FROM red_latencies WHERE part = 'duration' AND role = 'server' GROUP BY ALL),
+         ranked AS (
+           SELECT *, sum(requests) OVER (PARTITION BY service ORDER BY us) AS up_to, sum(requests) OVER (PARTITION BY service) AS total FROM summed
+         )
+       SELECT service, min(us) FILTER (up_to >= 0.95 * total) AS p95_us FROM ranked GROUP BY service`,
+    );
+    expect(rows[0]?.[0]).toBe("shop");
+    expect(rows[0]?.[1]).toBeCloseTo(wantedPercentile(server(10 * hourMs), 0.95), 6);
+  });
+
+  it("has every request once, rolled up or not", async () => {
+    expect(await run("SELECT part, sum(requests) FROM red_latencies WHERE role = 'server' GROUP BY part ORDER BY part")).toEqual(
+      ["duration", "first_byte", "queue"].map((part) => [part, server(10 * hourMs).length]),
+    );
+  });
+});

@@ -1,0 +1,22 @@
+import { numberIn, placeholders, type Queryable, textIn } from "./queryable.ts";
+
+/** What hooks did not see, summed over the time asked about. `loss` as in the signal `traffic_loss`. */
+export interface TrafficLossRow {
+  agentId: string;
+  loss: string;
+  count: number;
+}
+
+/** By agent and kind. */
+export async function queryTrafficLosses(
+  store: Queryable,
+  query: { agentIds?: readonly string[]; sinceMs: number; nowMs: number },
+): Promise<TrafficLossRow[]> {
+  const { agentIds } = query;
+  const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;
+  const rows = await store.query(
+    `SELECT agent_id, loss, sum("count")::DOUBLE AS lost FROM traffic_loss WHERE "time" >= make_timestamp(?) ${chosen} GROUP BY ALL ORDER BY ALL`,
+    [Math.floor((query.nowMs - query.sinceMs) * 1_000), ...(agentIds === undefined ? [] : ["", ...agentIds])],
+  );
+  return rows.map((row) => ({ agentId: textIn(row, "agent_id"), loss: textIn(row, "loss"), count: numberIn(row, "lost") }));
+}
