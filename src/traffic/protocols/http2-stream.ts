@@ -77,7 +77,7 @@ class Http2Decoder implements ProtocolDecoder {
       this.#streams.clear();
       return;
     }
-    for (const exchange of [...this.#streams.values()]) {
+    for (const exchange of this.#streams.values()) {
       if (!exchange.hasAnswer) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
@@ -211,7 +211,7 @@ class Http2Decoder implements ProtocolDecoder {
   #onGoAway(direction: Direction, chunk: Chunk): void {
     if (direction.isRequest || chunk.bytes.length < frameHeaderBytes + 4) return;
     const lastStreamId = chunk.bytes.readUInt32BE(frameHeaderBytes) & 0x7fffffff;
-    for (const exchange of [...this.#streams.values()]) {
+    for (const exchange of this.#streams.values()) {
       if (exchange.streamId <= lastStreamId || exchange.isPushed || exchange.hasAnswer) continue;
       exchange.lastByteNs = Math.max(exchange.lastByteNs, chunk.atNs);
       this.#end(exchange);
