@@ -35,6 +35,8 @@ export interface BpfObject extends AsyncDisposable {
   attach(program: string): BpfLink;
   /** Attaches a program of section `uprobe` to places of a file. */
   attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink>;
+  /** Runs a program of section `syscall` once, on the caller's thread, and gives what it returned. */
+  run(program: string): number;
   stats(): ProgramStats[];
   /** See `enableProgramStats()`; null where the kernel refuses. */
   enableStats(): Disposable | null;
@@ -42,6 +44,7 @@ export interface BpfObject extends AsyncDisposable {
 
 const EPERM = 1;
 const EACCES = 13;
+const BPF_PROG_TEST_RUN = 10;
 
 /**
  * Opens and loads, off the main thread where it takes long. Throws `unsupported` or `not-permitted` with details `stage`, `errno` and `log`; then
@@ -206,6 +209,14 @@ class LoadedObject implements BpfObject {
     return owned;
   }
 
+  run(program: string): number {
+    // union bpf_attr, test: prog_fd, retval, and no data.
+    const attributes = Buffer.alloc(80);
+    attributes.writeUInt32LE(this.#libbpf.programFd(this.#program(program)), 0);
+    if (this.#libbpf.bpf(BPF_PROG_TEST_RUN, attributes) !== 0) throw refused(this.#libbpf, program, "run", this.#libbpf.errno());
+    return attributes.readInt32LE(4);
+  }
+
   stats(): ProgramStats[] {
     return [...this.#programs].map(([name, program]) => readProgramStats(this.#libbpf, name, this.#libbpf.programFd(program)));
   }
@@ -225,7 +236,7 @@ class LoadedObject implements BpfObject {
   }
 }
 
-function refused(libbpf: Libbpf, what: string, stage: "open" | "load" | "attach", errno: number): CoralError {
+function refused(libbpf: Libbpf, what: string, stage: "open" | "load" | "attach" | "run", errno: number): CoralError {
   const log = libbpf.takeLog();
   const isDenied = errno === EPERM || errno === EACCES;
   return new CoralError({

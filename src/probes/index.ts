@@ -9,6 +9,7 @@ export { type BpfLink, type BpfObject, type LoadBpfOptions, loadBpfObject } from
 export { type BtfLayout, type Extent, readBtfLayout, type StructLayout } from "./btf-layout.ts";
 export { type CapabilityName, missingCapabilities } from "./capabilities.ts";
 export { decodeFunction, type MachineInstruction, type RegisterName, unloadDisassembler } from "./disassembler.ts";
+export { type BpfFailure, explainBpfFailure } from "./explain-bpf-failure.ts";
 export { type AbilityName, type KernelAbility } from "./kernel-ability.ts";
 export { type PeerCredentials, peerCredentials, releaseFreeMemory, tryLockFile } from "./libc.ts";
 export { type BpfReport, type ProbeAbilitiesOptions, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";

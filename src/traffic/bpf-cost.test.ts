@@ -16,8 +16,10 @@ function fakePrograms(isAllowed = true) {
       return { [Symbol.dispose]: () => void open-- };
     },
     run: (index: 0 | 1, ns: bigint, runs: bigint) => {
-      programs[index].runNs += ns;
-      programs[index].runs += runs;
+      const program = programs[index];
+      if (program === undefined) return;
+      program.runNs += ns;
+      program.runs += runs;
     },
     openCount: () => open,
   };

@@ -1,0 +1,15 @@
+import { readFileSync } from "node:fs";
+
+/** Kernel memory behind a BPF map that this process has open, in bytes; 0 when the kernel does not say. */
+export function lockedMapBytes(fd: number): number {
+  try {
+    return parseLockedBytes(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"));
+  } catch {
+    // Closed meanwhile, or no /proc: a cost that is not known is not worth a failure.
+    return 0;
+  }
+}
+
+export function parseLockedBytes(text: string): number {
+  return Number(/^memlock:\s*(\d+)$/m.exec(text)?.[1] ?? 0);
+}
