@@ -97,7 +97,7 @@ export function unloadDisassembler(): void {
   loaded = undefined;
 }
 
-/** The instructions of one function, in order. Throws `invalid` when the bytes are no whole instructions. */
+/** The instructions of one function, in order; one that is cut at the end is left out. Throws `invalid` when the bytes are no instructions. */
 export function decodeFunction(code: Buffer): MachineInstruction[] {
   const { iced, registers } = load();
   const decoder = new iced.Decoder(64, code, iced.DecoderOptions.None);
@@ -108,7 +108,10 @@ export function decodeFunction(code: Buffer): MachineInstruction[] {
     while (decoder.canDecode && instructions.length < maxInstructions) {
       const offsetBytes = decoder.position;
       decoder.decodeOut(instruction);
-      if (instruction.isInvalid) throw undecodable(offsetBytes);
+      if (instruction.isInvalid) {
+        if (decoder.lastError === iced.DecoderError.NoMoreBytes) break;
+        throw undecodable(offsetBytes);
+      }
       instructions.push(describe(iced, registers, factory, instruction, code, offsetBytes));
     }
     return instructions;

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Which socket an object of a TLS library belongs to. A library is given a socket in many ways (a descriptor, its own input and output functions,
+ * bytes in memory), so nobody asks it: while a thread is inside a call of the library, the socket that it reads or writes is the object's; and when
+ * it handed bytes over before the call, the last socket with TLS records that no object has yet.
+ *
+ * Hooks on sockets call tls_note_socket() for raw bytes of a connection with CONNECTION_TLS and without CONNECTION_TLS_BOUND.
+ */
+#ifndef CORAL_TLS_BINDING_H
+#define CORAL_TLS_BINDING_H
+
+#include "connection.h"
+
+#define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+
+static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
+
+/* tls_thread.operation and the low bits of a site's cookie; known to src/traffic/tls/probe-plan.ts. */
+#define TLS_READ 1
+#define TLS_WRITE 2
+#define TLS_FREE 3
+#define TLS_OPERATION 15
+#define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the number of bytes; the result is 1 or not */
+#define TLS_MAY_BEGIN_AGAIN 32 /* Go: a branch that is taken when the stack has to grow; the function then starts over */
+
+/* A thread in a call of a library, and the socket with TLS records that it used last. Freed by the kernel with the thread. */
+struct tls_thread {
+	u64 object;
+	u64 buffer;
+	u64 count_at;
+	u64 start_ns;
+	/* The socket that was used inside the call; 0: none. */
+	u64 call_sk;
+	/* The socket that was used outside of calls and that no object has yet; 0: none. */
+	u64 last_sk;
+	/* TLS_*; 0: outside. */
+	u32 operation;
+	u32 reserved;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_TASK_STORAGE);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, int);
+	MAP_TYPE(value, struct tls_thread);
+} tls_threads SEC(".maps");
+
+struct tls_object {
+	u64 address;
+	u32 tgid;
+	u32 reserved;
+};
+
+/* The number of the connection tells whether the socket is still the same. */
+struct tls_socket {
+	u64 sk;
+	u32 connection;
+	u32 reserved;
+};
+
+/* The least used one goes when it is full: it binds again at its next call. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 32768);
+	MAP_TYPE(key, struct tls_object);
+	MAP_TYPE(value, struct tls_socket);
+} tls_sockets SEC(".maps");
+
+#define TLS_PROCESS_READABLE 1
+#define TLS_PROCESS_EXCLUDED 2
+
+/* Processes (tgid) whose plaintext may, or must not, be read. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 16384);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} tls_processes SEC(".maps");
+
+/* [0]: 1 when only processes with TLS_PROCESS_READABLE are read, because some are excluded and a new one is not known at once. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} tls_controls SEC(".maps");
+
+/* Asked once per connection: when it is bound. */
+static always_inline int tls_may_read(u32 tgid)
+{
+	u32 zero = 0;
+	u32 *is_strict = bpf_map_lookup_elem(&tls_controls, &zero);
+	u32 *state = bpf_map_lookup_elem(&tls_processes, &tgid);
+
+	if (is_strict && *is_strict)
+		return state && *state == TLS_PROCESS_READABLE;
+	return !state || *state != TLS_PROCESS_EXCLUDED;
+}
+
+static always_inline void tls_note_socket(u64 sk)
+{
+	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread)
+		return;
+	if (thread->operation)
+		thread->call_sk = sk;
+	else
+		thread->last_sk = sk;
+}
+
+#endif

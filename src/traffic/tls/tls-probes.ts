@@ -1,0 +1,238 @@
+/**
+ * Keeps the probes for plaintext where TLS is made: one set of links per file, however many processes run it, from soon after its first process has
+ * started until some time after its last one has ended.
+ */
+
+import { basename } from "node:path";
+import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
+import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
+import type { TrafficSettings, TrafficState } from "../messages.ts";
+import { createLibraryFinder, type FinderChanges, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
+import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";
+
+export type TlsProbesState = TrafficState["tls"];
+
+export interface TlsProbesOptions {
+  /** With the programs and maps of `probes/tls.h`. */
+  object: Pick<BpfObject, "attachUprobes" | "map">;
+  settings: TrafficSettings["tls"];
+  /** Default: this host. */
+  maps?: CodeMaps;
+  /** Monotonic; default the process's own clock. */
+  now?: () => number;
+  /** How long probes stay in a file that nobody runs; defaults 5 min and, for files of containers, 15 s: a link keeps their mount from going. */
+  unusedMs?: { host: number; elsewhere: number };
+}
+
+export interface TlsProbes extends AsyncDisposable {
+  /** Finds what is new and attaches to it, detaches what is no longer used. Call it every two seconds; calls do not overlap. */
+  refresh(signal?: AbortSignal): Promise<void>;
+  /** Takes effect at the next `refresh`; what was read of an excluded program stops at once. */
+  applySettings(settings: TrafficSettings["tls"]): void;
+  state(): TlsProbesState;
+  /** Links that are attached now. */
+  readonly linkCount: number;
+}
+
+/** Repeated from `probes/tls-binding.h`. */
+const processStates = { readable: 1, excluded: 2 } as const;
+const maxShown = 64;
+const switchedOff = "switched off by config";
+
+interface Attachment {
+  links: BpfLink[];
+  problem: string | null;
+}
+
+export function createTlsProbes(options: TlsProbesOptions): TlsProbes {
+  return new Probes(options);
+}
+
+class Probes implements TlsProbes {
+  readonly #object: TlsProbesOptions["object"];
+  readonly #maps: CodeMaps;
+  readonly #finder: LibraryFinder;
+  readonly #now: () => number;
+  readonly #unusedMs: { host: number; elsewhere: number };
+  readonly #attachments = new Map<TlsLibrary, Attachment>();
+  #settings: TrafficSettings["tls"];
+  #isChanged = true;
+  #running: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor({ object, settings, maps, now, unusedMs }: TlsProbesOptions) {
+    this.#object = object;
+    this.#settings = settings;
+    this.#maps = maps ?? createCodeMaps();
+    this.#finder = createLibraryFinder(this.#maps);
+    this.#now = now ?? (() => performance.now());
+    this.#unusedMs = unusedMs ?? { host: 300_000, elsewhere: 15_000 };
+  }
+
+  get linkCount(): number {
+    let count = 0;
+    for (const { links } of this.#attachments.values()) count += links.length;
+    return count;
+  }
+
+  applySettings(settings: TrafficSettings["tls"]): void {
+    this.#settings = settings;
+    this.#isChanged = true;
+  }
+
+  refresh(signal?: AbortSignal): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing;
+    this.#running ??= this.#refresh(signal).finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #refresh(signal: AbortSignal | undefined): Promise<void> {
+    const nowMs = this.#now();
+    if (this.#settings.isEnabled) {
+      const changes = await this.#finder.scan(nowMs, signal);
+      this.#writeProcesses(changes);
+    }
+    for (const library of this.#finder.libraries()) {
+      if (this.#closing !== undefined) return;
+      await this.#settle(library, nowMs);
+    }
+  }
+
+  async #settle(library: TlsLibrary, nowMs: number): Promise<void> {
+    const attachment = this.#attachments.get(library);
+    const isWanted = this.#settings.isEnabled && !this.#isOff(library);
+    if (isWanted && attachment === undefined && library.users.size > 0) {
+      this.#attachments.set(library, await this.#attach(library));
+      return;
+    }
+    if (isWanted && !this.#isLongUnused(library, nowMs)) return;
+    this.#attachments.delete(library);
+    if (library.users.size === 0) this.#finder.forget(library);
+    for (const link of attachment?.links ?? []) await link[Symbol.asyncDispose]();
+  }
+
+  /** Everybody who runs it is excluded: then no probe costs them anything. */
+  #isOff(library: TlsLibrary): boolean {
+    if (this.#settings.excludedExecutables.length === 0 || library.users.size === 0) return false;
+    for (const pid of library.users) {
+      if (!this.#isExcluded(this.#finder.executableOf(pid))) return false;
+    }
+    return true;
+  }
+
+  #isExcluded(executable: string | null): boolean {
+    if (executable === null) return false;
+    // What the kernel says of a file that was replaced while it runs.
+    const path = executable.replace(/ \(deleted\)$/, "");
+    return this.#settings.excludedExecutables.some((one) => one === path || one === basename(path));
+  }
+
+  #isLongUnused(library: TlsLibrary, nowMs: number): boolean {
+    if (library.unusedSinceMs === null) return false;
+    return nowMs - library.unusedSinceMs > (library.isOnHost ? this.#unusedMs.host : this.#unusedMs.elsewhere);
+  }
+
+  async #attach(library: TlsLibrary): Promise<Attachment> {
+    if ("problem" in library.plan) return { links: [], problem: library.plan.problem };
+    // The plan is of the bytes of this very file: it is attached to by descriptor, so that no other one can have taken its name meanwhile.
+    using file = this.#finder.open(library);
+    if (file === null) return { links: [], problem: "no running process lets it be opened" };
+    const links: BpfLink[] = [];
+    try {
+      for (const [program, sites] of groupSites(library.plan, file.path)) links.push(await this.#object.attachUprobes(program, sites));
+      return { links, problem: null };
+    } catch (error) {
+      // Half of the probes would count half of the traffic: all or none.
+      for (const link of links) await link[Symbol.asyncDispose]();
+      return { links: [], problem: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  /** Tells the kernel whom it may read. With exclusions a process is not read before it is known not to be excluded. */
+  #writeProcesses(changes: FinderChanges): void {
+    const isStrict = this.#settings.excludedExecutables.length > 0;
+    const states = this.#object.map("tls_processes");
+    for (const pid of changes.gone) states.delete(word(pid));
+    if (this.#isChanged) {
+      this.#isChanged = false;
+      states.takeAll(() => undefined);
+      this.#object.map("tls_controls").update(word(0), word(isStrict ? 1 : 0));
+      if (isStrict) for (const pid of this.#finder.processes()) this.#writeProcess(pid);
+    } else if (isStrict) {
+      for (const { pid } of changes.processes) this.#writeProcess(pid);
+    }
+  }
+
+  #writeProcess(pid: number): void {
+    const isExcluded = this.#isExcluded(this.#finder.executableOf(pid));
+    this.#object.map("tls_processes").update(word(pid), word(isExcluded ? processStates.excluded : processStates.readable));
+    if (isExcluded) this.#unbind(pid);
+  }
+
+  /** Connections of the process that were bound before it was excluded. */
+  #unbind(pid: number): void {
+    const sockets = this.#object.map("tls_sockets");
+    const keys: Buffer[] = [];
+    sockets.readAll((key, at) => {
+      if (key.readUInt32LE(at + 8) === pid) keys.push(Buffer.from(key.subarray(at, at + sockets.keyBytes)));
+    });
+    for (const key of keys) sockets.delete(key);
+  }
+
+  state(): TlsProbesState {
+    const shown: TlsProbesState = [];
+    for (const library of this.#finder.libraries()) {
+      if (shown.length >= maxShown) break;
+      if (library.users.size === 0) continue;
+      const attachment = this.#attachments.get(library);
+      const problem = this.#isOff(library) ? switchedOff : (attachment?.problem ?? null);
+      shown.push({ path: library.path, library: kindOf(library), processes: library.users.size, problem });
+    }
+    return shown;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // A refresh under way may fail; what it attached is closed below all the same.
+    await this.#running?.catch(() => undefined);
+    const links = [...this.#attachments.values()].flatMap((one) => one.links);
+    this.#attachments.clear();
+    await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
+  }
+}
+
+function kindOf({ plan, path, isExecutable }: TlsLibrary): TlsProbesState[number]["library"] {
+  if (plan.library === "go") return "go";
+  return isExecutable && /^node(js)?$/.test(basename(path)) ? "node" : "openssl";
+}
+
+/** One link for all places of a program, at entries and at returns apart. */
+function groupSites(plan: ProbePlan, path: string): [program: string, sites: UprobeSites][] {
+  const groups = new Map<string, PlannedProbe[]>();
+  for (const probe of plan.probes) {
+    const key = `${probe.program} ${probe.isReturn}`;
+    groups.set(key, [...(groups.get(key) ?? []), probe]);
+  }
+  // Exits first: an entry without its exit would leave a call open.
+  return [...groups.values()].reverse().map((probes) => [
+    (probes[0] as PlannedProbe).program,
+    {
+      path,
+      offsets: probes.map(({ fileOffset }) => fileOffset),
+      cookies: probes.map(({ cookie }) => BigInt(cookie)),
+      isReturn: (probes[0] as PlannedProbe).isReturn,
+    },
+  ]);
+}
+
+function word(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
