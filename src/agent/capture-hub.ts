@@ -1,6 +1,6 @@
 /** Captures that run now: hands orders to the traffic process and its reports to whoever asked. */
 
-import type { CapturedRequest, CaptureOrder, TrafficOrder } from "../traffic/index.ts";
+import type { CapturedRequest, CaptureOrder } from "../traffic/index.ts";
 
 export type CaptureReport =
   | CapturedRequest
@@ -9,7 +9,9 @@ export type CaptureReport =
   | { kind: "capture-lost"; captureId: string };
 
 export interface CaptureHubOptions {
-  send: (order: TrafficOrder) => void;
+  /** False when there is no traffic process. */
+  capture: (order: CaptureOrder) => boolean;
+  stopCapture: (captureId: string) => void;
   /** Why no request can be seen now; null while hooks run. */
   problem: () => string | null;
 }
@@ -32,12 +34,12 @@ export class CaptureHub {
 
   start(order: CaptureOrder, listener: (report: CaptureReport) => void): void {
     this.#listeners.set(order.captureId, listener);
-    this.#options.send({ kind: "capture", order });
+    if (!this.#options.capture(order)) listener({ kind: "capture-lost", captureId: order.captureId });
   }
 
   /** Idempotent; nothing is heard of it afterwards. */
   stop(captureId: string): void {
-    if (this.#listeners.delete(captureId)) this.#options.send({ kind: "stop-capture", captureId });
+    if (this.#listeners.delete(captureId)) this.#options.stopCapture(captureId);
   }
 
   /** From the traffic process; reports of captures that are over are left alone. */

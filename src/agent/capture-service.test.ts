@@ -17,10 +17,17 @@ const limits: CaptureLimits = {
   headers: ["Host", "x-request-id"],
 };
 
-function setUp(change: { limits?: Partial<CaptureLimits>; problem?: string | null; pids?: number[] } = {}) {
+function setUp(change: { limits?: Partial<CaptureLimits>; problem?: string | null; pids?: number[]; isAway?: boolean } = {}) {
   const orders: TrafficOrder[] = [];
   const rows: RowOf<typeof event.columns>[] = [];
-  const hub = new CaptureHub({ send: (order) => orders.push(order), problem: () => change.problem ?? null });
+  const hub = new CaptureHub({
+    capture: (order) => {
+      orders.push({ kind: "capture", order });
+      return change.isAway !== true;
+    },
+    stopCapture: (captureId) => orders.push({ kind: "stop-capture", captureId }),
+    problem: () => change.problem ?? null,
+  });
   const service = createCaptureService({
     hub,
     pidsOf: async () => change.pids ?? [7, 8],
@@ -203,6 +210,14 @@ test("capture() ends and is audited when the caller hangs up or stops reading", 
   const pair = ["capture-started", "capture-ended"];
   expect(rows.map((row) => row.kind)).toEqual([...pair, ...pair, ...pair]);
   expect(hub.running).toBe(0);
+});
+
+test("capture() says when there is no traffic process", async () => {
+  const { service } = setUp({ isAway: true });
+  const stream = service.capture(request(), idle);
+  await stream.next();
+  expect((await stream.next()).value).toMatchObject({ event: { value: { reason: "failed", code: "unavailable" } } });
+  await stream.next();
 });
 
 test("capture() counts what a slow reader misses", async () => {

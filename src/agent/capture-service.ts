@@ -56,9 +56,9 @@ async function* runCapture(options: CaptureServiceOptions, request: CaptureReque
   try {
     order = await orderOf(options, request);
   } catch (error) {
-    const problem = CoralError.from(error).message;
-    options.log.warn(`Refused to capture ${request.service}: ${problem}`, { caller: request.caller });
-    yield ended("failed", problem, 0, 0);
+    const { code, message } = CoralError.from(error);
+    options.log.warn(`Refused to capture ${request.service}: ${message}`, { caller: request.caller });
+    yield { event: { case: "ended", value: { reason: "failed", problem: message, code } } };
     return;
   }
   const run = new CaptureRun(options, request, order);
@@ -69,7 +69,7 @@ async function* runCapture(options: CaptureServiceOptions, request: CaptureReque
       run.sent++;
       yield { event: { case: "request", value: captured } };
     }
-    yield ended(run.reason ?? "cancelled", run.problem, run.sent, run.requests.dropped);
+    yield { event: { case: "ended", value: run.summary() } };
   } finally {
     await run.close();
   }
@@ -112,6 +112,11 @@ class CaptureRun {
     if (signal.aborted) return this.#onAbort();
     this.#timer = setTimeout(() => this.#end("expired"), this.#order.durationMs + graceMs);
     hub.start(this.#order, (report) => this.#accept(report));
+  }
+
+  summary() {
+    const { reason = "cancelled", problem, sent, requests } = this;
+    return { reason, problem, requests: sent, dropped: requests.dropped, code: problem === "" ? "" : "unavailable" };
   }
 
   async close(): Promise<void> {
@@ -251,8 +256,4 @@ async function orderOf({ hub, pidsOf, limits }: CaptureServiceOptions, request: 
 
 function microseconds(ns: number): bigint {
   return BigInt(Math.max(0, Math.round(ns / 1_000)));
-}
-
-function ended(reason: EndReason, problem: string, requests: number, dropped: number): Response {
-  return { event: { case: "ended", value: { reason, problem, requests, dropped } } };
 }

@@ -92,7 +92,7 @@ async function follow(
   put: (event: CaptureEvent) => Promise<boolean>,
 ): Promise<CaptureEnd> {
   const { agentId, hostname } = target;
-  const end: CaptureEnd = { agentId, hostname, reason: "cancelled", problem: null, requests: 0, dropped: 0 };
+  const end: CaptureEnd = { agentId, hostname, reason: "cancelled", problem: null, code: null, requests: 0, dropped: 0 };
   // A stream whose connection died may stay silent for ever.
   const gone = new AbortController();
   void target.tunnel.closed.then(({ reason }) => gone.abort(new CoralError({ code: "unavailable", message: reason })));
@@ -110,17 +110,17 @@ async function follow(
         end.requests++;
         if (!(await put({ kind: "request", request: requestOf(event.value, target, service) }))) break;
       } else if (event.case === "ended") {
-        const { reason, problem, dropped } = event.value;
-        return { ...end, reason: reasonOf(reason), problem: problem === "" ? null : problem, dropped };
+        const { reason, problem, dropped, code } = event.value;
+        return { ...end, reason: reasonOf(reason), problem: problem === "" ? null : problem, code: code === "" ? null : code, dropped };
       }
     }
     return end;
   } catch (error) {
-    if (gone.signal.aborted) return { ...end, reason: "lost", problem: (await target.tunnel.closed).reason };
+    if (gone.signal.aborted) return { ...end, reason: "lost", code: "unavailable", problem: (await target.tunnel.closed).reason };
     if (signal.aborted) return end;
     const problem = fromConnectError(error);
     const isOld = problem.code === "unsupported";
-    return { ...end, reason: "failed", problem: isOld ? "the agent cannot capture; update it" : problem.message };
+    return { ...end, reason: "failed", code: problem.code, problem: isOld ? "the agent cannot capture; update it" : problem.message };
   }
 }
 

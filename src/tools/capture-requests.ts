@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { CoralError } from "../base/errors.ts";
+import { CoralError, isErrorCode } from "../base/errors.ts";
 import { formatDurationMs } from "../base/units.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
@@ -61,11 +61,20 @@ export const captureRequests = defineTool({
       else if (event.kind === "request") requests.push(event.request);
       else if (event.kind === "agent-ended") ends.push(event.end);
     }
+    throwWhenAllFailed(requests.length, ends);
     const notes = [...ends.flatMap(endNotes)];
     if (requests.length === 0) notes.push({ kind: "no-data", message: await nothingCaptured(backend, service, input.duration, context) });
     return { output: { captureId, service, requests, ends }, completeness: completenessOf(notes) };
   },
 });
+
+/** When nobody could look, that is no answer but a failure: of the first agent that says why. */
+function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void {
+  if (requests > 0 || ends.length === 0 || ends.some((end) => end.reason !== "failed" && end.reason !== "lost")) return;
+  const [first] = ends;
+  const code = isErrorCode(first?.code) ? first.code : "unavailable";
+  throw new CoralError({ code, message: first?.problem ?? "Cannot capture: the agents are gone" });
+}
 
 /** For transports that can stream: the same as the tool, without its bounds. The first event says where it looks. */
 export async function startCapture(backend: ColonyBackend, input: unknown, context: ToolCallContext): Promise<AsyncIterable<CaptureEvent>> {

@@ -351,7 +351,15 @@ describe("coral_capture_requests", () => {
     requestBody: null,
     responseBody: null,
   };
-  const end = { agentId: "web-1", hostname: "web-1.example.org", reason: "limit" as const, problem: null, requests: 1, dropped: 0 };
+  const end = {
+    agentId: "web-1",
+    hostname: "web-1.example.org",
+    reason: "limit" as const,
+    problem: null,
+    code: null,
+    requests: 1,
+    dropped: 0,
+  };
   const places = [serviceOf("web-1", "api", 80), serviceOf("web-2", "api", 80), serviceOf("web-2", "old", 80, { status: "stale" })];
   const services: ColonyBackend["services"] = async ({ service }) =>
     places.filter((place) => service === undefined || place.service === service);
@@ -392,6 +400,15 @@ describe("coral_capture_requests", () => {
       "2 requests of web-1.example.org came faster than they could be sent",
       "w2 stopped early: the tunnel is closed",
     ]);
+  });
+
+  it("fails as the first agent did when none could look", async () => {
+    const failed = { ...end, reason: "failed" as const, problem: "hooks are off", code: "unsupported" };
+    const run = capture([{ kind: "agent-ended", end: failed }]);
+    await expect(call("coral_capture_requests", { service: "api" }, { services, capture: run })).rejects.toMatchObject({
+      code: "unsupported",
+      message: "hooks are off",
+    });
   });
 
   it("leaves out agents that are away or cannot look", async () => {

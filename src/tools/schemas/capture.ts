@@ -46,6 +46,8 @@ export const captureEndSchema = z.object({
   /** `limit`, `expired`, `cancelled`, `lost`: the agent or its tunnel went away, `failed`: see `problem`. */
   reason: z.enum(["limit", "expired", "cancelled", "lost", "failed"]),
   problem: z.string().nullable(),
+  /** Kind of the problem: `unsupported`, `not-permitted`, `unavailable`; null without one. */
+  code: z.string().nullable(),
   requests: z.number(),
   /** Requests that fitted and were not sent because the reader was too slow. */
   dropped: z.number(),
