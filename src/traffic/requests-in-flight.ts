@@ -91,8 +91,12 @@ export class RequestsInFlight {
   }
 
   byId(id: number): OpenRequest | undefined {
-    for (const request of this.#open) if (request.id === id) return request;
-    return undefined;
+    const { oldest } = this;
+    return oldest?.id === id ? oldest : this.#open.find((request) => request.id === id);
+  }
+
+  find(isWanted: (request: OpenRequest) => boolean): OpenRequest | undefined {
+    return this.#open.find(isWanted);
   }
 
   /** A part of the answer passed; for a part in several payloads `lastAtNs` is the time of the last. */

@@ -1,0 +1,218 @@
+/** memcached's text protocol, classic and meta commands. The route is the command: keys are never looked at. */
+
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
+import { unknownRoute } from "./route-template.ts";
+
+const storing = new Set(["set", "add", "replace", "append", "prepend", "cas"]);
+const fetching = new Set(["get", "gets", "gat", "gats"]);
+/** Commands answered by one line, and those answered until `END`. */
+const others = new Set(
+  "delete incr decr touch stats flush_all version verbosity quit shutdown lru lru_crawler slabs watch cache_memlimit refresh_certs mg ms md ma mn me".split(
+    " ",
+  ),
+);
+/** A command line may hold a hundred keys of 250 bytes. */
+const maxLineBytes = 65_536;
+const maxKeptBytes = 128;
+
+/** True when a line begins like a command; also the rule of probes/classify.h, which looks at the longest names only. */
+export function isMemcachedCommand(line: string): boolean {
+  const verb = /^[a-z_]+(?=[ \r\n])/.exec(line)?.[0] ?? "";
+  return storing.has(verb) || fetching.has(verb) || others.has(verb);
+}
+
+/** Lines and data blocks of one direction. */
+class LineStream {
+  readonly #onLine: (line: string, chunk: Chunk) => number;
+  readonly #onLost: (chunk: Chunk) => void;
+  #line = "";
+  #lineBytes = 0;
+  #dataLeft = 0;
+  /** Of the payload with the line's first byte. */
+  atNs = 0;
+  startNs = 0;
+  lengthBytes = 0;
+
+  /**
+   * `onLine` gets the head of each line and returns the length of the block of data behind it, its line end
+   * included, 0 for none, -1 when this is not the protocol.
+   */
+  constructor(onLine: (line: string, chunk: Chunk) => number, onLost: (chunk: Chunk) => void) {
+    this.#onLine = onLine;
+    this.#onLost = onLost;
+  }
+
+  reset(): void {
+    this.#line = "";
+    this.#lineBytes = 0;
+    this.#dataLeft = 0;
+  }
+
+  push(chunk: Chunk): void {
+    const { bytes } = chunk;
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.#dataLeft > 0) {
+        const taken = Math.min(this.#dataLeft, bytes.length - at);
+        this.#dataLeft -= taken;
+        at += taken;
+        continue;
+      }
+      if (this.#lineBytes === 0) {
+        this.atNs = chunk.atNs;
+        this.startNs = chunk.startNs;
+      }
+      const end = bytes.indexOf(10, at);
+      const to = end < 0 ? bytes.length : end;
+      if (this.#line.length < maxKeptBytes) this.#line += bytes.toString("latin1", at, Math.min(to, at + maxKeptBytes));
+      this.#lineBytes += to - at;
+      at = to + 1;
+      if (end < 0) {
+        if (this.#lineBytes > maxLineBytes) this.#lose(chunk);
+        break;
+      }
+      if (!this.#endLine(chunk)) return;
+    }
+    const missingBytes = chunk.fullLength - bytes.length;
+    if (missingBytes > this.#dataLeft) this.#lose(chunk);
+    else if (missingBytes > 0) this.#dataLeft -= missingBytes;
+  }
+
+  #endLine(chunk: Chunk): boolean {
+    const line = this.#line.endsWith("\r") ? this.#line.slice(0, -1) : this.#line;
+    this.lengthBytes = this.#lineBytes + 1;
+    this.#line = "";
+    this.#lineBytes = 0;
+    const dataBytes = this.#onLine(line, chunk);
+    if (dataBytes < 0) {
+      this.#lose(chunk);
+      return false;
+    }
+    this.#dataLeft = dataBytes;
+    return true;
+  }
+
+  #lose(chunk: Chunk): void {
+    this.reset();
+    this.#onLost(chunk);
+  }
+}
+
+/** What ends the answer. */
+const oneLine = 0;
+const untilEnd = 1;
+const meta = 2;
+
+class MemcachedTextDecoder implements ProtocolDecoder {
+  readonly #context: DecoderContext;
+  readonly #inFlight: RequestsInFlight;
+  readonly #requests: LineStream;
+  readonly #replies: LineStream;
+  #isReplyLost = false;
+
+  constructor(context: DecoderContext) {
+    this.#context = context;
+    this.#inFlight = new RequestsInFlight(context, 4096);
+    this.#requests = new LineStream(
+      (line) => this.#onCommand(line),
+      (chunk) => this.#inFlight.beginHole(chunk),
+    );
+    this.#replies = new LineStream(
+      (line, chunk) => this.#onReply(line, chunk),
+      (chunk) => this.#loseReplies(chunk),
+    );
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    if (this.#isReplyLost) {
+      // Clients that wait for their answers before they go on are the rule.
+      this.#isReplyLost = false;
+      this.#replies.reset();
+      this.#inFlight.endAnswered();
+    } else if (this.#inFlight.oldest?.isHole === true && this.#inFlight.oldest.firstByteNs >= 0) this.#inFlight.giveUp();
+    this.#requests.push(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    if (this.#isReplyLost) this.#loseReplies(chunk);
+    else this.#replies.push(chunk);
+  }
+
+  onQuiet(): void {
+    if (this.#isReplyLost) this.#inFlight.endAnswered();
+  }
+
+  onClose(atNs: number | null): void {
+    this.#inFlight.close(atNs);
+  }
+
+  #onCommand(line: string): number {
+    const words = line.split(" ");
+    const verb = words[0] ?? "";
+    if (storing.has(verb)) return this.#begin(verb, oneLine, blockLength(words[4]), words.includes("noreply", 5));
+    if (fetching.has(verb)) return this.#begin(verb, untilEnd, 0, false);
+    if (verb === "ms") return this.#begin(verb, meta, blockLength(words[2]), false);
+    if (verb === "mg" || verb === "md" || verb === "ma") return this.#begin(verb, meta, 0, false);
+    if (verb === "quit") return 0;
+    if (others.has(verb)) return this.#begin(verb, verb === "stats" ? untilEnd : oneLine, 0, words.includes("noreply", 1));
+    // The server answers ERROR to a word that it does not know.
+    return /^[a-z_]{1,20}$/.test(verb) ? this.#begin("", oneLine, 0, false) : -1;
+  }
+
+  #begin(verb: string, state: number, dataBytes: number, isUnanswered: boolean): number {
+    if (dataBytes < 0) return -1;
+    const { lengthBytes } = this.#requests;
+    const request = this.#inFlight.begin(this.#requests, verb, verb === "" ? unknownRoute : verb, lengthBytes + dataBytes);
+    request.state = state;
+    if (isUnanswered) this.#inFlight.end(request);
+    return dataBytes;
+  }
+
+  #onReply(line: string, chunk: Chunk): number {
+    const word = /^[A-Z_]+|^\d+$/.exec(line)?.[0];
+    if (word === undefined) return -1;
+    const words = line.split(" ");
+    const dataBytes = word === "VALUE" ? blockLength(words[3]) : word === "VA" ? blockLength(words[1]) : 0;
+    const request = this.#inFlight.oldest;
+    if (request === undefined || request.isHole) {
+      if (request !== undefined) this.#inFlight.answered(request, 0, chunk.atNs);
+      if (word !== "VALUE" && word !== "STAT") this.#context.sink.undecoded(1);
+      return dataBytes;
+    }
+    this.#inFlight.answered(request, this.#replies.lengthBytes + Math.max(0, dataBytes), this.#replies.atNs, chunk.atNs);
+    if (word === "VALUE" || word === "STAT") {
+      request.status = word === "VALUE" ? "HIT" : "";
+      return request.state === untilEnd ? dataBytes : -1;
+    }
+    if (word === "VA" && request.state !== meta) return -1;
+    this.#end(request, word);
+    return dataBytes;
+  }
+
+  #end(request: OpenRequest, word: string): void {
+    if (word === "ERROR" || word === "CLIENT_ERROR" || word === "SERVER_ERROR") {
+      request.status = word;
+      request.isError = true;
+    } else if (request.state === untilEnd) {
+      if (request.status === "" && fetching.has(request.method)) request.status = "MISS";
+    } else if (word === "VA") request.status = "HIT";
+    else if (word === "EN") request.status = "MISS";
+    else if (!/^\d/.test(word) && word !== "VERSION") request.status = word;
+    this.#inFlight.end(request);
+  }
+
+  #loseReplies(chunk: Chunk): void {
+    this.#isReplyLost = true;
+    this.#inFlight.answerAll(chunk.atNs);
+  }
+}
+
+/** With the line end that follows the data. */
+function blockLength(word: string | undefined): number {
+  return word !== undefined && /^\d{1,10}$/.test(word) ? Number(word) + 2 : -1;
+}
+
+export function createMemcachedTextDecoder(context: DecoderContext): ProtocolDecoder {
+  return new MemcachedTextDecoder(context);
+}

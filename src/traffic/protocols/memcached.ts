@@ -1,0 +1,39 @@
+/** memcached, whichever of its two protocols the first bytes are of. */
+
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { createMemcachedBinaryDecoder, memcachedReplyMagic, memcachedRequestMagic } from "./memcached-binary.ts";
+import { createMemcachedTextDecoder } from "./memcached-text.ts";
+
+class MemcachedDecoder implements ProtocolDecoder {
+  readonly #context: DecoderContext;
+  #decoder: ProtocolDecoder | null = null;
+
+  constructor(context: DecoderContext) {
+    this.#context = context;
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    this.#decoderFor(chunk, memcachedRequestMagic).onRequestBytes(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    this.#decoderFor(chunk, memcachedReplyMagic).onReplyBytes(chunk);
+  }
+
+  onQuiet(): void {
+    this.#decoder?.onQuiet();
+  }
+
+  onClose(atNs: number | null): void {
+    this.#decoder?.onClose(atNs);
+  }
+
+  #decoderFor(chunk: Chunk, magic: number): ProtocolDecoder {
+    this.#decoder ??= chunk.bytes[0] === magic ? createMemcachedBinaryDecoder(this.#context) : createMemcachedTextDecoder(this.#context);
+    return this.#decoder;
+  }
+}
+
+export function createMemcachedDecoder(context: DecoderContext): ProtocolDecoder {
+  return new MemcachedDecoder(context);
+}

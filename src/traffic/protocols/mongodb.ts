@@ -1,0 +1,192 @@
+/** MongoDB: OP_MSG, and what older drivers and servers still send. Command and collection are the route; documents are only walked over. */
+
+import { FramedStream, type FrameTimes } from "../framed-stream.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
+import { type BsonElement, walkBson } from "./bson-walk.ts";
+import { unknownRoute } from "./route-template.ts";
+
+const opReply = 1;
+const opQuery = 2004;
+const opCompressed = 2012;
+const opMsg = 2013;
+/** Operations of old drivers that name a collection; all but the last are not answered. */
+const legacyOperations: ReadonlyMap<number, string> = new Map([
+  [2001, "update"],
+  [2002, "insert"],
+  [2006, "delete"],
+  [2007, "killCursors"],
+  [2005, "getMore"],
+]);
+const headerBytes = 16;
+const maxMessageBytes = 48_000_000 + 16_384;
+const moreToCome = 2;
+const queryFailure = 2;
+
+/** True for the four numbers that every message begins with. */
+export function isMongoHeader(bytes: Buffer, at: number): boolean {
+  const length = bytes.readInt32LE(at);
+  const operation = bytes.readInt32LE(at + 12);
+  const isKnown = operation === opReply || operation === opMsg || operation === opQuery || operation === opCompressed;
+  return length > headerBytes && length <= maxMessageBytes && (isKnown || legacyOperations.has(operation));
+}
+
+const rules = {
+  headerBytes,
+  maxHeadBytes: 1024,
+  frameLength: (bytes: Buffer, at: number): number => (isMongoHeader(bytes, at) ? bytes.readInt32LE(at) : 0),
+};
+
+class MongoDecoder implements ProtocolDecoder {
+  readonly #inFlight: RequestsInFlight;
+  readonly #requests: FramedStream;
+  readonly #replies: FramedStream;
+
+  constructor(context: DecoderContext) {
+    this.#inFlight = new RequestsInFlight(context, 256);
+    const onLost = () => context.sink.undecoded(1);
+    this.#requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onRequest(bytes, from, to, frame), onLost);
+    this.#replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    this.#requests.push(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    this.#replies.push(chunk);
+  }
+
+  onQuiet(): void {}
+
+  onClose(atNs: number | null): void {
+    this.#inFlight.close(atNs);
+  }
+
+  #onRequest(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
+    const operation = bytes.readInt32LE(from + 12);
+    const id = bytes.readInt32LE(from + 4);
+    const { method, route } = requestNames(bytes, from, to, operation);
+    const request = this.#inFlight.begin(frame, method, route, frame.lengthBytes, id);
+    const isFlagged = operation === opMsg && to - from >= 20 && (bytes.readUInt32LE(from + 16) & moreToCome) !== 0;
+    // Nobody waits for an answer: written with `w: 0`.
+    if (isFlagged || (legacyOperations.has(operation) && operation !== 2005)) this.#inFlight.end(request);
+  }
+
+  #onReply(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
+    const request = this.#inFlight.byId(bytes.readInt32LE(from + 8));
+    // A stream of answers to one request (exhaust cursors, monitoring): the first one ended it.
+    if (request === undefined) return;
+    readStatus(request, bytes, from, to);
+    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.end(request);
+  }
+}
+
+function requestNames(bytes: Buffer, from: number, to: number, operation: number): { method: string; route: string } {
+  const legacy = legacyOperations.get(operation);
+  if (legacy !== undefined) {
+    const name = operation === 2007 ? "" : collectionOf(cString(bytes, from + 20, to));
+    return { method: legacy, route: name === "" ? legacy : `${legacy} ${name}` };
+  }
+  if (operation === opMsg) {
+    const body = bodyOf(bytes, from + 20, to);
+    return body < 0 ? { method: "", route: unknownRoute } : commandNames(bytes, body, to);
+  }
+  if (operation === opQuery) {
+    const full = cString(bytes, from + 20, to);
+    // After the name: how many to skip and to return.
+    if (full.endsWith(".$cmd")) return commandNames(bytes, from + 20 + full.length + 1 + 8, to);
+    return { method: "find", route: `find ${collectionOf(full)}` };
+  }
+  return { method: "", route: unknownRoute };
+}
+
+/** Where the body of an OP_MSG begins; documents of a sequence may come before it. -1 when it was cut off. */
+function bodyOf(bytes: Buffer, from: number, to: number): number {
+  let at = from;
+  while (at + 5 <= to) {
+    if (bytes[at] === 0) return at + 1;
+    if (bytes[at] !== 1) return -1;
+    const length = bytes.readInt32LE(at + 1);
+    if (length < 5) return -1;
+    at += 1 + length;
+  }
+  return -1;
+}
+
+/** A command is the first element of its document, and mostly names the collection. */
+function commandNames(bytes: Buffer, from: number, to: number): { method: string; route: string } {
+  let method = "";
+  let collection = "";
+  walkBson(bytes, from, to, (element) => {
+    if (method === "") {
+      method = element.name;
+      if (element.type === 2) collection = element.text();
+      return method !== "getMore";
+    }
+    if (element.name !== "collection") return true;
+    collection = element.text();
+    return false;
+  });
+  if (!/^[A-Za-z_]{1,40}$/.test(method)) return { method: "", route: unknownRoute };
+  const name = isNamedAfterCollection(method) ? collectionOf(`.${collection}`) : "";
+  return { method, route: name === "" ? method : `${method} ${name}` };
+}
+
+/** Commands whose value is a text but no collection: of roles, users, databases, log entries. */
+function isNamedAfterCollection(method: string): boolean {
+  return !/^(?:sasl|authenticate|getnonce|copydb|createUser|updateUser|dropUser|createRole|updateRole|dropRole|grant|revoke|getLog|usersInfo|rolesInfo|logMessage|whatsmyuri)/i.test(
+    method,
+  );
+}
+
+/** `users` of `shop.users`. Names made by programs carry numbers. */
+function collectionOf(full: string): string {
+  const name = full.slice(full.indexOf(".") + 1);
+  if (name.length > 80 || !/^[\x21-\x7e]+$/.test(name)) return "";
+  return name.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{24,}|\d{6,}/g, "{id}");
+}
+
+function cString(bytes: Buffer, from: number, to: number): string {
+  const end = bytes.subarray(0, to).indexOf(0, from);
+  return end < 0 || end - from > 200 ? "" : bytes.toString("latin1", from, end);
+}
+
+function readStatus(request: OpenRequest, bytes: Buffer, from: number, to: number): void {
+  const operation = bytes.readInt32LE(from + 12);
+  let body = -1;
+  if (operation === opMsg) body = bodyOf(bytes, from + 20, to);
+  else if (operation === opReply) body = from + 36;
+  if (body < 0) return;
+  let isOk = !(operation === opReply && to - from >= 20 && (bytes.readUInt32LE(from + 16) & queryFailure) !== 0);
+  let code = "";
+  walkBson(bytes, body, to, (element) => {
+    if (element.name === "ok") isOk = isOk && element.number() !== 0;
+    else if (element.name === "code") code = String(element.number());
+    else if (element.name === "writeErrors" && element.type === 4) {
+      code = firstWriteError(element, bytes, to);
+      isOk = false;
+    }
+    return true;
+  });
+  if (isOk) return;
+  request.isError = true;
+  request.status = code === "" ? "error" : code;
+}
+
+function firstWriteError(errors: BsonElement, bytes: Buffer, to: number): string {
+  let code = "";
+  walkBson(bytes, errors.from, to, (first) => {
+    walkBson(bytes, first.from, to, (field) => {
+      if (field.name === "code") code = String(field.number());
+      return code === "";
+    });
+    return false;
+  });
+  return code;
+}
+
+export function createMongoDecoder(context: DecoderContext): ProtocolDecoder {
+  return new MongoDecoder(context);
+}
