@@ -40,6 +40,35 @@ int ability_raw_tp(void *context)
 	return 0;
 }
 
+/* Where traffic is read: each may be missing, and each has its own way to go on without it. */
+SEC("raw_tracepoint/sock_recv_length")
+int ability_sock_recv_length(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/sock_send_length")
+int ability_sock_send_length(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/sk_data_ready")
+int ability_sk_data_ready(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/inet_sock_set_state")
+int ability_inet_sock_set_state(void *context)
+{
+	(void)context;
+	return 0;
+}
+
 /* Arguments of sched_switch: preempt, prev, next. Reading prev->pid proves that CO-RE and typed pointers work. */
 SEC("tp_btf/sched_switch")
 int ability_tp_btf(u64 *context)

@@ -5,6 +5,10 @@ import { type CapabilityName, hasCapability } from "./capabilities.ts";
 export const abilityNames = [
   "ring_buffer",
   "raw_tp",
+  "sock_recv_length",
+  "sock_send_length",
+  "sk_data_ready",
+  "inet_sock_set_state",
   "tp_btf",
   "tracepoint",
   "perf_event",
@@ -14,7 +18,7 @@ export const abilityNames = [
   "fentry",
 ] as const;
 
-/** One way of attaching a BPF program, or the ring buffer that carries events out of it. */
+/** One way of attaching a BPF program, one of the places where traffic is read, or the ring buffer that carries events out. */
 export type AbilityName = (typeof abilityNames)[number];
 
 /** Whether this process may use one way of attaching, tried for real. */
@@ -61,11 +65,15 @@ const needsBtf: ReadonlySet<AbilityName> = new Set(["tp_btf", "fentry"]);
 const kernelOption: Readonly<Record<AbilityName, string>> = {
   ring_buffer: "Linux 5.8 or newer",
   raw_tp: "CONFIG_BPF_EVENTS",
+  sock_recv_length: "Linux 6.3 or newer; traffic is read at system calls instead, which costs twice as much",
+  sock_send_length: "Linux 6.3 or newer; traffic is read at system calls instead, which costs twice as much",
+  sk_data_ready: "Linux 6.3 or newer; without it the time that requests wait to be read is not known",
+  inet_sock_set_state: "CONFIG_INET; without it the end of connections is not seen",
   tp_btf: "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS",
   tracepoint: "CONFIG_FTRACE_SYSCALLS",
   perf_event: "CONFIG_PERF_EVENTS",
   uprobe: "CONFIG_UPROBE_EVENTS",
-  uprobe_multi: "CONFIG_UPROBES and Linux 6.6 or newer",
+  uprobe_multi: "CONFIG_UPROBES and Linux 6.6 or newer; without it TLS traffic stays unread",
   kprobe: "CONFIG_KPROBE_EVENTS",
   fentry: "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
 };
@@ -110,7 +118,7 @@ function explainRefusal(
     return unavailable(name, reason, "mount -t tracefs tracefs /sys/kernel/tracing");
   }
   if ([ENOENT, ESRCH, EINVAL, ENOSYS, EOPNOTSUPP, ENOTSUPP].includes(errno)) {
-    return unavailable(name, `the kernel cannot ${stage} it (errno ${errno}): it is built without ${kernelOption[name]}`);
+    return unavailable(name, `the kernel cannot ${stage} it (errno ${errno}): that needs ${kernelOption[name]}`);
   }
   return unavailable(name, `cannot ${stage} it (errno ${errno})${lastLine(log)}`);
 }
