@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { silentLogger } from "../base/log.ts";
+import type { DrainLimits, RecordVisitor, RingBuffer } from "../probes/index.ts";
+import type { TrafficReport, TrafficState, TrafficWindow } from "./messages.ts";
+import { type TrafficParts, TrafficRuntime } from "./traffic-runtime.ts";
+
+/** A ring of texts. */
+function fakeRing(): RingBuffer & { put(...texts: string[]): void } {
+  let waiting: string[] = [];
+  return {
+    sizeBytes: 1000,
+    pendingBytes: () => waiting.length * 10,
+    drain: (visit: RecordVisitor, { maxRecords = 5 }: DrainLimits = {}) => {
+      const taken = waiting.slice(0, maxRecords);
+      waiting = waiting.slice(maxRecords);
+      for (const text of taken) {
+        const bytes = Buffer.from(text);
+        visit(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0, bytes.length, bytes);
+      }
+      return taken.length;
+    },
+    put: (...texts) => {
+      waiting.push(...texts);
+    },
+    [Symbol.dispose]: () => undefined,
+  };
+}
+
+function setUp() {
+  const ring = fakeRing();
+  const reports: TrafficReport[] = [];
+  const seen: string[] = [];
+  const steps: number[] = [];
+  const state = { nowNs: 5_000_000_000n, cpuMicros: 0, sweeps: 0, isReady: true, tls: [] as TrafficState["tls"], runs: 0n };
+  const parts: TrafficParts = {
+    onRecord: (_view, offset, length, bytes) => {
+      const text = bytes.toString("latin1", offset, offset + length);
+      if (text === "bad") throw new Error("cannot be read");
+      seen.push(text);
+    },
+    sweep: () => void state.sweeps++,
+    collect: (draft) => {
+      draft.losses.set("ring-full", 3);
+      draft.losses.set("unreadable", 0);
+      draft.peerNames.push({ address: "::1", port: 1, name: seen.join(), source: "dns" });
+    },
+    setStep: (step) => steps.push(step),
+    tls: () => state.tls,
+  };
+  const runtime = new TrafficRuntime({
+    settings: { windowMs: 10_000, cpuBudget: 0.01 },
+    hooks: "sockets",
+    ring,
+    programs: {
+      stats: () => [{ runNs: state.runs * 500n, runs: state.runs }],
+      enableStats: () => ({ [Symbol.dispose]: () => undefined }),
+    },
+    parts,
+    mapBytes: () => 77,
+    report: (report) => reports.push(structuredClone(report)),
+    isReady: () => state.isReady,
+    log: silentLogger,
+    nowNs: () => state.nowNs,
+    cpuMicros: () => state.cpuMicros,
+  });
+  /** Turns every 100 ms. */
+  const pass = (ms: number): void => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      state.nowNs += 100_000_000n;
+      runtime.turn();
+    }
+  };
+  const windows = (): TrafficWindow[] => reports.filter((report) => report.kind === "window");
+  const states = (): TrafficState[] => reports.filter((report) => report.kind === "state");
+  return { runtime, ring, reports, seen, steps, state, pass, windows, states };
+}
+
+describe("TrafficRuntime", () => {
+  it("closes a window when its time is over, with everything that waited in the ring", () => {
+    const { ring, pass, windows, seen, state } = setUp();
+    pass(9_900);
+    ring.put("a", "b", "c", "d", "e", "f", "g");
+    expect(windows()).toHaveLength(0);
+    pass(100);
+    expect(seen).toEqual(["a", "b", "c", "d", "e", "f", "g"]);
+    expect(windows()).toMatchObject([
+      {
+        fromNs: 5_000_000_000n,
+        toNs: 15_000_000_000n,
+        losses: [{ loss: "ring-full", count: 3 }],
+        peerNames: [{ name: "a,b,c,d,e,f,g" }],
+        cost: { mapBytes: 77 },
+      },
+    ]);
+    pass(10_000);
+    expect(windows()[1]).toMatchObject({ fromNs: 15_000_000_000n, toNs: 25_000_000_000n });
+    expect(state.sweeps).toBe(20);
+  });
+
+  it("goes on with a window while reports do not leave", () => {
+    const { pass, windows, state } = setUp();
+    state.isReady = false;
+    pass(25_000);
+    expect(windows()).toHaveLength(0);
+    state.isReady = true;
+    pass(100);
+    expect(windows()).toMatchObject([{ fromNs: 5_000_000_000n, toNs: 30_100_000_000n }]);
+  });
+
+  it("counts a record that cannot be read, and reads on", () => {
+    const { ring, pass, windows, seen } = setUp();
+    ring.put("one", "bad", "two");
+    pass(10_000);
+    expect(seen).toEqual(["one", "two"]);
+    expect(windows()[0]?.losses).toContainEqual({ loss: "undecoded", count: 1 });
+    pass(10_000);
+    expect(windows()[1]?.losses).not.toContainEqual(expect.objectContaining({ loss: "undecoded" }));
+  });
+
+  it("scales what programs cost in a part of the window", () => {
+    const { pass, windows, state } = setUp();
+    for (let turn = 0; turn < 100; turn++) {
+      state.runs += 10n;
+      pass(100);
+    }
+    // 10 runs of 500 ns in each tenth of a second.
+    expect(windows()[0]?.cost.bpfRuns).toBeGreaterThanOrEqual(900);
+    expect(windows()[0]?.cost.bpfRuns).toBeLessThanOrEqual(1_100);
+    expect(windows()[0]?.cost.bpfNs).toBe((windows()[0]?.cost.bpfRuns ?? 0) * 500);
+  });
+
+  it("steps down when the process takes more than its budget, and tells it", () => {
+    const { runtime, pass, states, steps, state } = setUp();
+    runtime.start();
+    runtime[Symbol.dispose]();
+    expect(states()).toMatchObject([{ hooks: "sockets", step: 0 }]);
+    pass(9_900);
+    state.cpuMicros += 150_000;
+    pass(100);
+    expect(steps).toEqual([1]);
+    pass(10_000);
+    expect(states().map(({ step }) => step)).toEqual([0, 1]);
+    state.tls = [{ path: "/usr/lib/libssl.so.3", library: "openssl", processes: 2, problem: null }];
+    pass(10_000);
+    expect(states().at(-1)?.tls).toHaveLength(1);
+    expect(states()).toHaveLength(3);
+  });
+
+  it("waits less while much is coming", () => {
+    const { runtime, ring } = setUp();
+    expect(runtime.turn()).toBe(20);
+    expect(runtime.turn()).toBe(30);
+    ring.put(...Array.from({ length: 60 }, () => "x"));
+    expect(runtime.turn()).toBe(0);
+  });
+});

@@ -1,0 +1,228 @@
+/** The heart of the traffic process: empties the ring, closes windows, measures what it costs and steps down its ladder. One timer drives it all. */
+
+import type { Logger } from "../base/log.ts";
+import type { RecordVisitor, RingBuffer } from "../probes/index.ts";
+import { BpfCostMeter, type CountedPrograms } from "./bpf-cost.ts";
+import { nextDrainDelayMs } from "./drain-pace.ts";
+import { initialLadder, type LadderState, nextStep } from "./ladder.ts";
+import type {
+  LossKind,
+  PeerName,
+  RequestGroup,
+  TrafficName,
+  TrafficReport,
+  TrafficSettings,
+  TrafficState,
+  TrafficWindow,
+} from "./messages.ts";
+
+/** A window in the making. */
+export interface WindowDraft {
+  requests: RequestGroup[];
+  losses: Map<LossKind, number>;
+  names: TrafficName[];
+  peerNames: PeerName[];
+}
+
+/** What makes requests of records and of the kernel's tables. */
+export interface TrafficParts {
+  onRecord: RecordVisitor;
+  /** About once a second: ends what has become quiet, looks for new processes. */
+  sweep(nowNs: bigint): void;
+  /** Adds what was counted since the last call. */
+  collect(draft: WindowDraft, nowNs: bigint): void;
+  /** Does what a step of the ladder says. */
+  setStep(step: number): void;
+  /** For the state: what of TLS can be read. */
+  tls(): TrafficState["tls"];
+}
+
+export interface RuntimeOptions {
+  settings: Pick<TrafficSettings, "windowMs" | "cpuBudget">;
+  hooks: TrafficState["hooks"];
+  ring: RingBuffer;
+  programs: CountedPrograms;
+  parts: TrafficParts;
+  mapBytes: () => number;
+  report: (report: TrafficReport) => void;
+  /** False while the last report has not left: a window then goes on until it has. */
+  isReady: () => boolean;
+  log: Logger;
+  /** For tests. */
+  nowNs?: () => bigint;
+  cpuMicros?: () => number;
+}
+
+const sweepMs = 1_000;
+/** One drain, before other work gets its turn. */
+const sliceMs = 10;
+/** The rest of the ring before a window is closed; what does not fit belongs to the next. */
+const closingMs = 100;
+/** The part of a window in which the kernel measures its programs. */
+const sampledShare = 0.1;
+const maxLoggedFailures = 10;
+
+export class TrafficRuntime implements Disposable {
+  readonly #options: RuntimeOptions;
+  readonly #cost: BpfCostMeter;
+  readonly #nowNs: () => bigint;
+  readonly #cpuMicros: () => number;
+  readonly #losses = new Map<LossKind, number>();
+  readonly #visit: RecordVisitor;
+  #settings: RuntimeOptions["settings"];
+  #timer: NodeJS.Timeout | NodeJS.Immediate | undefined;
+  #delayMs = 0;
+  #windowFromNs: bigint;
+  #windowCpuMicros: number;
+  #sweptNs: bigint;
+  /** Where in the window the kernel measures; another place each time, so that what comes in beats is met. */
+  #sampleFromNs: bigint;
+  #ladder: LadderState = initialLadder();
+  #lastState = "";
+  #failures = 0;
+  #isClosed = false;
+
+  constructor(options: RuntimeOptions) {
+    this.#options = options;
+    this.#settings = options.settings;
+    this.#cost = new BpfCostMeter(options.programs);
+    this.#nowNs = options.nowNs ?? (() => process.hrtime.bigint());
+    this.#cpuMicros = options.cpuMicros ?? cpuMicros;
+    const now = this.#nowNs();
+    this.#windowFromNs = now;
+    this.#windowCpuMicros = this.#cpuMicros();
+    this.#sweptNs = now;
+    this.#sampleFromNs = now;
+    this.#visit = (view, offset, length, bytes) => {
+      try {
+        options.parts.onRecord(view, offset, length, bytes);
+      } catch (error) {
+        // Bytes that anybody may send must not end the process; what they were is lost, and counted.
+        this.#failed("a record", error);
+      }
+    };
+  }
+
+  start(): void {
+    this.#tellState();
+    this.#schedule();
+  }
+
+  /** What can change without loading anew. */
+  change(settings: RuntimeOptions["settings"]): void {
+    this.#settings = settings;
+  }
+
+  /** One turn: at most a slice of the ring, and whatever else is due. Returns how long to wait. Called by the timer, and by tests. */
+  turn(): number {
+    const { ring } = this.#options;
+    const pendingBytes = ring.pendingBytes();
+    if (pendingBytes > 0) ring.drain(this.#visit, { maxMs: sliceMs });
+    const nowNs = this.#nowNs();
+    if (nowNs - this.#sweptNs >= msToNs(sweepMs)) {
+      this.#sweptNs = nowNs;
+      this.#guard("a sweep", () => this.#options.parts.sweep(nowNs));
+    }
+    this.#sample(nowNs);
+    if (nowNs - this.#windowFromNs >= msToNs(this.#settings.windowMs) && this.#options.isReady()) this.#closeWindow();
+    this.#delayMs = nextDrainDelayMs(pendingBytes, ring.sizeBytes, this.#delayMs);
+    return this.#delayMs;
+  }
+
+  #schedule(): void {
+    if (this.#isClosed) return;
+    const turn = (): void => {
+      const delayMs = this.turn();
+      this.#timer = delayMs === 0 ? setImmediate(turn) : setTimeout(turn, delayMs);
+    };
+    this.#timer = setTimeout(turn, 0);
+  }
+
+  #sample(nowNs: bigint): void {
+    const sampleNs = msToNs(this.#settings.windowMs * sampledShare);
+    if (nowNs >= this.#sampleFromNs + sampleNs) this.#cost.end(nsToMs(nowNs));
+    else if (nowNs >= this.#sampleFromNs) this.#cost.begin(nsToMs(nowNs));
+  }
+
+  #closeWindow(): void {
+    const { parts, ring, report, mapBytes } = this.#options;
+    ring.drain(this.#visit, { maxMs: closingMs });
+    const toNs = this.#nowNs();
+    this.#cost.end(nsToMs(toNs));
+    const draft: WindowDraft = { requests: [], losses: new Map(this.#losses), names: [], peerNames: [] };
+    this.#losses.clear();
+    this.#guard("a window", () => parts.collect(draft, toNs));
+    const windowNs = Number(toNs - this.#windowFromNs);
+    const bpf = this.#cost.take(windowNs / 1e6);
+    const cpu = this.#cpuMicros();
+    const cpuNs = (cpu - this.#windowCpuMicros) * 1_000;
+    const window: TrafficWindow = {
+      kind: "window",
+      fromNs: this.#windowFromNs,
+      toNs,
+      requests: draft.requests,
+      losses: [...draft.losses].filter(([, count]) => count > 0).map(([loss, count]) => ({ loss, count })),
+      names: draft.names,
+      peerNames: draft.peerNames,
+      cost: { bpfNs: bpf.ns, bpfRuns: bpf.runs, cpuNs, rssBytes: process.memoryUsage.rss(), mapBytes: mapBytes() },
+    };
+    report(window);
+    this.#windowFromNs = toNs;
+    this.#windowCpuMicros = cpu;
+    const sampleAfterMs = Math.random() * this.#settings.windowMs * (1 - 2 * sampledShare);
+    this.#sampleFromNs = toNs + msToNs(sampleAfterMs);
+    this.#step(cpuNs / windowNs, bpf.ns === null ? null : bpf.ns / windowNs);
+    this.#tellState();
+  }
+
+  #step(processShare: number, bpfShare: number | null): void {
+    const before = this.#ladder.step;
+    this.#ladder = nextStep(this.#ladder, { processShare, bpfShare }, this.#settings.cpuBudget);
+    if (this.#ladder.step !== before) this.#guard("a step", () => this.#options.parts.setStep(this.#ladder.step));
+  }
+
+  #tellState(): void {
+    const { hooks, parts, report } = this.#options;
+    const state: TrafficState = { kind: "state", hooks, problem: null, tls: parts.tls(), step: this.#ladder.step };
+    const text = JSON.stringify(state);
+    if (text === this.#lastState) return;
+    this.#lastState = text;
+    report(state);
+  }
+
+  #guard(what: string, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      // The rest of what was seen is still good.
+      this.#failed(what, error);
+    }
+  }
+
+  #failed(what: string, error: unknown): void {
+    this.#losses.set("undecoded", (this.#losses.get("undecoded") ?? 0) + 1);
+    if (this.#failures++ < maxLoggedFailures)
+      this.#options.log.error(`${what} failed`, { error, stack: error instanceof Error ? error.stack : "" });
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true;
+    this.#cost.end(nsToMs(this.#nowNs()));
+    // Either kind of timer: clearing the wrong kind does nothing.
+    clearTimeout(this.#timer as NodeJS.Timeout);
+    clearImmediate(this.#timer as NodeJS.Immediate);
+  }
+}
+
+function cpuMicros(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+function msToNs(ms: number): bigint {
+  return BigInt(Math.round(ms * 1e6));
+}
+
+function nsToMs(ns: bigint): number {
+  return Number(ns) / 1e6;
+}
