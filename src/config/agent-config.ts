@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
+import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./agent-traffic-config.ts";
 import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -35,6 +36,7 @@ export const agentConfigSchema = z.strictObject({
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
   service_discovery: agentDiscoverySection,
+  traffic: agentTrafficSection,
   health_checks: section({
     interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
       min: "1s",
@@ -54,6 +56,7 @@ export interface AgentConfig {
   store: { maxSizeBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
   serviceDiscovery: AgentDiscoveryConfig;
+  traffic: AgentTrafficConfig;
   healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
@@ -114,6 +117,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
+    traffic: toAgentTraffic(file.traffic),
     healthChecks: {
       intervalMs: file.health_checks.interval,
       timeoutMs: file.health_checks.timeout,
