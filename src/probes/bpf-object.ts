@@ -16,6 +16,8 @@ export interface LoadBpfOptions {
   path: string;
   /** Which programs to load; default all. A program that is not loaded costs nothing and cannot be refused. */
   isWanted?: (name: string, section: string) => boolean;
+  /** Programs of section `tp_btf/…` that are left out, rather than refused with all others, when the kernel has no such tracepoint. */
+  isOptional?: (name: string, section: string) => boolean;
   /** Values of `const volatile` variables. A number is written in the variable's own size; bytes must have its size. */
   constants?: Readonly<Record<string, number | bigint | boolean | Uint8Array>>;
   /** By name of map. Of a ring buffer these are its bytes; libbpf makes a power of two of them. */
@@ -35,8 +37,8 @@ export interface BpfObject extends AsyncDisposable {
   attach(program: string): BpfLink;
   /** Attaches a program of section `uprobe` to places of a file. */
   attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink>;
-  /** Runs a program of section `syscall` once, on the caller's thread, and gives what it returned. */
-  run(program: string): number;
+  /** Runs a program of section `syscall` once, on the caller's thread, and gives what it returned. It may read and change `context`. */
+  run(program: string, context?: Buffer): number;
   stats(): ProgramStats[];
   /** See `enableProgramStats()`; null where the kernel refuses. */
   enableStats(): Disposable | null;
@@ -45,6 +47,7 @@ export interface BpfObject extends AsyncDisposable {
 const EPERM = 1;
 const EACCES = 13;
 const BPF_PROG_TEST_RUN = 10;
+const BTF_KIND_TYPEDEF = 8;
 
 /**
  * Opens and loads, off the main thread where it takes long. Throws `unsupported` or `not-permitted` with details `stage`, `errno` and `log`; then
@@ -56,7 +59,7 @@ export async function loadBpfObject(options: LoadBpfOptions): Promise<BpfObject>
   const object = libbpf.openFile(options.path);
   if (object === null) throw refused(libbpf, options.path, "open", libbpf.errno());
   try {
-    const programs = choosePrograms(libbpf, object, options.isWanted ?? (() => true));
+    const programs = choosePrograms(libbpf, object, options);
     for (const [name, entries] of Object.entries(options.maxEntries ?? {})) {
       const result = libbpf.setMapMaxEntries(findMap(libbpf, object, name), entries);
       if (result !== 0) throw refused(libbpf, options.path, "open", -result);
@@ -71,19 +74,33 @@ export async function loadBpfObject(options: LoadBpfOptions): Promise<BpfObject>
   }
 }
 
-function choosePrograms(libbpf: Libbpf, object: Pointer, isWanted: (name: string, section: string) => boolean): Map<string, Pointer> {
+function choosePrograms(libbpf: Libbpf, object: Pointer, { isWanted, isOptional }: LoadBpfOptions): Map<string, Pointer> {
   const programs = new Map<string, Pointer>();
+  const optional: { name: string; tracepoint: string }[] = [];
   for (let program = libbpf.nextProgram(object, null); program !== null; program = libbpf.nextProgram(object, program)) {
     const name = libbpf.programName(program);
     const section = libbpf.programSection(program);
-    const isChosen = isWanted(name, section);
+    const isChosen = isWanted?.(name, section) ?? true;
     libbpf.setAutoload(program, isChosen);
     if (!isChosen) continue;
     programs.set(name, program);
+    if (section.startsWith("tp_btf/") && isOptional?.(name, section) === true) optional.push({ name, tracepoint: section.slice(7) });
     // Which kind of uprobe is fixed when the program is loaded, and libbpf 1.1 knows the classic one only.
     if (section === "uprobe" || section === "uretprobe") libbpf.setExpectedAttachType(program, uprobeMultiAttachType);
   }
+  if (optional.length > 0) leaveOutMissing(libbpf, programs, optional);
   return programs;
+}
+
+/** A typed tracepoint shows in the kernel's type information as a typedef of this name. */
+function leaveOutMissing(libbpf: Libbpf, programs: Map<string, Pointer>, optional: readonly { name: string; tracepoint: string }[]): void {
+  const btf = libbpf.loadKernelBtf();
+  for (const { name, tracepoint } of optional) {
+    if (btf !== null && libbpf.findType(btf, `btf_trace_${tracepoint}`, BTF_KIND_TYPEDEF) > 0) continue;
+    libbpf.setAutoload(programs.get(name) ?? null, false);
+    programs.delete(name);
+  }
+  if (btf !== null) libbpf.freeBtf(btf);
 }
 
 function findMap(libbpf: Libbpf, object: Pointer, name: string): Pointer {
@@ -209,10 +226,14 @@ class LoadedObject implements BpfObject {
     return owned;
   }
 
-  run(program: string): number {
-    // union bpf_attr, test: prog_fd, retval, and no data.
+  run(program: string, context?: Buffer): number {
+    // union bpf_attr, test: prog_fd, retval, no data, then ctx_size_in and ctx_in.
     const attributes = Buffer.alloc(80);
     attributes.writeUInt32LE(this.#libbpf.programFd(this.#program(program)), 0);
+    if (context !== undefined) {
+      attributes.writeUInt32LE(context.length, 40);
+      attributes.writeBigUInt64LE(this.#libbpf.addressOf(context), 48);
+    }
     if (this.#libbpf.bpf(BPF_PROG_TEST_RUN, attributes) !== 0) throw refused(this.#libbpf, program, "run", this.#libbpf.errno());
     return attributes.readInt32LE(4);
   }

@@ -54,6 +54,8 @@ export interface Libbpf {
   destroyLinkAsync(link: Pointer): Promise<number>;
   loadKernelBtf(): Pointer;
   freeBtf(btf: Pointer): void;
+  /** Number of a type, or a negative errno. */
+  findType(btf: Pointer, name: string, kind: number): number;
   versionString(): string;
   /** errno of the last call. */
   errno(): number;
@@ -182,6 +184,7 @@ function libraryCalls(library: ReturnType<Koffi["load"]>): LibraryCalls {
     destroyLinkAsync: (link) => onPool(destroyLink, link),
     loadKernelBtf: library.func("void *btf__load_vmlinux_btf()") as LibraryCalls["loadKernelBtf"],
     freeBtf: library.func("void btf__free(void *btf)") as LibraryCalls["freeBtf"],
+    findType: library.func("int btf__find_by_name_kind(void *btf, const char *name, uint32_t kind)") as LibraryCalls["findType"],
     versionString: library.func("const char *libbpf_version_string()") as LibraryCalls["versionString"],
   };
 }

@@ -55,7 +55,10 @@ SEC("uprobe") int on_function(void *context)
 	map_update(&entries, &key, &entry, 0);
 	return 0;
 }
-SEC("syscall") int on_demand(void *context) { (void)context; return step + 40; }
+struct question { u64 number; u64 answer; };
+SEC("syscall") int on_demand(struct question *question) { question->answer = question->number * 2; return step + 40; }
+SEC("tp_btf/no_such_tracepoint") int on_missing(u64 *context) { return context[0] == 1; }
+SEC("tp_btf/sched_switch") int on_switch(u64 *context) { return context[0] == 1; }
 SEC("raw_tracepoint/no_such_tracepoint") int on_nothing(void *context) { (void)context; return 0; }
 `;
 
@@ -74,7 +77,7 @@ describe("loadBpfObject()", () => {
   });
 
   const load = (more: Partial<Parameters<typeof loadBpfObject>[0]> = {}): Promise<BpfObject> =>
-    loadBpfObject({ path, isWanted: (name) => name !== "on_nothing", ...more });
+    loadBpfObject({ path, isWanted: (name) => name !== "on_nothing", isOptional: () => true, ...more });
 
   it("counts, writes records and reads them back, with constants and sizes that were set before loading", async () => {
     const child = spawn(process.execPath, ["-e", caller], { stdio: ["pipe", "pipe", "inherit"] });
@@ -161,7 +164,10 @@ describe("loadBpfObject()", () => {
 
   it("runs a program on demand", async () => {
     await using object = await load({ constants: { step: 2n } });
-    expect(object.run("on_demand")).toBe(42);
+    const context = Buffer.alloc(16);
+    context.writeBigUInt64LE(21n);
+    expect(object.run("on_demand", context)).toBe(42);
+    expect(context.readBigUInt64LE(8)).toBe(42n);
     expect(() => object.run("nothing")).toThrow('program "nothing"');
   });
 
@@ -169,10 +175,10 @@ describe("loadBpfObject()", () => {
     await using object = await load({ constants: { watched_pid: 1 } });
     object.attach("on_syscall");
     const runs = (): bigint => object.stats().find(({ name }) => name === "on_syscall")?.runs ?? -1n;
-    expect(runs()).toBe(0n);
+    const before = runs();
     const counting = object.enableStats();
     expect(counting).not.toBeNull();
-    await waitFor("runs", () => runs() > 0n);
+    await waitFor("runs", () => runs() > before);
     counting?.[Symbol.dispose]();
   });
 
@@ -181,7 +187,9 @@ describe("loadBpfObject()", () => {
     await expect(load({ constants: { nothing: 1 } })).rejects.toThrow('constant "nothing"');
     await expect(load({ maxEntries: { nothing: 1 } })).rejects.toThrow('map "nothing"');
     await expect(load({ maxEntries: { entries: 0 } })).rejects.toMatchObject({ details: { stage: "load", errno: 22 } });
-    await using object = await loadBpfObject({ path });
+    await expect(load({ isOptional: () => false })).rejects.toMatchObject({ details: { stage: "load", errno: 3 } });
+    await using object = await loadBpfObject({ path, isOptional: () => true });
+    expect(object.programs).toEqual(["on_syscall", "on_function", "on_demand", "on_switch", "on_nothing"]);
     expect(() => object.attach("on_nothing")).toThrow("errno 2");
   });
 
