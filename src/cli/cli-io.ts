@@ -4,7 +4,15 @@ export interface OutputStream {
   write(text: string): unknown;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
+  rows?: number | undefined;
   on?(event: "error", listener: (error: Error) => void): unknown;
+}
+
+/** The terminal of a command that draws on the whole screen. */
+export interface TerminalControl {
+  /** Keys as they are pressed, without echo, until the returned function is called. */
+  readKeys(listener: (key: string) => void): () => void;
+  onResize(listener: () => void): () => void;
 }
 
 export interface CliIo {
@@ -15,8 +23,29 @@ export interface CliIo {
   env: Readonly<Record<string, string | undefined>>;
   /** Ends a running command, such as --watch. */
   signal: AbortSignal;
+  /** Absent where there is no terminal to control. */
+  terminal?: TerminalControl;
 }
 
 export function processIo(signal: AbortSignal): CliIo {
-  return { stdout: process.stdout, stderr: process.stderr, stdin: process.stdin, env: process.env, signal };
+  const { stdout, stderr, stdin, env } = process;
+  return { stdout, stderr, stdin, env, signal, terminal: { readKeys, onResize } };
+}
+
+function readKeys(listener: (key: string) => void): () => void {
+  const { stdin } = process;
+  // `coral top < file`: the keyboard is somewhere else.
+  if (!stdin.isTTY) return () => undefined;
+  const onData = (data: Buffer): void => listener(data.toString("utf8"));
+  stdin.setRawMode(true);
+  stdin.on("data", onData).resume();
+  return () => {
+    stdin.off("data", onData).pause();
+    stdin.setRawMode(false);
+  };
+}
+
+function onResize(listener: () => void): () => void {
+  process.stdout.on("resize", listener);
+  return () => process.stdout.off("resize", listener);
 }

@@ -7,7 +7,7 @@ import { colonyCommands } from "./commands/colony-table.ts";
 import { configCommands } from "./commands/config-table.ts";
 import { connectCommand, disconnectCommand, networkCommands } from "./commands/network-table.ts";
 import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
-import { agentOption, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
+import { agentOption, dataOutput, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
 
 export const globalOptions: readonly OptionSpec[] = [
   {
@@ -59,7 +59,60 @@ export const commandTable: CommandSpec = {
       ],
       load: () => import("./commands/status.ts"),
     },
+    {
+      name: "top",
+      group: look,
+      summary: "Show the busiest services live: rate, errors, latency, CPU",
+      description:
+        "On a terminal it redraws every two seconds; q ends it, r, e, p and c sort by rate, errors, p95 and CPU. Elsewhere it prints once.",
+      options: [
+        { name: "sort", value: "what", description: "What comes first", choices: ["rate", "errors", "p95", "cpu"], default: "rate" },
+        { name: "once", description: "Print once, also on a terminal" },
+        { name: "since", value: "duration", description: "Over how long rates and percentiles are taken", default: "1m" },
+        agentOption,
+        { name: "limit", value: "n", description: "Most services shown; default: what fits the screen" },
+        ...dataOutput,
+      ],
+      examples: [
+        ["coral top", "live"],
+        ["coral top --once --sort p95", "the slowest services, once"],
+      ],
+      load: () => import("./commands/top.ts"),
+    },
     { name: "query", group: look, summary: "Ask for stored signals", commands: queryCommands },
+    {
+      name: "capture",
+      group: look,
+      summary: "Show live requests of a service as they come: path, status, headers, sizes, timings",
+      description:
+        "Redacted at the agent, which allows only the headers of its config and ends the capture by itself; who captured what is kept as an event. Needs the permission debug.",
+      arguments: [{ name: "service", description: "Name of the service", required: true, completes: "services" }],
+      options: [
+        { name: "route", value: "text", description: "Only requests whose route or path holds this text" },
+        { name: "status", value: "status", description: "Only answers with this code, class or failure: 404, 5xx, error" },
+        { name: "min-duration", value: "duration", description: "Only requests that took this long" },
+        { name: "limit", value: "n", description: "End after so many requests", default: "100" },
+        { name: "duration", value: "duration", description: "End after this time", default: "30s" },
+        { name: "body", description: "With the first bytes of bodies, redacted" },
+        agentOption,
+        {
+          name: "output",
+          short: "o",
+          value: "format",
+          description: "How to print; wide adds headers and timings, json is one object per line",
+          choices: ["table", "wide", "json"],
+          default: "table",
+        },
+        { name: "json", description: "The same as -o json" },
+      ],
+      examples: [
+        ["coral capture api", "whatever comes"],
+        ["coral capture api --status 5xx -o wide", "failures, with headers"],
+        ["coral capture api --route /checkout --min-duration 250ms --duration 5m", "the slow ones of one route"],
+        ["coral events --kind capture-started", "who captured what"],
+      ],
+      load: () => import("./commands/capture.ts"),
+    },
     {
       name: "services",
       group: look,

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../config/index.ts";
-import { type ControlTarget, requestJson } from "../mesh/index.ts";
+import { type ControlTarget, requestJson, requestLines } from "../mesh/index.ts";
 import type { Answer } from "../tools/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
 
@@ -16,6 +16,8 @@ export interface ColonyConnection {
   /** Calls a tool; a daemon that is away becomes an error that says what to start. */
   call<Output>(tool: string, input: Record<string, unknown>): Promise<Answer<Output>>;
   get<Reply>(path: string): Promise<Reply>;
+  /** A reply of one value per line, as they come; until `signal`, too. */
+  stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
 }
 
 /** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
@@ -101,19 +103,7 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
     try {
       return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
     } catch (error) {
-      if (!isNotRunning(error)) throw error;
-      if (target.kind === "https") {
-        throw new CoralError({
-          code: "unavailable",
-          message: `Cannot reach colony "${name}" at ${target.endpoint}: nobody answers there; check that it runs and that the address is right`,
-          cause: error,
-        });
-      }
-      throw new CoralError({
-        code: "unavailable",
-        message: `Cannot reach colony "${name}": it is not running; start it with "coral colony start --colony ${name}", or everything at once with "coral up"`,
-        cause: error,
-      });
+      throw awayError(error, target, name);
     }
   };
   return {
@@ -122,7 +112,37 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
     target,
     call: <Output>(tool: string, input: Record<string, unknown>) => request("POST", `/v1/tools/${tool}`, input) as Promise<Answer<Output>>,
     get: <Reply>(path: string) => request("GET", path) as Promise<Reply>,
+    stream: async function* <Line>(path: string, body: unknown, ended: AbortSignal) {
+      try {
+        yield* requestLines({
+          target,
+          method: "POST",
+          path,
+          body,
+          signal: AbortSignal.any([signal, ended]),
+        }) as AsyncGenerator<Line>;
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
   };
+}
+
+/** A daemon that is not there: what to start. Everything else as it is. */
+function awayError(error: unknown, target: ControlTarget, name: string): unknown {
+  if (!isNotRunning(error)) return error;
+  if (target.kind === "https") {
+    return new CoralError({
+      code: "unavailable",
+      message: `Cannot reach colony "${name}" at ${target.endpoint}: nobody answers there; check that it runs and that the address is right`,
+      cause: error,
+    });
+  }
+  return new CoralError({
+    code: "unavailable",
+    message: `Cannot reach colony "${name}": it is not running; start it with "coral colony start --colony ${name}", or everything at once with "coral up"`,
+    cause: error,
+  });
 }
 
 function isNotRunning(error: unknown): boolean {

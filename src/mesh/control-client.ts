@@ -63,6 +63,53 @@ export async function requestText(request: JsonRequest): Promise<string> {
   }
 }
 
+/**
+ * A reply that streams one JSON value per line. Without an end of its own: `timeoutMs` covers the time to the headers only. A failure reply, and
+ * a line of the form `{ "kind": "error", "error": … }`, become the CoralError that the daemon threw.
+ */
+export async function* requestLines(request: JsonRequest): AsyncGenerator<unknown> {
+  const { target, body, maxReplyBytes = 16 * 1024 * 1024 } = request;
+  const reply = await requestRaw({
+    ...request,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  } as RawRequest);
+  const status = reply.statusCode ?? 0;
+  if (status < 200 || status >= 300) throw reviveError(target, status, await readAll(reply, target, maxReplyBytes));
+  try {
+    let rest = "";
+    for await (const chunk of reply.setEncoding("utf8") as AsyncIterable<string>) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      if (rest.length > maxReplyBytes)
+        throw new CoralError({ code: "exhausted", message: `Cannot read the reply of ${nameOf(target)}: a line is too long` });
+      for (const line of lines) if (line !== "") yield valueOf(line, target);
+    }
+  } catch (error) {
+    if (request.signal?.aborted) throw cancelled(target, request.signal);
+    if (error instanceof CoralError) throw error;
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
+      cause: error,
+    });
+  } finally {
+    // Who stops reading hangs up: that is how the daemon learns of it.
+    reply.destroy();
+  }
+}
+
+function valueOf(line: string, target: ControlTarget): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (error) {
+    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOf(target)}: a line is not JSON`, cause: error });
+  }
+  if (typeof value === "object" && value !== null && "kind" in value && value.kind === "error") throw reviveError(target, 500, line);
+  return value;
+}
+
 /** The reply as it comes, whatever its status; the caller reads or destroys it. For streams, such as MCP. */
 export async function requestRaw(request: RawRequest): Promise<IncomingMessage> {
   const { target, method, path, body, headers = {}, timeoutMs = 30_000, signal } = request;

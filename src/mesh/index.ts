@@ -24,7 +24,7 @@ export {
   type ServerTls,
   startColonyServer,
 } from "./colony-server.ts";
-export { type ControlTarget, type JsonRequest, requestJson, requestText } from "./control-client.ts";
+export { type ControlTarget, type JsonRequest, requestJson, requestLines, requestText } from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
 export { type HealthServer, type HealthServerOptions, startHealthServer } from "./health-server.ts";

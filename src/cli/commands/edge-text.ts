@@ -3,7 +3,7 @@
 import { formatBytes } from "../../base/units.ts";
 import type { TopologyEdge, TopologyNode } from "../../tools/index.ts";
 import { protocolName } from "../output/known-ports.ts";
-import { addressWithPort, grouped, rate } from "../output/values.ts";
+import { addressWithPort, grouped, latency, percent, rate } from "../output/values.ts";
 
 /** From here on a class is sure enough to need no remark. */
 const sureConfidence = 0.9;
@@ -34,7 +34,23 @@ function joined(list: readonly TopologyEdge[]): DrawnEdge {
     openConnections: sum((edge) => edge.openConnections),
     connectionsPerMinute: sum((edge) => edge.connectionsPerMinute),
     confidence: Math.min(...list.map((edge) => edge.confidence)),
+    requests: joinedRequests(list),
     ports: list.length,
+  };
+}
+
+/** Percentiles do not add up: the busiest port tells them. */
+function joinedRequests(list: readonly TopologyEdge[]): TopologyEdge["requests"] {
+  const all = list.flatMap((edge) => edge.requests ?? []).sort((a, b) => b.count - a.count);
+  const [main] = all;
+  if (!main) return null;
+  const count = all.reduce((sum, requests) => sum + requests.count, 0);
+  const errors = all.reduce((sum, requests) => sum + requests.errorRatio * requests.count, 0);
+  return {
+    ...main,
+    count,
+    perSecond: all.reduce((sum, requests) => sum + requests.perSecond, 0),
+    errorRatio: count > 0 ? errors / count : 0,
   };
 }
 
@@ -48,20 +64,51 @@ export function nodeText(node: TopologyNode, port: number | null = null): string
   return `${node.name} (${addressWithPort(address, port)}${more > 0 ? ` +${more}` : ""})`;
 }
 
-/** `45 conn/min, 3 open, HTTP, confidence 0.7`; with `wide` also bytes, round trip and evidence. */
+/** `41 req/s, 0.2% errors, p95 12ms, HTTP`, or without requests `45 conn/min, 3 open, HTTP, confidence 0.7`; with `wide` all of it. */
 export function edgeText(edge: DrawnEdge, wide: boolean): string {
-  const parts = [
-    ...(edge.connectionsPerMinute > 0 ? [`${rate(edge.connectionsPerMinute)} conn/min`] : []),
-    ...(edge.openConnections > 0 ? [`${grouped(edge.openConnections)} open`] : []),
-  ];
-  if (parts.length === 0) parts.push(`${grouped(edge.connections)} seen`);
-  parts.push(edge.ports === undefined ? protocolName(edge.protocol, edge.port) : `${grouped(edge.ports)} ports`);
+  const parts = requestParts(edge.requests);
+  if (wide || edge.requests === null) {
+    const connections = [
+      ...(edge.connectionsPerMinute > 0 ? [`${rate(edge.connectionsPerMinute)} conn/min`] : []),
+      ...(edge.openConnections > 0 ? [`${grouped(edge.openConnections)} open`] : []),
+    ];
+    parts.push(...(connections.length > 0 ? connections : [`${grouped(edge.connections)} seen`]));
+  }
+  if (edge.ports !== undefined) parts.push(`${grouped(edge.ports)} ports`);
+  else parts.push(edge.requests === null ? protocolName(edge.protocol, edge.port) : requestProtocol(edge.requests.protocol));
   if (edge.confidence < sureConfidence) parts.push(`confidence ${edge.confidence}`);
   if (!wide) return parts.join(", ");
   if (edge.bytesPerMinute > 0) parts.push(`${formatBytes(edge.bytesPerMinute)}/min`);
   if (edge.rttUs !== null) parts.push(`rtt ${(edge.rttUs / 1_000).toFixed(edge.rttUs < 10_000 ? 1 : 0)} ms`);
   if (edge.retransmits !== null && edge.retransmits > 0) parts.push(`${grouped(edge.retransmits)} retransmits`);
   return [...parts, ...edge.evidence].join(", ");
+}
+
+function requestParts(requests: TopologyEdge["requests"]): string[] {
+  if (requests === null) return [];
+  return [
+    `${rate(requests.perSecond)} req/s`,
+    ...(requests.errorRatio > 0 ? [`${percent(requests.errorRatio)} errors`] : []),
+    ...(requests.p95Us === null ? [] : [`p95 ${latency(requests.p95Us)}`]),
+  ];
+}
+
+const requestProtocols: Record<string, string> = {
+  http: "HTTP",
+  http2: "HTTP/2",
+  grpc: "gRPC",
+  postgres: "PostgreSQL",
+  mysql: "MySQL",
+  redis: "Redis",
+  memcached: "memcached",
+  mongodb: "MongoDB",
+  kafka: "Kafka",
+  dns: "DNS",
+  tls: "TLS",
+};
+
+function requestProtocol(protocol: string): string {
+  return requestProtocols[protocol] ?? protocol;
 }
 
 export function isSure(edge: TopologyEdge): boolean {

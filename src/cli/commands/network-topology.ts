@@ -3,8 +3,9 @@ import type { Topology, TopologyEdge } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { type Column, tableOf } from "../output/table.ts";
-import { rate } from "../output/values.ts";
+import { percent, rate } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
+import { latencyColumn } from "./red-text.ts";
 import { topologyDot } from "./topology-dot.ts";
 import { topologyPage } from "./topology-page.ts";
 
@@ -52,6 +53,20 @@ function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
     { title: "TO CLIENT", key: "bytesToClient", cell: (edge) => formatBytes(edge.bytesToClient), raw: (edge) => edge.bytesToClient },
     { title: "RTT US", key: "rttUs", cell: (edge) => edge.rttUs },
     { title: "RETRANSMITS", key: "retransmits", cell: (edge) => edge.retransmits },
+    {
+      title: "REQ/S",
+      key: "requestsPerSecond",
+      cell: (edge) => (edge.requests ? rate(edge.requests.perSecond) : null),
+      raw: (edge) => edge.requests?.perSecond,
+    },
+    { title: "REQUESTS", key: "requestProtocol", cell: (edge) => edge.requests?.protocol },
+    {
+      title: "ERRORS",
+      key: "requestErrorRatio",
+      cell: (edge) => percent(edge.requests?.errorRatio),
+      raw: (edge) => edge.requests?.errorRatio,
+    },
+    latencyColumn("P95", "requestP95Us", (edge) => edge.requests?.p95Us ?? null),
     { title: "CONFIDENCE", key: "confidence", cell: (edge) => edge.confidence },
     { title: "EVIDENCE", key: "evidence", cell: (edge) => edge.evidence.join(",") },
     { title: "FIRST SEEN", key: "firstSeenAt", cell: (edge) => edge.firstSeenAt },

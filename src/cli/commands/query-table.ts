@@ -1,7 +1,74 @@
-import type { CommandSpec } from "../command-spec.ts";
-import { dataOutput, sinceOption, watchedOutput } from "./shared-options.ts";
+import type { CommandSpec, OptionSpec } from "../command-spec.ts";
+import { agentOption, dataOutput, sinceOption, watchedOutput } from "./shared-options.ts";
+
+const peerOption: OptionSpec = {
+  name: "peer",
+  value: "name",
+  description: "Only with this other end: a service, a name outside or an address",
+  completes: "services",
+};
+const roleOption: OptionSpec = {
+  name: "role",
+  value: "role",
+  description: "What the service answered (server) or asked (client)",
+  choices: ["server", "client"],
+};
 
 export const queryCommands: readonly CommandSpec[] = [
+  {
+    name: "red",
+    summary: "Show rate, errors and durations of requests: HTTP, gRPC, SQL, Redis, DNS and more",
+    description:
+      "QUEUE is the time from arrival to being read by the server, SERVICE TIME what it then takes, both on average. P95 is yellow when it is twice that of the time before.",
+    arguments: [{ name: "service", description: "Its routes; default: all services", required: false, completes: "services" }],
+    options: [
+      {
+        name: "by",
+        value: "what",
+        description: "One line per service, route, peer or status; default: service, with a service route",
+        choices: ["service", "route", "peer", "status"],
+      },
+      { name: "route", value: "text", description: "Only routes and statements that hold this text" },
+      peerOption,
+      {
+        name: "protocol",
+        value: "protocol",
+        description: "Only this protocol",
+        choices: ["http", "http2", "grpc", "postgres", "mysql", "redis", "memcached", "mongodb", "kafka", "dns", "tls"],
+      },
+      roleOption,
+      agentOption,
+      sinceOption("5m"),
+      { name: "limit", value: "n", description: "Most lines shown", default: "50" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query red", "all services"],
+      ["coral query red api", "the routes of one"],
+      ["coral query red api --by peer --role client", "whom it asks, and how long they take"],
+      ["coral query red api --by status --since 1h", "its answers by status"],
+      ["coral query red --protocol postgres --by route", "the statements of all databases"],
+    ],
+    load: () => import("./query-red.ts"),
+  },
+  {
+    name: "connections",
+    summary: "Show connections of services: open, opened, failed, bytes, round trip, retransmits",
+    arguments: [{ name: "service", description: "Default: all services", required: false, completes: "services" }],
+    options: [
+      peerOption,
+      roleOption,
+      agentOption,
+      sinceOption("5m"),
+      { name: "limit", value: "n", description: "Most lines shown", default: "50" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query connections", "of all services"],
+      ["coral query connections api --role client", "whom api calls"],
+    ],
+    load: () => import("./query-connections.ts"),
+  },
   {
     name: "host",
     summary: "Show the health of hosts: CPU, memory, pressure, disks, network, processes",

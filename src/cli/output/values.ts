@@ -77,6 +77,16 @@ export function rate(value: number): string {
   return value > 0 && value < 0.05 ? "<0.1" : String(Math.round(value * 10) / 10);
 }
 
+/** Microseconds with three digits at the most: `85µs`, `1.2ms`, `340ms`, `2.5s`. */
+export function latency(us: number | null | undefined): string | null {
+  if (us === null || us === undefined) return null;
+  if (us < 999.5) return `${Math.round(us)}µs`;
+  const ms = us / 1_000;
+  if (ms < 999.5) return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)}ms`;
+  const s = ms / 1_000;
+  return `${s < 9.95 ? s.toFixed(1) : grouped(Math.round(s))}s`;
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${grouped(count)} ${count === 1 ? one : many}`;
 }

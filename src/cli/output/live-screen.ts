@@ -1,0 +1,93 @@
+/** Draws in place on the whole terminal and gives it back as it was, however the program ends. */
+
+import type { CliIo } from "../cli-io.ts";
+import { textWidth } from "./text-width.ts";
+
+const enter = "\u001b[?1049h\u001b[?25l";
+const leave = "\u001b[?25h\u001b[?1049l";
+const home = "\u001b[H";
+const clearLine = "\u001b[K";
+const clearBelow = "\u001b[J";
+/** Ends a colour that a cut line has left open. */
+const plain = "\u001b[0m";
+
+export interface LiveScreenOptions {
+  onKey: (key: string) => void;
+  onResize: () => void;
+  /** A signal that ends the program has come; the screen is to be disposed of. */
+  onEnd: (signal: NodeJS.Signals) => void;
+}
+
+const endSignals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
+
+export class LiveScreen implements Disposable {
+  readonly #io: CliIo;
+  readonly #releases: (() => void)[] = [];
+  #isOpen = true;
+  readonly #restore = (): void => {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    for (const release of this.#releases) release();
+    this.#io.stdout.write(leave);
+  };
+
+  constructor(io: CliIo, { onKey, onResize, onEnd }: LiveScreenOptions) {
+    this.#io = io;
+    io.stdout.write(enter);
+    if (io.terminal) this.#releases.push(io.terminal.readKeys(onKey), io.terminal.onResize(onResize));
+    for (const name of endSignals) {
+      const listener = (): void => onEnd(name);
+      process.on(name, listener);
+      this.#releases.push(() => process.removeListener(name, listener));
+    }
+    // Also after a failure that nobody caught.
+    process.once("exit", this.#restore);
+    this.#releases.push(() => process.removeListener("exit", this.#restore));
+  }
+
+  get rows(): number {
+    return Math.max(3, this.#io.stdout.rows || 24);
+  }
+
+  get columns(): number {
+    return Math.max(20, this.#io.stdout.columns || 80);
+  }
+
+  /** Lines above `foot`, which stays at the bottom; what does not fit is left out. */
+  draw(lines: readonly string[], foot: string): void {
+    if (!this.#isOpen) return;
+    const shown = lines.slice(0, this.rows - 1);
+    while (shown.length < this.rows - 1) shown.push("");
+    const text = [...shown, foot].map((line) => `${cutStyled(line, this.columns)}${clearLine}`).join("\r\n");
+    this.#io.stdout.write(`${home}${text}${clearBelow}`);
+  }
+
+  [Symbol.dispose](): void {
+    this.#restore();
+  }
+}
+
+/** Cuts a line with colours to so many cells, so that none wraps and pushes the others down. */
+export function cutStyled(line: string, width: number): string {
+  const parts = line.split(/(\u001b\[[0-9;]*m)/u);
+  let left = width;
+  let cut = "";
+  for (const [index, part] of parts.entries()) {
+    if (index % 2 === 1) {
+      cut += part;
+      continue;
+    }
+    if (textWidth(part) <= left) {
+      cut += part;
+      left -= textWidth(part);
+      continue;
+    }
+    for (const character of part) {
+      const next = textWidth(character);
+      if (next > left) return `${cut}${plain}`;
+      cut += character;
+      left -= next;
+    }
+  }
+  return cut;
+}
