@@ -1,0 +1,249 @@
+/**
+ * MySQL and MariaDB. A request is a command of the client (sequence number 0); its answer begins with a packet of number 1 and has no end that could be
+ * found in cut payloads, so it ends with the next command, the close, or when it gets quiet.
+ */
+
+import { FramedStream, type FrameTimes } from "../framed-stream.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
+import { unknownRoute } from "./route-template.ts";
+import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
+
+const comQuit = 0x01;
+const comQuery = 0x03;
+const comPrepare = 0x16;
+const comExecute = 0x17;
+const comSendLongData = 0x18;
+const comClose = 0x19;
+const comFetch = 0x1c;
+const comBulkExecute = 0xfa;
+/** Commands that are their own name. */
+const commandNames: ReadonlyMap<number, string> = new Map([
+  [0x02, "INIT DB"],
+  [0x04, "FIELD LIST"],
+  [0x05, "CREATE DB"],
+  [0x06, "DROP DB"],
+  [0x07, "REFRESH"],
+  [0x08, "SHUTDOWN"],
+  [0x09, "STATISTICS"],
+  [0x0a, "PROCESS INFO"],
+  [0x0c, "KILL"],
+  [0x0d, "DEBUG"],
+  [0x0e, "PING"],
+  [0x11, "CHANGE USER"],
+  [0x12, "BINLOG DUMP"],
+  [0x15, "REGISTER REPLICA"],
+  [0x1a, "RESET STATEMENT"],
+  [0x1b, "SET OPTION"],
+  [0x1e, "BINLOG DUMP GTID"],
+  [0x1f, "RESET CONNECTION"],
+]);
+const unanswered = new Set([comQuit, comSendLongData, comClose]);
+const capabilityCompress = 0x20;
+const capabilitySsl = 0x800;
+const capabilityZstd = 0x4000000;
+const capabilityProtocol41 = 0x200;
+/** MariaDB: the statement that was prepared last. */
+const lastStatement = 0xffffffff;
+const maxStatements = 1024;
+const headerBytes = 4;
+/** What `OpenRequest.state` says. */
+const waiting = 0;
+const begun = 1;
+const unknownNames: SqlTemplate = { verb: "", template: unknownRoute };
+
+export function isMysqlCommand(command: number): boolean {
+  return (
+    unanswered.has(command) ||
+    command === comQuery ||
+    command === comPrepare ||
+    command === comExecute ||
+    command === comFetch ||
+    command === comBulkExecute ||
+    commandNames.has(command)
+  );
+}
+
+const rules = {
+  headerBytes,
+  maxHeadBytes: 1024,
+  frameLength: (bytes: Buffer, at: number): number => headerBytes + bytes.readUIntLE(at, 3),
+};
+
+class MysqlDecoder implements ProtocolDecoder {
+  readonly #context: DecoderContext;
+  readonly #inFlight: RequestsInFlight;
+  readonly #requests: FramedStream;
+  readonly #replies: FramedStream;
+  readonly #statements = new Map<number, SqlTemplate>();
+  #lastPrepared: SqlTemplate = unknownNames;
+  /** The server has greeted and the client has not logged in yet. */
+  #isGreeting = false;
+  /** Compressed or encrypted from here on. */
+  #isOpaque = false;
+
+  constructor(context: DecoderContext) {
+    this.#context = context;
+    this.#inFlight = new RequestsInFlight(context, 256);
+    this.#requests = new FramedStream(
+      rules,
+      (bytes, from, to, frame) => this.#onRequestPacket(bytes, from, to, frame),
+      () => context.sink.undecoded(1),
+    );
+    this.#replies = new FramedStream(
+      rules,
+      (bytes, from, to) => this.#onReplyPacket(bytes, from, to),
+      () => {},
+    );
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    if (this.#isOpaque) {
+      this.#context.sink.undecoded(1);
+      return;
+    }
+    // A command comes as one write, mostly: half a packet that nobody continued must not swallow the next one.
+    if (this.#requests.isLost && chunk.bytes[3] !== 0) return;
+    this.#requests.push(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    if (this.#isOpaque) return;
+    const request = this.#inFlight.oldest;
+    if (request === undefined) {
+      this.#replies.reset();
+      if (isGreeting(chunk.bytes)) this.#isGreeting = true;
+      return;
+    }
+    const isPiped = this.#inFlight.size > 1;
+    if (!isPiped) this.#inFlight.answered(request, chunk.fullLength, chunk.atNs);
+    else if (request.state === begun || this.#replies.isLost) this.#inFlight.answered(request, 0, chunk.atNs);
+    if (request.state === waiting || isPiped) this.#pushReply(chunk, isPiped);
+  }
+
+  onQuiet(): void {
+    this.#endBegun();
+  }
+
+  onClose(atNs: number | null): void {
+    this.#inFlight.close(atNs);
+  }
+
+  #pushReply(chunk: Chunk, isPiped: boolean): void {
+    this.#replyAtNs = chunk.atNs;
+    this.#isPiped = isPiped;
+    this.#replies.push(chunk);
+  }
+  #replyAtNs = 0;
+  #isPiped = false;
+
+  #onRequestPacket(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
+    if (this.#isGreeting) {
+      this.#isGreeting = false;
+      this.#onLogin(bytes, from, to);
+      return;
+    }
+    // Other numbers: answers to questions of the server, data of LOAD DATA LOCAL, the rest of a long command.
+    if (bytes[from + 3] !== 0 || to - from <= headerBytes) return;
+    const command = bytes[from + headerBytes] ?? 0;
+    if (!isMysqlCommand(command)) {
+      this.#context.sink.undecoded(1);
+      return;
+    }
+    this.#endBegun();
+    if (this.#inFlight.size === 0) this.#replies.reset();
+    if (unanswered.has(command)) {
+      if (command === comClose && to - from >= 9) this.#statements.delete(bytes.readUInt32LE(from + 5));
+      return;
+    }
+    const isCut = to - from < frame.lengthBytes;
+    const names = this.#namesOf(command, bytes, from, to, isCut);
+    const request = this.#inFlight.begin(frame, names.verb, names.template, frame.lengthBytes);
+    request.id = command;
+    if (command === comPrepare) {
+      this.#lastPrepared = names;
+      request.method = "PREPARE";
+    }
+  }
+
+  /** What was answered before the next command is over. */
+  #endBegun(): void {
+    for (let oldest = this.#inFlight.oldest; oldest !== undefined && oldest.firstByteNs >= 0; oldest = this.#inFlight.oldest) {
+      this.#inFlight.end(oldest);
+    }
+  }
+
+  #onLogin(bytes: Buffer, from: number, to: number): void {
+    if (to - from < 8) return;
+    const low = bytes.readUInt16LE(from + 4);
+    const capabilities = low & capabilityProtocol41 ? bytes.readUInt32LE(from + 4) : low;
+    // Encrypted bytes are read where the library has them; those come as a connection of their own.
+    if (capabilities & (capabilitySsl | capabilityCompress | capabilityZstd)) {
+      const isShort = bytes.readUIntLE(from, 3) <= 32;
+      this.#isOpaque = (capabilities & capabilitySsl) === 0 || isShort;
+    }
+  }
+
+  #namesOf(command: number, bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate {
+    if (command === comQuery || command === comPrepare) {
+      let textFrom = from + headerBytes + 1;
+      // Query attributes: none, of one set.
+      if (command === comQuery && bytes[textFrom] === 0 && bytes[textFrom + 1] === 1) textFrom += 2;
+      const first = bytes[textFrom] ?? 0;
+      if (first < 9) return unknownNames;
+      const names = sqlTemplate(bytes.toString("utf8", textFrom, to), { dialect: "mysql", isCut });
+      return names.template === "" ? unknownNames : names;
+    }
+    if (command === comExecute || command === comFetch || command === comBulkExecute) {
+      if (to - from < 9) return unknownNames;
+      const id = bytes.readUInt32LE(from + 5);
+      return id === lastStatement ? this.#lastPrepared : (this.#statements.get(id) ?? unknownNames);
+    }
+    const name = commandNames.get(command) ?? "";
+    return { verb: name, template: name };
+  }
+
+  #onReplyPacket(bytes: Buffer, from: number, to: number): void {
+    let request = this.#inFlight.oldest;
+    if (request === undefined) return;
+    const isFirst = bytes[from + 3] === 1;
+    if (request.state === begun) {
+      if (!isFirst || !this.#isPiped) return;
+      this.#inFlight.end(request);
+      request = this.#inFlight.oldest;
+      if (request === undefined) return;
+    }
+    if (!isFirst) return;
+    request.state = begun;
+    if (this.#isPiped) this.#inFlight.answered(request, to - from, this.#replyAtNs);
+    this.#readFirst(request, bytes, from + headerBytes, to);
+  }
+
+  #readFirst(request: OpenRequest, bytes: Buffer, from: number, to: number): void {
+    const first = bytes[from];
+    if (first === 0xff && to - from >= 3) {
+      request.isError = true;
+      request.status = String(bytes.readUInt16LE(from + 1));
+    } else if (first === 0 && request.id === comPrepare && to - from >= 5) {
+      if (this.#statements.size >= maxStatements) {
+        for (const oldest of this.#statements.keys()) {
+          this.#statements.delete(oldest);
+          break;
+        }
+      }
+      this.#statements.set(bytes.readUInt32LE(from + 1), this.#lastPrepared);
+    }
+  }
+}
+
+/** The server's first packet: protocol 10 and its version. */
+export function isGreeting(bytes: Buffer): boolean {
+  if (bytes.length < 8 || bytes[3] !== 0 || bytes[4] !== 10) return false;
+  const digit = bytes[5] ?? 0;
+  const length = bytes.readUIntLE(0, 3);
+  return digit >= 0x30 && digit <= 0x39 && length >= 40 && length < 512;
+}
+
+export function createMysqlDecoder(context: DecoderContext): ProtocolDecoder {
+  return new MysqlDecoder(context);
+}
