@@ -127,6 +127,9 @@ function endsOf(call: Call, state: "open" | "closed"): { agent: number; row: Con
     bytes_received: 50_000,
     rtt_us: 400,
     retransmits: 0,
+    refused: null,
+    reset: null,
+    timed_out: null,
   };
   const service = (of: number): string => serviceOf(of, index % servicesPerAgent);
   const ends = [{ agent, row: { ...shared, role: "client", service: service(agent) } }];

@@ -125,7 +125,7 @@ async function report(): Promise<void> {
       client_address: "10.0.0.1",
     },
     ...{ client_port: 5_000, server_address: "52.94.0.1", server_port: 443, state: "open", first_seen: at, last_seen: at, connections: 1 },
-    ...{ bytes_sent: 1, bytes_received: 1, rtt_us: 1, retransmits: 0 },
+    ...{ bytes_sent: 1, bytes_received: 1, rtt_us: 1, retransmits: 0, refused: null, reset: null, timed_out: null },
   };
   await agent.append(serviceInstance, [instance]);
   await agent.append(connection, [call]);

@@ -33,6 +33,7 @@ function joined(list: readonly TopologyEdge[]): DrawnEdge {
     connections: sum((edge) => edge.connections),
     openConnections: sum((edge) => edge.openConnections),
     connectionsPerMinute: sum((edge) => edge.connectionsPerMinute),
+    failures: sum((edge) => edge.failures),
     confidence: Math.min(...list.map((edge) => edge.confidence)),
     ports: list.length,
   };
@@ -54,7 +55,8 @@ export function edgeText(edge: DrawnEdge, wide: boolean): string {
     ...(edge.connectionsPerMinute > 0 ? [`${rate(edge.connectionsPerMinute)} conn/min`] : []),
     ...(edge.openConnections > 0 ? [`${grouped(edge.openConnections)} open`] : []),
   ];
-  if (parts.length === 0) parts.push(`${grouped(edge.connections)} seen`);
+  if (parts.length === 0 && (edge.connections > 0 || edge.failures === 0)) parts.push(`${grouped(edge.connections)} seen`);
+  if (edge.failures > 0) parts.push(`${grouped(edge.failures)} failed`);
   parts.push(edge.ports === undefined ? protocolName(edge.protocol, edge.port) : `${grouped(edge.ports)} ports`);
   if (edge.confidence < sureConfidence) parts.push(`confidence ${edge.confidence}`);
   if (!wide) return parts.join(", ");

@@ -48,6 +48,7 @@ function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
       cell: (edge) => rate(edge.connectionsPerMinute),
       raw: (edge) => edge.connectionsPerMinute,
     },
+    { title: "FAILED", key: "failures", cell: (edge) => edge.failures },
     { title: "TO SERVER", key: "bytesToServer", cell: (edge) => formatBytes(edge.bytesToServer), raw: (edge) => edge.bytesToServer },
     { title: "TO CLIENT", key: "bytesToClient", cell: (edge) => formatBytes(edge.bytesToClient), raw: (edge) => edge.bytesToClient },
     { title: "RTT US", key: "rttUs", cell: (edge) => edge.rttUs },

@@ -90,6 +90,15 @@ describe("the service registry", () => {
     expect(await registry()).toMatchObject([{ status: "discovered", method: "listening_socket", previous_method: null }]);
   });
 
+  it("has no instance of a connected service that nobody listens for", async () => {
+    const absent = { managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null, address: null, addresses: null };
+    await scans(2, { node2: [postgres(absent)] });
+    expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 0 }]);
+    // Somebody listens whose process may not be looked into.
+    await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null })] });
+    expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 1 }]);
+  });
+
   it("lets the name given by hand take the place of the one that was guessed", async () => {
     await scans(3, { node2: [listens("unknown-5432", 5432, [], { pid: 9 })] });
     await scans(3, { node2: [listens("orders-db", 5432, [], { pid: 9, managed: true, method: "manual" })] });
@@ -290,6 +299,32 @@ describe("events of the outside", () => {
     expect((await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 9, service: "api", kind: "egress-new" }))[0]?.severity).toBe(
       "warning",
     );
+  });
+
+  it("get the build that showed something new also when it becomes known later", async () => {
+    const unknown = (): InstanceValues[] => api("b1").map((instance) => ({ ...instance, build: null }));
+    await scans(3, { node1: unknown() });
+    await watched.scan("node1", unknown(), [{ ...to("203.0.113.3:443", 4), state: "open" }, to("203.0.113.4:443", 5)]);
+    await watched.settle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.3 (203.0.113.3:443) for the first time",
+      "egress-new: Service api calls 203.0.113.4 (203.0.113.4:443) for the first time",
+    ]);
+    await watched.scan("node1", api("b1"));
+    await watched.cycle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.3 (203.0.113.3:443) for the first time, with build b1",
+      "egress-new: Service api calls 203.0.113.4 (203.0.113.4:443) for the first time, with build b1",
+    ]);
+    expect((await watched.events()).filter(({ kind }) => kind === "egress-new").map(({ details }) => details["build"])).toEqual([
+      "b1",
+      "b1",
+    ]);
+    expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
+    // Another one does not take its place.
+    await watched.scan("node1", api("b2"));
+    await watched.cycle();
+    expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
   });
 
   it("are one for each name, whatever addresses it has", async () => {
