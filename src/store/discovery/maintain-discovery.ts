@@ -24,7 +24,7 @@ async function promoteServices(transaction: Transaction, { autoPromotion }: Disc
     AND known_since <= make_timestamp(${Math.floor(nowUs - autoPromotion.minObservationTimeMs * 1_000)})`;
   await transaction.run(
     `INSERT INTO registry.events
-     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || service || ' is managed now, by rule; it was discovered via ' || any_value(method),
+     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || service || ' is managed now, by rule; it was discovered via ' || any_value(method) || '; coral connect has its health checked too',
        json_object('service', service, 'previousMethod', any_value(method), 'confidence', max(confidence), 'by', 'rule')
      FROM net.service_registry WHERE ${due} GROUP BY service`,
   );

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { queryEvents } from "../queries/query-events.ts";
 import { addressesWithoutName, loadEndpointNames, storeEndpointNames } from "./endpoint-resolution.ts";
+import { storeNamingWish } from "./naming-wishes.ts";
 import { calls, client, type InstanceValues, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 
 let watched: WatchedHosts;
@@ -394,12 +395,65 @@ describe("names of the outside", () => {
     );
     await watched.cycle();
     const nowMs = watched.clock.wallMs();
-    expect(await addressesWithoutName(store, nowMs)).toEqual(["203.0.113.1"]);
+    expect(await addressesWithoutName(store, nowMs)).toEqual([{ address: "203.0.113.1", limits: null }]);
     const row = { address: "203.0.113.1", method: null, provider: null, product: null, region: null, confidence: 0, resolvedAtMs: nowMs };
     await storeEndpointNames(store, [{ ...row, name: null, expiresAtMs: nowMs + 1_000 }]);
     expect(await addressesWithoutName(store, nowMs)).toEqual([]);
-    expect(await addressesWithoutName(store, nowMs + 2_000)).toEqual(["203.0.113.1"]);
+    expect(await addressesWithoutName(store, nowMs + 2_000)).toEqual([{ address: "203.0.113.1", limits: null }]);
     await storeEndpointNames(store, [{ ...row, name: "a.example.com", method: "reverse_dns", expiresAtMs: nowMs + 9_000 }]);
     expect(await loadEndpointNames(store)).toMatchObject([{ address: "203.0.113.1", name: "a.example.com", expiresAtMs: nowMs + 9_000 }]);
+  });
+
+  it("are asked for as the agents that see them want it", async () => {
+    const store = watched.hosts.store;
+    const sees = (agent: string, own: string, ...others: string[]) =>
+      watched.scan(
+        agent,
+        [calls("api", [own])],
+        others.map((other, index) => client("api", `${own}:${index + 1}`, `${other}:443`)),
+      );
+    const wishes = async (): Promise<Record<string, unknown>> =>
+      Object.fromEntries((await addressesWithoutName(store, watched.clock.wallMs())).map(({ address, limits }) => [address, limits]));
+    await storeNamingWish(store, "shy", { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 });
+    await storeNamingWish(store, "plain", { reverseDns: true, providerRanges: false, maxCacheMs: null });
+    await sees("shy", "10.0.1.5", "203.0.113.1", "203.0.113.2", "203.0.113.3");
+    await sees("plain", "10.0.1.6", "203.0.113.2", "203.0.113.4");
+    await sees("open", "10.0.1.7", "203.0.113.3", "203.0.113.5");
+    await watched.cycle();
+    const expected = {
+      "203.0.113.1": { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.2": { reverseDns: true, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.3": { reverseDns: true, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.4": { reverseDns: true, providerRanges: false, maxCacheMs: null },
+      "203.0.113.5": null,
+    };
+    expect(await wishes()).toEqual(expected);
+    // Also when the connections are gone and only the endpoints are left.
+    for (const [agent, own] of [
+      ["shy", "10.0.1.5"],
+      ["plain", "10.0.1.6"],
+      ["open", "10.0.1.7"],
+    ] as const)
+      await watched.scan(agent, [calls("api", [own])]);
+    await watched.settle();
+    expect(await wishes()).toEqual(expected);
+    await watched.reopen();
+    expect(await addressesWithoutName(watched.hosts.store, watched.clock.wallMs())).toHaveLength(5);
+    // A name that was found before an agent said no is forgotten.
+    const nowMs = watched.clock.wallMs();
+    const named = {
+      method: "reverse_dns",
+      provider: null,
+      product: null,
+      region: null,
+      confidence: 1,
+      resolvedAtMs: nowMs,
+      expiresAtMs: nowMs + 9_000,
+    };
+    await storeEndpointNames(watched.hosts.store, [{ address: "203.0.113.5", name: "five.example.com", ...named }]);
+    await storeNamingWish(watched.hosts.store, "open", { reverseDns: false, providerRanges: false, maxCacheMs: null });
+    expect(await loadEndpointNames(watched.hosts.store)).toEqual([]);
+    await storeNamingWish(watched.hosts.store, "open", null);
+    expect((await addressesWithoutName(watched.hosts.store, nowMs)).find(({ address }) => address === "203.0.113.5")?.limits).toBe(null);
   });
 });
