@@ -147,7 +147,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,
       notReady: () => undefined,
-      metrics: () => metrics.metrics(),
+      metrics: () => metrics.text(),
       log: log.child("http"),
     });
     const server = stack.use(

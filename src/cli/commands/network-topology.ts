@@ -9,6 +9,8 @@ import { topologyDot } from "./topology-dot.ts";
 import { topologyPage } from "./topology-page.ts";
 
 const limit = 10_000;
+/** A page for people shows a part of what there is; asking for more would only make them wait. */
+const pageEdges = 5_000;
 
 /** `coral network topology`. */
 export async function run(invocation: Invocation): Promise<void> {
@@ -23,7 +25,13 @@ export async function run(invocation: Invocation): Promise<void> {
     class: options.text("class")?.toUpperCase(),
     coral: options.flag("coral") || undefined,
   };
-  const input = { since, limit, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  const isPage = invocation.format === "table" && given.service === undefined;
+  const input = {
+    since,
+    limit,
+    ...(isPage ? { edges: pageEdges } : {}),
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+  };
   await showAnswer(invocation, () => colony.call<Topology>("coral_get_topology", input), {
     table: (answer) => tableOf(answer.edges, columnsOf(answer)),
     page: (answer, wide) => topologyPage(answer, print, { wide, asked: given.service }),
