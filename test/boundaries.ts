@@ -27,12 +27,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   mesh: { rooms: ["base", "proto"], packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"] },
   tools: { rooms: ["base", "proto"], packages: ["zod"], node: false },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
-  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "tools"], packages: [...rpc, "prom-client"] },
-  colony: { rooms: [...daemonBasics, "tools", "mcp"], packages: [...rpc, "prom-client"] },
+  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "tools"], packages: rpc },
+  colony: { rooms: [...daemonBasics, "tools", "mcp"], packages: rpc },
   cli: { rooms: ["base", "proto", "config", "tools", "mcp", "mesh"], packages: ["commander", "yaml"] },
   main: {
     rooms: ["base", "proto", "config", "probes", "host", "traffic", "store", "mesh", "tools", "mcp", "agent", "colony", "cli"],
-    packages: ["prom-client"],
+    packages: [],
   },
 };
 

@@ -36,6 +36,7 @@ const testNeeds = [
     lost: "tests with nginx are skipped",
   },
   { package: "redis-server", present: () => startsServers || which("redis-server") !== undefined, lost: "tests with Redis are skipped" },
+  { package: "golang-go", present: () => which("go") !== undefined, lost: "tests with programs in Go are skipped" },
   { package: "procps", present: () => which("ps") !== undefined, lost: "some end-to-end tests are skipped" },
 ];
 

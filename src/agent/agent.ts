@@ -92,6 +92,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         labels: config.labels,
         capabilities: options.capabilities,
         wallMs: BigInt(Math.round(clock.wallMs())),
+        outsideNames: outsideNames(config),
       }),
       routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, clock }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
@@ -146,7 +147,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,
       notReady: () => undefined,
-      metrics: () => metrics.metrics(),
+      metrics: () => metrics.text(),
       log: log.child("http"),
     });
     const server = stack.use(
@@ -178,7 +179,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       socketFile: control.path,
       reload: (next) => {
         const fixed = needsRestart(config, next);
+        // The colony learns them when this agent registers.
+        const isToldAnew = saidOf(config) !== saidOf(next);
         config = { ...next, listen: config.listen, store: config.store, colony: config.colony };
+        if (isToldAnew) link.reconnect();
         return fixed;
       },
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
@@ -225,6 +229,20 @@ function rememberIn(file: string) {
     },
     write: (endpoint: string): Promise<void> => writePrivateFile(file, `${endpoint}\n`),
   };
+}
+
+/** What this agent wants of the names of addresses that it sees; the colony finds them. */
+function outsideNames({ serviceDiscovery: { network } }: AgentConfig) {
+  return {
+    noReverseDns: !network.resolveExternalIps,
+    noProviderRanges: !network.detectCloudProviders,
+    maxCacheMs: BigInt(network.dnsCacheTtlMs ?? 0),
+  };
+}
+
+/** What of the config goes into the registration. */
+function saidOf(config: AgentConfig): string {
+  return JSON.stringify([config.labels, config.serviceDiscovery.network]);
 }
 
 function needsRestart(before: AgentConfig, after: AgentConfig): string[] {

@@ -21,7 +21,7 @@ import {
   renewCertificate,
   saveIdentity,
 } from "../mesh/index.ts";
-import type { HostIdentitySchema } from "../proto/coral/colony/v1/colony_pb.ts";
+import type { HostIdentitySchema, OutsideNamesSchema } from "../proto/coral/colony/v1/colony_pb.ts";
 
 export type LinkState =
   | { kind: "joining"; sinceMs: number; lastError?: string }
@@ -39,6 +39,7 @@ export interface AgentDescription {
   labels: Record<string, string>;
   capabilities: { name: string; available: boolean; reason: string }[];
   wallMs: bigint;
+  outsideNames?: MessageInitShape<typeof OutsideNamesSchema>;
 }
 
 export interface ColonyLinkOptions {

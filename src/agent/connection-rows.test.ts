@@ -53,6 +53,9 @@ describe("createConnectionRows()", () => {
       connections: 1,
       at: 1_000_000,
       mono_ms: 1_000,
+      refused: null,
+      reset: null,
+      timed_out: null,
     };
     expect(rows).toEqual([
       { ...shared, role: "client", service: "api", pid: 5, start_ticks: 5, bytes_sent: 10, bytes_received: 20, rtt_us: 30, retransmits: 1 },

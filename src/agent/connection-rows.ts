@@ -77,6 +77,9 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
       bytes_received: socket.bytesReceived,
       rtt_us: socket.rttUs,
       retransmits: socket.retransmits,
+      refused: null,
+      reset: null,
+      timed_out: null,
     };
   };
 
@@ -213,5 +216,8 @@ function foldedRow(group: FoldedConnections, scan: DiscoveryScan, namer: Service
     bytes_received: group.bytesReceived,
     rtt_us: null,
     retransmits: null,
+    refused: null,
+    reset: null,
+    timed_out: null,
   };
 }

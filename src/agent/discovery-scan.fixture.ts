@@ -164,7 +164,7 @@ export const defaultDiscovery: AgentDiscoveryConfig = {
   backend: "auto",
   trafficSources: ["http_host", "grpc_service"],
   names: { portMapping: {}, patterns: [], kubernetesLabel: "app" },
-  network: { reportServiceIps: true },
+  network: { reportServiceIps: true, resolveExternalIps: true, detectCloudProviders: true },
   redaction: { names: [], patterns: [] },
   reportIntervalMs: 30_000,
   batchSize: 1_000,

@@ -7,7 +7,7 @@ export interface ProcessFigure {
 }
 
 /**
- * What /metrics says of a daemon's process. Not prom-client's own collection: its monitor of the event loop wakes the process a hundred times
+ * What /metrics says of a daemon's process. No monitor of the event loop: it would wake the process a hundred times
  * a second, which is a third of what an idle agent may use.
  */
 export const processFigures: readonly ProcessFigure[] = [

@@ -97,6 +97,7 @@ const traffic = {
   connections: 10,
   openConnections: 0,
   connectionsPerMinute: 0,
+  failures: 0,
   bytesToServer: 2_048,
   bytesToClient: 1024 ** 2,
   bytesPerMinute: 1_024,

@@ -14,9 +14,11 @@ import {
   type AgentRegistration,
   type ColonyStore,
   listAgents,
+  type NamingLimits,
   recordConflict,
   recordEvent,
   revokeAgent,
+  storeNamingWish,
   touchAgents,
   upsertAgent,
 } from "../store/index.ts";
@@ -73,6 +75,8 @@ const firstTunnelMs = 10_000;
 export interface RegistrationFacts extends AgentRegistration {
   /** The agent's wall clock. */
   wallMs: number;
+  /** What it wants of the names of addresses that it sees; absent or null for nothing special. */
+  naming?: NamingLimits | null;
 }
 
 export class AgentRegistry {
@@ -151,8 +155,10 @@ export class AgentRegistry {
     if (holder && previous) await this.#checkHolder(holder, previous, host);
     const { store, clock, thresholds } = this.#options;
     const nowUs = clock.wallMs() * 1_000;
-    const { wallMs, ...registration } = facts;
+    const { wallMs, naming = null, ...registration } = facts;
     await upsertAgent(store, registration, nowUs);
+    // Before its first row can arrive.
+    await storeNamingWish(store, facts.agentId, naming);
     const known = this.#entries.get(facts.agentId);
     const expectedUntilMs = clock.monotonicMs() + firstTunnelMs;
     const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch, expectedUntilMs };

@@ -31,11 +31,11 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
   const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, signal: AbortSignal) => {
     try {
       const result = await tool.call(backend, input, { signal, ...callerOf(principal) });
-      metrics.toolCalls.inc({ tool: tool.name, outcome: "ok" });
+      metrics.toolCalls.inc(1, { tool: tool.name, outcome: "ok" });
       return result;
     } catch (error) {
       const problem = CoralError.from(error);
-      metrics.toolCalls.inc({ tool: tool.name, outcome: problem.code });
+      metrics.toolCalls.inc(1, { tool: tool.name, outcome: problem.code });
       log.debug(`Tool ${tool.name} failed: ${problem.message}`, { caller: principal?.name, code: problem.code });
       throw problem;
     }
@@ -66,7 +66,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       permission: "debug",
       handle: async (request, { principal, signal }) => {
         const events = await startCapture(backend, await jsonOf(request), { signal, ...callerOf(principal) });
-        metrics.toolCalls.inc({ tool: "coral_capture_requests", outcome: "ok" });
+        metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
         return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
       },
     },
@@ -87,7 +87,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
     routes,
     authorize: options.authorize,
     notReady: options.notReady,
-    metrics: () => metrics.registry.metrics(),
+    metrics: () => metrics.registry.text(),
     log,
   });
 }

@@ -6,6 +6,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { type Authority, isProofValid, requireAgent } from "../mesh/index.ts";
 import { ColonyService, type JoinRequest, type RegisterRequest, type RenewRequest } from "../proto/coral/colony/v1/colony_pb.ts";
+import type { NamingLimits } from "../store/index.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
 import { checkRegistrationSize } from "./registration-size.ts";
 import type { TokenBook } from "./token-book.ts";
@@ -85,6 +86,7 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
     labels: request.labels,
     capabilities: request.capabilities.map(({ name, available, reason }) => ({ name, available, reason })),
     wallMs: Number(request.wallMs),
+    naming: namingOf(request),
   });
   return {
     sessionId: session.id,
@@ -93,6 +95,13 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
     protocolVersion,
     pullIntervalMs: BigInt(options.pullIntervalMs()),
   };
+}
+
+/** Null when the agent wants nothing special. */
+function namingOf({ outsideNames }: RegisterRequest): NamingLimits | null {
+  const { noReverseDns = false, noProviderRanges = false, maxCacheMs = 0n } = outsideNames ?? {};
+  if (!noReverseDns && !noProviderRanges && maxCacheMs <= 0n) return null;
+  return { reverseDns: !noReverseDns, providerRanges: !noProviderRanges, maxCacheMs: maxCacheMs > 0n ? Number(maxCacheMs) : null };
 }
 
 function checkColonyId(options: ColonyServiceOptions, colonyId: string): void {

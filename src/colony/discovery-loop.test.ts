@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Histogram, Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../base/clock.ts";
 import { createLogger, silentLogger } from "../base/log.ts";
+import { Histogram } from "../base/metrics.ts";
 import type { ColonyDiscoveryConfig } from "../config/index.ts";
 import {
   type AgentStore,
@@ -125,7 +125,7 @@ async function report(): Promise<void> {
       client_address: "10.0.0.1",
     },
     ...{ client_port: 5_000, server_address: "52.94.0.1", server_port: 443, state: "open", first_seen: at, last_seen: at, connections: 1 },
-    ...{ bytes_sent: 1, bytes_received: 1, rtt_us: 1, retransmits: 0 },
+    ...{ bytes_sent: 1, bytes_received: 1, rtt_us: 1, retransmits: 0, refused: null, reset: null, timed_out: null },
   };
   await agent.append(serviceInstance, [instance]);
   await agent.append(connection, [call]);
@@ -139,7 +139,7 @@ async function report(): Promise<void> {
   expect(outcome?.error).toBeUndefined();
 }
 
-const metrics = { discoveryCycle: new Histogram({ name: "cycle", help: "cycle", registers: [new Registry()] }) };
+const metrics = { discoveryCycle: new Histogram([1]) };
 
 function loopOf(log = silentLogger, store = colony, settings = config): DiscoveryLoop {
   return new DiscoveryLoop({ store, config: () => settings, names, clock: systemClock, log, metrics });

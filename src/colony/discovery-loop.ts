@@ -6,7 +6,7 @@ import type { Logger } from "../base/log.ts";
 import type { ColonyDiscoveryConfig } from "../config/index.ts";
 import { addressesWithoutName, type ColonyStore, DiscoveryCycle, type ResolvedEndpoint, storeEndpointNames } from "../store/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
-import type { EndpointNames } from "./endpoint-names/endpoint-names.ts";
+import type { EndpointNames, NameLimits } from "./endpoint-names/endpoint-names.ts";
 
 export interface DiscoveryLoopOptions {
   store: ColonyStore;
@@ -72,11 +72,15 @@ export class DiscoveryLoop {
   async #nameEndpoints(): Promise<void> {
     const { store, names, clock } = this.#options;
     const nowMs = clock.wallMs();
-    const due = (await addressesWithoutName(store, nowMs)).filter((address) => this.#isDue(address));
+    const due = (await addressesWithoutName(store, nowMs)).filter(({ address }) => this.#isDue(address));
     if (due.length === 0) return;
-    names.request(due);
+    const limited = new Map(due.flatMap(({ address, limits }): [string, NameLimits][] => (limits ? [[address, limits]] : [])));
+    names.request(
+      due.map(({ address }) => address),
+      limited,
+    );
     const found: ResolvedEndpoint[] = [];
-    for (const address of due) {
+    for (const { address } of due) {
       const known = names.nameOf(address);
       if (!known) continue;
       this.#askedMs.delete(address);

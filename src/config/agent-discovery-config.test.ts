@@ -53,6 +53,9 @@ describe("service_discovery of the agent", () => {
       label_selector: team
   network:
     report_service_ips: false
+    resolve_external_ips: false
+    dns_cache_ttl: 10m
+    detect_cloud_providers: false
   privacy:
     redact_names: [codeword]
     redact_patterns: ['ACME-\\d+']
@@ -74,7 +77,7 @@ describe("service_discovery of the agent", () => {
         ],
         kubernetesLabel: "team",
       },
-      network: { reportServiceIps: false },
+      network: { reportServiceIps: false, resolveExternalIps: false, dnsCacheTtlMs: 600_000, detectCloudProviders: false },
       redaction: { names: ["codeword"], patterns: ["ACME-\\d+"] },
       reportIntervalMs: 60_000,
       batchSize: 50,

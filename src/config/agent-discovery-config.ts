@@ -115,6 +115,23 @@ export const agentDiscoverySection = section({
         description: "Report the addresses that services answer on and call from, so that the colony knows them again",
       })
       .prefault(true),
+    resolve_external_ips: enabled
+      .meta({
+        kind: "true | false",
+        description:
+          "Let the colony ask DNS for the host names of outside addresses; with false it asks for none that only such agents see",
+      })
+      .prefault(true),
+    dns_cache_ttl: duration(
+      "How long the host name of an outside address is kept at most; of several agents that see it the shortest counts. Default: what the colony's config says",
+      { min: "1s", max: "30d" },
+    ).optional(),
+    detect_cloud_providers: enabled
+      .meta({
+        kind: "true | false",
+        description: "Let the colony look for outside addresses in providers' ranges; with false not for those that only such agents see",
+      })
+      .prefault(true),
   }),
   privacy: section({
     redact_names: z
@@ -160,7 +177,14 @@ export interface AgentDiscoveryConfig {
     /** Null: pods are not asked. */
     kubernetesLabel: string | null;
   };
-  network: { reportServiceIps: boolean };
+  network: {
+    reportServiceIps: boolean;
+    /** These three are wishes that the colony follows. */
+    resolveExternalIps: boolean;
+    detectCloudProviders: boolean;
+    /** Absent: what the colony's config says. */
+    dnsCacheTtlMs?: number;
+  };
   /** The patterns compile. */
   redaction: { names: string[]; patterns: string[] };
   reportIntervalMs: number;
@@ -186,6 +210,9 @@ export function toAgentDiscovery(file: z.output<typeof agentDiscoverySection>): 
     },
     network: {
       reportServiceIps: network.report_service_ips,
+      resolveExternalIps: network.resolve_external_ips,
+      detectCloudProviders: network.detect_cloud_providers,
+      ...(network.dns_cache_ttl === undefined ? {} : { dnsCacheTtlMs: network.dns_cache_ttl }),
     },
     redaction: { names: privacy.redact_names, patterns: privacy.redact_patterns },
     reportIntervalMs: file.report_interval,

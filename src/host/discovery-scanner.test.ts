@@ -145,6 +145,42 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
+  it("shows workers that are handed their socket long after their start within two scans", { timeout: 30_000 }, async () => {
+    // Each line on the standard input makes one more of the waiting workers listen.
+    const script = `
+      const cluster = require("node:cluster"), net = require("node:net");
+      cluster.schedulingPolicy = cluster.SCHED_NONE;
+      if (cluster.isPrimary) {
+        const workers = Array.from({ length: 3 }, () => cluster.fork());
+        let online = 0, next = 0;
+        for (const worker of workers) {
+          worker.once("online", () => ++online === 3 && console.log(workers.map(({ process }) => process.pid).join(" ")));
+          worker.on("message", (port) => console.log(port));
+        }
+        process.stdin.on("data", () => workers[next++].send(0));
+        process.stdin.on("end", () => { for (const { process } of workers) process.kill("SIGKILL"); process.exit(); });
+      } else process.on("message", (port) => { const s = net.createServer().listen(port, "127.0.0.1", () => process.send(s.address().port)); });`;
+    using tree = createHostTree({ "cluster/server.js": script });
+    const { child, line } = await startScript(tree.root, "cluster");
+    try {
+      const workers = line.split(" ").map(Number);
+      const scanner = createDiscoveryScanner(createHostRoot());
+      await scanner.scan(everything);
+      for (const worker of workers) {
+        child.stdin!.write("\n");
+        const [port] = (await once(child.stdout!, "data")) as [Buffer];
+        await scanner.scan(everything);
+        const scan = await scanner.scan(everything);
+        const [listener] = at(scan.listeners, Number(port.toString()));
+        expect(scan.ownersOf(listener!)).toContain(worker);
+      }
+    } finally {
+      const ended = once(child, "exit");
+      child.stdin!.end();
+      await ended;
+    }
+  });
+
   it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)("sees into other network namespaces", async () => {
     const script = 'require("node:net").createServer().listen(7777, "0.0.0.0", () => console.log("ready"));';
     using tree = createHostTree({ "larder/server.js": script });

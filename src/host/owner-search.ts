@@ -1,5 +1,6 @@
 /** Decides where to look for the owners of sockets that have none yet, so that a scan in which little changed reads few descriptors. */
 
+import { createLateWorkers, isSameProgram } from "./late-workers.ts";
 import type { Pacer } from "./pacer.ts";
 import type { ProcessChanges, ProcessEntry, ProcessTable } from "./process-table.ts";
 import type { SocketOwners } from "./socket-owners.ts";
@@ -28,6 +29,7 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
   let hasLostListener = false;
 
   const isAlive = (inode: number): boolean => tracker.connections.has(inode) || tracker.listeners.has(inode);
+  const workers = createLateWorkers({ table, owners, isListener: (inode) => tracker.listeners.has(inode), isAlive });
   const endpointOf = (socket: TrackedSocket): string => `${socket.remoteAddress} ${socket.remotePort}`;
 
   const ownerless = (): TrackedSocket[] => {
@@ -100,14 +102,14 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
     return undefined;
   };
 
-  /** Children that started since and hold what their parent listens on; a worker that was handed its socket has it under another descriptor. */
+  /** Children that started since and hold what their parent listens on; a worker that is handed its socket has it under another descriptor. */
   const adoptChildren = (added: readonly ProcessEntry[]): void => {
     for (const child of added) {
       const parent = table.get(child.parentPid);
       if (!parent || parent.pid === 1) continue;
       const shared = [...owners.socketsOf(parent.pid)].filter(([, inode]) => tracker.listeners.has(inode));
       const isFound = shared.map(([descriptor, inode]) => owners.probe(child, descriptor, inode)).some(Boolean);
-      if (shared.length > 0 && !isFound && child.name === parent.name) owners.explore([child], isAlive, exploredPerScan);
+      if (shared.length > 0 && !isFound && isSameProgram(child, parent)) workers.expect(child);
     }
   };
 
@@ -121,6 +123,11 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
   };
 
   const run = async (changes: ProcessChanges, pacer: Pacer): Promise<void> => {
+    await search(changes, pacer);
+    workers.look();
+  };
+
+  const search = async (changes: ProcessChanges, pacer: Pacer): Promise<void> => {
     owners.beginScan();
     for (const process of changes.removed) owners.forgetProcess(process.pid);
     const isFirst = table.scan === 1;
@@ -140,7 +147,10 @@ export function createOwnerSearch(table: ProcessTable, owners: SocketOwners, tra
     await owners.find({ wanted, processes, isSweep: isWorthASweep, isAlive, isWorthTheRest }, pacer);
     for (const socket of sockets) {
       if (!wanted.has(socket.inode)) {
-        if (socket.role === null) findFamily(socket);
+        if (socket.role === null) {
+          findFamily(socket);
+          workers.expectFamily(socket.inode);
+        }
         continue;
       }
       // After a sweep there is nowhere else to look for a while.

@@ -221,6 +221,29 @@ describe("redactCommandLine()", () => {
     expect(performance.now() - startedMs).toBeLessThan(3_000);
   });
 
+  it("keeps the names of temporary directories, and masks what is a secret's length in a path", () => {
+    const random = seededRandom(29);
+    const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    const chance = (length: number, alphabet = letters): string =>
+      Array.from({ length }, () => alphabet[Math.floor(random() * alphabet.length)]!).join("");
+    let leaked = 0;
+    for (let round = 0; round < 2_000; round++) {
+      for (const path of [
+        `/tmp/coral-discovery-e2e-${chance(6)}/x.mjs`,
+        `/tmp/my_Long_Test-Name2-${chance(8)}/server.js`,
+        `/var/tmp/tmp.${chance(10)}/run`,
+        `/tmp/pytest-of-root/pytest-12/test_upload_of_Files0-${chance(10)}/app.py`,
+      ]) {
+        expect(redactCommandLine(["node", path])).toBe(`node ${path}`);
+      }
+      const secret = chance(32, `${letters}-_`);
+      if (redactCommandLine(["app", `https://example.com/hook/${secret}/x`]).includes(secret)) leaked++;
+      expect(redactCommandLine(["app", `/run/x/${chance(24)}9aB`])).toBe("app /run/x/***");
+    }
+    // One in a hundred has too few digits or changes to tell it from words; names of flags catch most of those.
+    expect(leaked).toBeLessThan(40);
+  });
+
   it("adds the rules of the config", () => {
     const rules = { names: ["codeword"], patterns: [/ACME-\d+/] };
     expect(redactCommandLine(["app", "--codeword", "swordfish", "id=ACME-12345"], rules)).toBe("app --codeword *** id=***");

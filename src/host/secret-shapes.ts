@@ -91,13 +91,27 @@ function mixOf(text: string): Mix {
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** A long run of what looks like chance. Hexadecimal of 32 and more counts, UUIDs do not: they name things. */
-export function looksRandom(run: string): boolean {
-  if (run.length < 20 || uuid.test(run)) return false;
+export function looksRandom(run: string, minLength = 20): boolean {
+  if (run.length < minLength || uuid.test(run)) return false;
   if (/^(?:0x)?[0-9a-f]{32,}$/i.test(run)) return /\d/.test(run) && /[a-f]/i.test(run);
   const { digits, uppers, lowers, changes } = mixOf(run);
   if (uppers >= 2 && lowers >= 2 && digits >= 1) return changes >= (digits === 1 ? 0.38 : 0.3);
   // One case only: hyphenated names with numbers look alike, so more is asked.
   return run.length >= 25 && digits >= 4 && uppers + lowers >= 4 && changes >= 0.4 && !/[-_]/.test(run);
+}
+
+/** What of a directory's name is a word, a number or a version. */
+const plainPart = /^(?:[A-Z]?[a-z]+\d{0,4}|[A-Z]+|\d+|[a-z]\d[a-z]|[vV]?\d+[a-z]?)$/;
+
+/**
+ * A piece of a path. Temporary directories have 6 to 10 characters of chance behind words (`coral-test-e2e-aB3dE6`, `tmp.Ab3kX9pQ2z`), which is
+ * no secret's length: only what is left without the words counts, and 16 of that are enough.
+ */
+function isRandomPiece(piece: string): boolean {
+  if (!looksRandom(piece)) return false;
+  const parts = piece.split(/[-_~+]+/);
+  const rest = parts.filter((part) => !plainPart.test(part)).join("");
+  return parts.length === 1 || looksRandom(rest, 16);
 }
 
 /** Base64 holds slashes, and so do paths; a path starts with one, or its pieces are words. */
@@ -115,7 +129,8 @@ function maskRun(run: string, before: string): string {
         piece.includes("=") && !piece.endsWith("=")
           ? [piece.slice(0, piece.indexOf("=") + 1), piece.slice(piece.indexOf("=") + 1)]
           : ["", piece];
-      return looksRandom(value.replace(/=+$/, "")) ? name + mask : piece;
+      const bare = value.replace(/=+$/, "");
+      return (isInPath && name === "" ? isRandomPiece(bare) : looksRandom(bare)) ? name + mask : piece;
     })
     .join("/");
 }

@@ -28,8 +28,11 @@ export interface SocketSearch {
 export interface SocketOwners {
   /** Looks into the processes until all wanted sockets are found. */
   find(search: SocketSearch, pacer: Pacer): Promise<void>;
-  /** Reads what was left out of these processes so far, at most about `limit` descriptors: a little in every scan finds everything in time. */
-  explore(processes: Iterable<ProcessEntry>, isAlive: (inode: number) => boolean, limit: number): void;
+  /**
+   * Reads what was left out of these processes so far, at most about `limit` descriptors: a little in every scan finds everything in time.
+   * `again`: also those that were read to the end before.
+   */
+  explore(processes: Iterable<ProcessEntry>, isAlive: (inode: number) => boolean, limit: number, again?: boolean): void;
   /** Asks one process about one descriptor: whether it holds this socket too, as a child does that inherited it. */
   probe(process: ProcessEntry, descriptor: number, inode: number): boolean;
   /** Pids that hold the socket, ascending. */
@@ -227,13 +230,13 @@ export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {
 
   return {
     find,
-    explore: (processes, isAlive, limit) => {
+    explore: (processes, isAlive, limit, again = false) => {
       // Never found, so that reading goes to the end.
       const search = { wanted: new Set([-1]), processes: [], isSweep: false, isAlive, isWorthTheRest: () => true };
       const end = left - limit;
       for (const process of processes) {
         if (left <= end) return;
-        if (holderOf(process).wholeScan > 0) continue;
+        if (!again && holderOf(process).wholeScan > 0) continue;
         const rest = begin(process);
         if (rest) read(rest, search, true);
       }

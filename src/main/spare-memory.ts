@@ -2,7 +2,7 @@
 
 import { setFlagsFromString } from "node:v8";
 import type { DaemonKind } from "../cli/index.ts";
-import { releaseFreeMemory } from "../probes/index.ts";
+import { releaseFreeMemory, shareOneHeap } from "../probes/index.ts";
 
 const releaseIntervalMs = 60_000;
 
@@ -11,11 +11,24 @@ export function spareMemory(kind: DaemonKind): void {
   // V8 collects when the heap has grown by about a third, instead of up to fourfold.
   setFlagsFromString("--optimize-for-size");
   if (kind !== "agent") return;
+  // An agent does a little of everything and nothing often: machine code would be made for functions that run once in 15 s. A loop that is really
+  // hot still reaches the optimising compiler, a few milliseconds later.
+  setFlagsFromString("--no-sparkplug");
+  setFlagsFromString("--interrupt-budget=4000000");
   // Young objects would be given three times 16 MiB, a third of an agent; the little that it makes fits into the first 1 MiB.
   setFlagsFromString("--semi-space-growth-factor=1");
-  // DuckDB's own allocator keeps freed pages for a second of activity, and an agent is active for a moment every few seconds. Read when
-  // DuckDB is loaded.
-  process.env["DUCKDB_JE_MALLOC_CONF"] ??= "dirty_decay_ms:0,muzzy_decay_ms:0";
+  // DuckDB's own allocator keeps freed pages for a second of activity, and a cache for each thread; an agent is active for a moment every few
+  // seconds. Read when DuckDB is loaded.
+  process.env["DUCKDB_JE_MALLOC_CONF"] ??= "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:1,tcache:false";
+  shareHeap();
+}
+
+function shareHeap(): void {
+  try {
+    shareOneHeap();
+  } catch {
+    // Without FFI the agent is a little larger, and says later what else it lacks.
+  }
 }
 
 /** Releases what the C library holds free, each minute until disposed. By then the lock on the pid file has shown that the library can be called. */

@@ -15,6 +15,8 @@ interface Libc {
   flock(fd: number, operation: number): number;
   /** Of glibc only. */
   mallocTrim: ((padBytes: number) => number) | undefined;
+  /** Of glibc only. */
+  mallopt: ((parameter: number, value: number) => number) | undefined;
   errno(): number;
 }
 
@@ -23,6 +25,8 @@ const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
+/** <malloc.h> */
+const M_ARENA_MAX = -8;
 const EINTR = 4;
 const EWOULDBLOCK = 11;
 
@@ -45,6 +49,7 @@ function load(what: string): Libc {
       getsockopt: self.func("int getsockopt(int fd, int level, int name, void *value, void *length)") as Libc["getsockopt"],
       flock: self.func("int flock(int fd, int operation)") as Libc["flock"],
       mallocTrim: optional(() => self.func("int malloc_trim(size_t pad)") as Libc["mallocTrim"]),
+      mallopt: optional(() => self.func("int mallopt(int parameter, int value)") as Libc["mallopt"]),
       errno: () => koffi.errno(),
     };
   } catch (error) {
@@ -94,6 +99,14 @@ export function releaseFreeMemory(): boolean {
   if (mallocTrim === undefined) return false;
   mallocTrim(0);
   return true;
+}
+
+/**
+ * Lets all threads share one heap of the C library, instead of one for each: a daemon's threads allocate little, and each heap holds pages of
+ * its own. To be called before threads allocate. False where the C library has no such call.
+ */
+export function shareOneHeap(): boolean {
+  return libc("share a heap").mallopt?.(M_ARENA_MAX, 1) === 1;
 }
 
 function failed(what: string, errno: number): CoralError {

@@ -119,4 +119,22 @@ export const colonyMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    version: 3,
+    sql: `
+      -- Attempts that were not answered, and connections that were cut; the others of these columns say why, as far as it is known.
+      ALTER TABLE net.connection_sides ADD COLUMN pend_failures BIGINT DEFAULT 0;
+      ALTER TABLE net.connection_sides ADD COLUMN pend_refused BIGINT DEFAULT 0;
+      ALTER TABLE net.connection_sides ADD COLUMN pend_reset BIGINT DEFAULT 0;
+      ALTER TABLE net.connection_sides ADD COLUMN pend_timed_out BIGINT DEFAULT 0;
+      ALTER TABLE net.edge_totals ADD COLUMN failures BIGINT DEFAULT 0;
+      ALTER TABLE net.edge_totals ADD COLUMN refused BIGINT DEFAULT 0;
+      ALTER TABLE net.edge_totals ADD COLUMN reset BIGINT DEFAULT 0;
+      ALTER TABLE net.edge_totals ADD COLUMN timed_out BIGINT DEFAULT 0;
+      -- What agents want of the names of addresses that they see; those without a row want nothing special.
+      CREATE TABLE net.naming_wishes (
+        agent_id VARCHAR PRIMARY KEY, reverse_dns BOOLEAN NOT NULL, provider_ranges BOOLEAN NOT NULL, max_cache_ms BIGINT
+      );
+    `,
+  },
 ];

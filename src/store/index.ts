@@ -21,6 +21,7 @@ export type { Columns, RowOf, SampleTime, Signal } from "./define-signal.ts";
 export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
 export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
 export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
+export { type NamingLimits, storeNamingWish } from "./discovery/naming-wishes.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
 export type { PublishedView } from "./published-views.ts";

@@ -5,6 +5,7 @@ export interface EdgeTraffic {
   connections: number;
   openConnections: number;
   connectionsPerMinute: number;
+  failures: number;
   bytesToServer: number;
   bytesToClient: number;
   bytesPerMinute: number;
@@ -18,7 +19,7 @@ type Amounts = Omit<EdgeFact, "class" | "confidence" | "evidence" | "protocol" |
 
 /** Sums of edges, at least one. Rates are over `windowMs`, the time that the amounts cover. In one pass: a topology has tens of thousands. */
 export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraffic {
-  const sum = { connections: 0, open: 0, opened: 0, toServer: 0, toClient: 0, rtt: 0, timed: 0, retransmits: 0 };
+  const sum = { connections: 0, open: 0, opened: 0, failures: 0, toServer: 0, toClient: 0, rtt: 0, timed: 0, retransmits: 0 };
   let isCounted = false;
   let firstSeenAt = edges[0]?.firstSeenAt ?? "";
   let lastSeenAt = "";
@@ -26,6 +27,7 @@ export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraf
     sum.connections += edge.connections;
     sum.open += edge.openConnections;
     sum.opened += edge.opened;
+    sum.failures += edge.failures;
     sum.toServer += edge.bytesToServer;
     sum.toClient += edge.bytesToClient;
     if (edge.rttUs !== null) {
@@ -45,6 +47,7 @@ export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraf
     connections: sum.connections,
     openConnections: sum.open,
     connectionsPerMinute: rounded(sum.opened / minutes),
+    failures: sum.failures,
     bytesToServer: sum.toServer,
     bytesToClient: sum.toClient,
     bytesPerMinute: rounded((sum.toServer + sum.toClient) / minutes),

@@ -9,7 +9,7 @@ import { matchesOutside } from "./external-names.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
-import { compare, TopologyGraph } from "./topology-graph.ts";
+import { compare, cutByClass, edgeOf, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
 
@@ -28,6 +28,7 @@ export const getTopology = defineTool({
       .prefault("1h")
       .describe("how far back: 5m, 2h, 7d"),
     limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
+    edges: z.int().min(1).max(edgesMax).default(edgesMax).describe("edges, those with most connections"),
   }),
   output: topologySchema,
   permission: "read",
@@ -51,12 +52,9 @@ export const getTopology = defineTool({
         compare(a, b),
     );
     const shown = cutList(ids, input.limit, "nodes", "ask about one service, or raise limit");
-    const edges = cutList(
-      graph.edgesAmong(new Set(shown.items), facts.windowMs, book),
-      edgesMax,
-      "edges",
-      "ask about one service, or narrow with class",
-    );
+    const all = graph.linksAmong(new Set(shown.items));
+    const links = cutByClass(all, input.edges);
+    const { notes: cut } = cutList(all, input.edges, "edges", "ask about one service, or narrow with class");
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
     return {
       output: {
@@ -65,12 +63,12 @@ export const getTopology = defineTool({
         totals: {
           services: ids.filter((id) => id.startsWith("service:")).length,
           ...graph.countOutside(ids),
-          edges: edges.items.length,
+          edges: links.length,
         },
         nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
-        edges: edges.items,
+        edges: links.flatMap((link) => edgeOf(link, facts.windowMs, book)),
       },
-      completeness: completenessOf([...notes, ...shown.notes, ...edges.notes]),
+      completeness: completenessOf([...notes, ...shown.notes, ...cut]),
     };
   },
 });

@@ -281,6 +281,15 @@ describe("coral_get_topology", () => {
     expect(answer.edges[0]).toMatchObject({ connectionsPerMinute: 3, bytesPerMinute: 100 });
   });
 
+  it("cuts edges so that every class is shown", async () => {
+    const inside = Array.from({ length: 50 }, (_, index) => edgeOf(`a${index}`, `b${index}`, 80, { connections: 1_000 }));
+    const outside = Array.from({ length: 2 }, (_, index) => edgeOf(`a${index}`, "c", 443, { class: "EGRESS", connections: 1 }));
+    const answer = await call<Topology>("coral_get_topology", { edges: 10 }, { edges: async () => networkOf([...inside, ...outside]) });
+    const classes = answer.edges.map((edge) => edge.class);
+    expect(classes).toEqual([...Array.from({ length: 8 }, () => "INTERNAL"), "EGRESS", "EGRESS"]);
+    expect(answer.completeness.notes.map(({ message }) => message).join()).toContain("10 of 52 edges");
+  });
+
   it("walks 5,000 services in a moment", async () => {
     const many = Array.from({ length: 20_000 }, (_, index) => edgeOf(`s${index % 5_000}`, `s${(index * 7 + 1) % 5_000}`, 80));
     const started = performance.now();

@@ -167,6 +167,7 @@ export function edgeOf(from: string, to: string, serverPort: number, more: Parti
     connections: 1,
     openConnections: 1,
     opened: 1,
+    failures: 0,
     bytesToServer: 100,
     bytesToClient: 1_000,
     rttUs: 200,

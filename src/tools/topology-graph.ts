@@ -21,7 +21,7 @@ interface Node extends Omit<TopologyNode, "distance" | "relation" | "agents" | "
   ends: EdgeEnd[];
 }
 
-interface Link {
+export interface Link {
   from: string;
   to: string;
   facts: EdgeFact[];
@@ -96,27 +96,14 @@ export class TopologyGraph {
     }
   }
 
-  /** Edges between nodes that are kept, most connections first. */
-  edgesAmong(kept: ReadonlySet<string>, windowMs: number, book: EdgeRequestBook): TopologyEdge[] {
-    const edges: TopologyEdge[] = [];
-    for (const { from, to, facts } of this.#links.values()) {
-      const [first] = facts;
-      if (!first || !kept.has(from) || !kept.has(to)) continue;
-      const requests = book.of(facts);
-      const evidence = facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort();
-      edges.push({
-        from,
-        to,
-        protocol: first.protocol,
-        port: first.serverPort,
-        class: first.class,
-        confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
-        evidence: requests === null ? evidence : [...evidence, "requests"],
-        ...trafficOf(facts, windowMs),
-        requests,
-      });
+  /** Links between nodes that are kept, most connections first. */
+  linksAmong(kept: ReadonlySet<string>): Link[] {
+    const ranked: { link: Link; connections: number }[] = [];
+    for (const link of this.#links.values()) {
+      if (kept.has(link.from) && kept.has(link.to)) ranked.push({ link, connections: connectionsOf(link) });
     }
-    return edges.sort((a, b) => b.connections - a.connections || compare(a.from, b.from) || compare(a.to, b.to) || a.port - b.port);
+    ranked.sort((a, b) => b.connections - a.connections || compareLinks(a.link, b.link));
+    return ranked.map(({ link }) => link);
   }
 
   /** Nodes outside that call, and that are called, among those given. */
@@ -131,8 +118,9 @@ export class TopologyGraph {
   /** How many connections touch each node: what a cut keeps. */
   weights(): Map<string, number> {
     const weights = new Map<string, number>();
-    for (const { from, to, facts } of this.#links.values()) {
-      const connections = facts.reduce((total, fact) => total + fact.connections, 0);
+    for (const link of this.#links.values()) {
+      const { from, to } = link;
+      const connections = connectionsOf(link);
       weights.set(from, (weights.get(from) ?? 0) + connections);
       if (to !== from) weights.set(to, (weights.get(to) ?? 0) + connections);
     }
@@ -188,4 +176,55 @@ function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key);
   if (list) list.push(value);
   else lists.set(key, [value]);
+}
+
+export function edgeOf({ from, to, facts }: Link, windowMs: number, book: EdgeRequestBook): TopologyEdge[] {
+  const [first] = facts;
+  if (!first) return [];
+  const requests = book.of(facts);
+  const evidence = facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort();
+  return [
+    {
+      from,
+      to,
+      protocol: first.protocol,
+      port: first.serverPort,
+      class: first.class,
+      confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
+      evidence: requests === null ? evidence : [...evidence, "requests"],
+      ...trafficOf(facts, windowMs),
+      requests,
+    },
+  ];
+}
+
+/** At most so many, in the same order, and of each class as many as fit: what is outside must not hide behind what is inside. */
+export function cutByClass(links: readonly Link[], max: number): Link[] {
+  if (links.length <= max) return [...links];
+  const counts = new Map<string, number>();
+  for (const { facts } of links) counts.set(facts[0]?.class ?? "", (counts.get(facts[0]?.class ?? "") ?? 0) + 1);
+  const shares = new Map<string, number>();
+  let left = max;
+  const smallestFirst = [...counts].sort(([, one], [, other]) => one - other);
+  for (const [index, [name, count]] of smallestFirst.entries()) {
+    const share = Math.min(count, Math.floor(left / (smallestFirst.length - index)));
+    shares.set(name, share);
+    left -= share;
+  }
+  return links.filter(({ facts }) => {
+    const name = facts[0]?.class ?? "";
+    const share = shares.get(name) ?? 0;
+    shares.set(name, share - 1);
+    return share > 0;
+  });
+}
+
+function connectionsOf({ facts }: Link): number {
+  let connections = 0;
+  for (const fact of facts) connections += fact.connections;
+  return connections;
+}
+
+function compareLinks(a: Link, b: Link): number {
+  return compare(a.from, b.from) || compare(a.to, b.to) || (a.facts[0]?.serverPort ?? 0) - (b.facts[0]?.serverPort ?? 0);
 }

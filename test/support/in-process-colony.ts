@@ -139,9 +139,10 @@ async function colonyIdIn(home: string): Promise<string> {
 
 export type PullAnswer = MessageInitShape<typeof PullResponseSchema>;
 
-export type RegistrationChanges = Partial<Omit<RegisterRequest, "$typeName" | "$unknown" | "host" | "capabilities">> & {
+export type RegistrationChanges = Partial<Omit<RegisterRequest, "$typeName" | "$unknown" | "host" | "capabilities" | "outsideNames">> & {
   host?: { hostname: string; machineId: string; bootId: string; os: string; kernel: string; arch: string };
   capabilities?: { name: string; available: boolean; reason: string }[];
+  outsideNames?: { noReverseDns?: boolean; noProviderRanges?: boolean; maxCacheMs?: bigint };
 };
 
 export interface ScriptedAgentOptions {

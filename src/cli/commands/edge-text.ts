@@ -33,6 +33,7 @@ function joined(list: readonly TopologyEdge[]): DrawnEdge {
     connections: sum((edge) => edge.connections),
     openConnections: sum((edge) => edge.openConnections),
     connectionsPerMinute: sum((edge) => edge.connectionsPerMinute),
+    failures: sum((edge) => edge.failures),
     confidence: Math.min(...list.map((edge) => edge.confidence)),
     requests: joinedRequests(list),
     ports: list.length,
@@ -72,8 +73,10 @@ export function edgeText(edge: DrawnEdge, wide: boolean): string {
       ...(edge.connectionsPerMinute > 0 ? [`${rate(edge.connectionsPerMinute)} conn/min`] : []),
       ...(edge.openConnections > 0 ? [`${grouped(edge.openConnections)} open`] : []),
     ];
-    parts.push(...(connections.length > 0 ? connections : [`${grouped(edge.connections)} seen`]));
+    if (connections.length === 0 && (edge.connections > 0 || edge.failures === 0)) connections.push(`${grouped(edge.connections)} seen`);
+    parts.push(...connections);
   }
+  if (edge.failures > 0) parts.push(`${grouped(edge.failures)} failed`);
   if (edge.ports !== undefined) parts.push(`${grouped(edge.ports)} ports`);
   else parts.push(edge.requests === null ? protocolName(edge.protocol, edge.port) : requestProtocol(edge.requests.protocol));
   if (edge.confidence < sureConfidence) parts.push(`confidence ${edge.confidence}`);

@@ -10,6 +10,8 @@ import { topologyDot } from "./topology-dot.ts";
 import { topologyPage } from "./topology-page.ts";
 
 const limit = 10_000;
+/** A page for people shows a part of what there is; asking for more would only make them wait. */
+const pageEdges = 5_000;
 
 /** `coral network topology`. */
 export async function run(invocation: Invocation): Promise<void> {
@@ -24,7 +26,13 @@ export async function run(invocation: Invocation): Promise<void> {
     class: options.text("class")?.toUpperCase(),
     coral: options.flag("coral") || undefined,
   };
-  const input = { since, limit, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  const isPage = invocation.format === "table" && given.service === undefined;
+  const input = {
+    since,
+    limit,
+    ...(isPage ? { edges: pageEdges } : {}),
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+  };
   await showAnswer(invocation, () => colony.call<Topology>("coral_get_topology", input), {
     table: (answer) => tableOf(answer.edges, columnsOf(answer)),
     page: (answer, wide) => topologyPage(answer, print, { wide, asked: given.service }),
@@ -49,6 +57,7 @@ function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
       cell: (edge) => rate(edge.connectionsPerMinute),
       raw: (edge) => edge.connectionsPerMinute,
     },
+    { title: "FAILED", key: "failures", cell: (edge) => edge.failures },
     { title: "TO SERVER", key: "bytesToServer", cell: (edge) => formatBytes(edge.bytesToServer), raw: (edge) => edge.bytesToServer },
     { title: "TO CLIENT", key: "bytesToClient", cell: (edge) => formatBytes(edge.bytesToClient), raw: (edge) => edge.bytesToClient },
     { title: "RTT US", key: "rttUs", cell: (edge) => edge.rttUs },

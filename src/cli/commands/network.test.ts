@@ -197,7 +197,7 @@ describe("coral network topology", () => {
   it("draws the tree of the documentation", async () => {
     colony.tool("coral_get_topology", sampleTopology());
     const { stdout } = await world.coral("network topology");
-    expect(colony.calls[0]?.body).toEqual({ since: "1h", limit: 10_000 });
+    expect(colony.calls[0]?.body).toEqual({ since: "1h", limit: 10_000, edges: 5_000 });
     expect(stdout).toBe(`SERVICE TOPOLOGY (with external dependencies)
 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
 

@@ -13,6 +13,7 @@ import {
   type StoredEndpointName,
 } from "./create-endpoint-names.ts";
 import { addressRecord, type DnsServer, dnsReply, ptrTo, recordTypes, startDnsServer } from "./dns-server.fixture.ts";
+import type { NameLimits } from "./endpoint-names.ts";
 
 const pointers: Record<string, string> = {
   "7.113.0.203.in-addr.arpa": "lb-prod.example.com",
@@ -118,6 +119,38 @@ describe("createEndpointNames()", () => {
     const lastsMs = names.nameOf("203.0.113.7")!.expiresAtMs - Date.now();
     expect(lastsMs).toBeGreaterThan(3_500_000);
     expect(lastsMs).toBeLessThanOrEqual(3_600_000);
+  });
+
+  it("names single addresses within their limits", async () => {
+    const names = await create();
+    const limit = (more: object): NameLimits => ({ reverseDns: true, providerRanges: true, maxCacheMs: null, ...more });
+    const limits = new Map([
+      ["203.0.113.7", limit({ reverseDns: false })],
+      ["52.216.1.1", limit({ providerRanges: false, reverseDns: false })],
+      ["3.113.64.2", limit({ providerRanges: false, maxCacheMs: 60_000 })],
+    ]);
+    names.request([...limits.keys()], limits);
+    await settle(names);
+    expect(asked()).toEqual(["2.64.113.3.in-addr.arpa"]);
+    expect(names.nameOf("203.0.113.7")).toBeUndefined();
+    expect(names.nameOf("52.216.1.1")).toBeUndefined();
+    const found = names.nameOf("3.113.64.2")!;
+    expect([found.name, found.provider]).toEqual(["api.partner.example", undefined]);
+    expect(found.expiresAtMs - Date.now()).toBeLessThanOrEqual(60_000);
+    // A name that somebody without limits asked for is not shown to those with.
+    names.request(["203.0.113.7"]);
+    await settle(names);
+    expect(names.nameOf("203.0.113.7")?.name).toBe("lb-prod.example.com");
+    names.request(["203.0.113.7"], limits);
+    expect(names.nameOf("203.0.113.7")).toBeUndefined();
+    // Asked again when it is older than its limit, and not before.
+    names.request(["3.113.64.2"], limits);
+    await settle(names);
+    expect(asked()).toHaveLength(2);
+    aheadMs += 61_000;
+    names.request(["3.113.64.2"], limits);
+    await settle(names);
+    expect(asked()).toHaveLength(3);
   });
 
   it("takes other writings of an address for the same one, NAT64 too", async () => {

@@ -7,7 +7,7 @@ import type { Logger } from "../../base/log.ts";
 import type { RangeLabel } from "../../tools/index.ts";
 import { type Address, type AddressScope, addressScope, parseAddress } from "./address-scope.ts";
 import { chooseName, needsProof } from "./choose-name.ts";
-import type { EndpointName, EndpointNameMethod, EndpointNames } from "./endpoint-names.ts";
+import type { EndpointName, EndpointNameMethod, EndpointNames, NameLimits } from "./endpoint-names.ts";
 import { RangesDirectory, type RangesFile } from "./ranges-directory.ts";
 import { ReverseDns, type ReverseDnsSettings, type ReverseDnsStats } from "./reverse-dns.ts";
 
@@ -81,6 +81,9 @@ const pendingTtlMs = 30_000;
 const saveDelayMs = 2_000;
 const saveBatch = 1_000;
 const maxUnsaved = 10_000;
+/** Addresses whose limits are remembered; more are not asked for at a time, and each request says them anew. */
+const maxLimited = 50_000;
+const noLimits: NameLimits = { reverseDns: true, providerRanges: true, maxCacheMs: null };
 
 /** Resolves when ranges and stored names are loaded. */
 export async function createEndpointNames(options: EndpointNamesOptions): Promise<EndpointNamesService> {
@@ -94,6 +97,8 @@ class Names implements EndpointNamesService {
   #settings: EndpointNameSettings;
   readonly #ranges: RangesDirectory;
   readonly #dns: ReverseDns;
+  /** Of the few addresses that have any. */
+  readonly #limits = new Map<string, NameLimits>();
   readonly #unsaved = new Set<string>();
   #unsavedLost = 0;
   #saving: Promise<boolean> | undefined;
@@ -132,15 +137,32 @@ class Names implements EndpointNamesService {
     return parsed && !namelessScopes.has(parsed.scope) ? this.#nameOf(parsed) : undefined;
   }
 
-  request(addresses: readonly string[]): void {
+  request(addresses: readonly string[], limits?: ReadonlyMap<string, NameLimits>): void {
     if (!this.#settings.enabled || this.#isClosed) return;
+    if (limits || this.#limits.size > 0) for (const address of addresses) this.#limit(address, limits?.get(address));
     if (this.#settings.cloudProviderDetection) background(this.#options.log, "Looking for address ranges", this.#ranges.look());
     if (!this.#settings.reverseDns) return;
     for (const address of addresses) {
-      if (this.#dns.isFresh(address)) continue;
+      const maxAgeMs = limits?.get(address)?.maxCacheMs ?? undefined;
+      if (this.#dns.isFresh(address, maxAgeMs)) continue;
       const parsed = parseAddress(address);
-      if (parsed && this.#mayAsk(parsed)) this.#dns.request(parsed.knownAs);
+      if (parsed && this.#mayAsk(parsed)) this.#dns.request(parsed.knownAs, maxAgeMs);
     }
+  }
+
+  #limit(address: string, limits: NameLimits | undefined): void {
+    const known = parseAddress(address)?.knownAs ?? address;
+    this.#limits.delete(known);
+    if (!limits) return;
+    if (this.#limits.size >= maxLimited) {
+      const [oldest = ""] = this.#limits.keys();
+      this.#limits.delete(oldest);
+    }
+    this.#limits.set(known, limits);
+  }
+
+  #limitsOf(address: string): NameLimits {
+    return this.#limits.get(address) ?? noLimits;
   }
 
   reconfigure(settings: EndpointNameSettings): void {
@@ -178,21 +200,24 @@ class Names implements EndpointNamesService {
   #nameOf({ knownAs, scope }: Address): EndpointName | undefined {
     const { clock } = this.#options;
     const range = this.#rangeOf(knownAs);
-    const dns = this.#settings.reverseDns ? this.#dns.get(knownAs) : undefined;
+    const limits = this.#limitsOf(knownAs);
+    const dns = this.#settings.reverseDns && limits.reverseDns ? this.#dns.get(knownAs) : undefined;
     const chosen = chooseName({ range, hostName: dns?.hostName, isProven: dns?.isProven ?? false });
     if (!chosen) return undefined;
     const asks = this.#settings.reverseDns && this.#mayAsk({ text: knownAs, knownAs, scope });
-    const lastsMs = dns ? Math.max(dns.validUntilMs - clock.monotonicMs(), 0) : asks ? pendingTtlMs : this.#settings.dnsCacheTtlMs;
-    return { ...chosen, expiresAtMs: clock.wallMs() + lastsMs };
+    const lastsMs = dns ? dns.validUntilMs - clock.monotonicMs() : asks ? pendingTtlMs : this.#settings.dnsCacheTtlMs;
+    const ageMs = dns ? clock.monotonicMs() - dns.learntMs : 0;
+    const mayLastMs = limits.maxCacheMs === null ? lastsMs : Math.min(lastsMs, limits.maxCacheMs - ageMs);
+    return { ...chosen, expiresAtMs: clock.wallMs() + Math.max(mayLastMs, 0) };
   }
 
   #rangeOf(address: string): RangeLabel | undefined {
-    return this.#settings.cloudProviderDetection ? this.#ranges.table.lookup(address) : undefined;
+    return this.#settings.cloudProviderDetection && this.#limitsOf(address).providerRanges ? this.#ranges.table.lookup(address) : undefined;
   }
 
   /** A range with one purpose tells more than any host name; asking would only tell others whom we talk to. */
   #mayAsk({ knownAs, scope }: Address): boolean {
-    if (namelessScopes.has(scope) || this.#rangeOf(knownAs)?.kind === "service") return false;
+    if (namelessScopes.has(scope) || !this.#limitsOf(knownAs).reverseDns || this.#rangeOf(knownAs)?.kind === "service") return false;
     return scope === "public" || asksPrivateAddresses(this.#settings);
   }
 

@@ -18,10 +18,21 @@ export interface EndpointName {
   expiresAtMs: number;
 }
 
+/** What may be done to name one address. */
+export interface NameLimits {
+  reverseDns: boolean;
+  providerRanges: boolean;
+  /** How long its name holds at most; null for as long as the settings say. */
+  maxCacheMs: number | null;
+}
+
 /** Names of addresses outside. Asking never waits: what is not known yet is looked up in the background. */
 export interface EndpointNames extends AsyncDisposable {
   /** What is known now; undefined while it is looked up, when nobody knows, or when names are switched off. */
   nameOf(address: string): EndpointName | undefined;
-  /** Looks these up in the background, bounded. Known and lately failed ones cost nothing; may be called each few seconds with the same ones. */
-  request(addresses: readonly string[]): void;
+  /**
+   * Looks these up in the background, bounded. Known and lately failed ones cost nothing; may be called each few seconds with the same ones.
+   * Those in `limits` are named within them, from now on and until they are requested again.
+   */
+  request(addresses: readonly string[], limits?: ReadonlyMap<string, NameLimits>): void;
 }

@@ -38,6 +38,8 @@ export interface ReverseDnsAnswer {
   /** Undefined when there is none, or none that can be used. */
   hostName: string | undefined;
   isProven: boolean;
+  /** Monotonic. */
+  learntMs: number;
   /** Monotonic time from which on it is asked again; the answer stays in use until then and until there is another. */
   validUntilMs: number;
 }
@@ -115,10 +117,12 @@ export class ReverseDns implements AsyncDisposable {
     return this.#entries.get(address);
   }
 
-  /** Whether asking again would bring nothing new yet. */
-  isFresh(address: string): boolean {
+  /** Whether asking again would bring nothing new yet. An answer may be at most `maxAgeMs` old; that nobody answered counts for its own time. */
+  isFresh(address: string, maxAgeMs = Number.POSITIVE_INFINITY): boolean {
     const entry = this.#entries.get(address);
-    return entry !== undefined && entry.validUntilMs > this.#options.clock.monotonicMs();
+    if (entry === undefined) return false;
+    const nowMs = this.#options.clock.monotonicMs();
+    return entry.validUntilMs > nowMs && (entry.failures > 0 || entry.learntMs + maxAgeMs > nowMs);
   }
 
   /** Whether an answer is on its way. */
@@ -127,8 +131,8 @@ export class ReverseDns implements AsyncDisposable {
   }
 
   /** Asks in the background, unless the answer is fresh, on its way, or reverse DNS is off. */
-  request(address: string): void {
-    if (this.#isClosed || !this.#settings.isEnabled || this.isPending(address) || this.isFresh(address)) return;
+  request(address: string, maxAgeMs?: number): void {
+    if (this.#isClosed || !this.#settings.isEnabled || this.isPending(address) || this.isFresh(address, maxAgeMs)) return;
     if (this.#queue.size >= maxQueued) {
       this.#counts.dropped++;
       return;
@@ -143,7 +147,7 @@ export class ReverseDns implements AsyncDisposable {
     if (hostName !== undefined && clean === undefined) return;
     const longestMs = clean === undefined ? Math.min(maxNegativeTtlMs, this.#settings.cacheTtlMs) : this.#settings.cacheTtlMs;
     const validUntilMs = this.#options.clock.monotonicMs() + Math.min(validForMs, longestMs);
-    this.#remember(address, { hostName: clean, isProven, validUntilMs, failures: 0 });
+    this.#remember(address, { hostName: clean, isProven, learntMs: validUntilMs - longestMs, validUntilMs, failures: 0 });
   }
 
   /** Throws `invalid`, and changes nothing, when a server is no address. Other servers may know other names: what had none is forgotten. */
@@ -226,7 +230,8 @@ export class ReverseDns implements AsyncDisposable {
 
   #learn(address: string, hostName: string | undefined, isProven: boolean): void {
     const ttlMs = hostName === undefined ? Math.min(maxNegativeTtlMs, this.#settings.cacheTtlMs) : this.#settings.cacheTtlMs;
-    this.#remember(address, { hostName, isProven, validUntilMs: this.#options.clock.monotonicMs() + ttlMs, failures: 0 });
+    const learntMs = this.#options.clock.monotonicMs();
+    this.#remember(address, { hostName, isProven, learntMs, validUntilMs: learntMs + ttlMs, failures: 0 });
     this.#options.onAnswer?.(address);
   }
 
@@ -240,6 +245,7 @@ export class ReverseDns implements AsyncDisposable {
     this.#remember(address, {
       hostName: before?.hostName,
       isProven: before?.isProven ?? false,
+      learntMs: before?.learntMs ?? clock.monotonicMs(),
       validUntilMs: clock.monotonicMs() + waitMs,
       failures,
     });

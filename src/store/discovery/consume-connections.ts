@@ -1,12 +1,14 @@
 /** From what agents say about connections: the ends that are known now, and what each new row adds to them. */
 
 import type { Transaction } from "../database.ts";
-import { lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
+import { failures, lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
 import type { PullRange } from "./pull-range.ts";
 import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 
 const tuple = ["agent_id", "netns", "role", "protocol", "client_address", "client_port", "server_address", "server_port"];
 const identity = [...tuple, "first_seen"];
+/** Why attempts were in vain and connections cut, as far as an agent can tell. */
+const reasons = ["refused", "reset", "timed_out"] as const;
 const same = (columns: readonly string[], a: string, b: string): string =>
   columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
@@ -37,7 +39,8 @@ async function readFresh(transaction: Transaction, range: PullRange): Promise<nu
          CASE WHEN r.state IN ('closed', 'failed') THEN r.state ELSE 'open' END AS state,
          ${plausibleTime("r.first_seen", "r.stored_at")} AS began, least(${plausibleTime("r.last_seen", "r.stored_at")}, r.stored_at) AS last_seen,
          greatest(${counter("r.connections")}, 1) AS connections, ${counter("r.bytes_sent")} AS bytes_sent, ${counter("r.bytes_received")} AS bytes_received,
-         ${counter("r.rtt_us")} AS rtt_us, ${counter("r.retransmits")} AS retransmits, r.stored_at, r."time", ${rowOrder} AS ord
+         ${counter("r.rtt_us")} AS rtt_us, ${counter("r.retransmits")} AS retransmits, ${reasons.map((name) => `${counter(`r.${name}`)} AS ${name}`).join(", ")},
+         r.stored_at, r."time", ${rowOrder} AS ord
        FROM raw.connection r JOIN internal.sources s USING (source)
        WHERE ${range.where("r")} AND r.role IN ('client', 'server', 'peer')
          AND r.client_port BETWEEN 0 AND 65535 AND r.server_port BETWEEN 0 AND 65535
@@ -48,7 +51,7 @@ async function readFresh(transaction: Transaction, range: PullRange): Promise<nu
          -- A row for many connections that are open is what there was at that time; the next one takes its place.
          CASE WHEN cp = 0 AND state = 'open' THEN make_timestamp(0) ELSE first_seen END AS first_seen,
          service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
-         bytes_received, rtt_us, retransmits, stored_at, "time", ord
+         bytes_received, rtt_us, retransmits, ${reasons.join(", ")}, stored_at, "time", ord
        FROM said
      )
      SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key,
@@ -105,7 +108,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE side_change AS
      WITH judged AS (
-       SELECT m.*, f.caller_key, f.began AS said_began, f.rtt_us, f.retransmits AS said_retransmits, f.first_sent, f.first_received, f.first_retransmits, a.second_scan,
+       SELECT m.*, ${reasons.map((name) => `f.${name}`).join(", ")}, m.state = 'failed' AND coalesce(m.old_state = 'failed', true) AS is_attempt, f.caller_key, f.began AS said_began, f.rtt_us, f.retransmits AS said_retransmits, f.first_sent, f.first_received, f.first_retransmits, a.second_scan,
          c.prev_sent, c.prev_received, c.prev_retransmits, c.prev_began,
          coalesce(m.old_id IS NULL AND c.prev_state = 'open' AND ${isContinued("m.sent", "c.prev_sent", "m.received", "c.prev_received")}, false) AS goes_on,
          coalesce(m.state = 'open' AND c.has_next, false) AS is_replaced, coalesce(${isContinued("c.next_sent", "m.sent", "c.next_received", "m.received")}, false) AS next_goes_on,
@@ -115,18 +118,25 @@ async function findChanges(transaction: Transaction): Promise<void> {
      )
      SELECT end_key, first_seen, caller_key, old_id, sent, received, retransmits, CASE WHEN is_replaced THEN 'replaced' ELSE state END AS state,
        CASE WHEN goes_on THEN prev_began ELSE said_began END AS began, said_began <= coalesce(second_scan, said_began) AS learning,
-       CASE WHEN goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
-       CASE WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN is_replaced AND next_goes_on THEN 0
+       CASE WHEN is_attempt OR goes_on OR unwatched THEN 0 WHEN old_id IS NULL THEN connections ELSE greatest(connections - old_connections, 0) END AS d_opened,
+       CASE WHEN is_attempt THEN 0 WHEN state = 'open' AND old_state = 'vanished' THEN -old_connections WHEN is_replaced AND next_goes_on THEN 0
          WHEN state = 'open' AND NOT is_replaced THEN greatest(coalesce(old_connections, 0) - connections, 0)
          WHEN old_id IS NULL OR old_state = 'open' THEN connections ELSE greatest(connections - old_connections, 0) END AS d_closed,
        greatest(coalesce(sent, 0) - coalesce(CASE WHEN goes_on THEN prev_sent WHEN unwatched THEN first_sent ELSE old_sent END, 0), 0) AS d_out,
        greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received WHEN unwatched THEN first_received ELSE old_received END, 0), 0) AS d_in,
        CASE WHEN said_retransmits IS NULL THEN NULL ELSE greatest(said_retransmits
-         - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits
+         - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
+       -- An attempt is no connection; a connection that was cut is one.
+       CASE WHEN is_attempt THEN greatest(connections - coalesce(old_connections, 0), 0)
+         WHEN ${endsNow} THEN least(coalesce(reset, 0) + coalesce(timed_out, 0) + coalesce(refused, 0), connections) ELSE 0 END AS d_failures,
+       ${reasons.map((name) => `CASE WHEN ${endsNow} THEN coalesce(${name}, 0) ELSE 0 END AS d_${name}`).join(", ")}
      FROM judged`,
   );
   await transaction.run(dropTables("side_match"));
 }
+
+/** Only the row that ends a connection tells how. */
+const endsNow = "state <> 'open' AND coalesce(old_state = 'open', true)";
 
 /** Counters of a connection only rise. */
 const isContinued = (sent: string, before: string, received: string, receivedBefore: string): string =>
@@ -139,7 +149,8 @@ async function storeChanges(transaction: Transaction): Promise<void> {
        bytes_sent = c.sent, bytes_received = c.received, rtt_us = coalesce(f.rtt_us, s.rtt_us), retransmits = c.retransmits, updated_at = f.stored_at,
        pend_opened = s.pend_opened + c.d_opened, pend_closed = s.pend_closed + c.d_closed, pend_out = s.pend_out + c.d_out, pend_in = s.pend_in + c.d_in,
        pend_rtt_sum = s.pend_rtt_sum + coalesce(f.rtt_us, 0), pend_rtt_count = s.pend_rtt_count + (f.rtt_us IS NOT NULL)::BIGINT,
-       pend_retransmits = CASE WHEN c.d_retransmits IS NULL THEN s.pend_retransmits ELSE coalesce(s.pend_retransmits, 0) + c.d_retransmits END
+       pend_retransmits = CASE WHEN c.d_retransmits IS NULL THEN s.pend_retransmits ELSE coalesce(s.pend_retransmits, 0) + c.d_retransmits END,
+       ${failures.map((name) => `pend_${name} = s.pend_${name} + c.d_${name}`).join(", ")}
      FROM ${said} WHERE s.id = c.old_id`,
   );
   // Who owns an end seldom changes: a worker took over an inherited socket, or a better name was found.
@@ -156,11 +167,12 @@ async function storeChanges(transaction: Transaction): Promise<void> {
   await transaction.run(
     `INSERT INTO net.connection_sides (id, end_key, caller_key, view_id, ${identity.join(", ")}, service, pid, start_ticks, attribution, build, state, began, last_seen,
        connections, bytes_sent, bytes_received, rtt_us, retransmits, arrived_at, updated_at, is_local, learning, pairing, peer_id, peer_agent,
-       peer_service, edge_port, pend_opened, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count)
+       peer_service, edge_port, pend_opened, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count, ${failures.map((name) => `pend_${name}`).join(", ")})
      SELECT nextval('net.side_ids'), c.end_key, c.caller_key, 0, ${identity.map((name) => `f.${name}`).join(", ")}, f.service, f.pid, f.start_ticks, f.attribution,
        coalesce(i.build, b.build), c.state, c.began, f.last_seen, f.connections, c.sent, c.received, f.rtt_us, c.retransmits, f.stored_at, f.stored_at,
        ${isLocalAddress("f.client_address")} OR ${isLocalAddress("f.server_address")}, c.learning, '', NULL, '', '', f.server_port,
-       c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, coalesce(f.rtt_us, 0), (f.rtt_us IS NOT NULL)::BIGINT
+       c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, coalesce(f.rtt_us, 0), (f.rtt_us IS NOT NULL)::BIGINT,
+       ${failures.map((name) => `c.d_${name}`).join(", ")}
      FROM ${said} LEFT JOIN (
        SELECT agent_id, pid, start_ticks, any_value(build) AS build FROM net.service_instances WHERE pid > 0 GROUP BY agent_id, pid, start_ticks
      ) i ON i.agent_id = f.agent_id AND i.pid = f.pid AND i.start_ticks = f.start_ticks

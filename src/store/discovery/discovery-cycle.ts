@@ -7,6 +7,7 @@ import { consumeConnections, endLostSides } from "./consume-connections.ts";
 import { consumeInstances } from "./consume-instances.ts";
 import { type DiscoverySettings, rowsPerTransaction } from "./discovery-settings.ts";
 import { flushSides } from "./flush-sides.ts";
+import { learnBuilds } from "./learn-builds.ts";
 import { ageServices, retainDiscovery } from "./maintain-discovery.ts";
 import { pairSides } from "./pair-sides.ts";
 import { readPullRange } from "./pull-range.ts";
@@ -117,6 +118,7 @@ export class DiscoveryCycle {
     const range = await readPullRange(transaction, this.#batchRows);
     const instances = range.isEmpty ? 0 : await consumeInstances(transaction, range);
     if (instances > 0) await updateRegistry(transaction, nowUs);
+    if (instances > 0) await learnBuilds(transaction, nowUs);
     const connections = range.isEmpty ? 0 : await consumeConnections(transaction, range);
     if (connections > 0) await pairSides(transaction, settings.correlationWindowMs);
     await transaction.run(dropTables("fresh_side", "side_change", "unpaired", "owned", "pair"));

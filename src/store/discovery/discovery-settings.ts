@@ -37,3 +37,5 @@ export const maxSides = 2_000_000;
 export const bucketMinutes = 5;
 /** Rows and ends of one transaction: they are joined in memory, which is a few hundred megabytes. */
 export const rowsPerTransaction = 20_000;
+/** Counters of what went wrong, in the order of their columns: all of it, and how, as far as agents can tell. */
+export const failures = ["failures", "refused", "reset", "timed_out"] as const;

@@ -132,6 +132,7 @@ function edgesView(database: string): DiscoveryView {
       int("bytes_to_client", "to_client"),
       int("rtt_us", "CASE WHEN rtt_count > 0 THEN rtt_sum / rtt_count END"),
       int("retransmits"),
+      ...["failures", "refused", "reset", "timed_out"].map((name) => int(name)),
       time("first_seen"),
       time("last_seen"),
       text("first_build"),

@@ -1,8 +1,9 @@
 /** Names of addresses outside, as they were found: the colony asks for them elsewhere and keeps them here. */
 
 import type { ColonyStore } from "../colony-store.ts";
-import { numberIn, textIn, textOrNullIn } from "../queries/queryable.ts";
+import { numberIn, numberOrNullIn, textIn, textOrNullIn } from "../queries/queryable.ts";
 import type { SqlParameter } from "../sql-values.ts";
+import type { NamingLimits } from "./naming-wishes.ts";
 
 export interface ResolvedEndpoint {
   address: string;
@@ -19,6 +20,13 @@ export interface ResolvedEndpoint {
   expiresAtMs: number;
 }
 
+/** An address that wants a name. */
+export interface NamelessAddress {
+  address: string;
+  /** Of the agents that see it, the ones that allow most, and the shortest time; null when none of them wants anything special. */
+  limits: NamingLimits | null;
+}
+
 /** Addresses of one answer, those seen last first. */
 const addressesMax = 10_000;
 const namesMax = 50_000;
@@ -26,21 +34,32 @@ const rowsPerStatement = 200;
 const yearMs = 366 * 86_400_000;
 
 /** Addresses at the other end of unpaired connections, and endpoints in use, whose name is not known or no longer fresh. */
-export async function addressesWithoutName(store: ColonyStore, nowMs: number): Promise<string[]> {
+export async function addressesWithoutName(store: ColonyStore, nowMs: number): Promise<NamelessAddress[]> {
   const rows = await store.query(
     `WITH used AS (
-       SELECT CASE WHEN role = 'client' THEN server_address ELSE client_address END AS address, last_seen FROM net.connection_sides
+       SELECT CASE WHEN role = 'client' THEN server_address ELSE client_address END AS address, agent_id, last_seen FROM net.connection_sides
        WHERE pairing = '' AND service <> '' AND NOT is_local
        UNION ALL
-       SELECT ip_address, last_seen FROM net.network_endpoints WHERE last_seen > make_timestamp($recent)
+       SELECT n.ip_address, e.agent_id, n.last_seen FROM net.network_endpoints n LEFT JOIN net.service_endpoints e ON e.endpoint_id = n.id
+       WHERE n.last_seen > make_timestamp($recent)
      )
-     SELECT used.address FROM used LEFT JOIN net.endpoint_resolution r ON r.ip_address = used.address AND r.expires_at > make_timestamp($now)
+     SELECT used.address, bool_or(coalesce(w.reverse_dns, true)) AS reverse_dns, bool_or(coalesce(w.provider_ranges, true)) AS provider_ranges,
+       min(w.max_cache_ms) AS max_cache_ms
+     FROM used LEFT JOIN net.naming_wishes w ON w.agent_id = used.agent_id LEFT JOIN net.endpoint_resolution r ON r.ip_address = used.address AND r.expires_at > make_timestamp($now)
      ANTI JOIN net.service_addresses a ON a.address = used.address
      WHERE r.ip_address IS NULL AND used.address NOT IN ('*', '')
      GROUP BY used.address ORDER BY max(used.last_seen) DESC, used.address LIMIT ${addressesMax}`,
     { now: Math.floor(nowMs * 1_000), recent: Math.floor((nowMs - 86_400_000) * 1_000) },
   );
-  return rows.map((row) => String(row["address"]));
+  return rows.map((row) => {
+    const limits = {
+      reverseDns: row["reverse_dns"] === true,
+      providerRanges: row["provider_ranges"] === true,
+      maxCacheMs: numberOrNullIn(row, "max_cache_ms"),
+    };
+    const isFree = limits.reverseDns && limits.providerRanges && limits.maxCacheMs === null;
+    return { address: textIn(row, "address"), limits: isFree ? null : limits };
+  });
 }
 
 /** Replaces what is known of the same addresses. */

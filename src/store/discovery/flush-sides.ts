@@ -5,6 +5,7 @@ import { classifySql, viewKey } from "./classify-edges.ts";
 import {
   announcedEndpointsMax,
   bucketMinutes,
+  failures,
   maxEndpointsPerService,
   maxSides,
   settleAfterMs,
@@ -25,13 +26,13 @@ export async function flushSides(transaction: Transaction, database: string, now
     await transaction.run(dropTables("flushed", "flushed_class", "folded", "used", "used_endpoint", "service_endpoint_before"));
     await transaction.run(
       `UPDATE net.connection_sides SET pend_opened = 0, pend_closed = 0, pend_out = 0, pend_in = 0, pend_retransmits = NULL, pend_rtt_sum = 0,
-         pend_rtt_count = 0 WHERE id IN (SELECT id FROM due_side)`,
+         pend_rtt_count = 0, ${failures.map((name) => `pend_${name} = 0`).join(", ")} WHERE id IN (SELECT id FROM due_side)`,
     );
   }
   // An ended end has nothing more to say once its amounts are moved and its other end had the time to find it.
   await transaction.run(
     `DELETE FROM net.connection_sides WHERE state <> 'open' AND pend_opened = 0 AND pend_closed = 0 AND pend_out = 0 AND pend_in = 0
-       AND pend_rtt_count = 0 AND (pairing <> '' OR updated_at < make_timestamp(${nowUs - settleAfterMs * 1_000}) OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
+       AND pend_rtt_count = 0 AND pend_failures = 0 AND (pairing <> '' OR updated_at < make_timestamp(${nowUs - settleAfterMs * 1_000}) OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
   );
   return sides;
 }
@@ -41,7 +42,7 @@ async function markDue(transaction: Transaction, nowUs: number, limit: number): 
   const settledUs = nowUs - settleAfterMs * 1_000;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE due_side AS
-     SELECT id FROM net.connection_sides s WHERE (pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0)
+     SELECT id FROM net.connection_sides s WHERE (pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0 OR pend_failures > 0)
        AND ((s.pairing <> '' AND s.peer_service <> '') OR s.arrived_at <= make_timestamp(${settledUs})
          OR s.arrived_at <= (SELECT min(scanned_at) - INTERVAL ${settleMarginMs} MILLISECOND FROM net.agent_scans WHERE heard_at > make_timestamp(${settledUs}))
          OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})
@@ -58,12 +59,12 @@ async function gather(transaction: Transaction, database: string): Promise<void>
      amount AS (
        -- Opened when it began, the rest when it was last looked at.
        SELECT view_id, ${bucketOf("began")} AS bucket, pend_opened AS opened, 0 AS closed, 0 AS bytes_out, 0 AS bytes_in, NULL AS retransmits,
-         0 AS rtt_sum, 0 AS rtt_count, began, began AS last_seen, build, learning FROM side WHERE pend_opened <> 0
+         0 AS rtt_sum, 0 AS rtt_count, ${failures.map((name) => `0 AS ${name}`).join(", ")}, began, began AS last_seen, build, learning FROM side WHERE pend_opened <> 0
        UNION ALL
-       SELECT view_id, ${bucketOf("last_seen")}, 0, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count, began, last_seen,
-         build, learning FROM side
+       SELECT view_id, ${bucketOf("last_seen")}, 0, pend_closed, pend_out, pend_in, pend_retransmits, pend_rtt_sum, pend_rtt_count,
+         ${failures.map((name) => `pend_${name}`).join(", ")}, began, last_seen, build, learning FROM side
      )
-     SELECT view_id, bucket, ${["opened", "closed", "bytes_out", "bytes_in", "rtt_sum", "rtt_count"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
+     SELECT view_id, bucket, ${["opened", "closed", "bytes_out", "bytes_in", "rtt_sum", "rtt_count", ...failures].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
        CASE WHEN count(retransmits) > 0 THEN ${sumOf("retransmits")} END AS retransmits, min(began) AS first_seen, max(last_seen) AS last_seen,
        arg_min(build, began) AS build, bool_and(learning) AS learning
      FROM amount GROUP BY view_id, bucket`,
@@ -170,8 +171,8 @@ async function addTotals(transaction: Transaction): Promise<void> {
      ANTI JOIN net.edge_views v USING (view_id) GROUP BY view_id`,
   );
   await transaction.run(
-    `INSERT INTO net.edge_totals (bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen)
+    `INSERT INTO net.edge_totals (bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen, ${failures.join(", ")})
      SELECT f.bucket, coalesce(folded.view_id, f.view_id), f.opened, f.closed, f.bytes_out, f.bytes_in, f.retransmits, f.rtt_sum, f.rtt_count, f.first_seen,
-       f.last_seen FROM flushed f LEFT JOIN folded ON folded.said_id = f.view_id`,
+       f.last_seen, ${failures.map((name) => `f.${name}`).join(", ")} FROM flushed f LEFT JOIN folded ON folded.said_id = f.view_id`,
   );
 }

@@ -1,7 +1,7 @@
 /** What time does to what was discovered: promotion, staleness, retention, coarser totals. */
 
 import type { Transaction } from "../database.ts";
-import type { DiscoverySettings } from "./discovery-settings.ts";
+import { type DiscoverySettings, failures } from "./discovery-settings.ts";
 import { isLocalAddress, sumOf } from "./sql-parts.ts";
 
 /** Events of one kind in one run; those beyond become one. */
@@ -24,7 +24,7 @@ async function promoteServices(transaction: Transaction, { autoPromotion }: Disc
     AND known_since <= make_timestamp(${Math.floor(nowUs - autoPromotion.minObservationTimeMs * 1_000)})`;
   await transaction.run(
     `INSERT INTO registry.events
-     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || service || ' is managed now, by rule; it was discovered via ' || any_value(method),
+     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || service || ' is managed now, by rule; it was discovered via ' || any_value(method) || '; coral connect has its health checked too',
        json_object('service', service, 'previousMethod', any_value(method), 'confidence', max(confidence), 'by', 'rule')
      FROM net.service_registry WHERE ${due} GROUP BY service`,
   );
@@ -112,10 +112,10 @@ async function mergeTotals(transaction: Transaction, interval: string, afterHour
   const [sinceUs, untilUs] = [Number(row?.["since"] ?? 0), Number(row?.["until"] ?? 0)];
   if (untilUs <= sinceUs) return;
   const range = `bucket >= make_timestamp(${sinceUs}) AND bucket < make_timestamp(${untilUs})`;
-  const columns = `bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen`;
+  const columns = `bucket, view_id, opened, closed, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen, ${failures.join(", ")}`;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE merged AS
-     SELECT time_bucket(INTERVAL ${interval}, bucket) AS bucket, view_id, ${["opened", "closed", "bytes_out", "bytes_in"].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
+     SELECT time_bucket(INTERVAL ${interval}, bucket) AS bucket, view_id, ${["opened", "closed", "bytes_out", "bytes_in", ...failures].map((name) => `${sumOf(name)} AS ${name}`).join(", ")},
        CASE WHEN count(retransmits) > 0 THEN ${sumOf("retransmits")} END AS retransmits, ${sumOf("rtt_sum")} AS rtt_sum, ${sumOf("rtt_count")} AS rtt_count,
        min(first_seen) AS first_seen, max(last_seen) AS last_seen
      FROM net.edge_totals WHERE ${range} GROUP BY ALL`,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { queryEvents } from "../queries/query-events.ts";
 import { addressesWithoutName, loadEndpointNames, storeEndpointNames } from "./endpoint-resolution.ts";
+import { storeNamingWish } from "./naming-wishes.ts";
 import { calls, client, type InstanceValues, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 
 let watched: WatchedHosts;
@@ -88,6 +89,15 @@ describe("the service registry", () => {
     // coral disconnect
     await scans(2, { node2: [postgres()] });
     expect(await registry()).toMatchObject([{ status: "discovered", method: "listening_socket", previous_method: null }]);
+  });
+
+  it("has no instance of a connected service that nobody listens for", async () => {
+    const absent = { managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null, address: null, addresses: null };
+    await scans(2, { node2: [postgres(absent)] });
+    expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 0 }]);
+    // Somebody listens whose process may not be looked into.
+    await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null })] });
+    expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 1 }]);
   });
 
   it("lets the name given by hand take the place of the one that was guessed", async () => {
@@ -292,6 +302,32 @@ describe("events of the outside", () => {
     );
   });
 
+  it("get the build that showed something new also when it becomes known later", async () => {
+    const unknown = (): InstanceValues[] => api("b1").map((instance) => ({ ...instance, build: null }));
+    await scans(3, { node1: unknown() });
+    await watched.scan("node1", unknown(), [{ ...to("203.0.113.3:443", 4), state: "open" }, to("203.0.113.4:443", 5)]);
+    await watched.settle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.3 (203.0.113.3:443) for the first time",
+      "egress-new: Service api calls 203.0.113.4 (203.0.113.4:443) for the first time",
+    ]);
+    await watched.scan("node1", api("b1"));
+    await watched.cycle();
+    expect(await news()).toEqual([
+      "egress-new: Service api calls 203.0.113.3 (203.0.113.3:443) for the first time, with build b1",
+      "egress-new: Service api calls 203.0.113.4 (203.0.113.4:443) for the first time, with build b1",
+    ]);
+    expect((await watched.events()).filter(({ kind }) => kind === "egress-new").map(({ details }) => details["build"])).toEqual([
+      "b1",
+      "b1",
+    ]);
+    expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
+    // Another one does not take its place.
+    await watched.scan("node1", api("b2"));
+    await watched.cycle();
+    expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
+  });
+
   it("are one for each name, whatever addresses it has", async () => {
     await scans(3, { node1: api("b1") });
     const s3 = { name: "AWS S3 (eu-west-1)", provider: "AWS", product: "S3", method: "provider_range" };
@@ -359,12 +395,65 @@ describe("names of the outside", () => {
     );
     await watched.cycle();
     const nowMs = watched.clock.wallMs();
-    expect(await addressesWithoutName(store, nowMs)).toEqual(["203.0.113.1"]);
+    expect(await addressesWithoutName(store, nowMs)).toEqual([{ address: "203.0.113.1", limits: null }]);
     const row = { address: "203.0.113.1", method: null, provider: null, product: null, region: null, confidence: 0, resolvedAtMs: nowMs };
     await storeEndpointNames(store, [{ ...row, name: null, expiresAtMs: nowMs + 1_000 }]);
     expect(await addressesWithoutName(store, nowMs)).toEqual([]);
-    expect(await addressesWithoutName(store, nowMs + 2_000)).toEqual(["203.0.113.1"]);
+    expect(await addressesWithoutName(store, nowMs + 2_000)).toEqual([{ address: "203.0.113.1", limits: null }]);
     await storeEndpointNames(store, [{ ...row, name: "a.example.com", method: "reverse_dns", expiresAtMs: nowMs + 9_000 }]);
     expect(await loadEndpointNames(store)).toMatchObject([{ address: "203.0.113.1", name: "a.example.com", expiresAtMs: nowMs + 9_000 }]);
+  });
+
+  it("are asked for as the agents that see them want it", async () => {
+    const store = watched.hosts.store;
+    const sees = (agent: string, own: string, ...others: string[]) =>
+      watched.scan(
+        agent,
+        [calls("api", [own])],
+        others.map((other, index) => client("api", `${own}:${index + 1}`, `${other}:443`)),
+      );
+    const wishes = async (): Promise<Record<string, unknown>> =>
+      Object.fromEntries((await addressesWithoutName(store, watched.clock.wallMs())).map(({ address, limits }) => [address, limits]));
+    await storeNamingWish(store, "shy", { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 });
+    await storeNamingWish(store, "plain", { reverseDns: true, providerRanges: false, maxCacheMs: null });
+    await sees("shy", "10.0.1.5", "203.0.113.1", "203.0.113.2", "203.0.113.3");
+    await sees("plain", "10.0.1.6", "203.0.113.2", "203.0.113.4");
+    await sees("open", "10.0.1.7", "203.0.113.3", "203.0.113.5");
+    await watched.cycle();
+    const expected = {
+      "203.0.113.1": { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.2": { reverseDns: true, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.3": { reverseDns: true, providerRanges: true, maxCacheMs: 60_000 },
+      "203.0.113.4": { reverseDns: true, providerRanges: false, maxCacheMs: null },
+      "203.0.113.5": null,
+    };
+    expect(await wishes()).toEqual(expected);
+    // Also when the connections are gone and only the endpoints are left.
+    for (const [agent, own] of [
+      ["shy", "10.0.1.5"],
+      ["plain", "10.0.1.6"],
+      ["open", "10.0.1.7"],
+    ] as const)
+      await watched.scan(agent, [calls("api", [own])]);
+    await watched.settle();
+    expect(await wishes()).toEqual(expected);
+    await watched.reopen();
+    expect(await addressesWithoutName(watched.hosts.store, watched.clock.wallMs())).toHaveLength(5);
+    // A name that was found before an agent said no is forgotten.
+    const nowMs = watched.clock.wallMs();
+    const named = {
+      method: "reverse_dns",
+      provider: null,
+      product: null,
+      region: null,
+      confidence: 1,
+      resolvedAtMs: nowMs,
+      expiresAtMs: nowMs + 9_000,
+    };
+    await storeEndpointNames(watched.hosts.store, [{ address: "203.0.113.5", name: "five.example.com", ...named }]);
+    await storeNamingWish(watched.hosts.store, "open", { reverseDns: false, providerRanges: false, maxCacheMs: null });
+    expect(await loadEndpointNames(watched.hosts.store)).toEqual([]);
+    await storeNamingWish(watched.hosts.store, "open", null);
+    expect((await addressesWithoutName(watched.hosts.store, nowMs)).find(({ address }) => address === "203.0.113.5")?.limits).toBe(null);
   });
 });

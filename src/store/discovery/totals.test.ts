@@ -99,6 +99,33 @@ describe("what a connection adds", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 42, openConnections: 0, opened: 42, bytesToServer: 420 }]);
   });
 
+  it("is none when it was never established, and a failed one when it was cut", async () => {
+    await begin("node1");
+    const to = (port: number, more: ConnectionValues): ConnectionValues =>
+      client("api", `10.0.1.5:${port}`, "203.0.113.7:443", { bytes_sent: 0, bytes_received: 0, ...more });
+    await watched.scan("node1", api, [
+      to(1, { state: "failed" }),
+      to(0, { state: "failed", connections: 5, refused: 3, timed_out: 2 }),
+      to(2, { state: "open" }),
+      to(3, { state: "closed", reset: 1 }),
+    ]);
+    watched.clock.pass(30_000);
+    const firstSeen = (watched.clock.wallMs() - 30_000) * 1_000;
+    // The same attempt told again, and an open connection that times out.
+    await watched.scan("node1", api, [
+      to(1, { state: "failed", first_seen: firstSeen }),
+      to(2, { state: "closed", timed_out: 1, first_seen: firstSeen }),
+    ]);
+    const expected = [{ connections: 2, openConnections: 0, opened: 2, failures: 8 }];
+    await watched.cycle();
+    expect((await watched.edges()).edges).toMatchObject(expected);
+    await watched.settle();
+    expect((await watched.edges()).edges).toMatchObject(expected);
+    expect(await watched.hosts.store.query("SELECT connections, failures, refused, reset, timed_out FROM edges")).toEqual([
+      { connections: 2, failures: 8, refused: 3, reset: 1, timed_out: 3 },
+    ]);
+  });
+
   it("is what there is now when rows stand for many that are open", async () => {
     await begin("node1");
     const snapshot = (connections: number, bytes_sent: number): ConnectionValues =>

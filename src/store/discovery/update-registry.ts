@@ -6,6 +6,9 @@ import { dropTables, plausibleTime } from "./sql-parts.ts";
 /** Columns that follow the newest instance. */
 const facts = ["named_by", "confidence", "pid", "start_ticks", "exe", "build", "build_kind", "command_line", "health", "health_detail"];
 
+/** A connected service that nobody listens for: its agent says so with a row without process and address. */
+const isAbsent = "(managed AND pid = 0 AND address = '')";
+
 /** After consumeInstances(), from its temporary tables. `nowUs` is the colony's time. */
 export async function updateRegistry(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
@@ -13,7 +16,7 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
      WITH best AS (
        SELECT service, agent_id, protocol, port, bool_or(managed) AS managed,
          arg_max(method, (managed::INT * 10 + confidence)) AS method,
-         greatest(count(DISTINCT (pid, start_ticks)) FILTER (is_latest), 1) AS instances,
+         CASE WHEN bool_or(is_latest) THEN count(DISTINCT (pid, start_ticks)) FILTER (is_latest AND NOT ${isAbsent}) ELSE count(DISTINCT (pid, start_ticks)) FILTER (NOT ${isAbsent}) END AS instances,
          ${facts.map((name) => `first(${name} ORDER BY managed DESC, is_latest DESC, confidence DESC, coalesce(started, scan) DESC, pid) AS ${name}`).join(", ")},
          min(${plausibleTime("scan", "stored_at")}) AS first_seen, max(${plausibleTime("scan", "stored_at")}) AS last_seen
        FROM instance_now GROUP BY service, agent_id, protocol, port

@@ -1,5 +1,5 @@
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
-import { bucketMinutes, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
+import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
 
@@ -36,6 +36,8 @@ export interface EdgeRow {
   connections: number;
   openConnections: number;
   opened: number;
+  /** Attempts that were not answered, and connections that were cut. */
+  failures: number;
   bytesToServer: number;
   bytesToClient: number;
   rttUs: number | null;
@@ -102,7 +104,7 @@ const edgeColumns = [
   ...["client_agents", "server_agents"].map(
     (name) => `CASE WHEN len(${name}) = 1 THEN ${name}[1] ELSE array_to_string(list_sort(list_distinct(${name})), ',') END AS ${name}`,
   ),
-  ..."server_port confidence evidence opened connections open to_server to_client retransmits rtt_sum rtt_count"
+  ..."server_port confidence evidence opened connections open failures to_server to_client retransmits rtt_sum rtt_count"
     .split(" ")
     .map((name) => `${name}::DOUBLE AS ${name}`),
   ...["first_seen", "last_seen"].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`),
@@ -127,14 +129,15 @@ export function partsSql(database: string, startUs: number, nowUs: number | "now
   // Sums of sums would be 128 bits wide, which cost three times as much; a DOUBLE is exact up to 2^53.
   return `
     SELECT v.*, p.* EXCLUDE (view_id) FROM (
-      SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count"].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
+      SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count", ...failures].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
         min(first_seen) AS first_seen, max(last_seen) AS last_seen
       FROM (
-        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, first_seen, last_seen
+        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, ${failures.join(", ")}, first_seen, last_seen
         FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs})
         UNION ALL
         SELECT view_id, pend_opened, pend_closed, CASE WHEN ${isOpen} THEN connections ELSE 0 END, pend_out, pend_in, pend_retransmits,
-          CASE WHEN ${lastRtt} THEN rtt_us ELSE pend_rtt_sum END, CASE WHEN ${lastRtt} THEN 1 ELSE pend_rtt_count END, began, last_seen
+          CASE WHEN ${lastRtt} THEN rtt_us ELSE pend_rtt_sum END, CASE WHEN ${lastRtt} THEN 1 ELSE pend_rtt_count END,
+          ${failures.map((name) => `pend_${name}`).join(", ")}, began, last_seen
         FROM ${net}.connection_sides WHERE (${isOpen}) OR last_seen >= make_timestamp(${startUs})
       ) GROUP BY view_id
     ) p JOIN ${net}.edge_views v USING (view_id) ${chosen}`;
@@ -153,7 +156,7 @@ export function edgesSql(database: string, parts: string): string {
       SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
         ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
         max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
-        ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
+        ${failures.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
         sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
         min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
         list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
@@ -192,6 +195,7 @@ class EdgeReader {
       connections: numberIn(row, "connections"),
       openConnections: numberIn(row, "open"),
       opened: numberIn(row, "opened"),
+      failures: numberIn(row, "failures"),
       bytesToServer: numberIn(row, "to_server"),
       bytesToClient: numberIn(row, "to_client"),
       rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,

@@ -78,7 +78,7 @@ export const connection = defineSignal({
     client_port: "int",
     server_address: "text",
     server_port: "int",
-    /** `open`, `closed`, `failed`. */
+    /** `open`, `closed`; `failed` when it was never established, so that it is an attempt and no connection. */
     state: "text",
     first_seen: "time",
     last_seen: "time",
@@ -88,6 +88,10 @@ export const connection = defineSignal({
     bytes_received: "int?",
     rtt_us: "int?",
     retransmits: "int?",
+    /** Of a row that is `failed`: why; of one that is `closed`: how many ended that way. Null where the backend cannot tell. */
+    refused: "int?",
+    reset: "int?",
+    timed_out: "int?",
   },
   retention: {
     agent: { maxAgeMs: 6 * hourMs, weight: 4 },

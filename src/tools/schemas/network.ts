@@ -14,6 +14,8 @@ const trafficFields = {
   openConnections: z.number(),
   /** Newly opened. */
   connectionsPerMinute: z.number(),
+  /** Attempts that were not answered, and connections that were cut by a reset or a timeout; the first are not in `connections`. */
+  failures: z.number(),
   bytesToServer: z.number(),
   bytesToClient: z.number(),
   bytesPerMinute: z.number(),
@@ -169,6 +171,7 @@ export interface EdgeFact {
   openConnections: number;
   /** Of `connections`: opened within the time asked about. */
   opened: number;
+  failures: number;
   bytesToServer: number;
   bytesToClient: number;
   rttUs: number | null;

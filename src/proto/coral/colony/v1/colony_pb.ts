@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file coral/colony/v1/colony.proto.
  */
 export const file_coral_colony_v1_colony: GenFile = /*@__PURE__*/
-  fileDesc("Chxjb3JhbC9jb2xvbnkvdjEvY29sb255LnByb3RvEg9jb3JhbC5jb2xvbnkudjEidgoLSm9pblJlcXVlc3QSEQoJY29sb255X2lkGAEgASgJEhAKCGFnZW50X2lkGAIgASgJEg0KBXRva2VuGAMgASgJEhIKCnB1YmxpY19rZXkYBCABKAwSDQoFcHJvb2YYBSABKAwSEAoIdG9rZW5faWQYBiABKAkiOwoMSm9pblJlc3BvbnNlEhMKC2NlcnRpZmljYXRlGAEgASgJEhYKDmNhX2NlcnRpZmljYXRlGAIgASgJIjEKDFJlbmV3UmVxdWVzdBISCgpwdWJsaWNfa2V5GAEgASgMEg0KBXByb29mGAIgASgMIjwKDVJlbmV3UmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAkSFgoOY2FfY2VydGlmaWNhdGUYAiABKAkizgIKD1JlZ2lzdGVyUmVxdWVzdBIRCgljb2xvbnlfaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAkSGAoQcHJvdG9jb2xfdmVyc2lvbhgDIAEoDRIPCgd2ZXJzaW9uGAQgASgJEisKBGhvc3QYBSABKAsyHS5jb3JhbC5jb2xvbnkudjEuSG9zdElkZW50aXR5Eg0KBWVwb2NoGAYgASgJEjwKBmxhYmVscxgHIAMoCzIsLmNvcmFsLmNvbG9ueS52MS5SZWdpc3RlclJlcXVlc3QuTGFiZWxzRW50cnkSMQoMY2FwYWJpbGl0aWVzGAggAygLMhsuY29yYWwuY29sb255LnYxLkNhcGFiaWxpdHkSDwoHd2FsbF9tcxgJIAEoAxotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIm8KDEhvc3RJZGVudGl0eRIQCghob3N0bmFtZRgBIAEoCRISCgptYWNoaW5lX2lkGAIgASgJEg8KB2Jvb3RfaWQYAyABKAkSCgoCb3MYBCABKAkSDgoGa2VybmVsGAUgASgJEgwKBGFyY2gYBiABKAkiPQoKQ2FwYWJpbGl0eRIMCgRuYW1lGAEgASgJEhEKCWF2YWlsYWJsZRgCIAEoCBIOCgZyZWFzb24YAyABKAkihAEKEFJlZ2lzdGVyUmVzcG9uc2USEgoKc2Vzc2lvbl9pZBgBIAEoCRITCgtjb2xvbnlfbmFtZRgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIYChBwcm90b2NvbF92ZXJzaW9uGAQgASgNEhgKEHB1bGxfaW50ZXJ2YWxfbXMYBSABKAQy7QEKDUNvbG9ueVNlcnZpY2USQwoESm9pbhIcLmNvcmFsLmNvbG9ueS52MS5Kb2luUmVxdWVzdBodLmNvcmFsLmNvbG9ueS52MS5Kb2luUmVzcG9uc2USRgoFUmVuZXcSHS5jb3JhbC5jb2xvbnkudjEuUmVuZXdSZXF1ZXN0Gh4uY29yYWwuY29sb255LnYxLlJlbmV3UmVzcG9uc2USTwoIUmVnaXN0ZXISIC5jb3JhbC5jb2xvbnkudjEuUmVnaXN0ZXJSZXF1ZXN0GiEuY29yYWwuY29sb255LnYxLlJlZ2lzdGVyUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Chxjb3JhbC9jb2xvbnkvdjEvY29sb255LnByb3RvEg9jb3JhbC5jb2xvbnkudjEidgoLSm9pblJlcXVlc3QSEQoJY29sb255X2lkGAEgASgJEhAKCGFnZW50X2lkGAIgASgJEg0KBXRva2VuGAMgASgJEhIKCnB1YmxpY19rZXkYBCABKAwSDQoFcHJvb2YYBSABKAwSEAoIdG9rZW5faWQYBiABKAkiOwoMSm9pblJlc3BvbnNlEhMKC2NlcnRpZmljYXRlGAEgASgJEhYKDmNhX2NlcnRpZmljYXRlGAIgASgJIjEKDFJlbmV3UmVxdWVzdBISCgpwdWJsaWNfa2V5GAEgASgMEg0KBXByb29mGAIgASgMIjwKDVJlbmV3UmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAkSFgoOY2FfY2VydGlmaWNhdGUYAiABKAkihAMKD1JlZ2lzdGVyUmVxdWVzdBIRCgljb2xvbnlfaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAkSGAoQcHJvdG9jb2xfdmVyc2lvbhgDIAEoDRIPCgd2ZXJzaW9uGAQgASgJEisKBGhvc3QYBSABKAsyHS5jb3JhbC5jb2xvbnkudjEuSG9zdElkZW50aXR5Eg0KBWVwb2NoGAYgASgJEjwKBmxhYmVscxgHIAMoCzIsLmNvcmFsLmNvbG9ueS52MS5SZWdpc3RlclJlcXVlc3QuTGFiZWxzRW50cnkSMQoMY2FwYWJpbGl0aWVzGAggAygLMhsuY29yYWwuY29sb255LnYxLkNhcGFiaWxpdHkSDwoHd2FsbF9tcxgJIAEoAxI0Cg1vdXRzaWRlX25hbWVzGAogASgLMh0uY29yYWwuY29sb255LnYxLk91dHNpZGVOYW1lcxotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlgKDE91dHNpZGVOYW1lcxIWCg5ub19yZXZlcnNlX2RucxgBIAEoCBIaChJub19wcm92aWRlcl9yYW5nZXMYAiABKAgSFAoMbWF4X2NhY2hlX21zGAMgASgDIm8KDEhvc3RJZGVudGl0eRIQCghob3N0bmFtZRgBIAEoCRISCgptYWNoaW5lX2lkGAIgASgJEg8KB2Jvb3RfaWQYAyABKAkSCgoCb3MYBCABKAkSDgoGa2VybmVsGAUgASgJEgwKBGFyY2gYBiABKAkiPQoKQ2FwYWJpbGl0eRIMCgRuYW1lGAEgASgJEhEKCWF2YWlsYWJsZRgCIAEoCBIOCgZyZWFzb24YAyABKAkihAEKEFJlZ2lzdGVyUmVzcG9uc2USEgoKc2Vzc2lvbl9pZBgBIAEoCRITCgtjb2xvbnlfbmFtZRgCIAEoCRITCgtlbnZpcm9ubWVudBgDIAEoCRIYChBwcm90b2NvbF92ZXJzaW9uGAQgASgNEhgKEHB1bGxfaW50ZXJ2YWxfbXMYBSABKAQy7QEKDUNvbG9ueVNlcnZpY2USQwoESm9pbhIcLmNvcmFsLmNvbG9ueS52MS5Kb2luUmVxdWVzdBodLmNvcmFsLmNvbG9ueS52MS5Kb2luUmVzcG9uc2USRgoFUmVuZXcSHS5jb3JhbC5jb2xvbnkudjEuUmVuZXdSZXF1ZXN0Gh4uY29yYWwuY29sb255LnYxLlJlbmV3UmVzcG9uc2USTwoIUmVnaXN0ZXISIC5jb3JhbC5jb2xvbnkudjEuUmVnaXN0ZXJSZXF1ZXN0GiEuY29yYWwuY29sb255LnYxLlJlZ2lzdGVyUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * @generated from message coral.colony.v1.JoinRequest
@@ -189,6 +189,13 @@ export type RegisterRequest = Message<"coral.colony.v1.RegisterRequest"> & {
    * @generated from field: int64 wall_ms = 9;
    */
   wallMs: bigint;
+
+  /**
+   * Absent: nothing special.
+   *
+   * @generated from field: coral.colony.v1.OutsideNames outside_names = 10;
+   */
+  outsideNames?: OutsideNames | undefined;
 };
 
 /**
@@ -197,6 +204,41 @@ export type RegisterRequest = Message<"coral.colony.v1.RegisterRequest"> & {
  */
 export const RegisterRequestSchema: GenMessage<RegisterRequest> = /*@__PURE__*/
   messageDesc(file_coral_colony_v1_colony, 4);
+
+/**
+ * What an agent wants of the names of outside addresses that only agents with the same wish see.
+ *
+ * @generated from message coral.colony.v1.OutsideNames
+ */
+export type OutsideNames = Message<"coral.colony.v1.OutsideNames"> & {
+  /**
+   * DNS is not asked for their host names.
+   *
+   * @generated from field: bool no_reverse_dns = 1;
+   */
+  noReverseDns: boolean;
+
+  /**
+   * They are not looked for in providers' published ranges.
+   *
+   * @generated from field: bool no_provider_ranges = 2;
+   */
+  noProviderRanges: boolean;
+
+  /**
+   * How long a name holds at most; of several agents the shortest. 0: as long as the colony's config says.
+   *
+   * @generated from field: int64 max_cache_ms = 3;
+   */
+  maxCacheMs: bigint;
+};
+
+/**
+ * Describes the message coral.colony.v1.OutsideNames.
+ * Use `create(OutsideNamesSchema)` to create a new message.
+ */
+export const OutsideNamesSchema: GenMessage<OutsideNames> = /*@__PURE__*/
+  messageDesc(file_coral_colony_v1_colony, 5);
 
 /**
  * Facts that tell hosts apart, also when a disk image was cloned.
@@ -242,7 +284,7 @@ export type HostIdentity = Message<"coral.colony.v1.HostIdentity"> & {
  * Use `create(HostIdentitySchema)` to create a new message.
  */
 export const HostIdentitySchema: GenMessage<HostIdentity> = /*@__PURE__*/
-  messageDesc(file_coral_colony_v1_colony, 5);
+  messageDesc(file_coral_colony_v1_colony, 6);
 
 /**
  * @generated from message coral.colony.v1.Capability
@@ -271,7 +313,7 @@ export type Capability = Message<"coral.colony.v1.Capability"> & {
  * Use `create(CapabilitySchema)` to create a new message.
  */
 export const CapabilitySchema: GenMessage<Capability> = /*@__PURE__*/
-  messageDesc(file_coral_colony_v1_colony, 6);
+  messageDesc(file_coral_colony_v1_colony, 7);
 
 /**
  * @generated from message coral.colony.v1.RegisterResponse
@@ -310,7 +352,7 @@ export type RegisterResponse = Message<"coral.colony.v1.RegisterResponse"> & {
  * Use `create(RegisterResponseSchema)` to create a new message.
  */
 export const RegisterResponseSchema: GenMessage<RegisterResponse> = /*@__PURE__*/
-  messageDesc(file_coral_colony_v1_colony, 7);
+  messageDesc(file_coral_colony_v1_colony, 8);
 
 /**
  * Served by a colony to agents over TLS 1.3. Join is authorised by a token, everything else by the agent's certificate.

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { MetricsRegistry } from "./metrics.ts";
+
+describe("MetricsRegistry", () => {
+  it("writes what others keep, with labels", async () => {
+    const metrics = new MetricsRegistry();
+    metrics.read({ name: "coral_agents", help: "Agents by health" }, () => [
+      [{ health: "healthy" }, 3],
+      [{ health: "unhealthy" }, 0],
+    ]);
+    metrics.read({ name: "cpu_seconds_total", help: "CPU", kind: "counter" }, async () => 0.25);
+    expect(await metrics.text()).toBe(
+      [
+        "# HELP coral_agents Agents by health",
+        "# TYPE coral_agents gauge",
+        'coral_agents{health="healthy"} 3',
+        'coral_agents{health="unhealthy"} 0',
+        "# HELP cpu_seconds_total CPU",
+        "# TYPE cpu_seconds_total counter",
+        "cpu_seconds_total 0.25",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("counts by labels, and shows a counter that never counted as 0", async () => {
+    const metrics = new MetricsRegistry();
+    const calls = metrics.counter({ name: "calls_total", help: "Calls" });
+    expect(await metrics.text()).toContain("calls_total 0\n");
+    calls.inc(1, { tool: "a" });
+    calls.inc(2, { tool: "a" });
+    calls.inc(1, { tool: "b" });
+    expect(await metrics.text()).toContain('calls_total{tool="a"} 3\ncalls_total{tool="b"} 1\n');
+  });
+
+  it("writes histograms with running totals", async () => {
+    const metrics = new MetricsRegistry();
+    const lag = metrics.histogram({ name: "lag_seconds", help: "Lag", bounds: [0.1, 1] });
+    for (const value of [0.05, 0.1, 0.5, 7]) lag.observe(value);
+    expect(await metrics.text()).toContain(
+      [
+        'lag_seconds_bucket{le="0.1"} 2',
+        'lag_seconds_bucket{le="1"} 3',
+        'lag_seconds_bucket{le="+Inf"} 4',
+        "lag_seconds_sum 7.65",
+        "lag_seconds_count 4",
+      ].join("\n"),
+    );
+  });
+
+  it("escapes what would break a line", async () => {
+    const metrics = new MetricsRegistry();
+    metrics.read({ name: "odd", help: "Two\nlines" }, () => [[{ path: 'a"b\\c\nd' }, Number.POSITIVE_INFINITY]]);
+    expect(await metrics.text()).toBe('# HELP odd Two\\nlines\n# TYPE odd gauge\nodd{path="a\\"b\\\\c\\nd"} +Inf\n');
+  });
+
+  it("refuses a name twice, and names that are not snake_case", () => {
+    const metrics = new MetricsRegistry();
+    metrics.counter({ name: "calls_total", help: "Calls" });
+    expect(() => metrics.counter({ name: "calls_total", help: "Calls" })).toThrow("there is one of that name");
+    expect(() => metrics.counter({ name: "Calls", help: "Calls" })).toThrow("not snake_case");
+  });
+});

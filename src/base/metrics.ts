@@ -1,0 +1,128 @@
+/**
+ * What a daemon says of itself, in Prometheus' text format 0.0.4. Values that others keep are read when somebody asks; counters and histograms
+ * are kept here. Label values must come from a bounded set: whoever adds a metric sees to it.
+ */
+
+type Labels = Readonly<Record<string, string>>;
+
+/** One line: labels and value. */
+export type Sample = readonly [labels: Labels, value: number];
+
+interface Metric {
+  name: string;
+  help: string;
+  kind: "counter" | "gauge" | "histogram";
+  lines: () => string[] | Promise<string[]>;
+}
+
+export interface MetricOptions {
+  /** snake_case, with the unit; counters end in `_total`. */
+  name: string;
+  help: string;
+}
+
+const noLabels: Labels = {};
+
+export class Counter {
+  readonly #values = new Map<string, number>();
+
+  inc(by = 1, labels: Labels = noLabels): void {
+    const key = labelText(labels);
+    this.#values.set(key, (this.#values.get(key) ?? 0) + by);
+  }
+
+  /** Without labels, a counter that never counted is 0: an absent line would look like an absent metric. */
+  lines(name: string): string[] {
+    return this.#values.size === 0 ? [`${name} 0`] : [...this.#values].map(([labels, value]) => `${name}${labels} ${valueText(value)}`);
+  }
+}
+
+export class Histogram {
+  /** Upper bounds, rising. */
+  readonly #bounds: readonly number[];
+  readonly #counts: number[];
+  #sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  observe(value: number): void {
+    const index = this.#bounds.findIndex((bound) => value <= bound);
+    const at = index < 0 ? this.#bounds.length : index;
+    this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    this.#sum += value;
+  }
+
+  lines(name: string): string[] {
+    let total = 0;
+    const buckets = this.#counts.map((count, index) => {
+      total += count;
+      return `${name}_bucket{le="${this.#bounds[index] ?? "+Inf"}"} ${total}`;
+    });
+    return [...buckets, `${name}_sum ${valueText(this.#sum)}`, `${name}_count ${total}`];
+  }
+}
+
+export class MetricsRegistry {
+  readonly #metrics = new Map<string, Metric>();
+
+  /** A value that somebody else keeps: read when asked for. `counter` for those that only rise. */
+  read(
+    options: MetricOptions & { kind?: "gauge" | "counter" },
+    read: () => number | readonly Sample[] | Promise<number | readonly Sample[]>,
+  ): void {
+    const { name, help, kind = "gauge" } = options;
+    this.#add({
+      name,
+      help,
+      kind,
+      lines: async () => {
+        const value = await read();
+        const samples: readonly Sample[] = typeof value === "number" ? [[noLabels, value]] : value;
+        return samples.map(([labels, number]) => `${name}${labelText(labels)} ${valueText(number)}`);
+      },
+    });
+  }
+
+  counter({ name, help }: MetricOptions): Counter {
+    const counter = new Counter();
+    this.#add({ name, help, kind: "counter", lines: () => counter.lines(name) });
+    return counter;
+  }
+
+  histogram({ name, help, bounds }: MetricOptions & { bounds: readonly number[] }): Histogram {
+    const histogram = new Histogram(bounds);
+    this.#add({ name, help, kind: "histogram", lines: () => histogram.lines(name) });
+    return histogram;
+  }
+
+  /** The page. */
+  async text(): Promise<string> {
+    const parts: string[] = [];
+    for (const { name, help, kind, lines } of this.#metrics.values()) {
+      parts.push(`# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}`, `# TYPE ${name} ${kind}`, ...(await lines()));
+    }
+    return `${parts.join("\n")}\n`;
+  }
+
+  #add(metric: Metric): void {
+    if (!/^[a-z_][a-z0-9_]*$/.test(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name is not snake_case`);
+    if (this.#metrics.has(metric.name)) throw new Error(`Cannot add metric "${metric.name}": there is one of that name`);
+    this.#metrics.set(metric.name, metric);
+  }
+}
+
+function labelText(labels: Labels): string {
+  const parts = Object.entries(labels).map(
+    ([name, value]) => `${name}="${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`,
+  );
+  return parts.length === 0 ? "" : `{${parts.join(",")}}`;
+}
+
+function valueText(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
+  return String(value);
+}
