@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * HTTP/2 and gRPC: walks the frames of each direction and sends to the ring what says something about requests: header blocks, resets, GOAWAY,
+ * and for bodies how long they were and that they ended. src/traffic/protocols/http2-frames.ts reads the records: the header of a frame, with a
+ * sequence number of the direction in place of the length, so that a lost record is noticed.
+ */
+#ifndef CORAL_HTTP2_H
+#define CORAL_HTTP2_H
+
+#include "capture.h"
+#include "http2-frame.h"
+
+/* Most of a frame in one record; below CHUNK_BYTES, which would announce another piece. */
+#define HTTP2_PIECE 2048
+/* Most of a header block that is taken; what is longer is cut, and its table forgotten. */
+#define HTTP2_MAX_BLOCK 16384
+/* Most of a body that a capture sees of one frame. */
+#define HTTP2_BODY 1024
+/* Frames, pieces of them and pieces of memory that are looked at in one payload. */
+#define HTTP2_STEPS 2048
+/* What was not told of a body is told when it is this long, so that the sum never wraps. */
+#define HTTP2_MAX_UNTOLD (1U << 30)
+
+struct http2_direction {
+	/* Bytes of the frame under way that are wanted, and after them those that are not. */
+	u32 take;
+	u32 skip;
+	u32 sequence;
+	/* Of the frame under way. */
+	u32 stream;
+	u32 length;
+	/* Bytes of bodies that were not told yet, and whose they are. */
+	u32 data_stream;
+	u32 data_bytes;
+	u8 type;
+	u8 flags;
+	/* Bytes of a header that came apart. */
+	u8 header_bytes;
+	/* Where frames begin is known. */
+	u8 in_step;
+	/* The body under way ends its stream. */
+	u8 ends;
+	/* The next piece is the first of its frame. */
+	u8 is_first;
+	u8 reserved[2];
+	/* Room for what the verifier cannot rule out. */
+	u8 header[24];
+};
+
+struct http2_connection {
+	struct http2_direction directions[2];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 16384);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, u64); /* address of struct sock */
+	MAP_TYPE(value, struct http2_connection);
+} http2_connections SEC(".maps");
+
+/* Where the walk through one payload stands. */
+struct http2_walk {
+	/* The piece of memory. */
+	u64 base;
+	u64 vectors;
+	u32 left;
+	u32 vector;
+	u32 vector_count;
+	/* Of the payload, behind the piece. */
+	u32 rest;
+	u32 wants_bodies;
+	u32 reserved;
+};
+
+/* A record of a frame, `what` is type | flags << 8, with `taken` bytes that stand at scratch->bytes + 9; `length` is what it stands for. */
+static __attribute__((noinline)) void http2_tell(struct http2_direction *direction, struct scratch *scratch, u32 what, u32 taken, u32 length)
+{
+	struct payload_record *record = (void *)scratch->before;
+	u32 type = what & 0xff;
+	u32 stream = type == HTTP2_DATA ? direction->data_stream : direction->stream;
+	u8 *header = scratch->bytes;
+
+	header[0] = direction->sequence >> 16;
+	header[1] = direction->sequence >> 8;
+	header[2] = direction->sequence;
+	header[3] = type;
+	header[4] = what >> 8;
+	*(u32 *)(header + 5) = __builtin_bswap32(stream);
+	direction->sequence++;
+	if (taken > HTTP2_PIECE)
+		return;
+	record->bytes = HTTP2_HEADER_BYTES + taken;
+	record->length = HTTP2_HEADER_BYTES + length;
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + HTTP2_HEADER_BYTES + taken, BPF_RB_NO_WAKEUP))
+		count_loss(LOSS_RING_FULL);
+}
+
+/* Tells how long the body of a stream was so far. */
+static always_inline void http2_tell_data(struct http2_direction *direction, struct scratch *scratch, u32 flags)
+{
+	if (direction->data_stream)
+		http2_tell(direction, scratch, HTTP2_DATA | flags << 8, 0, direction->data_bytes);
+	direction->data_stream = 0;
+	direction->data_bytes = 0;
+}
+
+/* A header is complete: what is to be taken of its frame. */
+static always_inline int http2_begin(struct http2_direction *direction, struct scratch *scratch, const u8 *header, u32 wants_bodies)
+{
+	u32 wanted = 0;
+
+	direction->header_bytes = 0;
+	if (!http2_is_frame(header))
+		return 0;
+	direction->type = header[3];
+	direction->flags = header[4];
+	direction->stream = http2_stream(header);
+	direction->length = http2_length(header);
+	switch (direction->type) {
+	case HTTP2_DATA:
+		if (direction->data_stream != direction->stream || direction->data_bytes > HTTP2_MAX_UNTOLD)
+			http2_tell_data(direction, scratch, 0);
+		direction->data_stream = direction->stream;
+		direction->ends = direction->flags & HTTP2_END_STREAM;
+		if (wants_bodies)
+			wanted = direction->length < HTTP2_BODY ? direction->length : HTTP2_BODY;
+		direction->data_bytes += direction->length - wanted;
+		if (direction->ends && !direction->length) {
+			direction->ends = 0;
+			http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+		}
+		break;
+	case HTTP2_HEADERS:
+	case HTTP2_PUSH_PROMISE:
+	case HTTP2_CONTINUATION:
+		if (direction->data_stream == direction->stream)
+			http2_tell_data(direction, scratch, 0);
+		wanted = direction->length < HTTP2_MAX_BLOCK ? direction->length : HTTP2_MAX_BLOCK;
+		if (!direction->length)
+			http2_tell(direction, scratch, direction->type | direction->flags << 8, 0, 0);
+		break;
+	case HTTP2_RST_STREAM:
+	case HTTP2_GOAWAY:
+		wanted = direction->type == HTTP2_GOAWAY ? 8 : 4;
+		break;
+	}
+	direction->take = wanted;
+	direction->skip = direction->length - wanted;
+	direction->is_first = 1;
+	return 1;
+}
+
+/* Bytes of the frame under way that are wanted. */
+static always_inline int http2_take(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
+{
+	u32 size = direction->take < walk->left ? direction->take : walk->left;
+	u32 type = direction->type;
+
+	if (size > HTTP2_PIECE - HTTP2_HEADER_BYTES)
+		size = HTTP2_PIECE - HTTP2_HEADER_BYTES;
+	if (bpf_probe_read_user(scratch->bytes + HTTP2_HEADER_BYTES, size, (void *)walk->base)) {
+		count_loss(LOSS_UNREADABLE);
+		return 0;
+	}
+	walk->base += size;
+	walk->left -= size;
+	direction->take -= size;
+	if (type == HTTP2_DATA)
+		http2_tell(direction, scratch, HTTP2_DATA, size, size);
+	else if (direction->is_first)
+		http2_tell(direction, scratch, type | direction->flags << 8, size, direction->length);
+	else
+		http2_tell(direction, scratch, HTTP2_MORE | direction->flags << 8, size, size);
+	direction->is_first = 0;
+	return 1;
+}
+
+static always_inline int http2_read_header(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
+{
+	u32 kept = direction->header_bytes, size;
+
+	if (kept > HTTP2_HEADER_BYTES)
+		return 0;
+	size = HTTP2_HEADER_BYTES - kept;
+	if (size > walk->left)
+		size = walk->left;
+	if (kept < HTTP2_HEADER_BYTES && size && bpf_probe_read_user(direction->header + (kept & 15), size & 15, (void *)walk->base)) {
+		count_loss(LOSS_UNREADABLE);
+		return 0;
+	}
+	walk->base += size;
+	walk->left -= size;
+	direction->header_bytes = kept + size;
+	if (direction->header_bytes < HTTP2_HEADER_BYTES)
+		return 1;
+	return http2_begin(direction, scratch, direction->header, walk->wants_bodies);
+}
+
+/*
+ * One step: the next piece of memory, a header, or bytes that are taken or skipped. 0 at the end of the payload, or when where frames begin is
+ * no longer known. Not static: the verifier looks at it once, and not for each turn of the loop around it.
+ */
+__attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
+{
+	u32 size;
+
+	if (!walk || !direction || !scratch)
+		return 0;
+	if (!walk->left) {
+		struct user_iovec vector = {};
+
+		if (!walk->rest || walk->vector >= walk->vector_count)
+			return 0;
+		if (bpf_probe_read_user(&vector, sizeof(vector), (void *)(walk->vectors + walk->vector * sizeof(vector)))) {
+			count_loss(LOSS_UNREADABLE);
+			direction->in_step = 0;
+			return 0;
+		}
+		walk->vector++;
+		walk->base = vector.base;
+		walk->left = vector.length < walk->rest ? vector.length : walk->rest;
+		walk->rest -= walk->left;
+		return 1;
+	}
+	if (direction->take) {
+		direction->in_step = http2_take(walk, direction, scratch);
+	} else if (direction->skip) {
+		size = direction->skip < walk->left ? direction->skip : walk->left;
+		direction->skip -= size;
+		walk->base += size;
+		walk->left -= size;
+	} else {
+		direction->in_step = http2_read_header(walk, direction, scratch);
+		return direction->in_step;
+	}
+	if (direction->ends && !direction->take && !direction->skip) {
+		direction->ends = 0;
+		http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+	}
+	return direction->in_step;
+}
+
+/* Where frames begin is not known, or no longer: user space sees a gap. */
+static always_inline void http2_lose(struct http2_direction *direction)
+{
+	direction->in_step = 0;
+	direction->take = 0;
+	direction->skip = 0;
+	direction->header_bytes = 0;
+	direction->ends = 0;
+	direction->data_stream = 0;
+	direction->data_bytes = 0;
+	direction->sequence++;
+}
+
+static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk)
+{
+	struct http2_connection *state = bpf_map_lookup_elem(&http2_connections, &sk);
+	struct http2_connection fresh = {};
+
+	if (state)
+		return state;
+	if (bpf_map_update_elem(&http2_connections, &sk, &fresh, BPF_ANY)) {
+		count_loss(LOSS_CONNECTIONS_FULL);
+		return 0;
+	}
+	return bpf_map_lookup_elem(&http2_connections, &sk);
+}
+
+/* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
+static __attribute__((noinline)) void http2_get_in_step(const struct payload *payload, struct connection *connection, struct http2_direction *direction,
+							struct scratch *scratch)
+{
+	u32 kept = connection->prefix_bytes;
+	u32 total = load_head(payload, connection, scratch, 16);
+
+	if (kept >= HTTP2_PREFACE_BYTES || connection->prefix_direction != payload->direction)
+		kept = 0;
+	if (total >= 8 && *(u64 *)scratch->bytes == HTTP2_PREFACE_WORD) {
+		direction->stream = 0;
+		http2_tell(direction, scratch, HTTP2_PREFACE, 0, 0);
+		direction->skip = HTTP2_PREFACE_BYTES - kept;
+		direction->in_step = 1;
+	} else if (total >= HTTP2_HEADER_BYTES && kept <= HTTP2_HEADER_BYTES && http2_is_frame(scratch->bytes)) {
+		/* The beginning of a header that was held back until the protocol was known. */
+		__builtin_memcpy(direction->header, scratch->bytes, 16);
+		direction->header_bytes = kept;
+		direction->in_step = 1;
+	}
+}
+
+static __attribute__((noinline)) void http2_data(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	struct http2_connection *state = http2_state(payload->sk);
+	struct payload_record *record = (void *)scratch->before;
+	struct http2_direction *direction;
+	struct http2_walk walk = {};
+
+	if (!state)
+		return;
+	direction = &state->directions[payload->direction & 1];
+	if (!payload->buffer) {
+		/* Sent from a file: part of a body, or nobody knows what. */
+		if (direction->in_step && !direction->take && direction->skip >= payload->length)
+			direction->skip -= payload->length;
+		else
+			http2_lose(direction);
+		return;
+	}
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = payload->flags;
+	record->direction = payload->direction;
+	record->tgid = payload->tgid;
+	record->at_ns = payload->at_ns;
+	record->start_ns = payload->start_ns;
+	if (!direction->in_step)
+		http2_get_in_step(payload, connection, direction, scratch);
+	if (connection->prefix_direction == payload->direction)
+		connection->prefix_bytes = 0;
+	if (!direction->in_step)
+		return;
+	walk.rest = payload->length;
+	if (payload->vectors) {
+		walk.vectors = payload->vectors;
+		walk.vector_count = payload->vector_count;
+	} else {
+		walk.base = payload->buffer;
+		walk.left = payload->length;
+		walk.rest = 0;
+	}
+	walk.wants_bodies = captured_until(payload) & CAPTURE_BODIES;
+#pragma clang loop unroll(disable)
+	for (u32 step = 0; step < HTTP2_STEPS; step++) {
+		if (!http2_step(&walk, direction, scratch))
+			break;
+	}
+	if (!direction->in_step || walk.left || walk.rest) {
+		count_loss(LOSS_UNDECODED);
+		http2_lose(direction);
+	}
+}
+
+/* The connection has ended. */
+static always_inline void http2_end(u64 sk)
+{
+	bpf_map_delete_elem(&http2_connections, &sk);
+}
+
+#endif
