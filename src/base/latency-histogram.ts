@@ -66,3 +66,16 @@ export function sparse(counts: ArrayLike<number>): SparseHistogram {
   while (end > lo && counts[end - 1] === 0) end--;
   return lo === end ? { lo: 0, counts: [] } : { lo, counts: Array.from({ length: end - lo }, (_, index) => counts[lo + index] ?? 0) };
 }
+
+/** The sum of two histograms of one layout. Neither is changed. */
+export function mergeHistograms(one: SparseHistogram, other: SparseHistogram): SparseHistogram {
+  if (one.counts.length === 0) return other;
+  if (other.counts.length === 0) return one;
+  const lo = Math.min(one.lo, other.lo);
+  const end = Math.max(one.lo + one.counts.length, other.lo + other.counts.length);
+  const counts = new Array<number>(end - lo).fill(0);
+  for (const { lo: first, counts: added } of [one, other]) {
+    for (const [index, count] of added.entries()) counts[first - lo + index] = (counts[first - lo + index] ?? 0) + count;
+  }
+  return { lo, counts };
+}

@@ -26,6 +26,8 @@ export type TrafficRole = "server" | "client";
 /** Requests of one window that agree in everything but their times and sizes. Counts are of this window, not running totals. */
 export interface RequestGroup {
   pid: number;
+  /** The kernel's name of the process, where it was seen: names one that ended before anybody looked. */
+  processName?: string;
   role: TrafficRole;
   protocol: TrafficProtocol;
   isTls: boolean;
@@ -176,7 +178,15 @@ export interface TrafficSettings {
   maxRoutesPerService: number;
   ringBytes: number;
   /** Programs whose plaintext stays unread: matched against the executable's path and name. */
-  tls: { isEnabled: boolean; excludedExecutables: string[] };
+  tls: {
+    isEnabled: boolean;
+    /** `*` stands for anything. */
+    excludedExecutables: string[];
+    /** Processes of services whose plaintext stays unread, by the agent's newest scan. Absent: none. */
+    excludedPids?: number[];
+  };
+  /** Not decoded, not counted. Absent: none. */
+  disabledProtocols?: TrafficProtocol[];
   /**
    * Share of one core that this process may take before detail is left out. Default 0.01 per core. Programs in the kernel may take twenty times
    * as much: leaving them out would make counts wrong.
