@@ -2,11 +2,12 @@
 
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { CoralError, httpStatusOf } from "../base/errors.ts";
 import { agentPaths, colonyPaths, saveContext } from "../config/index.ts";
+import type { TerminalControl } from "./cli-io.ts";
 import { runCli } from "./run-cli.ts";
 import type { CliRuntime } from "./runtime.ts";
 
@@ -15,6 +16,8 @@ export type Reply = (body: unknown) => unknown;
 export class FakeDaemon implements AsyncDisposable {
   /** `POST /v1/tools/coral_get_status` → what to answer; may throw a CoralError. */
   readonly replies = new Map<string, Reply>();
+  /** `POST /v1/captures` → lines to send, as they come; `hungUp` resolves when the caller leaves. */
+  readonly streams = new Map<string, (body: unknown, hungUp: Promise<void>) => AsyncIterable<unknown>>();
   readonly calls: { route: string; body: unknown }[] = [];
   readonly #server: Server;
 
@@ -35,6 +38,11 @@ export class FakeDaemon implements AsyncDisposable {
         const route = `${request.method} ${request.url}`;
         const body: unknown = text === "" ? undefined : JSON.parse(text);
         daemon.calls.push({ route, body });
+        const stream = daemon.streams.get(route);
+        if (stream) {
+          void sendLines(response, stream, body);
+          return;
+        }
         const { status, value } = daemon.#answer(route, body);
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
       });
@@ -68,6 +76,13 @@ export class FakeDaemon implements AsyncDisposable {
   }
 }
 
+async function sendLines(response: ServerResponse, stream: NonNullable<ReturnType<FakeDaemon["streams"]["get"]>>, body: unknown) {
+  response.writeHead(200, { "content-type": "application/x-ndjson" }).flushHeaders();
+  const hungUp = once(response, "close").then(() => undefined);
+  for await (const line of stream(body, hungUp)) response.write(`${JSON.stringify(line)}\n`);
+  response.end();
+}
+
 export interface Ran {
   code: number;
   stdout: string;
@@ -79,6 +94,8 @@ export interface RunSettings {
   env?: Record<string, string>;
   /** Makes stdout and stderr a terminal of this width. */
   terminal?: number;
+  rows?: number;
+  control?: TerminalControl;
   stdin?: string;
   runtime?: Partial<CliRuntime>;
   signal?: AbortSignal;
@@ -122,6 +139,7 @@ export class World implements AsyncDisposable {
         },
         isTTY,
         columns: settings.terminal,
+        rows: settings.rows,
       },
       stderr: {
         write: (text) => {
@@ -132,6 +150,7 @@ export class World implements AsyncDisposable {
       stdin: stdinOf(settings.stdin ?? ""),
       env: { CORAL_HOME: this.home, ...settings.env },
       signal: settings.signal ?? new AbortController().signal,
+      ...(settings.control ? { terminal: settings.control } : {}),
     });
     return { code, stdout, stderr };
   }

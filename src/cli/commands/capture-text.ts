@@ -27,7 +27,7 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   const used = textWidth(head) + textWidth(before);
   // On a narrow terminal the details give way first.
   const isRoom = width - used - textWidth(details) >= leastTarget;
-  const room = Math.max(8, width - used - (isRoom ? textWidth(details) : 0));
+  const room = Math.max(4, width - used - (isRoom ? textWidth(details) : 0));
   const shown = padText(truncateText(target, room), room, "left");
   const styled = request.isError ? style(statusStyle(request), before) : before;
   return `${style("dim", head)}${shown}${styled}${isRoom ? style("dim", details) : ""}`;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { sparkline } from "./sparkline.ts";
 import { wantsColour } from "./style.ts";
-import { ago, bytesPerSecond, localTime, number, percent, plural, relative } from "./values.ts";
+import { ago, bytesPerSecond, latency, localTime, number, percent, plural, relative } from "./values.ts";
 
 it.each([
   [null, null],
@@ -14,6 +14,22 @@ it.each([
   [1, "100%"],
 ])("percent(%j) is %j", (ratio, text) => {
   expect(percent(ratio)).toBe(text);
+});
+
+it.each([
+  [null, null],
+  [0, "0µs"],
+  [85.4, "85µs"],
+  [999.4, "999µs"],
+  [999.6, "1.0ms"],
+  [9_949, "9.9ms"],
+  [9_960, "10ms"],
+  [340_000, "340ms"],
+  [999_600, "1.0s"],
+  [2_500_000, "2.5s"],
+  [4_000_000_000, "4,000s"],
+])("latency(%j) is %j", (us, text) => {
+  expect(latency(us)).toBe(text);
 });
 
 it("times are told from now", () => {
