@@ -123,7 +123,7 @@ function commandNames(bytes: Buffer, from: number, to: number): { method: string
     if (method === "") {
       method = element.name;
       if (element.type === 2) collection = element.text();
-      return method !== "getMore";
+      return method === "getMore";
     }
     if (element.name !== "collection") return true;
     collection = element.text();

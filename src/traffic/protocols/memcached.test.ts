@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import { createMemcachedDecoder } from "./memcached.ts";
+import { memcachedBinary, memcachedText } from "./recorded.fixture.ts";
+import { Replay } from "./replay.fixture.ts";
+
+describe("createMemcachedDecoder()", () => {
+  it("names text commands, pipelined, with and without answers, with data of any length", () => {
+    const replay = new Replay(createMemcachedDecoder).play(memcachedText).close();
+    expect(replay.lines).toEqual([
+      "set | set | STORED",
+      "get | get | HIT",
+      "get | get | MISS",
+      "set | set | STORED",
+      "incr | incr | CLIENT_ERROR!",
+      "delete | delete | DELETED",
+      "gets | gets | MISS",
+      " | unknown | ERROR!",
+      "set | set | ",
+      "incr | incr | ",
+      "mg | mg | HIT",
+      "ms | ms | HD",
+      "mg | mg | MISS",
+      "version | version | ",
+      "stats | stats | ",
+      "set | set | STORED",
+      "get | get | HIT",
+      "get | get | HIT",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("names binary commands, quiet ones too", () => {
+    const replay = new Replay(createMemcachedDecoder).play(memcachedBinary).close();
+    expect(replay.lines).toEqual([
+      "set | set | ",
+      "get | get | HIT",
+      "get | get | MISS",
+      "get | get | MISS",
+      "get | get | HIT",
+      "get | get | MISS",
+      "noop | noop | ",
+      "incr | incr | NOT_A_NUMBER!",
+      " | unknown | UNKNOWN_COMMAND!",
+      "stat | stat | ",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("finds its way again after answers that were cut off", () => {
+    const replay = new Replay(createMemcachedDecoder).ask("get a b c\r\n").answer("VALUE a 0 10\r\n0123456789\r\nVALUE b", 4000);
+    replay.ask("get d\r\n").answer("END\r\n").close();
+    expect(replay.lines).toEqual(["get | get | HIT", "get | get | MISS"]);
+  });
+});

@@ -1,0 +1,113 @@
+import { describe, expect, it } from "vitest";
+import { createMysqlDecoder } from "./mysql.ts";
+import { mariadbClient, mariadbCommands, mariadbCompressed } from "./recorded.fixture.ts";
+import { Replay } from "./replay.fixture.ts";
+
+function packet(sequence: number, body: string): Buffer {
+  const bytes = Buffer.from(`\0\0\0\0${body}`, "latin1");
+  bytes.writeUIntLE(bytes.length - 4, 0, 3);
+  bytes[3] = sequence;
+  return bytes;
+}
+
+const ok = packet(1, "\x00\x00\x00\x02\x00\x00\x00");
+
+describe("createMysqlDecoder()", () => {
+  it("names what a session did: text and prepared statements, errors, a long result, pipelined commands", () => {
+    const replay = new Replay(createMysqlDecoder).play(mariadbCommands).close();
+    expect(replay.lines).toEqual([
+      "CREATE | CREATE DATABASE IF NOT EXISTS d | ",
+      "USE | USE d | ",
+      "DROP | DROP TABLE IF EXISTS t | ",
+      "CREATE | CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(?)) | ",
+      "INSERT | INSERT INTO t VALUES (?) | ",
+      "INSERT | INSERT INTO t VALUES (?) | 1062!",
+      "SELECT | SELECT * FROM nowhere | 1146!",
+      "SELECT | SELECT name FROM t WHERE id = ? | ",
+      "PREPARE | SELECT name FROM t WHERE id = ? | ",
+      "SELECT | SELECT name FROM t WHERE id = ? | ",
+      "SELECT | SELECT name FROM t WHERE id = ? | ",
+      "SELECT | SELECT name FROM t WHERE id = ? | ",
+      "PING | PING | ",
+      "SELECT | SELECT seq, REPEAT(?, ?) FROM seq_1_to_600 | ",
+      "PREPARE | SELEC | 1064!",
+      "SELECT | SELECT ? | ",
+      "SELECT | SELECT broken from | 1064!",
+      "SELECT | SELECT id FROM t WHERE id = ? | ",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("reads what the command-line client sends", () => {
+    expect(new Replay(createMysqlDecoder).play(mariadbClient).close().lines).toEqual([
+      "SELECT | select count(*) from t | ",
+      "SELECT | select * from t where name = ? | ",
+      "SELECT | select ? union select ? | ",
+    ]);
+  });
+
+  it("counts compressed requests as undecoded", () => {
+    const replay = new Replay(createMysqlDecoder).play(mariadbCompressed).close();
+    expect(replay.lines).toEqual([]);
+    expect(replay.undecodedCount).toBe(2);
+  });
+
+  it("times from the command to the last byte of its answer", () => {
+    const replay = new Replay(createMysqlDecoder)
+      .ask(packet(0, "\x03SELECT a FROM b"))
+      .answer(packet(1, "\x01"))
+      .answer(packet(2, "row"))
+      .close();
+    expect(replay.requests[0]).toMatchObject({
+      durationNs: 2_000_000,
+      firstByteNs: 1_000_000,
+      requestBytes: 20,
+      responseBytes: 12,
+      queueNs: null,
+    });
+  });
+
+  it("joins in the middle of a connection: unknown statements have no text", () => {
+    const execute = packet(0, "\x17\x09\x00\x00\x00\x00\x01\x00\x00\x00");
+    const replay = new Replay(createMysqlDecoder)
+      .answer(packet(3, "row"))
+      .ask(execute)
+      .answer(ok)
+      .ask(packet(0, "\x0e"))
+      .answer(ok)
+      .close();
+    expect(replay.lines).toEqual([" | unknown | ", "PING | PING | "]);
+  });
+
+  it("reads a header and its body that come apart", () => {
+    const query = packet(0, "\x03SELECT 1 FROM dual");
+    const replay = new Replay(createMysqlDecoder)
+      .ask(query.subarray(0, 4))
+      .ask(query.subarray(4))
+      .answer(ok.subarray(0, 4))
+      .answer(ok.subarray(4))
+      .close();
+    expect(replay.lines).toEqual(["SELECT | SELECT ? FROM dual | "]);
+  });
+
+  it("skips the query attributes of MySQL 8", () => {
+    expect(new Replay(createMysqlDecoder).ask(packet(0, "\x03\x00\x01SELECT 1")).answer(ok).close().lines).toEqual([
+      "SELECT | SELECT ? | ",
+    ]);
+  });
+
+  it("knows the text of a command that was cut", () => {
+    const query = packet(0, `\x03SELECT a FROM b WHERE c = '${"secret".repeat(400)}'`);
+    expect(new Replay(createMysqlDecoder).ask(query.subarray(0, 64), query.length).answer(ok).close().lines).toEqual([
+      "SELECT | SELECT a FROM b WHERE c = ?… | ",
+    ]);
+  });
+
+  it("tells unanswered commands when the connection closes, and nothing when it is forgotten", () => {
+    const query = packet(0, "\x03SELECT a");
+    expect(new Replay(createMysqlDecoder).ask(query).close().lines).toEqual(["SELECT | SELECT a | no-reply!"]);
+    const forgotten = new Replay(createMysqlDecoder).ask(query);
+    forgotten.decoder.onClose(null);
+    expect([forgotten.lines, forgotten.undecodedCount]).toEqual([[], 1]);
+  });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { createPostgresDecoder, sqlState } from "./postgres.ts";
+import { pgbenchExtended, pgbenchPipeline, pgbenchPipelineError, pgbenchPrepared, psql } from "./recorded.fixture.ts";
+import { Replay } from "./replay.fixture.ts";
+
+function message(type: string, body: string): string {
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(4 + body.length);
+  return `${type}${length.toString("latin1")}${body}`;
+}
+
+const select = "SELECT | select name from t where id = ? | ";
+const update = "UPDATE | update t set name = ? where id = ? | ";
+
+describe("createPostgresDecoder()", () => {
+  it("names simple queries, errors and COPY", () => {
+    const replay = new Replay(createPostgresDecoder).play(psql).close();
+    expect(replay.lines).toEqual([
+      "CREATE | create table t (id int primary key, name text) | ",
+      "INSERT | insert into t values (?) | ",
+      "INSERT | insert into t values (?) | 23505!",
+      "SELECT | select * from nowhere where a = ? | 42P01!",
+      "SELECT | select name from t where id = ? | ",
+      "SELECT | select ? | ",
+      "COPY | copy t from stdin | ",
+      "COPY | copy t to stdout | ",
+      "BEGIN | begin | ",
+      "SELECT | select ?/? | 22012!",
+      "ROLLBACK | rollback | ",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("names extended queries and statements prepared before", () => {
+    const all = [select, update, select, update, select, update];
+    expect(new Replay(createPostgresDecoder).play(pgbenchExtended).close().lines).toEqual(all);
+    expect(new Replay(createPostgresDecoder).play(pgbenchPrepared).close().lines).toEqual(all);
+  });
+
+  it("counts each request of a pipeline", () => {
+    const once = ["SELECT | select ? | ", select, "SELECT | select ? | "];
+    expect(new Replay(createPostgresDecoder).play(pgbenchPipeline).close().lines).toEqual([...once, ...once]);
+  });
+
+  it("tells what an error in a pipeline took with it", () => {
+    expect(new Replay(createPostgresDecoder).play(pgbenchPipelineError).close().lines).toEqual([
+      "SELECT | select ? | ",
+      "SELECT | select ?/? | 22012!",
+      "SELECT | select ? | 22012!",
+    ]);
+  });
+
+  it("tells a statement that could not be parsed", () => {
+    const replay = new Replay(createPostgresDecoder).ask(message("P", "s1\0select nope\0\0\0") + message("S", ""));
+    replay.answer(message("E", "SERROR\0C42703\0Mno\0\0") + message("Z", "I")).close();
+    expect(replay.lines).toEqual(["SELECT | select nope | 42703!"]);
+  });
+
+  it("ends at ReadyForQuery, however long the result and wherever it was cut", () => {
+    const replay = new Replay(createPostgresDecoder).ask(message("Q", "select * from big\0"));
+    replay.answer(message("T", "columns") + message("D", "row"), 8192).answer("rest", 8192);
+    replay.ask(message("Q", "select 1\0")).answer(message("C", "SELECT 1\0") + message("Z", "I"));
+    expect(replay.lines).toEqual(["SELECT | select * from big | ", "SELECT | select ? | "]);
+    expect(replay.requests[0]).toMatchObject({ durationNs: 2_000_000 });
+  });
+
+  it("reads nothing of an encrypted connection", () => {
+    const replay = new Replay(createPostgresDecoder).ask(Buffer.from("0000000804d2162f", "hex")).answer("S");
+    replay.ask("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").answer("\x16\x03\x03\x00\x7a").close();
+    expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
+  });
+});
+
+describe("sqlState()", () => {
+  it.each([
+    ["SERROR\0C42P01\0Mx\0\0", "42P01"],
+    ["SERROR\0Mx\0\0", "error"],
+    ["C42", "error"],
+    ["C<b>x!\0", "error"],
+    ["", "error"],
+  ])("reads %j", (text, state) => {
+    const bytes = Buffer.from(text, "latin1");
+    expect(sqlState(bytes, 0, bytes.length)).toBe(state);
+  });
+});

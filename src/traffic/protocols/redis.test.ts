@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest";
+import { redisCli, redisInline, redisPipelineGet, redisPipelineSet, redisSubscribe } from "./recorded.fixture.ts";
+import { createRedisDecoder, redisErrorWord, redisNames } from "./redis.ts";
+import { Replay } from "./replay.fixture.ts";
+
+describe("createRedisDecoder()", () => {
+  it("names commands and errors of a session in RESP2 and RESP3", () => {
+    const replay = new Replay(createRedisDecoder).play(redisCli).close();
+    expect(replay.lines).toEqual([
+      "COMMAND | COMMAND DOCS | ",
+      "SET | SET | ",
+      "GET | GET | ",
+      "LPUSH | LPUSH | WRONGTYPE!",
+      "MULTI | MULTI | ",
+      "INCR | INCR | ",
+      "GET | GET | ",
+      "EXEC | EXEC | ",
+      "CONFIG | CONFIG GET | ",
+      " | unknown | ERR!",
+      "HSET | HSET | ",
+      "HGETALL | HGETALL | ",
+      "HELLO | HELLO | ",
+      "HGETALL | HGETALL | ",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("counts every command of a pipeline", () => {
+    expect(new Replay(createRedisDecoder).play(redisPipelineSet).close().lines).toEqual(Array(32).fill("SET | SET | "));
+    expect(new Replay(createRedisDecoder).play(redisPipelineGet).close().lines).toEqual(Array(32).fill("GET | GET | "));
+  });
+
+  it("reads inline commands, and commands in pieces", () => {
+    expect(new Replay(createRedisDecoder).play(redisInline).close().lines).toEqual([
+      "PING | PING | ",
+      "SET | SET | ",
+      "GET | GET | ",
+      "PING | PING | ",
+    ]);
+  });
+
+  it("takes no message for an answer", () => {
+    const replay = new Replay(createRedisDecoder).play(redisSubscribe).answer("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n");
+    replay.ask("*1\r\n$4\r\nPING\r\n").answer(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n").close();
+    expect(replay.lines).toEqual(["SUBSCRIBE | SUBSCRIBE | ", "PING | PING | "]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
+  it("times each command of a pipeline to its own answer", () => {
+    const replay = new Replay(createRedisDecoder).ask("PING\r\nPING\r\n").answer("+PONG\r\n").answer("+PO").answer("NG\r\n");
+    expect(replay.requests.map(({ durationNs, firstByteNs }) => [durationNs, firstByteNs])).toEqual([
+      [1_000_000, 1_000_000],
+      [3_000_000, 2_000_000],
+    ]);
+  });
+
+  it("skips long values by their length", () => {
+    const replay = new Replay(createRedisDecoder).ask("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\nvvvv", 5029).answer("+OK\r\n");
+    replay.ask("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").answer("$5000\r\nvvvv", 3000).answer("vv", 2009).close();
+    expect(replay.lines).toEqual(["SET | SET | ", "GET | GET | "]);
+    expect(replay.requests[1]).toMatchObject({ durationNs: 2_000_000, responseBytes: 5009 });
+  });
+
+  it("counts what it missed when commands were cut off, and goes on", () => {
+    const replay = new Replay(createRedisDecoder)
+      .ask("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI", 56)
+      .answer("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n");
+    replay.ask("*1\r\n$4\r\nPING\r\n").answer("+PONG\r\n").close();
+    expect(replay.lines).toEqual(["PING | PING | ", "PING | PING | "]);
+    expect(replay.undecodedCount).toBe(3);
+  });
+
+  it("ends answers whose end was cut off with the next command", () => {
+    const replay = new Replay(createRedisDecoder).ask("*1\r\n$4\r\nKEYS\r\n*1\r\n$4\r\nPING\r\n").answer("*2000\r\n$1\r\na\r\n", 9000);
+    replay.ask("*1\r\n$4\r\nPING\r\n").answer("+PONG\r\n").close();
+    expect(replay.lines).toEqual(["KEYS | KEYS | ", "PING | PING | ", "PING | PING | "]);
+  });
+});
+
+describe("redisNames()", () => {
+  it.each([
+    ["get", "secret", "GET", "GET"],
+    ["config", "get", "CONFIG", "CONFIG GET"],
+    ["CONFIG", "s3cr3t!", "CONFIG", "CONFIG"],
+    ["FT.SEARCH", "idx", "FT.SEARCH", "FT.SEARCH"],
+    ["\x01\x02", "", "", "unknown"],
+    ["a".repeat(60), "", "", "unknown"],
+  ])("names %j", (verb, second, method, route) => {
+    expect(redisNames(verb, second)).toEqual({ method, route });
+  });
+});
+
+describe("redisErrorWord()", () => {
+  it.each([
+    ["WRONGTYPE Operation against", "WRONGTYPE"],
+    ["MOVED 3999 127.0.0.1:6381", "MOVED"],
+    ["something else", "ERR"],
+    ["", "ERR"],
+  ])("reads %j", (text, word) => {
+    expect(redisErrorWord(text)).toBe(word);
+  });
+});
