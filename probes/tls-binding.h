@@ -22,7 +22,9 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 #define TLS_FREE 3
 #define TLS_OPERATION 15
 #define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the number of bytes; the result is 1 or not */
-#define TLS_MAY_BEGIN_AGAIN 32 /* Go: a branch that is taken when the stack has to grow; the function then starts over */
+#define TLS_GO 32
+#define TLS_GO_COPY 64 /* a read ends where it copies, not where it returns */
+#define TLS_MAY_BEGIN_AGAIN 128 /* a branch that Go takes when the stack has to grow; the function then starts over */
 
 /* A thread in a call of a library, and the socket with TLS records that it used last. Freed by the kernel with the thread. */
 struct tls_thread {

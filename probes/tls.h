@@ -60,75 +60,35 @@ static always_inline void tls_forget(u64 object, u32 tgid)
 	bpf_map_delete_elem(&tls_sockets, &key);
 }
 
-static always_inline void tls_plaintext(u64 sk, u64 buffer, u32 length, u32 direction, u64 at_ns, u32 tgid)
-{
-	struct payload payload = {
-		.sk = sk,
-		.buffer = buffer,
-		.at_ns = at_ns,
-		.first_bytes = length,
-		.length = length,
-		.tgid = tgid,
-		.direction = direction,
-		.flags = PAYLOAD_TLS,
-	};
-
-	on_data(&payload);
-}
-
-/* (object, buffer, length[, length *done]), and SSL_free(object). The cookie tells which. */
-SEC("uprobe")
-int tls_enter(struct pt_regs *context)
-{
-	u32 what = bpf_get_attach_cookie(context);
-	struct tls_thread *thread;
-
-	if ((what & TLS_OPERATION) == TLS_FREE) {
-		tls_forget(context->di, bpf_get_current_pid_tgid() >> 32);
-		return 0;
-	}
-	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread)
-		return 0;
-	thread->operation = what;
-	thread->object = context->di;
-	thread->buffer = context->si;
-	thread->count_at = context->cx;
-	thread->call_sk = 0;
-	thread->start_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-/* At the end of the function, or at its return: the result is in its register. */
-SEC("uprobe")
-int tls_exit(struct pt_regs *context)
+/* The end of a call, or its return: the result is in its register. */
+static always_inline void tls_call_ends(struct pt_regs *context, struct payload *payload)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
 	s32 result = context->ax;
-	u32 tgid, what;
+	u32 what;
 	u64 sk;
 
 	if (!thread || !thread->operation)
-		return 0;
+		return;
 	what = thread->operation;
 	thread->operation = 0;
-	tgid = bpf_get_current_pid_tgid() >> 32;
-	sk = tls_socket_of(thread, tgid);
+	sk = tls_socket_of(thread, payload->tgid);
 	if (!sk || result <= 0)
-		return 0;
+		return;
 	if (what & TLS_COUNT_BY_POINTER) {
 		u64 count = 0;
 
 		bpf_probe_read_user(&count, sizeof(count), (void *)thread->count_at);
-		if (!count || count > 0x7fffffff)
-			return 0;
-		result = count;
+		result = count > 0x7fffffff ? 0 : count;
 	}
-	if ((what & TLS_OPERATION) == TLS_WRITE)
-		tls_plaintext(sk, thread->buffer, result, SENT, thread->start_ns, tgid);
-	else
-		tls_plaintext(sk, thread->buffer, result, RECEIVED, bpf_ktime_get_ns(), tgid);
-	return 0;
+	payload->buffer = thread->buffer;
+	payload->length = result;
+	/* Of what was received, the arrival at the socket counts. */
+	if ((what & TLS_OPERATION) == TLS_WRITE) {
+		payload->direction = SENT;
+		payload->start_ns = thread->start_ns;
+	}
+	payload->sk = sk;
 }
 
 /* Go: a goroutine may go on in another thread, so calls are known by the goroutine (r14). */
@@ -190,63 +150,103 @@ static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
 	return sk;
 }
 
-/* (*Conn).Read and Write: ax receiver, bx buffer, cx length. */
+static always_inline int go_begins_again(struct pt_regs *context, u32 what)
+{
+	return (what & TLS_MAY_BEGIN_AGAIN) && (context->flags & (FLAG_CARRY | FLAG_ZERO));
+}
+
+/* ax receiver, bx buffer, cx length; the same for Write. */
+static always_inline int go_read_begins(struct pt_regs *context, u32 what)
+{
+	struct go_call_key key = { .goroutine = context->r14, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct go_call call = { .connection = context->ax, .buffer = context->bx };
+
+	if (!go_begins_again(context, what))
+		bpf_map_update_elem(&go_calls, &key, &call, BPF_ANY);
+	return 0;
+}
+
+/* (object, buffer, length[, length *done]) and SSL_free(object), or Go's (*Conn).Read: a call begins. The cookie tells which. */
 SEC("uprobe")
-int go_enter(struct pt_regs *context)
+int tls_enter(struct pt_regs *context)
 {
 	u32 what = bpf_get_attach_cookie(context);
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	u64 sk;
+	struct tls_thread *thread;
 
-	if (what & TLS_MAY_BEGIN_AGAIN && context->flags & (FLAG_CARRY | FLAG_ZERO))
-		return 0;
-	if ((what & TLS_OPERATION) == TLS_READ) {
-		struct go_call_key key = { .goroutine = context->r14, .tgid = tgid };
-		struct go_call call = { .connection = context->ax, .buffer = context->bx };
-
-		bpf_map_update_elem(&go_calls, &key, &call, BPF_ANY);
+	if (what & TLS_GO)
+		return go_read_begins(context, what);
+	if ((what & TLS_OPERATION) == TLS_FREE) {
+		tls_forget(context->di, bpf_get_current_pid_tgid() >> 32);
 		return 0;
 	}
-	if ((s64)context->cx <= 0 || context->cx > 0x7fffffff)
+	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
 		return 0;
-	sk = go_socket_of(context->ax, tgid);
-	if (sk)
-		tls_plaintext(sk, context->bx, context->cx, SENT, bpf_ktime_get_ns(), tgid);
+	thread->operation = what;
+	thread->object = context->di;
+	thread->buffer = context->si;
+	thread->count_at = context->cx;
+	thread->call_sk = 0;
+	thread->start_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-static always_inline int go_read_done(struct pt_regs *context, u64 target, u64 source, s64 length)
+/* Where Read calls memmove to hand the plaintext over (ax target, bx source, cx length), or where it returns (ax length). */
+static always_inline u64 go_read_ends(struct pt_regs *context, struct payload *payload, u32 what)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct go_call_key key = { .goroutine = context->r14, .tgid = tgid };
+	struct go_call_key key = { .goroutine = context->r14, .tgid = payload->tgid };
 	struct go_call *known = bpf_map_lookup_elem(&go_calls, &key);
-	struct go_call call;
-	u64 sk;
+	s64 length = context->ax;
+	u64 connection;
 
-	if (!known || (target && target != known->buffer))
+	if (!known)
 		return 0;
-	call = *known;
+	payload->buffer = known->buffer;
+	if (what & TLS_GO_COPY) {
+		if (context->ax != known->buffer)
+			return 0;
+		length = context->cx;
+		payload->buffer = context->bx;
+	}
+	connection = known->connection;
 	bpf_map_delete_elem(&go_calls, &key);
-	if (length <= 0 || length > 0x7fffffff)
+	payload->length = length < 0 || length > 0x7fffffff ? 0 : length;
+	return connection;
+}
+
+static always_inline u64 go_write_begins(struct pt_regs *context, struct payload *payload, u32 what)
+{
+	s64 length = context->cx;
+
+	if (go_begins_again(context, what))
 		return 0;
-	sk = go_socket_of(call.connection, tgid);
-	if (sk)
-		tls_plaintext(sk, source ? source : call.buffer, length, RECEIVED, bpf_ktime_get_ns(), tgid);
+	payload->buffer = context->bx;
+	payload->length = length < 0 || length > 0x7fffffff ? 0 : length;
+	payload->direction = SENT;
+	return context->ax;
+}
+
+/* All that ends in plaintext, in one program: so the way from there on is checked and loaded once. */
+SEC("uprobe")
+int tls_plaintext(struct pt_regs *context)
+{
+	u32 what = bpf_get_attach_cookie(context);
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+
+	if (what & TLS_GO) {
+		u64 connection = (what & TLS_OPERATION) == TLS_WRITE ? go_write_begins(context, &payload, what) : go_read_ends(context, &payload, what);
+
+		if (connection && payload.length)
+			payload.sk = go_socket_of(connection, payload.tgid);
+	} else {
+		tls_call_ends(context, &payload);
+	}
+	if (!payload.sk || !payload.length)
+		return 0;
+	payload.first_bytes = payload.length;
+	payload.at_ns = bpf_ktime_get_ns();
+	on_data(&payload);
 	return 0;
-}
-
-/* Where Read calls memmove to hand the plaintext over: ax target, bx source, cx length. */
-SEC("uprobe")
-int go_copy(struct pt_regs *context)
-{
-	return go_read_done(context, context->ax, context->bx, context->cx);
-}
-
-/* Where Read returns: ax the number of bytes. */
-SEC("uprobe")
-int go_exit(struct pt_regs *context)
-{
-	return go_read_done(context, 0, 0, context->ax);
 }
 
 #endif

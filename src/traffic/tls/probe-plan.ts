@@ -13,10 +13,10 @@ import {
 } from "../../probes/index.ts";
 
 /** Repeated from `probes/tls-binding.h`. */
-export const siteCookies = { read: 1, write: 2, free: 3, countByPointer: 16, mayBeginAgain: 32 } as const;
+export const siteCookies = { read: 1, write: 2, free: 3, countByPointer: 16, go: 32, copy: 64, mayBeginAgain: 128 } as const;
 
 export interface PlannedProbe {
-  program: "tls_enter" | "tls_exit" | "go_enter" | "go_copy" | "go_exit";
+  program: "tls_enter" | "tls_plaintext";
   /** At the return of the function that begins there. */
   isReturn: boolean;
   fileOffset: number;
@@ -118,7 +118,7 @@ function planCall(code: readonly MachineInstruction[], target: ElfFunction, cook
   const enter = probeAt("tls_enter", target, entry, cookie);
   if (exits?.kind === "before-return") {
     return {
-      probes: [enter, ...exits.sites.map((site) => probeAt("tls_exit", target, site, cookie))],
+      probes: [enter, ...exits.sites.map((site) => probeAt("tls_plaintext", target, site, cookie))],
       costNs: entry.costNs + exits.costNs,
     };
   }
@@ -128,11 +128,11 @@ function planCall(code: readonly MachineInstruction[], target: ElfFunction, cook
   const returnCost = costsNs.returnProbe + (returning.offsetBytes === entry.offsetBytes ? 0 : returning.costNs);
   if (exits !== null && exits.costNs < returnCost) {
     return {
-      probes: [enter, ...exits.sites.map((site) => probeAt("tls_exit", target, site, cookie))],
+      probes: [enter, ...exits.sites.map((site) => probeAt("tls_plaintext", target, site, cookie))],
       costNs: entry.costNs + exits.costNs,
     };
   }
-  const returnProbe = { ...probeAt("tls_exit", target, returning, cookie), isReturn: true };
+  const returnProbe = { ...probeAt("tls_plaintext", target, returning, cookie), isReturn: true };
   if (returning.costNs > costsNs.call) return { probes: [enter, returnProbe], costNs: entry.costNs + returnCost };
   return { probes: [probeAt("tls_enter", target, returning, cookie), returnProbe], costNs: returning.costNs + costsNs.returnProbe };
 }
@@ -150,16 +150,16 @@ function planGo(image: ElfImage): ProbePlan | PlanProblem | null {
   const [readCode, writeCode] = [codeOf(image, read), codeOf(image, write)];
   const [readSite, writeSite] = [readCode, writeCode].map((code) => chooseEntrySite(code, { keep: ["rax", "rbx", "rcx", "r14"] }));
   if (!readSite || !writeSite) return { library: "go", problem: "its machine code could not be read" };
-  const probes = [goEntry(read, readSite, siteCookies.read), goEntry(write, writeSite, siteCookies.write)];
+  const probes = [goEntry("tls_enter", read, readSite, siteCookies.read), goEntry("tls_plaintext", write, writeSite, siteCookies.write)];
   const copies = copiesIn(readCode, read, program.functions.get(goNames.copy));
   if (copies.length > 0) {
-    probes.push(...copies.map((site) => probeAt("go_copy", read, site, siteCookies.read)));
+    probes.push(...copies.map((site) => probeAt("tls_plaintext", read, site, siteCookies.go | siteCookies.read | siteCookies.copy)));
     return { library: "go", probes, costNs: readSite.costNs + costsNs.call };
   }
   // A return probe would break Go, which moves its stacks; returns themselves are the place then.
   const exits = chooseExitSites(readCode, "rax");
   if (exits === null) return { library: "go", problem: "no place was found where a read ends" };
-  probes.push(...exits.sites.map((site) => probeAt("go_exit", read, site, siteCookies.read)));
+  probes.push(...exits.sites.map((site) => probeAt("tls_plaintext", read, site, siteCookies.go | siteCookies.read)));
   return { library: "go", probes, costNs: readSite.costNs + exits.costNs };
 }
 
@@ -170,8 +170,9 @@ function copiesIn(code: readonly MachineInstruction[], read: ElfFunction, copy: 
 
 const belowOrEqual = 6;
 
-function goEntry(target: ElfFunction, site: ProbeSite, cookie: number): PlannedProbe {
-  return probeAt("go_enter", target, site, site.condition === belowOrEqual ? cookie | siteCookies.mayBeginAgain : cookie);
+function goEntry(program: PlannedProbe["program"], target: ElfFunction, site: ProbeSite, cookie: number): PlannedProbe {
+  const again = site.condition === belowOrEqual ? siteCookies.mayBeginAgain : 0;
+  return probeAt(program, target, site, siteCookies.go | cookie | again);
 }
 
 function probeAt(program: PlannedProbe["program"], target: ElfFunction, site: ProbeSite, cookie: number): PlannedProbe {
