@@ -75,40 +75,56 @@ static always_inline int http2_is_frame(const u8 *header)
 	return length <= 16384;
 }
 
-/* By the first field of a header block: 1 for a request, 2 for an answer, 0 when it does not show. */
-static always_inline u32 http2_block_kind(const u8 *fields)
+/*
+ * By the first fields of a header block: 1 for a request, 2 for an answer, 0 when it does not show. Fields that were added to the table before
+ * are passed over; what comes behind a block is a length, or nothing, and looks like neither. Not static, as its caller: the verifier then looks at
+ * it once, and not for each way that leads here.
+ */
+__attribute__((noinline)) int http2_block_kind(struct scratch *scratch, u32 start)
 {
-	u32 first = fields[0], index;
-
-	/* An update of the table's size comes before it; 3fe11f is the usual one. */
-	if (first == 0x20)
-		first = fields[1];
-	else if (first == 0x3f)
-		first = fields[2] & 0x80 ? fields[4] : fields[3];
-	index = first & 0x80 ? first & 0x7f : first & 0x40 ? first & 0x3f : first & 0xf;
-	if ((first & 0xe0) == 0x20)
+	if (!scratch || start > 128)
 		return 0;
-	if (index >= 1 && index <= 7)
-		return 1;
-	return index >= 8 && index <= 14 ? 2 : 0;
+#pragma clang loop unroll(disable)
+	for (u32 at = start; at < start + 8; at++) {
+		const u8 *fields = scratch->bytes + at;
+		u32 first = fields[0], index;
+
+		/* An update of the table's size, in one byte or in three: 3fe11f is the usual one. */
+		if ((first & 0xe0) == 0x20) {
+			if (first != 0x3f)
+				continue;
+			first = fields[3];
+		}
+		index = first & 0x80 ? first & 0x7f : first & 0x40 ? first & 0x3f : first & 0xf;
+		if (index >= 1 && index <= 7)
+			return 1;
+		if (index >= 8 && index <= 14)
+			return 2;
+		if (index < 62 || index == 127 || !(first & 0x80))
+			return 0;
+	}
+	return 0;
 }
 
 #define HTTP2_LATER 3
 
 /*
- * Who sent these bytes of a connection that is not known yet: 1 who asks, 2 who answers, HTTP2_LATER: frames, but they do not tell. The preface is
+ * Who sent scratch->bytes, on a connection that is not known yet: 1 who asks, 2 who answers, HTTP2_LATER: frames, but they do not tell. The preface is
  * recognised elsewhere; a connection joined midway shows itself by HEADERS, alone or behind short frames, and a server by its SETTINGS.
  */
-static always_inline u32 http2_kind(const u8 *bytes, u32 total)
+__attribute__((noinline)) int http2_kind(struct scratch *scratch)
 {
-	u32 at = 0, is_sure = 0;
+	u32 at = 0, is_sure = 0, total;
 
-#pragma clang loop unroll(full)
+	if (!scratch)
+		return 0;
+	total = scratch->total;
+#pragma clang loop unroll(disable)
 	for (u32 frame = 0; frame < 3; frame++) {
-		const u8 *header = bytes + at;
+		const u8 *header = scratch->bytes + at;
 		u32 length, fields = HTTP2_HEADER_BYTES;
 
-		if (at + HTTP2_HEADER_BYTES > total || at > 64 || !http2_is_frame(header))
+		if (at > 64 || at + HTTP2_HEADER_BYTES > total || !http2_is_frame(header))
 			return is_sure ? HTTP2_LATER : 0;
 		length = http2_length(header);
 		switch (header[3]) {
@@ -118,13 +134,13 @@ static always_inline u32 http2_kind(const u8 *bytes, u32 total)
 				return 2;
 			break;
 		case HTTP2_HEADERS:
-			if (!(header[8] & 1) || at + HTTP2_HEADER_BYTES + 11 > total)
+			if (!(header[8] & 1) || at + HTTP2_HEADER_BYTES + 1 > total)
 				return is_sure ? HTTP2_LATER : 0;
 			if (header[4] & HTTP2_PADDED)
 				fields += 1;
 			if (header[4] & HTTP2_HAS_PRIORITY)
 				fields += 5;
-			return http2_block_kind(header + fields);
+			return http2_block_kind(scratch, at + fields);
 		case HTTP2_DATA:
 			/* Bodies of a stream that began before: only when the frame ends with the payload, or is long. */
 			return length && header[5] == 0 && header[6] < 16 && (length + HTTP2_HEADER_BYTES >= total || is_sure) ? HTTP2_LATER : 0;

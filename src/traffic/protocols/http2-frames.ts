@@ -55,16 +55,21 @@ export function fieldsOf(payload: Buffer, type: number, flags: number): Buffer {
 }
 
 /**
- * Who sent a header block, by its first field: requests begin with `:method` or another of their pseudo-headers, answers with `:status`. Null when
- * it was added to the dynamic table before.
+ * Who sent a header block, by its first fields: requests begin with `:method` or another of their pseudo-headers, answers with `:status`. What was
+ * added to the dynamic table before is passed over; null when nothing else is there. Same as http2_block_kind() in probes/http2-frame.h.
  */
 export function isRequestBlock(fields: Buffer): boolean | null {
-  for (const byte of fields.subarray(0, 8)) {
-    // Size updates come before the first field.
-    if ((byte & 0xe0) === 0x20) continue;
+  for (let at = 0; at < Math.min(8, fields.length); at++) {
+    let byte = fields[at] ?? 0;
+    // Size updates come before the first field, in one byte or, usually, in three.
+    if ((byte & 0xe0) === 0x20) {
+      if (byte !== 0x3f) continue;
+      byte = fields[at + 3] ?? 0;
+    }
     const index = byte & 0x80 ? byte & 0x7f : byte & 0x40 ? byte & 0x3f : byte & 0x0f;
     if (index >= 1 && index <= 7) return true;
-    return index >= 8 && index <= 14 ? false : null;
+    if (index >= 8 && index <= 14) return false;
+    if (index < 62 || index === 127 || (byte & 0x80) === 0) return null;
   }
   return null;
 }

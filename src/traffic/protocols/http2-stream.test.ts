@@ -474,11 +474,15 @@ describe("createHttp2Decoder() on single frames", () => {
   it("tells who asks", () => {
     expect(recogniseHttp2Record(record(0, 0xf1, 0, 0).bytes)).toBe(true);
     expect(recogniseHttp2Record(record(0, 1, 4, 1, get).bytes)).toBe(true);
-    expect(recogniseHttp2Record(record(0, 1, 4, 1, `3fe11f${get}`).bytes)).toBe("either");
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, `3fe11f${get}`).bytes)).toBe(true);
     expect(recogniseHttp2Record(record(0, 1, 4 | 0x20, 1, `8000000010${get}`).bytes)).toBe(true);
     expect(recogniseHttp2Record(record(0, 1, 4, 1, "88").bytes)).toBe(false);
     expect(recogniseHttp2Record(record(0, 1, 4, 1, "4803323031").bytes)).toBe(false);
     expect(recogniseHttp2Record(record(0, 1, 4, 1, "be").bytes)).toBe("either");
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "bec083c1").bytes)).toBe(true);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "c088").bytes)).toBe(false);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "2088").bytes)).toBe(false);
+    expect(recogniseHttp2Record(record(0, 1, 4, 1, "bf9f").bytes)).toBe("either");
     expect(recogniseHttp2Record(record(0, 0, 1, 1).bytes)).toBe("either");
     expect(recogniseHttp2Record(Buffer.alloc(3))).toBe("either");
   });

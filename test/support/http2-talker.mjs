@@ -1,0 +1,111 @@
+/**
+ * Services and clients of HTTP/2 and gRPC for tests. `node http2-talker.mjs server|grpc-server [tls <key> <cert>]` prints its port;
+ * `node http2-talker.mjs client|grpc-client <port> [tls]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
+ * prints a line when all are answered. A client given `hold` opens its connection and asks once at its start.
+ */
+
+import { readFileSync } from "node:fs";
+import * as http2 from "node:http2";
+import { createInterface } from "node:readline";
+
+const [what, ...rest] = process.argv.slice(2);
+const say = (text) => process.stdout.write(`${text}\n`);
+if (what === "server") serveHttp2();
+else if (what === "grpc-server") await serveGrpc();
+else if (what === "client") askHttp2(Number(rest[0]), rest.includes("tls"));
+else await askGrpc(Number(rest[0]));
+
+function serveHttp2() {
+  const tls = rest[0] === "tls" ? { key: readFileSync(rest[1]), cert: readFileSync(rest[2]) } : undefined;
+  const server = tls ? http2.createSecureServer(tls) : http2.createServer();
+  server.on("sessionError", () => undefined);
+  server.on("stream", (stream, headers) => {
+    stream.on("error", () => undefined);
+    const path = String(headers[":path"]);
+    const status = Number(/^\/status\/(\d+)/.exec(path)?.[1] ?? 200);
+    const answer = () => {
+      if (path.startsWith("/reset")) return stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
+      stream.respond({ ":status": status, "content-type": "text/plain", "x-request": path });
+      return stream.end(path.startsWith("/big") ? Buffer.alloc(200_000) : "hello");
+    };
+    stream.resume();
+    if (path.startsWith("/slow")) stream.on("end", () => setTimeout(answer, 50));
+    else stream.on("end", answer);
+  });
+  server.listen(0, "127.0.0.1", () => say(server.address().port));
+}
+
+function askHttp2(port, isTls) {
+  const session = http2.connect(`${isTls ? "https" : "http"}://localhost:${port}`, { rejectUnauthorized: false });
+  session.on("error", () => undefined);
+  const ask = (path, bodyBytes) =>
+    new Promise((resolve) => {
+      const headers = { ":path": path, ":method": bodyBytes ? "POST" : "GET", "x-token": "tell-nobody" };
+      const stream = session.request(headers);
+      stream
+        .on("error", () => undefined)
+        .on("close", resolve)
+        .resume();
+      stream.end(bodyBytes ? Buffer.alloc(bodyBytes, 97) : undefined);
+    });
+  runLines(ask);
+}
+
+async function serveGrpc() {
+  const grpc = await import("@grpc/grpc-js");
+  const pass = (value) => value;
+  const method = (name, requestStream, responseStream) => ({
+    path: `/shop.v1.Cart/${name}`,
+    ...{
+      requestStream,
+      responseStream,
+      requestSerialize: pass,
+      requestDeserialize: pass,
+      responseSerialize: pass,
+      responseDeserialize: pass,
+    },
+  });
+  const server = new grpc.Server();
+  server.addService(
+    { buy: method("Buy", false, false), fail: method("Fail", false, false), list: method("List", false, true) },
+    {
+      buy: (call, done) => done(null, call.request),
+      fail: (_call, done) => done({ code: grpc.status.INTERNAL, details: "broken" }),
+      list: (call) => {
+        for (let index = 0; index < 20; index++) call.write(Buffer.alloc(100));
+        call.end();
+      },
+    },
+  );
+  server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), (_error, port) => say(port));
+}
+
+async function askGrpc(port) {
+  const grpc = await import("@grpc/grpc-js");
+  const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure());
+  const pass = (value) => value;
+  const ask = (path) =>
+    new Promise((resolve) => {
+      if (path.endsWith("/List")) {
+        const call = client.makeServerStreamRequest(path, pass, pass, Buffer.alloc(10));
+        call
+          .on("data", () => undefined)
+          .on("error", () => undefined)
+          .on("status", resolve);
+      } else client.makeUnaryRequest(path, pass, pass, Buffer.alloc(10), () => resolve());
+    });
+  runLines(ask);
+}
+
+function runLines(ask) {
+  createInterface({ input: process.stdin }).on("line", async (line) => {
+    const [path, count, parallel, bodyBytes] = line.split(" ");
+    let left = Number(count);
+    const worker = async () => {
+      while (left-- > 0) await ask(path.replace("#", String(left)), Number(bodyBytes ?? 0));
+    };
+    await Promise.all(Array.from({ length: Number(parallel) }, worker));
+    say("done");
+  });
+  say("ready");
+}
