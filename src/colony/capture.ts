@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { createClient } from "@connectrpc/connect";
 import { BoundedChannel } from "../base/bounded-channel.ts";
+import { sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { fromConnectError, type Tunnel } from "../mesh/index.ts";
@@ -14,6 +15,7 @@ import type { AgentRegistry } from "./agent-registry.ts";
 const maxWaiting = 256;
 /** After its time an agent has this long to say that it is over. */
 const graceMs = 5_000;
+const lossGraceMs = 200;
 
 export interface CaptureOptions {
   registry: Pick<AgentRegistry, "find">;
@@ -116,6 +118,8 @@ async function follow(
     }
     return end;
   } catch (error) {
+    // The end of a stream is heard a moment before that of its connection.
+    await Promise.race([target.tunnel.closed, sleep(lossGraceMs, signal).catch(() => undefined)]);
     if (gone.signal.aborted) return { ...end, reason: "lost", code: "unavailable", problem: (await target.tunnel.closed).reason };
     if (signal.aborted) return end;
     const problem = fromConnectError(error);

@@ -54,8 +54,8 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
 }
 
 /**
- * A session that dies under a call may leave it unanswered for ever, or make it look cancelled by the caller. This fails it as `unavailable`.
- * For unary calls: a stream's messages come after the interceptor's time.
+ * A session that dies under a call may leave it unanswered for ever, or make it look cancelled by the caller, or broken off by the agent. This
+ * fails it as `unavailable`. A stream is under way until its last message was read.
  */
 function failWithSession(session: ClientHttp2Session, options: SessionTransportOptions): Interceptor {
   // Not AbortSignal.any() or a shared promise: both would gather an entry per call for as long as the session lives.
@@ -70,15 +70,38 @@ function failWithSession(session: ClientHttp2Session, options: SessionTransportO
     request.signal.addEventListener("abort", onAbort, { once: true });
     if (request.signal.aborted) onAbort();
     underWay.add(controller);
-    try {
-      return await next({ ...request, signal: controller.signal });
-    } catch (error) {
-      const { code } = ConnectError.from(error);
-      const isCut = session.destroyed && !request.signal.aborted && (code === Code.Canceled || code === Code.Aborted);
-      throw isCut ? closedError() : error;
-    } finally {
+    const release = (): void => {
       underWay.delete(controller);
       request.signal.removeEventListener("abort", onAbort);
+    };
+    const explain = (error: unknown, codes: readonly Code[]): unknown => {
+      const isCut = session.destroyed && !request.signal.aborted && codes.includes(ConnectError.from(error).code);
+      return isCut ? closedError() : error;
+    };
+    try {
+      const response = await next({ ...request, signal: controller.signal });
+      if (!response.stream) {
+        release();
+        return response;
+      }
+      // A stream that ends without its last frame is taken for one that breaks the protocol.
+      const read = readMessages(response.message, release, (error) => explain(error, [...cutCodes, Code.InvalidArgument, Code.Internal]));
+      return { ...response, message: read };
+    } catch (error) {
+      release();
+      throw explain(error, cutCodes);
     }
   };
+}
+
+const cutCodes: readonly Code[] = [Code.Canceled, Code.Aborted];
+
+async function* readMessages<T>(messages: AsyncIterable<T>, release: () => void, explain: (error: unknown) => unknown): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw explain(error);
+  } finally {
+    release();
+  }
 }
