@@ -7,6 +7,8 @@
 #ifndef CORAL_H
 #define CORAL_H
 
+struct task_struct;
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -24,15 +26,34 @@ typedef signed long long s64;
 /* <linux/bpf.h>, enum bpf_map_type */
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_RINGBUF 27
+/* Flags of maps and of updates. */
+#define BPF_F_NO_PREALLOC 1
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
 
 /* Helpers are called by number: <linux/bpf.h>, enum bpf_func_id. */
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*const bpf_probe_read_user)(void *target, u32 size_bytes, const void *source) = (void *)112;
+static long (*const bpf_probe_read_kernel)(void *target, u32 size_bytes, const void *source) = (void *)113;
+static long (*const bpf_ringbuf_output)(void *ringbuf, void *data, u64 size_bytes, u64 flags) = (void *)130;
 static void *(*const bpf_ringbuf_reserve)(void *ringbuf, u64 size_bytes, u64 flags) = (void *)131;
 static void (*const bpf_ringbuf_submit)(void *record, u64 flags) = (void *)132;
 
+static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
+static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *context, u64 flags) = (void *)164;
+static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
+
 #define BPF_RB_NO_WAKEUP 1
+
+/* A field of a kernel structure that is not known to be there at a typed pointer: core_read(&target, &sock->field). */
+#define core_read(target, source) bpf_probe_read_kernel(target, sizeof(*(target)), __builtin_preserve_access_index(source))
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

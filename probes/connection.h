@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The table of connections: what is known of each socket, and of the request that is open on it. Numbers here are repeated in
+ * src/traffic/kernel-layout.ts, which a test compares with the type information of the object.
+ */
+#ifndef CORAL_CONNECTION_H
+#define CORAL_CONNECTION_H
+
+#include "socket.h"
+
+/* The order of `trafficProtocols` in src/traffic/messages.ts, from 1 on. */
+enum protocol {
+	PROTOCOL_UNKNOWN = 0,
+	PROTOCOL_HTTP = 1,
+	PROTOCOL_HTTP2 = 2,
+	PROTOCOL_GRPC = 3,
+	PROTOCOL_POSTGRES = 4,
+	PROTOCOL_MYSQL = 5,
+	PROTOCOL_REDIS = 6,
+	PROTOCOL_MEMCACHED = 7,
+	PROTOCOL_MONGODB = 8,
+	PROTOCOL_KAFKA = 9,
+	PROTOCOL_DNS = 10,
+	PROTOCOL_TLS = 11,
+	/* Nobody's protocol, one of Coral's own processes, or one whose requests have ended: one lookup and out. */
+	PROTOCOL_IGNORED = 255,
+};
+
+enum role {
+	ROLE_NONE = 0,
+	ROLE_SERVER = 1,
+	ROLE_CLIENT = 2,
+};
+
+enum side {
+	SIDE_UNKNOWN = 0,
+	SIDE_ACCEPTED = 1,
+	SIDE_CONNECTED = 2,
+};
+
+enum direction {
+	RECEIVED = 0,
+	SENT = 1,
+};
+
+/* Of the one request that the kernel follows on a connection. */
+enum state {
+	STATE_IDLE = 0,
+	STATE_ASKED = 1,
+	STATE_ANSWERED = 2,
+};
+
+/* connection.flags */
+#define CONNECTION_TLS 1 /* raw bytes are TLS records; requests come as plaintext from tls.h */
+#define CONNECTION_TLS_BOUND 2 /* tls.h knows which SSL object this is: no need to remember the thread */
+#define CONNECTION_STREAMED 4 /* every payload goes to the ring: several requests at once, or a protocol read in user space */
+#define CONNECTION_UDP 8
+#define CONNECTION_COPY 16 /* Postgres: COPY is under way, bytes asked are data */
+#define CONNECTION_REPEATABLE 32 /* `head` holds a whole request line whose fingerprint is known in user space */
+#define CONNECTION_HELLO 64 /* the ClientHello was sent to the ring */
+#define CONNECTION_SUBSCRIBED 128 /* Redis: what comes after the first answer belongs to no request */
+
+#define HEAD_KEPT 64
+
+struct connection {
+	/* Server: when bytes came that nobody has read yet. Client: when the send that is under way began. 0: unknown. */
+	u64 arrival_ns;
+	u64 start_ns;
+	u64 first_byte_ns;
+	u64 end_ns;
+	/* ~0: unknown. */
+	u64 queue_ns;
+	u64 fingerprint;
+	u64 request_bytes;
+	u64 response_bytes;
+	/* What a protocol has to remember; see there. */
+	u64 extra[4];
+	/* Fingerprint of `head`. */
+	u64 head_fingerprint;
+	/* STATE_*; changed by exchange, because a sweep may finish a request at the same time. */
+	u32 state;
+	u32 status;
+	u32 tgid;
+	/* Number of this connection in records. */
+	u32 id;
+	/* Bytes of the open request that are still to come; Postgres. */
+	u32 request_left;
+	/* Length of the payload that `head` began. */
+	u32 head_payload_bytes;
+	u16 local_port;
+	u16 remote_port;
+	u8 protocol;
+	u8 role;
+	u8 method;
+	u8 flags;
+	u8 misses;
+	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
+	u8 prefix_bytes;
+	u8 prefix_direction;
+	u8 head_method;
+	/* SIDE_*: who opened the connection, where that was seen. */
+	u8 side;
+	/* Bytes of an unfinished beginning of an answer in `answer`. */
+	u8 answer_bytes;
+	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
+	u8 patience;
+	u8 reserved;
+	u8 answer[16];
+	u8 local[16];
+	u8 remote[16];
+	u8 head[HEAD_KEPT];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 65536);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, u64); /* address of struct sock */
+	MAP_TYPE(value, struct connection);
+} connections SEC(".maps");
+
+/* Why something was not seen; the order is known to src/traffic/kernel-layout.ts. */
+enum loss {
+	LOSS_RING_FULL = 0,
+	LOSS_ROUTES_FULL = 1,
+	LOSS_CONNECTIONS_FULL = 2,
+	LOSS_UNKNOWN_PROTOCOL = 3,
+	LOSS_UNDECODED = 4,
+	LOSS_UNREADABLE = 5,
+	LOSS_TLS_OPAQUE = 6,
+	LOSS_SAMPLED_OUT = 7,
+	LOSS_KINDS = 8,
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, LOSS_KINDS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} losses SEC(".maps");
+
+/* What user space may change while programs run. */
+struct controls {
+	/* Connections seen so far: the next number. */
+	u32 next_connection;
+	/* A new connection is followed when these bits of its number are 0; 0: all are. */
+	u32 sample_mask;
+	/* One bit per PROTOCOL_*: connections that turn out to speak it are ignored and counted as sampled out. */
+	u32 skipped_protocols;
+	/* Above 0 when capture_targets holds something. */
+	u32 capturing;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct controls);
+} controls SEC(".maps");
+
+/* Processes (tgid) that are not observed: Coral's own. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 256);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} own_processes SEC(".maps");
+
+/* Processes (tgid) whose payloads are copied until a time (CLOCK_MONOTONIC, ns). */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 256);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} capture_targets SEC(".maps");
+
+static always_inline void count_loss(u32 loss)
+{
+	u64 *count = bpf_map_lookup_elem(&losses, &loss);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+static always_inline struct controls *controls_now(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&controls, &zero);
+}
+
+static always_inline struct connection *find_connection(u64 sk)
+{
+	return bpf_map_lookup_elem(&connections, &sk);
+}
+
+/* True when bytes that go this way ask, false when they answer. Only for connections with a role. */
+static always_inline int is_request(const struct connection *connection, u32 direction)
+{
+	return (connection->role == ROLE_SERVER) == (direction == RECEIVED);
+}
+
+static always_inline u16 server_port(const struct connection *connection)
+{
+	return connection->role == ROLE_SERVER ? connection->local_port : connection->remote_port;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Hooks that fire for sockets only and pass the socket itself: no table of descriptors, no cost for other system calls, and connections older
+ * than Coral work like new ones. sock_recv_length and sock_send_length came with Linux 6.3, tcp_sendmsg_locked with 6.16.
+ */
+#ifndef CORAL_HOOKS_SOCKET_H
+#define CORAL_HOOKS_SOCKET_H
+
+#include "user-buffer.h"
+
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+
+static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 direction)
+{
+	struct connection *connection;
+	struct scratch *scratch;
+	struct payload payload;
+
+	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
+		return 0;
+	connection = find_connection((u64)sk);
+	if (connection) {
+		/* UDP sockets end without notice: another one may live at this address. */
+		if ((connection->flags & CONNECTION_UDP) && connection->local_port != sk->__sk_common.skc_num)
+			connection = add_connection(sk, SIDE_UNKNOWN);
+	} else {
+		u16 family = sk->__sk_common.skc_family;
+
+		if (family != AF_INET && family != AF_INET6)
+			return 0;
+		connection = add_connection(sk, SIDE_UNKNOWN);
+	}
+	if (!connection || connection->protocol == PROTOCOL_IGNORED)
+		return 0;
+	scratch = scratch_at(SCRATCH_SOCKET);
+	if (!scratch)
+		return 0;
+	payload.sk = (u64)sk;
+	payload.at_ns = bpf_ktime_get_ns();
+	payload.start_ns = 0;
+	payload.length = length;
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	payload.direction = direction;
+	payload.flags = connection->flags & CONNECTION_UDP ? PAYLOAD_UDP : 0;
+	take_stamp(&payload, connection);
+	find_buffer(&payload, (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf()));
+	if (connection->flags & CONNECTION_TLS)
+		on_tls_record(&payload, connection, scratch);
+	else
+		on_payload(&payload, connection, scratch);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int socket_received(u64 *context)
+{
+	return on_socket((struct sock *)context[0], (s32)context[1], (u32)context[2], RECEIVED);
+}
+
+SEC("tp_btf/sock_send_length")
+int socket_sent(u64 *context)
+{
+	return on_socket((struct sock *)context[0], (s32)context[1], (u32)context[2] & 0, SENT);
+}
+
+/* Bytes came for a server: from here on they wait. */
+SEC("tp_btf/sk_data_ready")
+int socket_ready(u64 *context)
+{
+	struct sock *sk = (struct sock *)context[0];
+	u16 family = sk->__sk_common.skc_family;
+	struct connection *connection;
+
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	connection = find_connection((u64)sk);
+	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
+	    (connection->role ? connection->role == ROLE_SERVER : connection->side == SIDE_ACCEPTED))
+		connection->arrival_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A send begins. On loopback the receiver may answer before the send returns, so the time after it is too late for a client. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int socket_sending(u64 *context)
+{
+	struct connection *connection = find_connection(context[0]);
+
+	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
+	    (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED))
+		connection->arrival_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int socket_state(u64 *context)
+{
+	struct sock *sk = (struct sock *)context[0];
+	s32 before = (s32)context[1], after = (s32)context[2];
+
+	if (after == TCP_CLOSE)
+		end_connection((u64)sk);
+	else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT))
+		add_connection(sk, before == TCP_SYN_RECV ? SIDE_ACCEPTED : SIDE_CONNECTED);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * HTTP/1.0 and 1.1. One request at a time is followed here; as soon as a connection has two open, all its payloads go to the ring and
+ * src/traffic/protocols/http1*.ts counts them.
+ */
+#ifndef CORAL_HTTP1_H
+#define CORAL_HTTP1_H
+
+#include "request-table.h"
+
+/* request_key.method; OTHER: the name is in the LEARN record only. */
+enum http_method {
+	HTTP_GET = 1,
+	HTTP_POST = 2,
+	HTTP_PUT = 3,
+	HTTP_DELETE = 4,
+	HTTP_HEAD = 5,
+	HTTP_PATCH = 6,
+	HTTP_OPTIONS = 7,
+	HTTP_CONNECT = 8,
+	HTTP_TRACE = 9,
+	HTTP_OTHER = 10,
+};
+
+enum http_parse {
+	HTTP_NO_HEAD = 0,
+	HTTP_PARTIAL = 1,
+	HTTP_WHOLE = 2,
+};
+
+/* Of a path that are looked at; what comes after names nothing. */
+#define HTTP_PATH_BYTES 112
+#define HTTP_METHOD_BYTES 16
+/* "HTTP/1.1 200" */
+#define HTTP_STATUS_BYTES 12
+
+#define CHAR_DIGIT 1
+#define CHAR_HEX 2
+#define CHAR_LETTER 4
+#define CHAR_DASH 8
+#define CHAR_OTHER 16
+#define CHAR_DOT 32
+#define CHAR_END 64
+#define CHAR_SLASH 128
+
+const volatile u8 character_kinds[256] = {
+	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+	64, 16, 16, 64, 16, 16, 16, 16, 16, 16, 16, 16, 16, 8, 32, 128,
+	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16, 64, 16, 16, 16, 64,
+	16, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 16, 16, 16,
+	16, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 16, 16, 64,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+};
+
+/* What a segment adds to the fingerprint: itself, or the same for all ids. Masks no segment that route-template.ts keeps. */
+static always_inline u64 http1_segment(u64 segment, u64 previous, u32 kinds, u32 digits, u32 length)
+{
+	if (!digits)
+		return segment;
+	if (kinds == CHAR_DIGIT) {
+		/* The number of a version is part of the name. */
+		switch (previous) {
+		case 0xe74fc019056aae07ULL: /* api */
+		case 0x4cb66f1fbfb4e1d7ULL: /* rest */
+		case 0xbb62c62c9808ea37ULL: /* version */
+		case 0x691210194edd8d02ULL: /* ver */
+		case 0xaf63eb4c86020609ULL: /* v */
+			return segment;
+		}
+		return MIX_PRIME;
+	}
+	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX)) && length >= 8 && digits >= 3)
+		return MIX_PRIME;
+	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_DASH)) && length == 36 && digits >= 4)
+		return MIX_PRIME;
+	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)) && digits >= 4 && (length >= 20 || (digits >= 5 && digits * 2 >= length)))
+		return MIX_PRIME;
+	return segment;
+}
+
+/*
+ * Fingerprint of the path that begins at scratch->at, into scratch->fingerprint; scratch->end is where it ends. The loop changes nothing that is
+ * used as an index, or the verifier would follow every combination.
+ */
+static __attribute__((noinline)) void http1_path(struct scratch *scratch)
+{
+	const u8 *path = scratch->bytes + (scratch->at & 31);
+	u64 hash = scratch->fingerprint;
+	u64 segment = HASH_SEED, previous = 0;
+	u32 kinds = 0, digits = 0, begin = 0, end = HTTP_PATH_BYTES;
+
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_PATH_BYTES; index++) {
+		u8 character = path[index];
+		u32 kind = character_kinds[character];
+
+		if (kind & (CHAR_END | CHAR_SLASH)) {
+			hash = mix(hash, http1_segment(segment, previous, kinds, digits, index - begin));
+			previous = segment;
+			segment = HASH_SEED;
+			kinds = 0;
+			digits = 0;
+			begin = index + 1;
+			if (kind & CHAR_END) {
+				end = index;
+				break;
+			}
+			continue;
+		}
+		segment = (segment ^ character) * HASH_PRIME;
+		kinds |= kind;
+		digits += kind & CHAR_DIGIT;
+	}
+	scratch->fingerprint = mix(hash, segment);
+	scratch->end = (scratch->at & 31) + end;
+}
+
+/* HTTP_* method at the begin of scratch->bytes; scratch->at becomes where the target begins. 0: none. */
+static always_inline u32 http1_method(struct scratch *scratch)
+{
+	u64 word = *(u64 *)scratch->bytes;
+
+	/* Little-endian words of the methods and the blank after them. */
+	if ((u32)word == 0x20544547) { /* GET */
+		scratch->at = 4;
+		return HTTP_GET;
+	}
+	if ((word & 0xffffffffffULL) == 0x2054534f50ULL) { /* POST */
+		scratch->at = 5;
+		return HTTP_POST;
+	}
+	if ((u32)word == 0x20545550) { /* PUT */
+		scratch->at = 4;
+		return HTTP_PUT;
+	}
+	if ((word & 0xffffffffffffffULL) == 0x204554454c4544ULL) { /* DELETE */
+		scratch->at = 7;
+		return HTTP_DELETE;
+	}
+	if ((word & 0xffffffffffULL) == 0x2044414548ULL) { /* HEAD */
+		scratch->at = 5;
+		return HTTP_HEAD;
+	}
+	if ((word & 0xffffffffffffULL) == 0x204843544150ULL) { /* PATCH */
+		scratch->at = 6;
+		return HTTP_PATCH;
+	}
+	if (word == 0x20534e4f4954504fULL) { /* OPTIONS */
+		scratch->at = 8;
+		return HTTP_OPTIONS;
+	}
+	if (word == 0x205443454e4e4f43ULL) { /* CONNECT */
+		scratch->at = 8;
+		return HTTP_CONNECT;
+	}
+	if ((word & 0xffffffffffffULL) == 0x204543415254ULL) { /* TRACE */
+		scratch->at = 6;
+		return HTTP_TRACE;
+	}
+	return 0;
+}
+
+/* Any other token of capital letters, such as PROPFIND: scratch->at becomes where the target begins, 0 when it is none, total when it is unfinished. */
+static __attribute__((noinline)) void http1_token(struct scratch *scratch)
+{
+	u64 hash = HASH_SEED;
+	u32 at = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_METHOD_BYTES; index++) {
+		u8 character = scratch->bytes[index];
+
+		if (index >= scratch->total) {
+			at = index;
+			break;
+		}
+		if (character == ' ' && index >= 3) {
+			at = index + 1;
+			break;
+		}
+		if ((character < 'A' || character > 'Z') && character != '-')
+			break;
+		hash = (hash ^ character) * HASH_PRIME;
+	}
+	scratch->fingerprint = hash;
+	scratch->at = at;
+}
+
+static always_inline int is_http1_version(const u8 *text)
+{
+	return *(u32 *)text == 0x50545448 && *(u16 *)(text + 4) == 0x312f; /* HTTP, /1 */
+}
+
+/* Whether scratch->bytes begin with a request head; then scratch->fingerprint is of it, and *method is set. */
+static __attribute__((noinline)) u32 http1_parse(struct scratch *scratch, u8 *method)
+{
+	u32 found = http1_method(scratch);
+	u32 end;
+	u8 first;
+
+	if (!found) {
+		http1_token(scratch);
+		if (!scratch->at)
+			return HTTP_NO_HEAD;
+		if (scratch->at >= scratch->total)
+			return HTTP_PARTIAL;
+		found = HTTP_OTHER;
+	} else {
+		scratch->fingerprint = mix(HASH_SEED, found);
+	}
+	*method = found;
+	if (scratch->at >= scratch->total)
+		return HTTP_PARTIAL;
+	first = scratch->bytes[scratch->at & 31];
+	if (first != '/' && first != '*' && first != 'h' && first != 'H' && found != HTTP_CONNECT)
+		return HTTP_NO_HEAD;
+	http1_path(scratch);
+	end = scratch->end;
+	if (end >= scratch->total)
+		return scratch->total < HEAD_KEPT ? HTTP_PARTIAL : HTTP_WHOLE;
+	end &= 255;
+	if (scratch->bytes[end] == ' ' && scratch->total >= end + 7)
+		return is_http1_version(scratch->bytes + end + 1) ? HTTP_WHOLE : HTTP_NO_HEAD;
+	/* A query hides the version; of methods that HTTP does not know by itself it must be seen. */
+	return found == HTTP_OTHER ? HTTP_NO_HEAD : HTTP_WHOLE;
+}
+
+/*
+ * Whether another request head follows the first one in scratch->bytes. An empty line covers exactly one of every four places, so only every
+ * fourth byte is looked at closely.
+ */
+static __attribute__((noinline)) u32 http1_has_second(struct scratch *scratch)
+{
+	u32 total = scratch->total;
+
+	scratch->at = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < LEARN_BYTES; index += 4) {
+		u8 *at = scratch->bytes + 16 + index;
+		u32 word;
+
+		if (16 + index >= total)
+			break;
+		if (*at > '\r')
+			continue;
+		/* One of these four places is where the empty line begins. */
+		word = 0;
+		if (*(u32 *)(at - 3) == 0x0a0d0a0d)
+			word = 17 + index;
+		else if (*(u32 *)(at - 2) == 0x0a0d0a0d)
+			word = 18 + index;
+		else if (*(u32 *)(at - 1) == 0x0a0d0a0d)
+			word = 19 + index;
+		else if (*(u32 *)at == 0x0a0d0a0d)
+			word = 20 + index;
+		if (word) {
+			scratch->at = word;
+			break;
+		}
+	}
+	return scratch->at && scratch->at + 4 < total;
+}
+
+/* What follows at scratch->at begins like a request head. */
+static always_inline int http1_looks_asked(const struct scratch *scratch)
+{
+	const u8 *at = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
+
+	switch (*(u32 *)at) {
+	case 0x20544547: /* GET */
+	case 0x54534f50: /* POST */
+	case 0x20545550: /* PUT */
+	case 0x454c4544: /* DELE */
+	case 0x44414548: /* HEAD */
+	case 0x43544150: /* PATC */
+	case 0x4954504f: /* OPTI */
+		return 1;
+	}
+	return 0;
+}
+
+/* The open request goes to the ring too, written again from what was kept of it, so that the decoder can match its answer. */
+static __attribute__((noinline)) void http1_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record = (void *)scratch->before;
+	u32 end = 0;
+
+	if (connection->flags & CONNECTION_STREAMED)
+		return;
+	connection->flags |= CONNECTION_STREAMED;
+	if (take_request(connection) != STATE_ASKED)
+		return;
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
+	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
+	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
+	record->start_ns = connection->start_ns;
+	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
+	/* The target ends at the second blank, or is cut. */
+	scratch->at = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HEAD_KEPT; index++) {
+		if (scratch->bytes[index] == '\r' || !scratch->bytes[index])
+			break;
+		if (scratch->bytes[index] == ' ' && scratch->at)
+			break;
+		if (scratch->bytes[index] == ' ')
+			scratch->at = 1;
+		scratch->end = index + 1;
+	}
+	end = scratch->end & 127;
+	*(u64 *)(scratch->bytes + end) = 0x2e312f5054544820ULL; /* " HTTP/1." */
+	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
+	record->bytes = end + 13;
+	record->length = connection->request_bytes;
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + end + 13, BPF_RB_NO_WAKEUP))
+		count_loss(LOSS_RING_FULL);
+}
+
+static always_inline int is_same_head(const u8 *left, const u8 *right)
+{
+	const u64 *a = (void *)left, *b = (void *)right;
+
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) | (a[6] ^ b[6]) | (a[7] ^ b[7]));
+}
+
+/* A head that is none of the last one's kind: names it, and looks whether it is the only one. */
+static __attribute__((noinline)) void http1_new_head(const struct payload *payload, struct connection *connection, struct scratch *scratch, u32 method)
+{
+	u64 fingerprint = scratch->fingerprint;
+	u32 is_whole = scratch->end < HEAD_KEPT;
+	u32 bytes = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
+	u32 is_repeatable = is_whole && !connection->prefix_bytes;
+
+	if (payload->length > HEAD_BYTES)
+		load_head(payload, connection, scratch, LEARN_BYTES);
+	if (connection->state == STATE_ASKED || (http1_has_second(scratch) && http1_looks_asked(scratch))) {
+		finish_answered(connection);
+		http1_hand_over(connection, scratch);
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return;
+	}
+	scratch->fingerprint = fingerprint;
+	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
+	begin_request(payload, connection, fingerprint, method, bytes);
+	load_head(payload, connection, scratch, HEAD_KEPT);
+	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
+	connection->head_fingerprint = fingerprint;
+	connection->head_method = method;
+	connection->head_payload_bytes = payload->length;
+	if (is_repeatable && fingerprint)
+		connection->flags |= CONNECTION_REPEATABLE;
+	else
+		connection->flags &= ~CONNECTION_REPEATABLE;
+}
+
+static always_inline void http1_asked(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 state = connection->state;
+	u8 method = 0;
+	u32 parsed;
+
+	if (!payload->buffer || !load_head(payload, connection, scratch, HEAD_BYTES)) {
+		if (state == STATE_ASKED)
+			connection->request_bytes += payload->length;
+		else
+			count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	if ((connection->flags & CONNECTION_REPEATABLE) && state != STATE_ASKED && payload->length == connection->head_payload_bytes &&
+	    is_same_head(scratch->bytes, connection->head)) {
+		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
+		return;
+	}
+	parsed = http1_parse(scratch, &method);
+	if (parsed == HTTP_WHOLE) {
+		http1_new_head(payload, connection, scratch, method);
+		return;
+	}
+	if (parsed == HTTP_PARTIAL && state != STATE_ASKED) {
+		begin_prefix(payload, connection, scratch);
+		return;
+	}
+	/* A body, or the rest of a head. */
+	connection->prefix_bytes = 0;
+	if (state != STATE_IDLE)
+		connection->request_bytes += payload->length;
+}
+
+static always_inline void http1_status(const struct payload *payload, struct connection *connection, const u8 *text)
+{
+	u32 status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
+
+	if (status >= 100 && status < 200 && status != 101)
+		return;
+	if (status < 100 || status > 999) {
+		count_loss(LOSS_UNDECODED);
+		status = STATUS_NONE;
+	}
+	if (connection->state == STATE_ANSWERED) {
+		/* Two answers to what was taken for one request. */
+		u32 bytes = connection->response_bytes;
+
+		connection->response_bytes = bytes > payload->length ? bytes - payload->length : bytes;
+		finish_answered(connection);
+		connection->request_bytes = 0;
+		connection->response_bytes = payload->length;
+		connection->queue_ns = ~0ULL;
+		connection->first_byte_ns = 0;
+	}
+	begin_answer(payload, connection, status);
+	if (status == 101 || (connection->method == HTTP_CONNECT && status < 300)) {
+		finish_answered(connection);
+		/* What follows is another protocol. Through a proxy's tunnel it may be any, else it is a socket of frames. */
+		connection->protocol = status == 101 ? PROTOCOL_IGNORED : PROTOCOL_UNKNOWN;
+		connection->role = ROLE_NONE;
+		connection->misses = 0;
+		connection->flags &= ~CONNECTION_REPEATABLE;
+	}
+}
+
+static always_inline void http1_answered(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 kept, total;
+
+	/* Late bytes of a request that a sweep has counted. */
+	if (connection->state == STATE_IDLE)
+		return;
+	extend_answer(payload, connection);
+	if (!payload->buffer)
+		return;
+	kept = connection->answer_bytes;
+	if (kept >= HTTP_STATUS_BYTES)
+		kept = 0;
+	if (kept)
+		__builtin_memcpy(scratch->bytes, connection->answer, 16);
+	total = read_bytes(payload, scratch->bytes + kept, 0, 16);
+	if (!total) {
+		count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	total += kept;
+	if (total >= HTTP_STATUS_BYTES) {
+		connection->answer_bytes = 0;
+		if (is_http1_version(scratch->bytes))
+			http1_status(payload, connection, scratch->bytes);
+	} else if (connection->state == STATE_ASKED && scratch->bytes[0] == 'H') {
+		__builtin_memcpy(connection->answer, scratch->bytes, 16);
+		connection->answer_bytes = total;
+	}
+}
+
+static __attribute__((noinline)) void http1_data(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (is_request(connection, payload->direction))
+		http1_asked(payload, connection, scratch);
+	else
+		http1_answered(payload, connection, scratch);
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The single way in: every hook, on sockets, on system calls or on TLS libraries, ends in on_data() or on_payload(). */
+#ifndef CORAL_ON_DATA_H
+#define CORAL_ON_DATA_H
+
+#include "capture.h"
+#include "recognise.h"
+#include "tls-binding.h"
+
+#if __has_include("http2.h")
+/* Defines: static void http2_data(const struct payload *, struct connection *, struct scratch *); connection->extra[] is its memory. */
+#include "http2.h"
+#else
+static always_inline void http2_data(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	stream_payload(payload, connection, scratch, CHUNK_BYTES, 0);
+}
+#endif
+
+/* Most of one payload that decoders in user space need. */
+#define STREAM_BYTES 1024
+
+/* Raw bytes of a TLS connection: requests are in the plaintext. Only the ClientHello is of use, for the name of the server. */
+static __attribute__((noinline)) void on_tls_record(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 total;
+
+	if (!(connection->flags & CONNECTION_TLS_BOUND))
+		tls_note_socket(payload->sk);
+	/* The plaintext is read later than the records; it began with the first of them. */
+	if (payload->start_ns && connection->role != ROLE_CLIENT)
+		connection->arrival_ns = payload->start_ns;
+	if ((connection->flags & CONNECTION_HELLO) || !payload->buffer)
+		return;
+	total = load_head(payload, connection, scratch, HEAD_KEPT);
+	if (!total)
+		return;
+	if (total <= 5 && scratch->bytes[0] == 0x16) {
+		/* The header was read alone. */
+		keep_prefix(payload, connection, scratch);
+		return;
+	}
+	connection->flags |= CONNECTION_HELLO;
+	if (scratch->bytes[0] != 0x16 || scratch->bytes[5] != 1) {
+		connection->prefix_bytes = 0;
+		return;
+	}
+	connection->role = payload->direction == RECEIVED ? ROLE_SERVER : ROLE_CLIENT;
+	connection->tgid = payload->tgid;
+	connection->protocol = PROTOCOL_TLS;
+	stream_payload(payload, connection, scratch, CHUNK_BYTES, 0);
+	connection->protocol = PROTOCOL_UNKNOWN;
+	connection->role = ROLE_NONE;
+}
+
+static __attribute__((noinline)) void on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	/* The frames of HTTP/2 carry all that a capture needs. */
+	if (connection->protocol != PROTOCOL_HTTP2 && captured_until(payload))
+		stream_payload(payload, connection, scratch, CHUNK_BYTES, PAYLOAD_CAPTURE);
+	if (connection->protocol == PROTOCOL_UNKNOWN && !recognise(payload, connection, scratch)) {
+		if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
+			on_tls_record(payload, connection, scratch);
+		return;
+	}
+	if (connection->flags & CONNECTION_STREAMED) {
+		u32 is_counted_here = connection->protocol == PROTOCOL_HTTP || connection->protocol == PROTOCOL_REDIS ||
+				      connection->protocol == PROTOCOL_POSTGRES;
+
+		stream_payload(payload, connection, scratch, is_counted_here ? MAX_CHUNKS * CHUNK_BYTES : STREAM_BYTES, 0);
+		return;
+	}
+	switch (connection->protocol) {
+	case PROTOCOL_HTTP:
+		http1_data(payload, connection, scratch);
+		break;
+	case PROTOCOL_REDIS:
+		redis_data(payload, connection, scratch);
+		break;
+	case PROTOCOL_POSTGRES:
+		postgres_data(payload, connection, scratch);
+		break;
+	case PROTOCOL_HTTP2:
+	case PROTOCOL_GRPC:
+		http2_data(payload, connection, scratch);
+		break;
+	}
+}
+
+static always_inline void read_addresses(struct connection *connection, struct sock *sk)
+{
+	u16 family = 0, port = 0;
+
+	core_read(&family, &sk->__sk_common.skc_family);
+	if (family == AF_INET) {
+		u32 address = 0;
+
+		/* ::ffff:a.b.c.d */
+		*(u16 *)(connection->local + 10) = 0xffff;
+		*(u16 *)(connection->remote + 10) = 0xffff;
+		core_read(&address, &sk->__sk_common.skc_rcv_saddr);
+		*(u32 *)(connection->local + 12) = address;
+		core_read(&address, &sk->__sk_common.skc_daddr);
+		*(u32 *)(connection->remote + 12) = address;
+	} else {
+		core_read((struct in6_addr *)connection->local, &sk->__sk_common.skc_v6_rcv_saddr);
+		core_read((struct in6_addr *)connection->remote, &sk->__sk_common.skc_v6_daddr);
+	}
+	core_read(&connection->local_port, &sk->__sk_common.skc_num);
+	core_read(&port, &sk->__sk_common.skc_dport);
+	connection->remote_port = __builtin_bswap16(port);
+}
+
+/* A connection that is in the table from now on; null when there is no room, or it is no TCP or UDP over IP. */
+static __attribute__((noinline)) struct connection *add_connection(struct sock *sk, u32 side)
+{
+	struct connection fresh = {};
+	struct controls *control = controls_now();
+	u64 key = (u64)sk;
+	u16 protocol = 0;
+
+	core_read(&protocol, &sk->sk_protocol);
+	if ((protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || !control)
+		return 0;
+	read_addresses(&fresh, sk);
+	fresh.side = side;
+	fresh.queue_ns = ~0ULL;
+	fresh.id = __sync_fetch_and_add(&control->next_connection, 1);
+	if (protocol == IPPROTO_UDP)
+		fresh.flags = CONNECTION_UDP;
+	if (fresh.id & control->sample_mask) {
+		fresh.protocol = PROTOCOL_IGNORED;
+		count_loss(LOSS_SAMPLED_OUT);
+	}
+	if (bpf_map_update_elem(&connections, &key, &fresh, BPF_ANY)) {
+		count_loss(LOSS_CONNECTIONS_FULL);
+		return 0;
+	}
+	return bpf_map_lookup_elem(&connections, &key);
+}
+
+/* Takes the stamp of when this payload arrived, or of when its send began. */
+static always_inline void take_stamp(struct payload *payload, struct connection *connection)
+{
+	u32 side = connection->role ? connection->role : connection->side;
+
+	if (connection->arrival_ns && side == (payload->direction == RECEIVED ? SIDE_ACCEPTED : SIDE_CONNECTED)) {
+		payload->start_ns = connection->arrival_ns;
+		connection->arrival_ns = 0;
+	}
+}
+
+/*
+ * For tls.h: plaintext that a library gave to, or took from, its process; sk, buffer, at_ns, length (twice: first_bytes), tgid, direction and the
+ * flag PAYLOAD_TLS are set, the rest is 0. Uprobes can interrupt each other, hence scratches of their own; when all are in use the payload is
+ * lost, and counted.
+ */
+static __attribute__((noinline)) void on_data(struct payload *payload)
+{
+	struct connection *connection = find_connection(payload->sk);
+
+	if (!connection)
+		connection = add_connection((struct sock *)payload->sk, SIDE_UNKNOWN);
+	if (!connection || connection->protocol == PROTOCOL_IGNORED)
+		return;
+	connection->flags |= CONNECTION_TLS | CONNECTION_TLS_BOUND;
+	take_stamp(payload, connection);
+#pragma clang loop unroll(disable)
+	for (u32 index = SCRATCH_FIRST_UPROBE; index < SCRATCHES; index++) {
+		struct scratch *scratch = scratch_at(index);
+
+		if (!scratch)
+			return;
+		if (scratch->busy)
+			continue;
+		scratch->busy = 1;
+		on_payload(payload, connection, scratch);
+		scratch->busy = 0;
+		return;
+	}
+	count_loss(LOSS_UNREADABLE);
+}
+
+/* The connection has ended: what is open on it is counted, what was answered as such, the rest as unanswered. */
+static __attribute__((noinline)) void end_connection(u64 sk)
+{
+	struct connection *connection = find_connection(sk);
+	u32 state;
+
+	if (!connection)
+		return;
+	state = take_request(connection);
+	if (state == STATE_ASKED) {
+		connection->status = STATUS_NO_REPLY;
+		connection->end_ns = bpf_ktime_get_ns();
+	}
+	if (state != STATE_IDLE)
+		count_request(connection);
+	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2)) {
+		struct payload_record record;
+
+		fill_record(&record, connection);
+		record.kind = RECORD_CLOSED;
+		record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
+		record.at_ns = bpf_ktime_get_ns();
+		if (bpf_ringbuf_output(&events, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+			count_loss(LOSS_RING_FULL);
+	}
+	if (connection->protocol == PROTOCOL_HTTP2)
+		http2_end(sk);
+	bpf_map_delete_elem(&connections, &sk);
+}
+
+#endif

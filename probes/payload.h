@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the hooks pass on (struct payload), how its bytes are read from the process, and the records of the ring. Records are repeated in
+ * src/traffic/kernel-records.ts, which a test compares with the type information of the object.
+ */
+#ifndef CORAL_PAYLOAD_H
+#define CORAL_PAYLOAD_H
+
+#include "connection.h"
+
+/* payload.flags, and record flags */
+#define PAYLOAD_TLS 1 /* plaintext of a TLS connection */
+#define PAYLOAD_UDP 2
+#define PAYLOAD_CAPTURE 4 /* record only: copied because of capture_targets, besides whatever counts it */
+#define PAYLOAD_MADE 8 /* record only: a request head that was written again from what the kernel had kept */
+
+/* One read or write of a process on a connection. `buffer` 0: no bytes to look at (sendfile, splice, io_uring). */
+struct payload {
+	u64 sk;
+	u64 buffer;
+	/* Address of an array of struct user_iovec when the bytes are scattered, else 0; `buffer` is the first one's. */
+	u64 vectors;
+	u64 at_ns;
+	/* When the bytes arrived, or their send began; 0: unknown. */
+	u64 start_ns;
+	u32 vector_count;
+	u32 first_bytes; /* in `buffer` */
+	u32 length;
+	u32 tgid;
+	u8 direction;
+	u8 flags;
+	u8 reserved[6];
+};
+
+#define RECORD_LEARN 1
+#define RECORD_PAYLOAD 2
+#define RECORD_CLOSED 3 /* a payload_record without bytes: a streamed connection has ended */
+
+/* The head of a request that began a fingerprint, or of the answer that began a status. `bytes` bytes follow. */
+struct learn_record {
+	u8 kind;
+	u8 protocol;
+	u8 role;
+	u8 flags;
+	u16 bytes;
+	u16 server_port;
+	u32 tgid;
+	/* 0: this teaches a request; else what this status is called. */
+	u32 status;
+	u64 fingerprint;
+	u8 remote[16];
+};
+
+/* A piece of a payload; `bytes` bytes follow, from `offset` on, of `length` in all. */
+struct payload_record {
+	u8 kind;
+	u8 protocol;
+	u8 role;
+	u8 flags;
+	u8 direction;
+	u8 reserved;
+	u16 bytes;
+	u32 connection;
+	u32 tgid;
+	u64 at_ns;
+	/* When the bytes arrived (received) or their send began (sent); 0: unknown. */
+	u64 start_ns;
+	u32 length;
+	u32 offset;
+	u16 local_port;
+	u16 remote_port;
+	u32 reserved2;
+	u8 local[16];
+	u8 remote[16];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, 4194304);
+} events SEC(".maps");
+
+/* What is read at first of a payload; more only when it is needed. */
+#define HEAD_BYTES 128
+/* What is looked through for a second request, and most that names a request. */
+#define LEARN_BYTES 1024
+#define CHUNK_BYTES 4096
+/* Most of one payload that goes to the ring, in records of CHUNK_BYTES. */
+#define MAX_CHUNKS 4
+#define MAX_VECTORS 8
+
+/* Working memory of one hook. The header of a record is put right before `bytes`. */
+struct scratch {
+	/* Above 0 while a uprobe uses it. */
+	u32 busy;
+	/* Of the bytes that were read last: how many, and where the parser stands. In memory, so that the verifier forgets their values. */
+	u32 total;
+	u32 at;
+	u32 end;
+	u64 fingerprint;
+	u64 reserved;
+	u8 before[sizeof(struct payload_record)];
+	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */
+	u8 bytes[2 * CHUNK_BYTES + 128];
+};
+
+#define SCRATCH_SOCKET 0
+#define SCRATCH_FIRST_UPROBE 1
+#define SCRATCHES 4
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, SCRATCHES);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct scratch);
+} scratches SEC(".maps");
+
+static always_inline struct scratch *scratch_at(u32 index)
+{
+	return bpf_map_lookup_elem(&scratches, &index);
+}
+
+/* Bytes from `offset` on into scratch->bytes + kept. Only for payloads in several pieces. */
+static __attribute__((noinline)) u32 gather_bytes(const struct payload *payload, u8 *target, u32 offset, u32 wanted)
+{
+	u32 filled = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < MAX_VECTORS; index++) {
+		struct user_iovec vector = {};
+		u64 size;
+
+		if (index >= payload->vector_count || filled >= wanted || filled > CHUNK_BYTES)
+			break;
+		if (bpf_probe_read_user(&vector, sizeof(vector), (void *)(payload->vectors + index * sizeof(vector))))
+			break;
+		if (offset >= vector.length) {
+			offset -= vector.length;
+			continue;
+		}
+		size = vector.length - offset;
+		if (size > wanted - filled)
+			size = wanted - filled;
+		if (size > CHUNK_BYTES)
+			size = CHUNK_BYTES;
+		if (bpf_probe_read_user(target + filled, size, (void *)(vector.base + offset)))
+			break;
+		filled += size;
+		offset = 0;
+	}
+	return filled;
+}
+
+/* Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to `target`; how many, 0 when they cannot be read. */
+static always_inline u32 read_bytes(const struct payload *payload, u8 *target, u32 offset, u32 wanted)
+{
+	u32 size;
+
+	if (offset >= payload->length)
+		return 0;
+	size = payload->length - offset;
+	if (size > wanted)
+		size = wanted;
+	if (payload->vectors && offset + size > payload->first_bytes)
+		return gather_bytes(payload, target, offset, size);
+	if (size > CHUNK_BYTES)
+		size = CHUNK_BYTES;
+	if (bpf_probe_read_user(target, size, (void *)(payload->buffer + offset)))
+		return 0;
+	return size;
+}
+
+/*
+ * The first bytes of a payload into scratch->bytes, after the prefix that was kept of the one before, if any; zeros follow. Their number is
+ * scratch->total, 0 when they cannot be read.
+ */
+static __attribute__((noinline)) u32 load_head(const struct payload *payload, const struct connection *connection, struct scratch *scratch, u32 wanted)
+{
+	u32 kept = connection->prefix_bytes;
+	u32 total;
+
+	if (kept >= HEAD_KEPT || connection->prefix_direction != payload->direction)
+		kept = 0;
+	if (kept)
+		__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
+	else if (payload->length < HEAD_KEPT)
+		__builtin_memset(scratch->bytes, 0, HEAD_KEPT);
+	total = read_bytes(payload, scratch->bytes + kept, 0, wanted);
+	if (total > CHUNK_BYTES)
+		total = 0;
+	if (total)
+		total += kept;
+	*(u64 *)(scratch->bytes + total) = 0;
+	scratch->total = total;
+	return total;
+}
+
+static always_inline void keep_prefix(const struct payload *payload, struct connection *connection, const struct scratch *scratch)
+{
+	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
+	connection->prefix_bytes = scratch->total;
+	connection->prefix_direction = payload->direction;
+	connection->flags &= ~CONNECTION_REPEATABLE;
+}
+
+static always_inline void fill_record(struct payload_record *record, const struct connection *connection)
+{
+	__builtin_memset(record, 0, sizeof(*record));
+	record->protocol = connection->protocol;
+	record->role = connection->role;
+	record->connection = connection->id;
+	record->tgid = connection->tgid;
+	record->local_port = connection->local_port;
+	record->remote_port = connection->remote_port;
+	__builtin_memcpy(record->local, connection->local, 16);
+	__builtin_memcpy(record->remote, connection->remote, 16);
+}
+
+/* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
+static __attribute__((noinline)) void stream_payload(const struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit,
+						     u32 flags)
+{
+	struct payload_record *record = (void *)scratch->before;
+
+	if (connection->prefix_bytes) {
+		/* Bytes that were held back until it was known what they are. */
+		u32 kept = connection->prefix_bytes;
+
+		fill_record(record, connection);
+		record->kind = RECORD_PAYLOAD;
+		record->flags = flags | payload->flags;
+		record->direction = connection->prefix_direction;
+		record->tgid = payload->tgid;
+		record->at_ns = payload->at_ns;
+		record->start_ns = payload->start_ns;
+		record->bytes = kept;
+		record->length = kept;
+		__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
+		if (kept <= HEAD_KEPT && bpf_ringbuf_output(&events, record, sizeof(*record) + kept, BPF_RB_NO_WAKEUP))
+			count_loss(LOSS_RING_FULL);
+		connection->prefix_bytes = 0;
+	}
+#pragma clang loop unroll(disable)
+	for (u32 chunk = 0; chunk < MAX_CHUNKS; chunk++) {
+		u32 offset = chunk * CHUNK_BYTES;
+		u32 size;
+
+		if (chunk && (offset >= payload->length || offset >= limit))
+			break;
+		size = payload->buffer ? read_bytes(payload, scratch->bytes, offset, limit - offset) : 0;
+		if (payload->buffer && !size)
+			count_loss(LOSS_UNREADABLE);
+		if (size > CHUNK_BYTES)
+			break;
+		fill_record(record, connection);
+		record->kind = RECORD_PAYLOAD;
+		record->flags = flags | payload->flags;
+		record->direction = payload->direction;
+		record->tgid = payload->tgid;
+		record->at_ns = payload->at_ns;
+		record->start_ns = payload->start_ns;
+		record->bytes = size;
+		record->length = payload->length;
+		record->offset = offset;
+		if (bpf_ringbuf_output(&events, record, sizeof(*record) + size, BPF_RB_NO_WAKEUP))
+			count_loss(LOSS_RING_FULL);
+		if (size < CHUNK_BYTES)
+			break;
+	}
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Kernel structures around a socket, as far as they are read, and where a system call keeps its arguments. */
+#ifndef CORAL_SOCKET_H
+#define CORAL_SOCKET_H
+
+#include "coral.h"
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE 7
+#define MSG_PEEK 2
+#define MSG_ERRQUEUE 0x2000
+
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpadded"
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	u8 bytes[16];
+};
+
+struct sock_common {
+	u32 skc_daddr;
+	u32 skc_rcv_saddr;
+	u16 skc_dport;
+	u16 skc_num;
+	u16 skc_family;
+	u8 skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct inode {
+	u16 i_mode;
+};
+
+struct file {
+	void *private_data;
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	u32 max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+/* Flavour of task_struct with what leads to open files. */
+struct task_struct___files {
+	struct files_struct *files;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31];
+	u64 sp;
+	u64 pc;
+	u64 pstate;
+	u64 orig_x0;
+	s32 syscallno;
+};
+#endif
+
+#pragma clang attribute pop
+#pragma clang diagnostic pop
+
+/* What user space passes; the layout is fixed by the ABI. */
+struct user_iovec {
+	u64 base;
+	u64 length;
+};
+
+struct user_message {
+	u64 name;
+	u32 name_length;
+	u32 reserved;
+	u64 vectors;
+	u64 vector_count;
+	u64 control;
+	u64 control_length;
+	u32 flags;
+	u32 sent; /* of struct mmsghdr: msg_len */
+};
+
+#if defined(__TARGET_ARCH_x86)
+#define SYSCALL_NUMBER(registers) ((u32)(registers)->orig_ax)
+#define SYSCALL_FD(registers) ((u32)(registers)->di)
+#define SYSCALL_BUFFER(registers) ((registers)->si)
+#define SYSCALL_COUNT(registers) ((registers)->dx)
+#define SYSCALL_ADDRESS(registers) ((registers)->r8)
+#define NR_READ 0
+#define NR_WRITE 1
+#define NR_READV 19
+#define NR_WRITEV 20
+#define NR_SENDTO 44
+#define NR_RECVFROM 45
+#define NR_SENDMSG 46
+#define NR_RECVMSG 47
+#define NR_RECVMMSG 299
+#define NR_SENDMMSG 307
+#elif defined(__TARGET_ARCH_arm64)
+#define SYSCALL_NUMBER(registers) ((u32)(registers)->syscallno)
+#define SYSCALL_FD(registers) ((u32)(registers)->orig_x0)
+#define SYSCALL_BUFFER(registers) ((registers)->regs[1])
+#define SYSCALL_COUNT(registers) ((registers)->regs[2])
+#define SYSCALL_ADDRESS(registers) ((registers)->regs[4])
+#define NR_READ 63
+#define NR_WRITE 64
+#define NR_READV 65
+#define NR_WRITEV 66
+#define NR_SENDTO 206
+#define NR_RECVFROM 207
+#define NR_SENDMSG 211
+#define NR_RECVMSG 212
+#define NR_RECVMMSG 243
+#define NR_SENDMMSG 269
+#endif
+
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+/* The socket behind a descriptor of the current process; 0 when it is none. Six reads: only where no hook passes the socket. */
+static __attribute__((noinline)) u64 socket_of_fd(u32 fd)
+{
+	struct task_struct___files *task = (void *)bpf_get_current_task_btf();
+	struct files_struct *files = 0;
+	struct fdtable *table = 0;
+	struct file **descriptors = 0, *file = 0;
+	struct inode *inode = 0;
+	struct socket *socket = 0;
+	struct sock *sk = 0;
+	u32 descriptor_count = 0;
+	u16 mode = 0;
+
+	core_read(&files, &task->files);
+	core_read(&table, &files->fdt);
+	core_read(&descriptor_count, &table->max_fds);
+	if (fd >= descriptor_count)
+		return 0;
+	core_read(&descriptors, &table->fd);
+	bpf_probe_read_kernel(&file, sizeof(file), descriptors + fd);
+	if (!file)
+		return 0;
+	core_read(&inode, &file->f_inode);
+	core_read(&mode, &inode->i_mode);
+	if ((mode & S_IFMT) != S_IFSOCK)
+		return 0;
+	core_read(&socket, &file->private_data);
+	core_read(&sk, &socket->sk);
+	return (u64)sk;
+}
+
+#endif
