@@ -1,0 +1,276 @@
+import { closeSync, fstatSync, openSync, readSync, realpathSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { CoralError } from "../../base/errors.ts";
+import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
+import type { BpfLink, BpfMap, UprobeSites } from "../../probes/index.ts";
+import { createLibraryFinder } from "./library-finder.ts";
+import { createTlsProbes, type TlsProbesOptions } from "./tls-probes.ts";
+
+const node = realpathSync(process.execPath);
+
+/** Processes that run what a test says; every file is a real one on this machine, under the name and key of the test. */
+class Machine implements CodeMaps {
+  readonly processes = new Map<number, { executable: string; files: string[] }>();
+  /** Path on the machine to file here. */
+  readonly files = new Map<string, { source: string; key: string; identity?: string }>();
+  reads = 0;
+  opens = 0;
+
+  run(pid: number, executable: string, ...libraries: string[]): void {
+    this.processes.set(pid, { executable, files: [executable, ...libraries] });
+  }
+
+  listProcesses(): number[] {
+    return [...this.processes.keys()];
+  }
+
+  read(pid: number): { executable: string; files: MappedFile[] } | null {
+    this.reads++;
+    const process = this.processes.get(pid);
+    if (process === undefined) return null;
+    const files = process.files.map((path) => ({ key: this.files.get(path)?.key ?? path, path, range: "0-1" }));
+    return { executable: process.executable, files };
+  }
+
+  open(_pid: number, file: MappedFile): OpenedFile | null {
+    const known = [...this.files.values()].find(({ key }) => key === file.key);
+    if (known === undefined) return null;
+    this.opens++;
+    const fd = openSync(known.source, "r");
+    return {
+      path: `/proc/self/fd/${fd}`,
+      identity: known.identity ?? known.key,
+      sizeBytes: fstatSync(fd).size,
+      readAt: (into, offset) => readSync(fd, into, 0, into.length, offset),
+      [Symbol.dispose]: () => closeSync(fd),
+    };
+  }
+
+  isOnHost(_file: OpenedFile, path: string): boolean {
+    return path.startsWith("/usr/");
+  }
+}
+
+interface FakeObject {
+  object: TlsProbesOptions["object"];
+  attached: (UprobeSites & { program: string })[];
+  closed: number;
+  maps: Map<string, Map<string, string>>;
+}
+
+function fakeObject(refuse?: (sites: UprobeSites) => boolean): FakeObject {
+  const maps = new Map<string, Map<string, string>>();
+  const fake: FakeObject = {
+    attached: [],
+    closed: 0,
+    maps,
+    object: {
+      attachUprobes: async (program, sites): Promise<BpfLink> => {
+        if (refuse?.(sites) === true) throw new CoralError({ code: "not-permitted", message: "the kernel refuses" });
+        fake.attached.push({ program, ...sites });
+        return {
+          [Symbol.asyncDispose]: async () => {
+            fake.closed++;
+          },
+        };
+      },
+      map: (name) => {
+        const entries = maps.get(name) ?? new Map<string, string>();
+        maps.set(name, entries);
+        const map: Partial<BpfMap> = {
+          keyBytes: name === "tls_sockets" ? 16 : 4,
+          update: (key, value) => void entries.set(key.toString("hex"), value.toString("hex")),
+          delete: (key) => entries.delete(key.toString("hex")),
+          takeAll: () => {
+            entries.clear();
+            return 0;
+          },
+          readAll: (visit) => {
+            for (const [key, value] of entries) visit(Buffer.from(key, "hex"), 0, Buffer.from(value, "hex"), 0);
+            return entries.size;
+          },
+        };
+        return map as BpfMap;
+      },
+    },
+  };
+  return fake;
+}
+
+function machine(): Machine {
+  const made = new Machine();
+  made.files.set("/usr/bin/node", { source: node, key: "1:1" });
+  made.files.set("/opt/node", { source: node, key: "1:2" });
+  made.files.set("/bin/sh", { source: "/bin/sh", key: "1:3" });
+  return made;
+}
+
+const settings = { isEnabled: true, excludedExecutables: [] as string[] };
+const key = (pid: number): string => Buffer.from(Uint32Array.of(pid).buffer).toString("hex");
+
+describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
+  it("attaches once to a file, however many processes run it, and again for another file", async () => {
+    const host = machine();
+    const fake = fakeObject();
+    for (let pid = 10; pid < 60; pid++) host.run(pid, "/usr/bin/node");
+    host.run(70, "/bin/sh");
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    const links = fake.attached.length;
+    expect(links).toBeGreaterThan(0);
+    expect(links).toBeLessThanOrEqual(3);
+    expect(probes.state()).toEqual([{ path: "/usr/bin/node", library: "node", processes: 50, problem: null }]);
+    host.run(100, "/opt/node");
+    await probes.refresh();
+    expect(fake.attached).toHaveLength(2 * links);
+    expect(probes.linkCount).toBe(2 * links);
+    await probes[Symbol.asyncDispose]();
+    expect(fake.closed).toBe(2 * links);
+  });
+
+  it("takes two views of one file for one", async () => {
+    const host = machine();
+    host.files.set("/merged/a", { source: node, key: "0:40:9", identity: "overlay:9" });
+    host.files.set("/merged/b", { source: node, key: "0:41:9", identity: "overlay:9" });
+    host.run(1, "/merged/a");
+    host.run(2, "/merged/b");
+    const fake = fakeObject();
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    expect(new Set(fake.attached.map((one) => `${one.program} ${one.isReturn}`)).size).toBe(fake.attached.length);
+    expect(probes.state()[0]?.processes).toBe(2);
+  });
+
+  it("detaches some time after the last process has ended", async () => {
+    const host = machine();
+    const fake = fakeObject();
+    let nowMs = 0;
+    host.run(1, "/usr/bin/node");
+    host.run(2, "/opt/node");
+    await using probes = createTlsProbes({
+      object: fake.object,
+      settings,
+      maps: host,
+      now: () => nowMs,
+      unusedMs: { host: 60_000, elsewhere: 10_000 },
+    });
+    await probes.refresh();
+    const links = probes.linkCount;
+    host.processes.clear();
+    for (nowMs = 2_000; nowMs <= 10_000; nowMs += 2_000) await probes.refresh();
+    expect(fake.closed).toBe(0);
+    for (; nowMs <= 20_000; nowMs += 2_000) await probes.refresh();
+    expect(fake.closed).toBe(links / 2);
+    host.run(3, "/usr/bin/node");
+    await probes.refresh();
+    expect(probes.linkCount).toBe(links / 2);
+    host.processes.clear();
+    for (; nowMs <= 120_000; nowMs += 2_000) await probes.refresh();
+    expect(fake.closed).toBe(links);
+    expect(probes.state()).toEqual([]);
+  });
+
+  it("says why a file has no probes, and leaves none of them half attached", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    const fake = fakeObject(({ isReturn }) => isReturn !== true);
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    expect(probes.state()).toEqual([{ path: "/usr/bin/node", library: "node", processes: 1, problem: "the kernel refuses" }]);
+    expect(fake.closed).toBe(fake.attached.length);
+    expect(probes.linkCount).toBe(0);
+  });
+
+  it("does not read excluded programs, nor any before it is known", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    host.run(2, "/opt/node");
+    const fake = fakeObject();
+    const secretive = { isEnabled: true, excludedExecutables: ["/opt/node"] };
+    await using probes = createTlsProbes({ object: fake.object, settings: secretive, maps: host });
+    await probes.refresh();
+    expect(fake.maps.get("tls_controls")?.get("00000000")).toBe("01000000");
+    expect(Object.fromEntries(fake.maps.get("tls_processes") ?? [])).toEqual({ [key(1)]: "01000000", [key(2)]: "02000000" });
+    expect(probes.state().find(({ path }) => path === "/opt/node")?.problem).toBe("switched off by config");
+    expect(probes.linkCount).toBe(fake.attached.length);
+    host.processes.delete(2);
+    await probes.refresh();
+    expect(Object.keys(Object.fromEntries(fake.maps.get("tls_processes") ?? []))).toEqual([key(1)]);
+  });
+
+  it("takes back what was bound when a program is excluded later, and reads it again when it no longer is", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    host.run(2, "/opt/node");
+    const fake = fakeObject();
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    const links = probes.linkCount;
+    const binding = (pid: number): string => `1122334455667788${key(pid)}00000000`;
+    for (const pid of [1, 2]) fake.object.map("tls_sockets").update(Buffer.from(binding(pid), "hex"), Buffer.alloc(16));
+    probes.applySettings({ isEnabled: true, excludedExecutables: ["node"] });
+    await probes.refresh();
+    expect([...(fake.maps.get("tls_sockets")?.keys() ?? [])]).toEqual([]);
+    expect(probes.linkCount).toBe(0);
+    expect(fake.closed).toBe(links);
+    probes.applySettings(settings);
+    await probes.refresh();
+    expect(fake.maps.get("tls_controls")?.get("00000000")).toBe("00000000");
+    expect(probes.linkCount).toBe(links);
+  });
+
+  it("detaches everything when it is switched off", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    const fake = fakeObject();
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    probes.applySettings({ isEnabled: false, excludedExecutables: [] });
+    await probes.refresh();
+    expect(probes.linkCount).toBe(0);
+    expect(fake.closed).toBe(fake.attached.length);
+  });
+});
+
+describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
+  it("looks at a process thrice soon and rarely then, and at a file once", async () => {
+    const host = machine();
+    for (let pid = 1; pid <= 20; pid++) host.run(pid, "/bin/sh");
+    const finder = createLibraryFinder(host);
+    for (let nowMs = 0; nowMs < 100_000; nowMs += 2_000) await finder.scan(nowMs);
+    expect(host.reads).toBe(60);
+    expect(host.opens).toBe(1);
+  });
+
+  it("notices another program in the same process, and a library that is loaded late", async () => {
+    const host = machine();
+    host.run(1, "/bin/sh");
+    const finder = createLibraryFinder(host);
+    await finder.scan(0);
+    expect([...finder.libraries()]).toEqual([]);
+    host.run(1, "/bin/sh", "/opt/node");
+    const late = await finder.scan(2_000);
+    expect(late.added.map(({ path, isExecutable }) => ({ path, isExecutable }))).toEqual([{ path: "/opt/node", isExecutable: false }]);
+    host.run(1, "/usr/bin/node");
+    const changed = await finder.scan(10_000);
+    expect(changed.processes).toEqual([{ pid: 1, executable: "/usr/bin/node" }]);
+    expect([...finder.libraries()].map(({ path, users }) => [path, users.size])).toEqual([
+      ["/opt/node", 0],
+      ["/usr/bin/node", 1],
+    ]);
+  });
+
+  it("looks again at a file whose inode became another one's", async () => {
+    const host = machine();
+    host.files.set("/a", { source: "/bin/sh", key: "5:5" });
+    host.run(1, "/a");
+    const finder = createLibraryFinder(host);
+    await finder.scan(0);
+    host.processes.clear();
+    await finder.scan(1);
+    host.files.set("/a", { source: node, key: "5:5", identity: "new" });
+    host.run(2, "/a");
+    const changes = await finder.scan(2);
+    expect(changes.added).toHaveLength(1);
+  });
+});
