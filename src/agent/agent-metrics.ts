@@ -2,9 +2,14 @@ import { MetricsRegistry } from "../base/metrics.ts";
 import { processFigures } from "../base/process-figures.ts";
 import type { AgentStore } from "../store/index.ts";
 import type { LinkState } from "./colony-link.ts";
+import type { TrafficReadings } from "./traffic-collector.ts";
 
 /** What an agent says of itself on /metrics. */
-export function createAgentMetrics(store: AgentStore, link: { readonly state: LinkState }): MetricsRegistry {
+export function createAgentMetrics(
+  store: AgentStore,
+  link: { readonly state: LinkState },
+  traffic: () => TrafficReadings,
+): MetricsRegistry {
   const metrics = new MetricsRegistry();
   for (const figure of processFigures) metrics.read(figure, figure.read);
   metrics.read({ name: "coral_colony_connected", help: "1 while the tunnel to the colony is up" }, () =>
@@ -24,5 +29,37 @@ export function createAgentMetrics(store: AgentStore, link: { readonly state: Li
     const { usedBytes, walBytes } = await store.stats();
     return usedBytes + walBytes;
   });
+  addTrafficMetrics(metrics, traffic);
   return metrics;
+}
+
+function addTrafficMetrics(metrics: MetricsRegistry, traffic: () => TrafficReadings): void {
+  const hooks = (): string => traffic().status?.state?.hooks ?? "off";
+  metrics.read({ name: "coral_traffic_watched", help: "1 while kernel hooks watch requests" }, () => (hooks() === "off" ? 0 : 1));
+  metrics.read({ name: "coral_traffic_step", help: "Step of the ladder: 0 is full detail" }, () => traffic().status?.state?.step ?? 0);
+  metrics.read(
+    { name: "coral_traffic_requests_total", help: "Requests seen since the start", kind: "counter" },
+    () => traffic().figures.requests,
+  );
+  metrics.read(
+    { name: "coral_traffic_lost_total", help: "What was not seen of the traffic since the start, by reason", kind: "counter" },
+    () => [...traffic().figures.losses].map(([loss, count]) => [{ loss }, count]),
+  );
+  metrics.read(
+    { name: "coral_traffic_restarts_total", help: "Unexpected ends of the traffic process since the start", kind: "counter" },
+    () => traffic().status?.restarts ?? 0,
+  );
+  metrics.read(
+    { name: "coral_traffic_bpf_seconds_total", help: "Time that Coral's programs took in the kernel since the start", kind: "counter" },
+    () => traffic().figures.bpfNs / 1e9,
+  );
+  metrics.read(
+    { name: "coral_traffic_process_cpu_seconds_total", help: "CPU time of the traffic process since the start", kind: "counter" },
+    () => traffic().figures.cpuNs / 1e9,
+  );
+  metrics.read(
+    { name: "coral_traffic_process_rss_bytes", help: "Resident memory of the traffic process" },
+    () => traffic().figures.now?.processRssBytes ?? 0,
+  );
+  metrics.read({ name: "coral_traffic_map_bytes", help: "Locked memory of kernel tables" }, () => traffic().figures.now?.mapBytes ?? 0);
 }

@@ -6,6 +6,8 @@ import type { AgentColonyLink, AgentHostSummary, AgentServiceStatus, AgentStatus
 import type { ColonyLink } from "./colony-link.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { ServiceFacts } from "./service-facts.ts";
+import type { TrafficReadings } from "./traffic-collector.ts";
+import { trafficStatus } from "./traffic-status.ts";
 
 export interface AgentStatusSources {
   agentId: string;
@@ -15,6 +17,7 @@ export interface AgentStatusSources {
   link: Pick<ColonyLink, "state" | "endpoint" | "colonyId">;
   managed: ManagedServices;
   facts: Pick<ServiceFacts, "newestScan">;
+  traffic: () => TrafficReadings;
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
@@ -43,6 +46,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     host,
     services: { total: services.length, items: services.slice(0, maxServices) },
     process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
+    traffic: trafficStatus(sources.traffic()),
     notes: [...recoveryNotes(store), ...sources.notes()],
   };
 }

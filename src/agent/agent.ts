@@ -1,6 +1,7 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
 import { readFile } from "node:fs/promises";
+import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -20,6 +21,7 @@ import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
+import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 
 export interface AgentOptions {
   config: AgentConfig;
@@ -37,6 +39,10 @@ export interface AgentOptions {
   capabilities: { name: string; available: boolean; reason: string }[];
   /** Ports to try after a taken one. */
   portSearch: number;
+  /** Processes of Coral beside this one: their requests are not watched. */
+  ownPids?: readonly number[];
+  /** Starts the process that watches requests; default: the real one. */
+  superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
   clock: Clock;
   log: Logger;
 }
@@ -94,7 +100,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         wallMs: BigInt(Math.round(clock.wallMs())),
         outsideNames: outsideNames(config),
       }),
-      routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, clock }),
+      routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, clock }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
       clock,
       log: log.child("link"),
@@ -109,6 +115,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("services"),
     });
     const pods = createPods(options, hostname);
+    const traffic = openTraffic({
+      store,
+      config: () => config.traffic,
+      hostname,
+      ...(options.ownPids ? { ownPids: options.ownPids } : {}),
+      ...(options.superviseTraffic ? { supervise: options.superviseTraffic } : {}),
+      rescan: () => collectors.lookSoon(),
+      clock,
+      log: log.child("traffic"),
+    });
+    stack.use(traffic.collector);
     const collectors = createCollectors({
       store,
       reader,
@@ -116,6 +133,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("collect"),
       config: () => config,
       managed: managed.services,
+      traffic: traffic.names,
+      watcher: traffic.watcher,
       ...(pods ? { pods } : {}),
     });
     const sources: AgentStatusSources = {
@@ -126,13 +145,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link,
       managed: managed.services,
       facts: managed.facts,
+      traffic: () => traffic.collector.readings(),
       notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
       startedMonotonicMs: clock.monotonicMs(),
     };
-    const metrics = createAgentMetrics(store, link);
+    const metrics = createAgentMetrics(store, link, () => traffic.collector.readings());
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
@@ -162,6 +182,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
+    await traffic.collector.reconfigure();
     const loops = [
       link.run(stopped.signal),
       managed.checks.run(stopped.signal, () => collectors.rescan()),
@@ -183,6 +204,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         const isToldAnew = saidOf(config) !== saidOf(next);
         config = { ...next, listen: config.listen, store: config.store, colony: config.colony };
         if (isToldAnew) link.reconnect();
+        background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;
       },
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),

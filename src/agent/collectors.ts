@@ -21,7 +21,7 @@ import {
   serviceInstance,
 } from "../store/index.ts";
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
-import { createDiscoveryCollector } from "./discovery-collector.ts";
+import { createDiscoveryCollector, type ScanWatcher } from "./discovery-collector.ts";
 import { createHostCollector } from "./host-collector.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { chooseSocketBackend } from "./socket-backend.ts";
@@ -39,6 +39,8 @@ export interface CollectorsOptions {
   pods?: PodLabels;
   /** What is seen in traffic; nothing by default. */
   traffic?: TrafficNames;
+  /** Told of every scan. */
+  watcher?: ScanWatcher;
 }
 
 export interface Collectors {
@@ -46,6 +48,8 @@ export interface Collectors {
   run(signal: AbortSignal): Promise<void>[];
   /** Looks for services soon instead of at the next interval: what users say about a port has changed. */
   rescan(): void;
+  /** Looks soon, without reporting what is known already: a process was seen that nobody knows. */
+  lookSoon(): void;
   /** What could not be seen, ready to print. */
   notes(): string[];
 }
@@ -59,6 +63,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     config: () => config().serviceDiscovery,
     managed: options.managed,
     ...(options.traffic ? { traffic: options.traffic } : {}),
+    ...(options.watcher ? { watcher: options.watcher } : {}),
     backendNote: () => backend.note(),
     ticksPerS: reader.units.ticksPerS,
     clock,
@@ -100,6 +105,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       isRescan = true;
       alarm.ring();
     },
+    lookSoon: () => alarm.ring(),
     notes: () => [...hosts.notes(), ...discovery.notes()],
   };
 }

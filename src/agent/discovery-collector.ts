@@ -10,7 +10,7 @@ import { discoveryNotes } from "./discovery-notes.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { createProcessLife, type EventRow } from "./process-life.ts";
 import { buildInstances, instanceRow, type ServiceInstanceRow } from "./service-instances.ts";
-import { createServiceNamer } from "./service-namer.ts";
+import { createServiceNamer, type ServiceNamer } from "./service-namer.ts";
 import { noTrafficNames, type TrafficNames } from "./traffic-names.ts";
 
 /** What one scan made, by signal; all rows carry the same time. */
@@ -20,6 +20,12 @@ export interface DiscoveryRows {
   events: EventRow[];
 }
 
+/** Somebody who needs to know who is who on this host, also when services are not looked for. */
+export interface ScanWatcher {
+  isWanted(): boolean;
+  scanned(scan: DiscoveryScan, namer: ServiceNamer): void;
+}
+
 export interface DiscoveryCollectorOptions {
   scanner: DiscoveryScanner;
   /** Read before each scan, so that a reloaded config counts at once. */
@@ -27,6 +33,7 @@ export interface DiscoveryCollectorOptions {
   /** What users say about ports; beats every other name. */
   managed: ManagedServices;
   traffic?: TrafficNames;
+  watcher?: ScanWatcher;
   /** Why the configured backend is not used, ready to print; null when it is. */
   backendNote?: () => string | null;
   ticksPerS: number;
@@ -76,6 +83,7 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
 
   const rowsOf = (scan: DiscoveryScan, config: AgentDiscoveryConfig, time: SampleTime, reportAll: boolean): DiscoveryRows => {
     const namer = createServiceNamer({ scan, config, managed, traffic });
+    options.watcher?.scanned(scan, namer);
     const { instances, cut } = buildInstances({ scan, namer, config, managed });
     notes = discoveryNotes({ limits: scan.limits, cutInstances: cut, config, backend: options.backendNote?.() ?? null });
     const found = new Set(instances.map(({ name }) => name.service)).size;
@@ -92,7 +100,7 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
   return {
     sample: async (signal, reportAll = false) => {
       const config = options.config();
-      if (!config.enabled && managed.list().length === 0) {
+      if (!config.enabled && managed.list().length === 0 && options.watcher?.isWanted() !== true) {
         notes = [];
         return nothing;
       }

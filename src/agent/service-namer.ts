@@ -25,6 +25,8 @@ export interface ServiceNamer {
   ofProcess(pid: number): ServiceName | null;
   /** Of the end of a connection that was called. */
   atServer(connection: TrackedSocket, pid: number | null): ServiceName | null;
+  /** Of a process that answers at a port, whoever listens there. Null when nothing names it. */
+  atPort(pid: number, port: number): ServiceName | null;
 }
 
 /** Process managers: their children are services of their own, though they run in the same interpreter. */
@@ -150,20 +152,46 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
     return process === null && seen === undefined ? null : nameInstance({ process, port: null, traffic: seen });
   };
 
+  const servedBy = (listener: TrackedSocket, pid: number | null): ServiceName | null => {
+    const owners = servingOwners(scan, listener);
+    if (pid === null || owners.includes(pid)) return atListener(listener, pid ?? owners[0] ?? null);
+    const own = ofProcess(pid);
+    // A backend of its own for each connection is called like the one who listens; a program that inetd or systemd started is not.
+    const head = owners.find((owner) => inferred(owner)?.service === own?.service);
+    return head === undefined ? own : atListener(listener, head);
+  };
+
+  let byPort: Map<number, TrackedSocket[]> | undefined;
+  const listenersAt = (port: number): readonly TrackedSocket[] => {
+    byPort ??= groupByPort(scan);
+    return byPort.get(port) ?? [];
+  };
+
   return {
     atListener,
     ofProcess,
     atServer: (connection, pid) => {
       const [listener] = scan.listenersOf(connection);
       if (!listener) return pid === null ? null : ofProcess(pid);
-      const owners = servingOwners(scan, listener);
-      if (pid === null || owners.includes(pid)) return atListener(listener, pid ?? owners[0] ?? null);
-      const own = ofProcess(pid);
-      // A backend of its own for each connection is called like the one who listens; a program that inetd or systemd started is not.
-      const head = owners.find((owner) => inferred(owner)?.service === own?.service);
-      return head === undefined ? own : atListener(listener, head);
+      return servedBy(listener, pid);
+    },
+    atPort: (pid, port) => {
+      const namespace = scan.processOf(pid)?.networkNamespace ?? null;
+      const here = listenersAt(port).filter((listener) => namespace === null || listener.networkNamespace === namespace);
+      const own = here.find((listener) => servingOwners(scan, listener).includes(pid)) ?? here[0];
+      return own ? servedBy(own, pid) : ofProcess(pid);
     },
   };
+}
+
+function groupByPort(scan: DiscoveryScan): Map<number, TrackedSocket[]> {
+  const ports = new Map<number, TrackedSocket[]>();
+  for (const listener of scan.listeners.values()) {
+    const known = ports.get(listener.localPort);
+    if (known) known.push(listener);
+    else ports.set(listener.localPort, [listener]);
+  }
+  return ports;
 }
 
 function portKey(listener: TrackedSocket): string {

@@ -20,8 +20,43 @@ export interface AgentStatus {
   services: { total: number; items: AgentServiceStatus[] };
   /** What the agent itself costs. */
   process: { cpuRatio: number; rssBytes: number };
+  /** Absent from agents that cannot watch requests. */
+  traffic?: AgentTrafficStatus;
   /** What an operator should know, ready to print. */
   notes: string[];
+}
+
+/** How requests are watched, and what that costs and misses. */
+export interface AgentTrafficStatus {
+  state: "on" | "off" | "starting";
+  /** `sockets`: socket tracepoints; `syscalls`: the slower fallback. */
+  hooks: "sockets" | "syscalls" | "off";
+  /** Why it is off, or what is wrong; null when all is well. */
+  reason: string | null;
+  fix: string | null;
+  /** Files whose plaintext is read. */
+  tls: { path: string; library: string; processes: number; problem: string | null }[];
+  /** Of the ladder; 0 is full detail. */
+  step: number;
+  /** Of the newest window; null before the first. */
+  cost: AgentTrafficCost | null;
+  /** Since the agent started; kinds as in the signal `traffic_loss`. */
+  losses: { loss: string; count: number }[];
+  /** Of the traffic process; null while there is none. */
+  pid: number | null;
+  /** Unexpected ends since the agent started. */
+  restarts: number;
+  lastEnd: string | null;
+}
+
+export interface AgentTrafficCost {
+  /** Share of one core that programs took in the kernel; null where the kernel does not keep it. */
+  bpfCpuRatio: number | null;
+  /** Of the traffic process, share of one core. */
+  processCpuRatio: number;
+  processRssBytes: number;
+  mapBytes: number;
+  requestsPerSecond: number;
 }
 
 export interface AgentColonyLink {

@@ -5,7 +5,14 @@
  * @module
  */
 
-export type { AgentColonyLink, AgentHostSummary, AgentStatus, AgentStoreStatus } from "./agent-status.ts";
+export type {
+  AgentColonyLink,
+  AgentHostSummary,
+  AgentStatus,
+  AgentStoreStatus,
+  AgentTrafficCost,
+  AgentTrafficStatus,
+} from "./agent-status.ts";
 export type {
   ColonyBackend,
   ColonyFacts,

@@ -7,6 +7,7 @@ import type { Style, StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
 import { number, percent, plural, relative, shortList } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
+import { trafficLines } from "./agent-traffic.ts";
 import { checkStyle, shortBuild } from "./service-cells.ts";
 
 const stateStyles: Record<AgentStatus["colony"]["state"], StyleName> = {
@@ -69,6 +70,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
   }
   lines.push(`  services   ${servicesSummary(status.services)}`);
   lines.push(`  cost       cpu ${percent(status.process.cpuRatio)} of a core, ${formatBytes(status.process.rssBytes)} memory`);
+  if (status.traffic) lines.push(...trafficLines(status.traffic, style, wide));
   for (const capability of status.capabilities) {
     if (!wide && capability.available) continue;
     const state = capability.available

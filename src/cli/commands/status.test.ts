@@ -235,4 +235,56 @@ describe("coral agent status", () => {
     expect(JSON.parse((await world.coral("agent status --json")).stdout)).toMatchObject({ agentId: "agent-a", host: null });
     expect((await world.coral("agent status -o csv")).stdout).toContain("agent-a,web-1,refused,");
   });
+
+  it("tells how requests are watched, at which cost, and what was missed", async () => {
+    const agent = await world.startAgent();
+    agent.replies.set("GET /v1/status", () =>
+      agentStatusAnswer({
+        traffic: {
+          state: "on",
+          hooks: "sockets",
+          reason: null,
+          fix: null,
+          tls: [
+            { path: "/usr/lib/libssl.so.3", library: "openssl", processes: 3, problem: null },
+            { path: "/opt/app", library: "go", processes: 1, problem: "no symbols" },
+          ],
+          step: 1,
+          cost: {
+            bpfCpuRatio: 0.012,
+            processCpuRatio: 0.004,
+            processRssBytes: 50 * 1024 ** 2,
+            mapBytes: 8 * 1024 ** 2,
+            requestsPerSecond: 1_250,
+          },
+          losses: [{ loss: "ring-full", count: 12 }],
+          pid: 78,
+          restarts: 1,
+          lastEnd: "SIGKILL",
+        },
+      }),
+    );
+    const { stdout } = await world.coral("agent status");
+    expect(stdout).toContain("  requests   on, socket tracepoints, less detail (step 1), 1250 requests/s, 1 restart, last: SIGKILL\n");
+    expect(stdout).toContain(
+      "kernel programs 1.2% of a core, traffic process cpu 0.4% of a core, 50.0 MiB memory, 8.00 MiB kernel tables\n",
+    );
+    expect(stdout).toContain("TLS read in 1 file of 3 processes, 1 file not readable\n               /opt/app: no symbols\n");
+    expect(stdout).toContain("not seen since the start: 12 ring-full\n");
+  });
+
+  it("says why requests are not watched, and what to do", async () => {
+    const agent = await world.startAgent();
+    agent.replies.set("GET /v1/status", () =>
+      agentStatusAnswer({
+        traffic: {
+          ...{ state: "off", hooks: "off", reason: "CAP_BPF is missing", fix: "run it as root", tls: [], step: 0, cost: null, losses: [] },
+          ...{ pid: null, restarts: 0, lastEnd: null },
+        },
+      }),
+    );
+    expect((await world.coral("agent status")).stdout).toContain(
+      "  requests   off\n             CAP_BPF is missing\n             fix: run it as root\n",
+    );
+  });
 });

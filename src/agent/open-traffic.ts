@@ -1,0 +1,71 @@
+/** Puts the parts that watch requests together: the collector, the names it finds and uses, and captures. */
+
+import { availableParallelism } from "node:os";
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { AgentTrafficConfig } from "../config/index.ts";
+import { type AgentStore, event } from "../store/index.ts";
+import { superviseTraffic } from "../traffic/index.ts";
+import { type CaptureService, createCaptureService } from "./capture-service.ts";
+import type { ScanWatcher } from "./discovery-collector.ts";
+import { TrafficCollector, type TrafficCollectorOptions } from "./traffic-collector.ts";
+import { createTrafficDirectory } from "./traffic-directory.ts";
+import { TrafficNameBook } from "./traffic-name-book.ts";
+import type { TrafficNames } from "./traffic-names.ts";
+
+export interface OpenTrafficOptions {
+  store: AgentStore;
+  config: () => AgentTrafficConfig;
+  hostname: string;
+  /** Processes of Coral beside this one. */
+  ownPids?: readonly number[];
+  supervise?: TrafficCollectorOptions["supervise"];
+  rescan: () => void;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface Traffic {
+  collector: TrafficCollector;
+  names: TrafficNames;
+  watcher: ScanWatcher;
+  captures: CaptureService;
+}
+
+/** Nothing is watched before `collector.reconfigure()`. */
+export function openTraffic(options: OpenTrafficOptions): Traffic {
+  const { store, config, clock, log } = options;
+  const directory = createTrafficDirectory();
+  const names = new TrafficNameBook({ hostname: options.hostname });
+  const collector = new TrafficCollector({
+    store,
+    directory,
+    names,
+    config,
+    supervise: options.supervise ?? superviseTraffic,
+    ownPids: [process.pid, ...(options.ownPids ?? [])],
+    cores: availableParallelism(),
+    rescan: options.rescan,
+    clock,
+    log,
+  });
+  return {
+    collector,
+    names,
+    watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
+    captures: createCaptureService({
+      hub: collector.captures,
+      pidsOf: async (service) => directory.pidsOf((name) => name === service),
+      limits: () => {
+        const { capture } = config();
+        const { maxDurationMs, maxRequests, maxCaptures, headers } = capture;
+        return { isEnabled: capture.enabled, allowBody: capture.bodies, maxDurationMs, maxRequests, maxCaptures, headers };
+      },
+      audit: async (row) => {
+        await store.append(event, [row]);
+      },
+      clock,
+      log,
+    }),
+  };
+}

@@ -1,0 +1,159 @@
+/** Who is behind a process id, a port and an address in the traffic, by the newest scan for services and what is remembered of those before. */
+
+import { isLoopback, isWildcard } from "../base/ip-address.ts";
+import type { DiscoveryScan, TrackedSocket } from "../host/index.ts";
+import { servingOwners } from "./listener-owners.ts";
+import type { ServiceNamer } from "./service-namer.ts";
+
+export interface TrafficDirectory {
+  /** To be called with each scan, when it is complete. */
+  update(scan: DiscoveryScan, namer: ServiceNamer): void;
+  /** Of a process that answers at `port`, or with null that asks. Undefined when nobody has seen the process yet. */
+  serviceOf(pid: number, port: number | null): string | undefined;
+  startTicksOf(pid: number): number | undefined;
+  /** The service of this host that a process reaches at an address; null when there is none, or more than one. */
+  listenerAt(pid: number, address: string, port: number): string | null;
+  /** The only service of this host that calls a process at its port from an address. */
+  callerOf(pid: number, port: number, address: string): string | null;
+  /** Processes of a service, ascending. */
+  pidsOf(isMeant: (service: string) => boolean): number[];
+}
+
+interface Known {
+  startTicks: number;
+  networkNamespace: number | null;
+  /** By port; null is the process as a whole. */
+  services: Map<number | null, string>;
+}
+
+export interface TrafficDirectoryOptions {
+  /** Processes that are remembered, those that ended among them. Default 8192. */
+  maxProcesses?: number;
+}
+
+/** More ports of one process than this are not told apart. */
+const maxPortsPerProcess = 64;
+
+export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirectoryOptions = {}): TrafficDirectory {
+  let current: { scan: DiscoveryScan; namer: ServiceNamer; places: Places } | undefined;
+  /** Least recently used first. */
+  const known = new Map<number, Known>();
+
+  const keep = (pid: number, entry: Known): void => {
+    known.delete(pid);
+    known.set(pid, entry);
+    for (const oldest of known.keys()) {
+      if (known.size <= maxProcesses) break;
+      known.delete(oldest);
+    }
+  };
+
+  /** What is remembered of a process that runs is brought up to date; of one that has ended it stays. */
+  const look = (pid: number, port: number | null): Known | undefined => {
+    const entry = current?.scan.processOf(pid);
+    const memory = known.get(pid);
+    if (!entry || !current) return memory;
+    const isSame = memory?.startTicks === entry.startTicks;
+    const next: Known = isSame ? memory : { startTicks: entry.startTicks, networkNamespace: null, services: new Map() };
+    next.networkNamespace = entry.networkNamespace;
+    if (next.services.size < maxPortsPerProcess || next.services.has(port)) {
+      const name = port === null ? current.namer.ofProcess(pid) : current.namer.atPort(pid, port);
+      // A process that nothing names is called what the kernel calls it.
+      next.services.set(port, name?.service ?? entry.name);
+    }
+    keep(pid, next);
+    return next;
+  };
+
+  return {
+    update: (scan, namer) => {
+      current = { scan, namer, places: placesOf(scan, namer) };
+      // So that a process which ends before its requests are reported is known all the same.
+      for (const { pid, port } of current.places.owners) look(pid, port);
+    },
+    serviceOf: (pid, port) => {
+      const services = look(pid, port)?.services;
+      return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
+    },
+    startTicksOf: (pid) => current?.scan.processOf(pid)?.startTicks ?? known.get(pid)?.startTicks,
+    listenerAt: (pid, address, port) => current?.places.listenerAt(known.get(pid)?.networkNamespace ?? null, address, port) ?? null,
+    callerOf: (pid, port, address) => current?.places.callerOf(known.get(pid)?.networkNamespace ?? null, port, address) ?? null,
+    pidsOf: (isMeant) => {
+      const pids: number[] = [];
+      for (const [pid, { startTicks, services }] of known) {
+        const isRunning = current?.scan.processOf(pid)?.startTicks === startTicks;
+        if (isRunning && [...services.values()].some(isMeant)) pids.push(pid);
+      }
+      return pids.sort((a, b) => a - b);
+    },
+  };
+}
+
+interface Places {
+  owners: { pid: number; port: number | null }[];
+  listenerAt(namespace: number | null, address: string, port: number): string | null;
+  callerOf(namespace: number | null, port: number, address: string): string | null;
+}
+
+/** Null once two different names were given. */
+class OnlyName {
+  readonly #names = new Map<string, string | null>();
+
+  add(key: string, service: string): void {
+    const known = this.#names.get(key);
+    if (known === undefined) this.#names.set(key, service);
+    else if (known !== service) this.#names.set(key, null);
+  }
+
+  get(key: string): string | null | undefined {
+    return this.#names.get(key);
+  }
+}
+
+/** Of UDP and TCP at the same port the same program is the rule: they are not told apart. */
+function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
+  const here = new OnlyName();
+  const anywhere = new OnlyName();
+  const callers = new OnlyName();
+  const owners = new Map<string, { pid: number; port: number | null }>();
+  const own = (pid: number, port: number | null): void => {
+    owners.set(`${pid} ${port}`, { pid, port });
+  };
+  for (const listener of scan.listeners.values()) {
+    const pids = servingOwners(scan, listener);
+    for (const pid of pids) own(pid, listener.localPort);
+    const { service } = namer.atListener(listener, pids[0] ?? null);
+    addListener(scan, listener, service, here, anywhere);
+  }
+  for (const connection of scan.connections.values()) {
+    const [pid] = scan.ownersOf(connection);
+    if (pid === undefined) continue;
+    own(pid, connection.role === "server" ? connection.localPort : null);
+    if (connection.role !== "client") continue;
+    const service = namer.ofProcess(pid)?.service;
+    const namespace = isLoopback(connection.remoteAddress) ? connection.networkNamespace : "";
+    if (service !== undefined) callers.add(`${namespace} ${connection.remotePort} ${connection.localAddress}`, service);
+  }
+  return {
+    owners: [...owners.values()],
+    listenerAt: (namespace, address, port) => {
+      if (isLoopback(address)) return here.get(`${namespace} ${address} ${port}`) ?? here.get(`${namespace} * ${port}`) ?? null;
+      return here.get(`${namespace} ${address} ${port}`) ?? anywhere.get(`${address} ${port}`) ?? null;
+    },
+    callerOf: (namespace, port, address) => callers.get(`${isLoopback(address) ? namespace : ""} ${port} ${address}`) ?? null,
+  };
+}
+
+function addListener(scan: DiscoveryScan, listener: TrackedSocket, service: string, here: OnlyName, anywhere: OnlyName): void {
+  const { networkNamespace: namespace, localAddress: address, localPort: port } = listener;
+  if (!isWildcard(address)) {
+    here.add(`${namespace} ${address} ${port}`, service);
+    if (!isLoopback(address)) anywhere.add(`${address} ${port}`, service);
+    return;
+  }
+  here.add(`${namespace} * ${port}`, service);
+  for (const local of scan.addressesIn(namespace)) {
+    here.add(`${namespace} ${local} ${port}`, service);
+    anywhere.add(`${local} ${port}`, service);
+  }
+}
