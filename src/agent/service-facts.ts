@@ -9,8 +9,6 @@ export interface ServiceFacts {
   discoveredAt(port: number, protocol: "tcp" | "udp"): Promise<{ name: string; method: string } | undefined>;
   /** Where the newest scan saw a port answer, besides loopback and wildcards. */
   addressesOf(port: number): Promise<string[]>;
-  /** Its processes by the newest scan, workers included. */
-  pidsOf(service: string): Promise<number[]>;
   /** What the last event said of a service's health. */
   lastHealth(service: Pick<ManagedService, "name" | "port">): Promise<ServiceHealth["state"] | undefined>;
   /** The newest scan, one line per service and port, by name; without health checks. */
@@ -38,12 +36,6 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
       ]);
       const all = rows.flatMap((row) => [textOf(row, "address") ?? "", ...listIn(textOf(row, "addresses"))]);
       return [...new Set(all)].filter(isWorthTrying).slice(0, maxAddresses);
-    },
-    pidsOf: async (service) => {
-      const rows = await store.query(`SELECT DISTINCT pid FROM service_instance WHERE service = ? AND pid IS NOT NULL AND ${newest}`, [
-        service,
-      ]);
-      return rows.map((row) => Number(row["pid"]));
     },
     lastHealth: async ({ name, port }) => {
       const rows = await store.query(

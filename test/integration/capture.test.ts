@@ -7,7 +7,6 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { addAgentService } from "../../src/agent/agent-service.ts";
 import { CaptureHub } from "../../src/agent/capture-hub.ts";
 import { createCaptureService } from "../../src/agent/capture-service.ts";
-import { createServiceFacts } from "../../src/agent/service-facts.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
@@ -55,7 +54,7 @@ async function start(register: RegistrationChanges = {}): Promise<void> {
   });
   const captures = createCaptureService({
     hub,
-    pidsOf: (service) => createServiceFacts(store).pidsOf(service),
+    pidsOf: async (service) => (service === "api" ? [7, 8] : []),
     limits: () => ({ isEnabled: true, maxDurationMs: 60_000, maxRequests: 50, maxCaptures: 4, allowBody: false, headers: ["host"] }),
     audit: async (row) => {
       await store.append(event, [row]);
