@@ -22,6 +22,7 @@ import { openHealingStore } from "./healing-store.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { trafficCapability } from "./traffic-status.ts";
 
 export interface AgentOptions {
   config: AgentConfig;
@@ -60,6 +61,7 @@ export interface Agent extends AsyncDisposable {
 const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const podIntervalMs = 60_000;
+const capabilityIntervalMs = 2_000;
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { paths, engine, clock, log, version, owner } = options;
@@ -82,6 +84,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     stack.defer(() => store.close());
     reportRecovery(store, log);
 
+    const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings())];
+    let toldCapabilities = "";
     const link = new ColonyLink({
       agentId,
       identityDirectory: paths.identityDirectory,
@@ -96,7 +100,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         host: machine,
         epoch: store.epoch,
         labels: config.labels,
-        capabilities: options.capabilities,
+        capabilities: capabilities(),
         wallMs: BigInt(Math.round(clock.wallMs())),
         outsideNames: outsideNames(config),
       }),
@@ -187,6 +191,18 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link.run(stopped.signal),
       managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
+      repeat(
+        "Telling what this agent can do",
+        capabilityIntervalMs,
+        async () => {
+          const now = JSON.stringify(capabilities());
+          // Before the first time it is being told anyway.
+          if (toldCapabilities !== "" && now !== toldCapabilities) link.reconnect();
+          toldCapabilities = now;
+        },
+        log,
+        stopped.signal,
+      ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];

@@ -16,6 +16,13 @@ export function trafficStatus({ isEnabled, status, figures }: TrafficReadings): 
   };
 }
 
+/** What the colony is told at registration: whether this agent sees requests, and why not. While hooks are being loaded they are taken to work. */
+export function trafficCapability({ isEnabled, status }: TrafficReadings): { name: string; available: boolean; reason: string } {
+  const { state, reason, fix } = stateOf(isEnabled, status);
+  if (state !== "off") return { name: "traffic", available: true, reason: "" };
+  return { name: "traffic", available: false, reason: [reason, fix].filter((text) => text !== null).join("; ") };
+}
+
 function stateOf(isEnabled: boolean, status: TrafficReadings["status"]): Pick<AgentTrafficStatus, "state" | "hooks" | "reason" | "fix"> {
   if (!isEnabled) {
     const fix = "set traffic.enabled to true in agent.yaml; a running agent takes it within seconds";
