@@ -80,8 +80,9 @@ class Connection implements RequestSink {
   /** Used since it was last looked at by the search for a connection to forget. */
   isUsed = true;
   lastNs = 0;
-  /** Bytes of the last payload, received and sent, that further records are expected to bring. */
+  /** Bytes of the last payload, received and sent, that further records are expected to bring, and where in it they begin. */
   readonly awaited: [received: number, sent: number] = [0, 0];
+  readonly awaitedFrom: [received: number, sent: number] = [0, 0];
 
   constructor(owner: PayloadStreamsOptions, ends: StreamEnds) {
     this.#owner = owner;
@@ -210,15 +211,17 @@ export class PayloadStreams {
     const side = record.isSent ? 1 : 0;
     chunk.atNs = record.atNs;
     chunk.startNs = record.startNs;
-    if (connection.awaited[side] > 0 && record.offsetBytes === 0) {
+    const missingBytes = record.offsetBytes === 0 ? connection.awaited[side] : record.offsetBytes - connection.awaitedFrom[side];
+    if (missingBytes > 0) {
       chunk.bytes = noBytes;
-      chunk.fullLength = connection.awaited[side];
+      chunk.fullLength = missingBytes;
       if (isRequest) decoder.onRequestBytes(chunk);
       else decoder.onReplyBytes(chunk);
     }
     const leftBytes = Math.max(0, record.lengthBytes - record.offsetBytes - record.bytes.length);
     const isContinued = record.bytes.length === pieceBytes && record.offsetBytes < pieceBytes * (maxPieces - 1);
     connection.awaited[side] = isContinued ? leftBytes : 0;
+    connection.awaitedFrom[side] = isContinued ? record.offsetBytes + record.bytes.length : 0;
     chunk.bytes = record.bytes;
     chunk.fullLength = record.bytes.length + (isContinued ? 0 : leftBytes);
     if (isRequest) decoder.onRequestBytes(chunk);

@@ -13,11 +13,11 @@ class MemcachedDecoder implements ProtocolDecoder {
   }
 
   onRequestBytes(chunk: Chunk): void {
-    this.#decoderFor(chunk, memcachedRequestMagic).onRequestBytes(chunk);
+    this.#decoderFor(chunk, memcachedRequestMagic)?.onRequestBytes(chunk);
   }
 
   onReplyBytes(chunk: Chunk): void {
-    this.#decoderFor(chunk, memcachedReplyMagic).onReplyBytes(chunk);
+    this.#decoderFor(chunk, memcachedReplyMagic)?.onReplyBytes(chunk);
   }
 
   onQuiet(): void {
@@ -28,8 +28,12 @@ class MemcachedDecoder implements ProtocolDecoder {
     this.#decoder?.onClose(atNs);
   }
 
-  #decoderFor(chunk: Chunk, magic: number): ProtocolDecoder {
-    this.#decoder ??= chunk.bytes[0] === magic ? createMemcachedBinaryDecoder(this.#context) : createMemcachedTextDecoder(this.#context);
+  #decoderFor(chunk: Chunk, magic: number): ProtocolDecoder | null {
+    if (this.#decoder !== null) return this.#decoder;
+    const first = chunk.bytes[0] ?? 0;
+    if (first === magic) this.#decoder = createMemcachedBinaryDecoder(this.#context);
+    else if (first >= 0x20 && first < 0x7f) this.#decoder = createMemcachedTextDecoder(this.#context);
+    else this.#context.sink.undecoded(1);
     return this.#decoder;
   }
 }

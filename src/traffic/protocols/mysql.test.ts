@@ -30,7 +30,7 @@ describe("createMysqlDecoder()", () => {
       "SELECT | SELECT name FROM t WHERE id = ? | ",
       "PING | PING | ",
       "SELECT | SELECT seq, REPEAT(?, ?) FROM seq_1_to_600 | ",
-      "PREPARE | SELEC | 1064!",
+      "PREPARE | unknown | 1064!",
       "SELECT | SELECT ? | ",
       "SELECT | SELECT broken from | 1064!",
       "SELECT | SELECT id FROM t WHERE id = ? | ",

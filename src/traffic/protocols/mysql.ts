@@ -191,8 +191,7 @@ class MysqlDecoder implements ProtocolDecoder {
       if (command === comQuery && bytes[textFrom] === 0 && bytes[textFrom + 1] === 1) textFrom += 2;
       const first = bytes[textFrom] ?? 0;
       if (first < 9) return unknownNames;
-      const names = sqlTemplate(bytes.toString("utf8", textFrom, to), { dialect: "mysql", isCut });
-      return names.template === "" ? unknownNames : names;
+      return sqlTemplate(bytes.toString("utf8", textFrom, to), { dialect: "mysql", isCut });
     }
     if (command === comExecute || command === comFetch || command === comBulkExecute) {
       if (to - from < 9) return unknownNames;

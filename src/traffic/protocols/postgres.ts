@@ -231,8 +231,7 @@ class PostgresDecoder implements ProtocolDecoder {
 
 function namesOf(bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate {
   const end = zeroFrom(bytes, from, to);
-  const names = sqlTemplate(bytes.toString("utf8", from, end < 0 ? to : end), { isCut: isCut && end < 0 });
-  return names.template === "" ? { verb: "", template: "(empty)" } : names;
+  return sqlTemplate(bytes.toString("utf8", from, end < 0 ? to : end), { isCut: isCut && end < 0 });
 }
 
 function remember(names: Map<string, SqlTemplate>, key: string, value: SqlTemplate): void {

@@ -11,6 +11,7 @@ import { isMemcachedCommand } from "./memcached-text.ts";
 import { isMongoHeader } from "./mongodb.ts";
 import { isGreeting, isMysqlCommand } from "./mysql.ts";
 import { isPostgresMessage, postgresStartup } from "./postgres.ts";
+import { redisCommands } from "./redis-commands.ts";
 
 /** Whether the bytes are of that protocol: true asks, false answers, null neither. `lengthBytes` is the whole payload's. */
 type Recogniser = (bytes: Buffer, lengthBytes: number) => boolean | null;
@@ -55,11 +56,17 @@ function recogniseHttp(bytes: Buffer): boolean | null {
   return httpMethod.test(start) ? true : null;
 }
 
-/** Arrays of texts are what clients send, and what servers answer, too; inline commands are too much like other text to be recognised. */
+const redisAnswer = /^(?:\+[A-Z]{2,}[^\r\n]*\r\n|-[A-Z]{3,}[ \r]|:-?\d+\r\n|\$(?:-1|\d+)\r\n|%\d+\r\n|_\r\n)/;
+
+/** Arrays of texts are what clients send, and what servers answer, too, so that others say nothing; inline commands are too much like other text to be recognised. */
 function recogniseRedis(bytes: Buffer): boolean | null {
   const start = startOf(bytes, 64);
-  if (/^\*[1-9]\d{0,6}\r\n\$[1-9]\d{0,2}\r\n[A-Za-z]/.test(start)) return true;
-  return /^(?:\+[A-Z]{2,}[^\r\n]*\r\n|-[A-Z]{3,}[ \r]|:-?\d+\r\n|\$(?:-1|\d+)\r\n|[%*]\d+\r\n|_\r\n)/.test(start) ? false : null;
+  const verb = /^\*[1-9]\d{0,6}\r\n\$[1-9]\d{0,2}\r\n([A-Za-z.]+)(?=\r\n|$)/.exec(start)?.[1]?.toUpperCase();
+  // Acknowledged subscriptions look like the command, up to their number.
+  const isAcknowledged = verb?.endsWith("SUBSCRIBE") === true && /^\*3\r\n(?:\$\d+\r\n[^\r]*\r\n){2}:\d/.test(start);
+  if (isAcknowledged) return false;
+  if (verb !== undefined && (redisCommands.has(verb) || verb.includes("."))) return true;
+  return redisAnswer.test(start) ? false : null;
 }
 
 function recognisePostgres(bytes: Buffer, lengthBytes: number): boolean | null {

@@ -2,6 +2,7 @@
 
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { RequestsInFlight } from "../requests-in-flight.ts";
+import { redisCommands } from "./redis-commands.ts";
 import { RedisScanner, type RedisValue } from "./redis-scanner.ts";
 import { unknownRoute } from "./route-template.ts";
 
@@ -76,9 +77,11 @@ class RedisDecoder implements ProtocolDecoder {
     let { first, second } = value;
     if (value.type === 0) {
       const words = first.trim().split(/\s+/, 2);
-      first = words[0] ?? "";
       second = words[1] ?? "";
+      first = words[0] ?? "";
       if (first === "") return;
+      // After a loss, a piece of a value looks like an inline command.
+      if (!redisCommands.has(first.toUpperCase())) first = "?";
     } else if (value.type !== 0x2a) {
       this.#context.sink.undecoded(1);
       return;

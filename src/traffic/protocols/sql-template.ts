@@ -3,10 +3,15 @@
  * server's settings decide what a quote means the template ends there.
  */
 
+import { unknownRoute } from "./route-template.ts";
+
 export interface SqlTemplate {
   /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty when the text begins with no known verb. */
   verb: string;
-  /** Literals and parameters as `?`, lists of them as one, no comments. Ends with `…` when cut. */
+  /**
+   * Literals and parameters as `?`, lists of them as one, no comments. Ends with `…` when cut. `unknown` when the text begins with no known verb: then
+   * it may be no SQL at all, and its words anything.
+   */
   template: string;
 }
 
@@ -26,7 +31,8 @@ const knownVerbs = new Set(
     "SELECT INSERT UPDATE DELETE MERGE REPLACE WITH VALUES TABLE BEGIN START COMMIT ROLLBACK END ABORT SAVEPOINT RELEASE SET RESET SHOW USE EXPLAIN " +
     "ANALYZE ANALYSE DESCRIBE DESC CREATE ALTER DROP TRUNCATE RENAME COPY LOAD CALL DO EXECUTE PREPARE DEALLOCATE DECLARE FETCH MOVE CLOSE LOCK UNLOCK " +
     "GRANT REVOKE VACUUM REINDEX CLUSTER CHECKPOINT REFRESH LISTEN NOTIFY UNLISTEN DISCARD COMMENT KILL FLUSH OPTIMIZE CHECK REPAIR HANDLER XA IMPORT " +
-    "SECURITY REASSIGN CHANGE PURGE STOP SHUTDOWN INSTALL UNINSTALL HELP BINLOG CACHE IDENTIFY_SYSTEM START_REPLICATION"
+    "SECURITY REASSIGN CHANGE PURGE STOP SHUTDOWN INSTALL UNINSTALL HELP BINLOG CACHE SIGNAL RESIGNAL GET BACKUP UPSERT EXPORT ATTACH DETACH EXISTS " +
+    "SYSTEM IDENTIFY_SYSTEM START_REPLICATION BASE_BACKUP TIMELINE_HISTORY"
   ).split(" "),
 );
 const mainVerbs = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES"]);
@@ -86,6 +92,7 @@ class SqlScanner {
 
   scan(isCut: boolean): SqlTemplate {
     while (!this.#isStopped && this.#at < this.#end) this.#step();
+    if (this.#verb === "") return { verb: "", template: unknownRoute };
     let template = this.#out;
     if (this.#isStopped || isCut) template = `${template.slice(0, this.#maxLength - 1).trimEnd()}…`;
     // A quoted name may hold anything, and the template is shown on terminals.
