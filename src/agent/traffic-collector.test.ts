@@ -116,7 +116,18 @@ describe("TrafficCollector", () => {
     expect(await stored("red")).toMatchObject([{ service: "web", requests: 3, mono_ms: 100_000 }]);
   });
 
+  it("keeps a few windows until the first scan", async () => {
+    for (let window = 0; window < 3; window++) {
+      report([requestGroup({ count: 2 })]);
+      nowMs += 10_000;
+    }
+    expect(await stored("red")).toEqual([]);
+    scan(web);
+    expect((await stored("red")).map(({ service, requests }) => [service, requests])).toEqual(Array.from({ length: 3 }, () => ["web", 2]));
+  });
+
   it("stores them after one window in any case, under the name that the kernel knew", async () => {
+    scan({});
     report([requestGroup({ pid: 77, role: "client", processName: "curl" }), requestGroup({ pid: 78 })]);
     nowMs += 10_000;
     report([]);

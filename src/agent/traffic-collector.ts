@@ -49,13 +49,15 @@ export interface TrafficReadings {
   figures: TrafficFigures;
 }
 
-/** Requests whose process was not known when they were reported. They wait for a scan, and for the next window at the most. */
+/** Requests of a window whose process was not known then. They wait for a scan, and for the next window at the most. */
 interface Waiting {
   groups: RequestGroup[];
   time: SampleTime;
   windowMs: number;
 }
 
+/** Before the first scan nobody is known: so many windows wait for it. */
+const maxWaitingWindows = 6;
 const firstRescanMs = 5_000;
 const maxRescanMs = 300_000;
 /** Windows whose end lies further back were measured by another clock. */
@@ -70,7 +72,8 @@ export class TrafficCollector implements AsyncDisposable {
   #sentSettings = "";
   #isExcluded: (service: string) => boolean = () => false;
   #step = 0;
-  #waiting: Waiting | undefined;
+  #waiting: Waiting[] = [];
+  #isScanned = false;
   #nextRescanMs = Number.NEGATIVE_INFINITY;
   #rescanPauseMs = firstRescanMs;
   #lastFailure = "";
@@ -98,13 +101,17 @@ export class TrafficCollector implements AsyncDisposable {
   /** After each scan for services. */
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void {
     this.#options.directory.update(scan, namer);
+    this.#isScanned = true;
     this.#sendSettings();
-    const waiting = this.#waiting;
-    if (!waiting) return;
-    const { named, unknown } = this.#name(waiting.groups, false);
-    this.#waiting = unknown.length === 0 ? undefined : { ...waiting, groups: unknown };
-    this.#rescanPauseMs = named.length > 0 ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
-    this.#store(this.#rowsOf(named, waiting), []);
+    if (this.#waiting.length === 0) return;
+    let isHelped = false;
+    this.#waiting = this.#waiting.flatMap((waiting) => {
+      const { named, unknown } = this.#name(waiting.groups, false);
+      isHelped ||= named.length > 0;
+      this.#store(this.#rowsOf(named, waiting), []);
+      return unknown.length === 0 ? [] : [{ ...waiting, groups: unknown }];
+    });
+    this.#rescanPauseMs = isHelped ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
   }
 
   readings(): TrafficReadings {
@@ -184,7 +191,7 @@ export class TrafficCollector implements AsyncDisposable {
   #takeWindow(window: TrafficWindow): void {
     const { config, directory, names } = this.#options;
     const { maxRows, disabledProtocols } = config();
-    this.#flushWaiting();
+    if (this.#isScanned || this.#waiting.length >= maxWaitingWindows) this.#flushWaiting();
     this.#figures.add(window);
     this.#peers.add(window.peerNames);
     names.add(window.names, (pid) => {
@@ -241,7 +248,7 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #wait(waiting: Waiting): void {
-    this.#waiting = waiting;
+    this.#waiting.push(waiting);
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs < this.#nextRescanMs) return;
     this.#nextRescanMs = nowMs + this.#rescanPauseMs;
@@ -249,9 +256,8 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #flushWaiting(): void {
-    const waiting = this.#waiting;
-    this.#waiting = undefined;
-    if (waiting) this.#store(this.#rowsOf(this.#name(waiting.groups, true).named, waiting), []);
+    for (const waiting of this.#waiting) this.#store(this.#rowsOf(this.#name(waiting.groups, true).named, waiting), []);
+    this.#waiting = [];
   }
 
   #rowsOf(named: readonly NamedGroup[], { time, windowMs }: Waiting): RedRow[] {
