@@ -163,10 +163,78 @@ export interface CapturedRequest {
   responseBody: string | null;
 }
 
+/** One TCP connection that began, ended, or was not established. */
+export interface ConnectionEvent {
+  /** `opened`: the first one of a peer; its end is told too. */
+  kind: "opened" | "closed" | "failed";
+  /** Null when it is older than the hook. */
+  role: TrafficRole | null;
+  /** Who called connect(2); 0 for servers, whose listener tells it, and when it is older than the hook. */
+  pid: number;
+  networkNamespace: number;
+  localAddress: string;
+  localPort: number;
+  remoteAddress: string;
+  remotePort: number;
+  /** CLOCK_MONOTONIC; 0 when it is older than the hook. */
+  startedNs: bigint;
+  atNs: bigint;
+  bytesSent: number;
+  bytesReceived: number;
+  rttUs: number | null;
+  retransmits: number;
+  /** Why it failed or was cut; null when it ended in order, or the kernel does not say. */
+  reason: "refused" | "reset" | "timed-out" | null;
+}
+
+/** Connections between the same ends that no scan can have seen, added up. Counts are since the last report. */
+export interface PeerConnections {
+  role: TrafficRole;
+  /** As in `ConnectionEvent`. */
+  pid: number;
+  networkNamespace: number;
+  localAddress: string;
+  remoteAddress: string;
+  serverPort: number;
+  connections: number;
+  /** Attempts that were not established. */
+  failed: number;
+  /** Of both, as far as the kernel says. */
+  refused: number;
+  reset: number;
+  timedOut: number;
+  bytesSent: number;
+  bytesReceived: number;
+  /** Mean over those that had one. */
+  rttUs: number | null;
+  retransmits: number;
+  /** CLOCK_MONOTONIC: the begin of the first, the end of the last. */
+  firstNs: bigint;
+  lastNs: bigint;
+}
+
+export interface ConnectionsReport {
+  kind: "connections";
+  events: ConnectionEvent[];
+  peers: PeerConnections[];
+  /** Connections that were neither told nor added up. */
+  lost: number;
+  /** The mark of a scan that this answers: everything that ended before it has been reported. */
+  mark: number | null;
+}
+
+/** Whether connections are watched in the kernel; `problem` says why not. */
+export interface ConnectionsState {
+  kind: "connections-state";
+  problem: string | null;
+}
+
 export type TrafficReport =
   | TrafficWindow
   | TrafficState
   | CapturedRequest
+  | ConnectionsReport
+  | ConnectionsState
   | { kind: "capture-ended"; captureId: string; reason: "limit" | "expired" };
 
 export interface TrafficSettings {
@@ -209,4 +277,6 @@ export type TrafficOrder =
   /** The first order, and again whenever they change. `ownPids`: processes of Coral, which are not observed. */
   | { kind: "settings"; settings: TrafficSettings; ownPids: number[] }
   | { kind: "capture"; order: CaptureOrder }
-  | { kind: "stop-capture"; captureId: string };
+  | { kind: "stop-capture"; captureId: string }
+  /** The agent begins or has ended a scan of sockets; answered by a report with the same mark. */
+  | { kind: "scan"; phase: "begin" | "end"; mark: number };

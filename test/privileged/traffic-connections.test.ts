@@ -1,0 +1,255 @@
+/** TCP connections as the kernel tells them: each one once, however short, and how it ended. */
+
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { readBtfLayout } from "../../src/probes/index.ts";
+import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/connection-records.ts";
+import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/connection-watch.ts";
+import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/messages.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "coral-connections-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+function missing(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
+  if (spawnSync("clang", ["--version"]).status !== 0) return "needs clang";
+  return undefined;
+}
+const why = missing();
+
+const objectPath = join(directory, "connections.bpf.o");
+beforeAll(() => {
+  if (why !== undefined) return;
+  const source = fileURLToPath(new URL("../../probes/connections.bpf.c", import.meta.url));
+  execFileSync("clang", ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", source, "-o", objectPath], { stdio: "pipe" });
+});
+beforeEach((context) => {
+  context.skip(why !== undefined, why);
+});
+
+/** What was reported about one port, whatever else happens on this machine. */
+class Watched implements AsyncDisposable {
+  readonly events: ConnectionEvent[] = [];
+  readonly peers: PeerConnections[] = [];
+  readonly marks: number[] = [];
+  lost = 0;
+  #watch: ConnectionWatch | undefined;
+  #mark = 0;
+
+  static async open(): Promise<Watched> {
+    const watched = new Watched();
+    watched.#watch = await openConnectionWatch({ objectPath, drainMs: 20, flushMs: 100, report: (report) => watched.#take(report) });
+    return watched;
+  }
+
+  #take({ events, peers, lost, mark }: ConnectionsReport): void {
+    this.events.push(...events);
+    this.peers.push(...peers);
+    this.lost += lost;
+    if (mark !== null) this.marks.push(mark);
+  }
+
+  /** As the agent does around a scan. */
+  async scan(between: () => void | Promise<void> = () => undefined): Promise<void> {
+    for (const phase of ["begin", "end"] as const) {
+      const mark = ++this.#mark;
+      this.#watch?.markScan(phase, mark);
+      await waitFor("the mark's answer", () => this.marks.includes(mark));
+      if (phase === "begin") await between();
+    }
+  }
+
+  told(port: number, role: string): ConnectionEvent[] {
+    return this.events.filter((event) => event.role === role && (role === "server" ? event.localPort : event.remotePort) === port);
+  }
+
+  /** Sums of both ways of telling, without those that were only announced. */
+  count(port: number, role: string): Record<string, number> {
+    const sum = { connections: 0, failed: 0, refused: 0, reset: 0, timedOut: 0, sent: 0, received: 0 };
+    for (const peer of this.peers) {
+      if (peer.serverPort !== port || peer.role !== role) continue;
+      sum.connections += peer.connections;
+      sum.failed += peer.failed;
+      sum.refused += peer.refused;
+      sum.reset += peer.reset;
+      sum.timedOut += peer.timedOut;
+      sum.sent += peer.bytesSent;
+      sum.received += peer.bytesReceived;
+    }
+    for (const event of this.told(port, role)) {
+      if (event.kind === "opened") continue;
+      sum[event.kind === "failed" ? "failed" : "connections"]++;
+      if (event.reason === "refused") sum.refused++;
+      if (event.reason === "reset") sum.reset++;
+      if (event.reason === "timed-out") sum.timedOut++;
+      sum.sent += event.bytesSent;
+      sum.received += event.bytesReceived;
+    }
+    return sum;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watch?.[Symbol.asyncDispose]();
+  }
+}
+
+async function listen(onSocket: (socket: Socket) => void, host = "127.0.0.1"): Promise<{ server: Server; port: number } & AsyncDisposable> {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    onSocket(socket);
+  }).listen(0, host);
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    server,
+    port,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** One connection that asks and is answered; resolves when it is gone. */
+async function call(port: number, host = "127.0.0.1"): Promise<void> {
+  const socket = connect(port, host);
+  socket.on("error", () => undefined);
+  socket.end("ask");
+  socket.resume();
+  await new Promise((resolve) => socket.once("close", resolve));
+}
+
+const perl = (code: string, ...args: string[]) => spawn("perl", ["-MSocket", "-e", code, ...args], { stdio: ["pipe", "pipe", "inherit"] });
+
+describe("the layout of what the kernel writes", () => {
+  it("is what the object says", () => {
+    const layout = readBtfLayout(objectPath);
+    for (const [struct, known] of [
+      ["connection_record", recordLayout],
+      ["peer_key", keyLayout],
+      ["peer_totals", totalsLayout],
+    ] as const) {
+      const { sizeBytes, ...offsets } = known;
+      const found = layout.struct(struct);
+      expect(found.sizeBytes).toBe(sizeBytes);
+      for (const [name, offset] of Object.entries(offsets)) expect([name, found.fields.get(name)?.offsetBytes]).toEqual([name, offset]);
+    }
+  });
+});
+
+describe("openConnectionWatch()", () => {
+  it("counts 2,000 short connections between two scans once, at both ends", { timeout: 60_000 }, async () => {
+    await using watched = await Watched.open();
+    await using server = await listen((socket) => socket.on("data", () => socket.end("answer!")));
+    await watched.scan();
+    for (let round = 0; round < 100; round++) await Promise.all(Array.from({ length: 20 }, () => call(server.port)));
+    const all = { connections: 2_000, failed: 0, refused: 0, reset: 0, timedOut: 0 };
+    await waitFor("all of them", () => watched.count(server.port, "client")["connections"] === 2_000);
+    await waitFor("the other ends", () => watched.count(server.port, "server")["connections"] === 2_000);
+    await watched.scan();
+    expect(watched.count(server.port, "client")).toEqual({ ...all, sent: 6_000, received: 14_000 });
+    expect(watched.count(server.port, "server")).toEqual({ ...all, sent: 14_000, received: 6_000 });
+    expect(watched.lost).toBe(0);
+    // Only the first of the new peer is told by itself, with its begin.
+    expect(watched.told(server.port, "client").map(({ kind }) => kind)).toEqual(["opened", "closed"]);
+    const [opened] = watched.told(server.port, "client");
+    expect(opened).toMatchObject({ pid: process.pid, localAddress: "127.0.0.1", remoteAddress: "127.0.0.1", remotePort: server.port });
+    expect(watched.peers.find((peer) => peer.serverPort === server.port && peer.role === "client")).toMatchObject({ pid: process.pid });
+  });
+
+  it("tells those that a scan may have seen one by one, with their last amounts", async () => {
+    await using watched = await Watched.open();
+    await using server = await listen((socket) => socket.on("data", (data) => socket.write(data)));
+    await call0(server.port);
+    await watched.scan();
+    const old = connect(server.port, "127.0.0.1");
+    await once(old, "connect");
+    let during: Socket | undefined;
+    await watched.scan(async () => {
+      during = connect(server.port, "127.0.0.1");
+      await once(during, "connect");
+    });
+    const after = connect(server.port, "127.0.0.1");
+    await once(after, "connect");
+    old.write("hello");
+    await once(old, "data");
+    const ports = [old, during!, after].map((socket) => socket.localPort);
+    for (const socket of [old, during!, after]) socket.destroy();
+    const told = (): ConnectionEvent[] => watched.told(server.port, "client").filter(({ kind }) => kind === "closed");
+    await waitFor("their ends", () => [ports[0], ports[1]].every((port) => told().some((event) => event.localPort === port)));
+    await waitFor("the third among the sums", () =>
+      watched.peers.some((peer) => peer.serverPort === server.port && peer.role === "client"),
+    );
+    expect(told().some((event) => event.localPort === ports[2])).toBe(false);
+    const [first] = told().filter((event) => event.localPort === ports[0]);
+    expect(first).toMatchObject({ bytesSent: 5, bytesReceived: 5, reason: null });
+    expect(first!.rttUs).toBeGreaterThan(0);
+    expect(first!.atNs).toBeGreaterThan(first!.startedNs);
+    expect(watched.count(server.port, "client")["connections"]).toBe(4);
+  });
+
+  it("tells attempts that were refused from those that nobody answered", { timeout: 30_000 }, async () => {
+    await using watched = await Watched.open();
+    const { port } = await (async () => {
+      await using gone = await listen(() => undefined);
+      return gone;
+    })();
+    for (let attempt = 0; attempt < 5; attempt++) await call(port);
+    await waitFor("refusals", () => watched.count(port, "client")["failed"] === 5);
+    expect(watched.count(port, "client")).toMatchObject({ connections: 0, failed: 5, refused: 5, timedOut: 0 });
+    // A queue that is full: the next attempt is not answered, and TCP_USER_TIMEOUT (18) ends it.
+    const full = perl(
+      `$|=1; socket(L,2,1,0); bind(L,sockaddr_in(0,inet_aton("127.0.0.1"))); listen(L,0); my ($p)=sockaddr_in(getsockname(L)); my @c;
+       for (1..2) { socket(my $s,2,1,0); fcntl($s,4,2048); connect($s,sockaddr_in($p,inet_aton("127.0.0.1"))); push @c,$s } select(undef,undef,undef,0.2);
+       socket(my $t,2,1,0); setsockopt($t,6,18,pack("l",700)); print "$p\\n"; connect($t,sockaddr_in($p,inet_aton("127.0.0.1"))) or print "$!\\n"; <STDIN>`,
+    );
+    const [line] = (await once(full.stdout, "data")) as [Buffer];
+    const silentPort = Number(line.toString());
+    await waitFor("the timeout", () => watched.count(silentPort, "client")["timedOut"] === 1, { timeoutMs: 20_000 });
+    expect(watched.count(silentPort, "client")).toMatchObject({ failed: 1, refused: 0, timedOut: 1 });
+    const ended = once(full, "exit");
+    full.stdin.end();
+    await ended;
+  });
+
+  it("tells a connection that was reset from one that ended in order", async () => {
+    await using watched = await Watched.open();
+    await using server = await listen((socket) => socket.on("data", () => socket.resetAndDestroy()));
+    await call(server.port);
+    await call(server.port);
+    await waitFor("two resets", () => watched.count(server.port, "client")["reset"] === 2);
+    expect(watched.count(server.port, "client")).toMatchObject({ connections: 2, failed: 0, reset: 2 });
+    // Who resets ends it in order.
+    await waitFor("the other ends", () => watched.count(server.port, "server")["connections"] === 2);
+    expect(watched.count(server.port, "server")).toMatchObject({ reset: 0 });
+  });
+
+  it("knows IPv6, and addresses of IPv4 in it", async () => {
+    await using watched = await Watched.open();
+    await using server = await listen((socket) => socket.on("data", () => socket.end("yes")), "::");
+    await call(server.port, "::1");
+    await call(server.port, "127.0.0.1");
+    const addresses = (): string[] => watched.told(server.port, "server").map(({ remoteAddress }) => remoteAddress);
+    await waitFor("both", () => new Set(addresses()).size === 2);
+    expect([...new Set(addresses())].sort()).toEqual(["127.0.0.1", "::1"]);
+    const own = Number(/\[(\d+)\]/.exec(execFileSync("readlink", ["/proc/self/ns/net"], { encoding: "utf8" }))?.[1]);
+    expect(new Set(watched.told(server.port, "server").map(({ networkNamespace }) => networkNamespace))).toEqual(new Set([own]));
+  });
+});
+
+/** A connection before the first scan, so that the peer is known. */
+async function call0(port: number): Promise<void> {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.destroy();
+  await once(socket, "close");
+}
