@@ -18,6 +18,11 @@ typedef signed long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define always_inline inline __attribute__((always_inline))
+/*
+ * A function that is not static, is checked by the verifier once and alone, instead of again for every way that leads to a call of it. It takes
+ * numbers and pointers to structures, which may be null for all that the verifier knows, and returns a number.
+ */
+#define subprogram __attribute__((noinline))
 
 /* Map definitions are read from type information: a number is the length of an array type, a type the target of a pointer. */
 #define MAP_NUMBER(name, value) int(*name)[value]

@@ -62,67 +62,89 @@ const volatile u8 character_kinds[256] = {
 	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
 };
 
-/* What a segment adds to the fingerprint: itself, or the same for all ids. Masks no segment that route-template.ts keeps. */
-static always_inline u64 http1_segment(u64 segment, u64 previous, u32 kinds, u32 digits, u32 length)
+/* What a segment of a path adds to the fingerprint: itself, or the same for all ids. Masks no segment that route-template.ts keeps. */
+subprogram int http1_end_segment(struct scratch *scratch)
 {
-	if (!digits)
-		return segment;
+	struct path_parser *path;
+	u64 added;
+	u32 kinds, digits, length;
+
+	if (!scratch)
+		return 0;
+	path = &scratch->path;
+	added = path->segment;
+	kinds = path->kinds;
+	digits = path->digits;
+	length = path->length;
 	if (kinds == CHAR_DIGIT) {
 		/* The number of a version is part of the name. */
-		switch (previous) {
+		switch (path->previous) {
 		case 0xe74fc019056aae07ULL: /* api */
 		case 0x4cb66f1fbfb4e1d7ULL: /* rest */
 		case 0xbb62c62c9808ea37ULL: /* version */
 		case 0x691210194edd8d02ULL: /* ver */
 		case 0xaf63eb4c86020609ULL: /* v */
-			return segment;
+			break;
+		default:
+			added = MIX_PRIME;
 		}
-		return MIX_PRIME;
+	} else if (digits >= 3 && !(kinds & ~(CHAR_DIGIT | CHAR_HEX)) && length >= 8) {
+		added = MIX_PRIME;
+	} else if (digits >= 4 && !(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_DASH)) && length == 36) {
+		added = MIX_PRIME;
+	} else if (digits >= 4 && !(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)) && (length >= 20 || (digits >= 5 && digits * 2 >= length))) {
+		added = MIX_PRIME;
 	}
-	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX)) && length >= 8 && digits >= 3)
-		return MIX_PRIME;
-	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_DASH)) && length == 36 && digits >= 4)
-		return MIX_PRIME;
-	if (!(kinds & ~(CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)) && digits >= 4 && (length >= 20 || (digits >= 5 && digits * 2 >= length)))
-		return MIX_PRIME;
-	return segment;
+	scratch->fingerprint = mix(scratch->fingerprint, added);
+	path->previous = path->segment;
+	path->segment = HASH_SEED;
+	path->kinds = 0;
+	path->digits = 0;
+	path->length = 0;
+	return 0;
 }
 
 /*
- * Fingerprint of the path that begins at scratch->at, into scratch->fingerprint; scratch->end is where it ends. The loop changes nothing that is
- * used as an index, or the verifier would follow every combination.
+ * Fingerprint of the path that begins at scratch->at, into scratch->fingerprint; scratch->end is where it ends. The state of the loop is in memory,
+ * or the verifier would follow every combination.
  */
-static __attribute__((noinline)) void http1_path(struct scratch *scratch)
+subprogram int http1_path(struct scratch *scratch)
 {
-	const u8 *path = scratch->bytes + (scratch->at & 31);
-	u64 hash = scratch->fingerprint;
-	u64 segment = HASH_SEED, previous = 0;
-	u32 kinds = 0, digits = 0, begin = 0, end = HTTP_PATH_BYTES;
+	volatile struct path_parser *path;
+	const u8 *text;
+	u32 begin;
 
+	if (!scratch)
+		return 0;
+	begin = scratch->at & 31;
+	text = scratch->bytes + begin;
+	path = &scratch->path;
+	path->segment = HASH_SEED;
+	path->previous = 0;
+	path->kinds = 0;
+	path->digits = 0;
+	path->length = 0;
+	scratch->end = begin + HTTP_PATH_BYTES;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < HTTP_PATH_BYTES; index++) {
-		u8 character = path[index];
+		u8 character = text[index];
 		u32 kind = character_kinds[character];
 
 		if (kind & (CHAR_END | CHAR_SLASH)) {
-			hash = mix(hash, http1_segment(segment, previous, kinds, digits, index - begin));
-			previous = segment;
-			segment = HASH_SEED;
-			kinds = 0;
-			digits = 0;
-			begin = index + 1;
+			http1_end_segment(scratch);
 			if (kind & CHAR_END) {
-				end = index;
+				scratch->end = begin + index;
 				break;
 			}
 			continue;
 		}
-		segment = (segment ^ character) * HASH_PRIME;
-		kinds |= kind;
-		digits += kind & CHAR_DIGIT;
+		path->segment = (path->segment ^ character) * HASH_PRIME;
+		path->kinds |= kind;
+		path->digits += kind & CHAR_DIGIT;
+		path->length++;
 	}
-	scratch->fingerprint = mix(hash, segment);
-	scratch->end = (scratch->at & 31) + end;
+	scratch->fingerprint = mix(scratch->fingerprint, path->segment);
+	return 0;
 }
 
 /* HTTP_* method at the begin of scratch->bytes; scratch->at becomes where the target begins. 0: none. */
@@ -171,10 +193,13 @@ static always_inline u32 http1_method(struct scratch *scratch)
 }
 
 /* Any other token of capital letters, such as PROPFIND: scratch->at becomes where the target begins, 0 when it is none, total when it is unfinished. */
-static __attribute__((noinline)) void http1_token(struct scratch *scratch)
+subprogram int http1_token(struct scratch *scratch)
 {
 	u64 hash = HASH_SEED;
 	u32 at = 0;
+
+	if (!scratch)
+		return 0;
 
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < HTTP_METHOD_BYTES; index++) {
@@ -194,6 +219,7 @@ static __attribute__((noinline)) void http1_token(struct scratch *scratch)
 	}
 	scratch->fingerprint = hash;
 	scratch->at = at;
+	return 0;
 }
 
 static always_inline int is_http1_version(const u8 *text)
@@ -201,12 +227,15 @@ static always_inline int is_http1_version(const u8 *text)
 	return *(u32 *)text == 0x50545448 && *(u16 *)(text + 4) == 0x312f; /* HTTP, /1 */
 }
 
-/* Whether scratch->bytes begin with a request head; then scratch->fingerprint is of it, and *method is set. */
-static __attribute__((noinline)) u32 http1_parse(struct scratch *scratch, u8 *method)
+/* Whether scratch->bytes begin with a request head; then scratch->fingerprint and scratch->method are of it. */
+subprogram u32 http1_parse(struct scratch *scratch)
 {
-	u32 found = http1_method(scratch);
-	u32 end;
+	u32 found, end;
 	u8 first;
+
+	if (!scratch)
+		return HTTP_NO_HEAD;
+	found = http1_method(scratch);
 
 	if (!found) {
 		http1_token(scratch);
@@ -218,7 +247,7 @@ static __attribute__((noinline)) u32 http1_parse(struct scratch *scratch, u8 *me
 	} else {
 		scratch->fingerprint = mix(HASH_SEED, found);
 	}
-	*method = found;
+	scratch->method = found;
 	if (scratch->at >= scratch->total)
 		return HTTP_PARTIAL;
 	first = scratch->bytes[scratch->at & 31];
@@ -235,40 +264,44 @@ static __attribute__((noinline)) u32 http1_parse(struct scratch *scratch, u8 *me
 	return found == HTTP_OTHER ? HTTP_NO_HEAD : HTTP_WHOLE;
 }
 
-/*
- * Whether another request head follows the first one in scratch->bytes. An empty line covers exactly one of every four places, so only every
- * fourth byte is looked at closely.
- */
-static __attribute__((noinline)) u32 http1_has_second(struct scratch *scratch)
+/* Whether an empty line covers this place of scratch->bytes; then scratch->at is what follows it. */
+subprogram u32 http1_empty_line(struct scratch *scratch, u32 place)
 {
-	u32 total = scratch->total;
+	u8 *at;
+	u32 end = 0;
 
+	if (!scratch)
+		return 0;
+	at = scratch->bytes + (place & (2 * LEARN_BYTES - 1));
+	if (*(u32 *)(at - 3) == 0x0a0d0a0d)
+		end = place + 1;
+	else if (*(u32 *)(at - 2) == 0x0a0d0a0d)
+		end = place + 2;
+	else if (*(u32 *)(at - 1) == 0x0a0d0a0d)
+		end = place + 3;
+	else if (*(u32 *)at == 0x0a0d0a0d)
+		end = place + 4;
+	scratch->at = end;
+	return end;
+}
+
+/* Whether bytes follow the first head in scratch->bytes, at scratch->at. An empty line covers one of every four places: only these are looked at. */
+subprogram u32 http1_has_more(struct scratch *scratch)
+{
+	u32 total;
+
+	if (!scratch)
+		return 0;
+	total = scratch->total;
 	scratch->at = 0;
 #pragma clang loop unroll(disable)
-	for (u32 index = 0; index < LEARN_BYTES; index += 4) {
-		u8 *at = scratch->bytes + 16 + index;
-		u32 word;
-
-		if (16 + index >= total)
+	for (u32 place = 16; place < LEARN_BYTES; place += 4) {
+		if (place >= total)
 			break;
-		if (*at > '\r')
-			continue;
-		/* One of these four places is where the empty line begins. */
-		word = 0;
-		if (*(u32 *)(at - 3) == 0x0a0d0a0d)
-			word = 17 + index;
-		else if (*(u32 *)(at - 2) == 0x0a0d0a0d)
-			word = 18 + index;
-		else if (*(u32 *)(at - 1) == 0x0a0d0a0d)
-			word = 19 + index;
-		else if (*(u32 *)at == 0x0a0d0a0d)
-			word = 20 + index;
-		if (word) {
-			scratch->at = word;
+		if (scratch->bytes[place] <= '\r' && http1_empty_line(scratch, place))
 			break;
-		}
 	}
-	return scratch->at && scratch->at + 4 < total;
+	return *(volatile u32 *)&scratch->at + 4 < total && *(volatile u32 *)&scratch->at;
 }
 
 /* What follows at scratch->at begins like a request head. */
@@ -290,16 +323,17 @@ static always_inline int http1_looks_asked(const struct scratch *scratch)
 }
 
 /* The open request goes to the ring too, written again from what was kept of it, so that the decoder can match its answer. */
-static __attribute__((noinline)) void http1_hand_over(struct connection *connection, struct scratch *scratch)
+subprogram int http1_hand_over(struct connection *connection, struct scratch *scratch)
 {
-	struct payload_record *record = (void *)scratch->before;
-	u32 end = 0;
+	struct payload_record *record;
+	u32 end;
 
-	if (connection->flags & CONNECTION_STREAMED)
-		return;
+	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
+		return 0;
 	connection->flags |= CONNECTION_STREAMED;
 	if (take_request(connection) != STATE_ASKED)
-		return;
+		return 0;
+	record = (void *)scratch->before;
 	fill_record(record, connection);
 	record->kind = RECORD_PAYLOAD;
 	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
@@ -326,6 +360,7 @@ static __attribute__((noinline)) void http1_hand_over(struct connection *connect
 	record->length = connection->request_bytes;
 	if (bpf_ringbuf_output(&events, record, sizeof(*record) + end + 13, BPF_RB_NO_WAKEUP))
 		count_loss(LOSS_RING_FULL);
+	return 0;
 }
 
 static always_inline int is_same_head(const u8 *left, const u8 *right)
@@ -336,20 +371,25 @@ static always_inline int is_same_head(const u8 *left, const u8 *right)
 }
 
 /* A head that is none of the last one's kind: names it, and looks whether it is the only one. */
-static __attribute__((noinline)) void http1_new_head(const struct payload *payload, struct connection *connection, struct scratch *scratch, u32 method)
+subprogram int http1_new_head(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	u64 fingerprint = scratch->fingerprint;
-	u32 is_whole = scratch->end < HEAD_KEPT;
-	u32 bytes = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
-	u32 is_repeatable = is_whole && !connection->prefix_bytes;
+	u64 fingerprint;
+	u32 bytes, is_repeatable, method;
+
+	if (!payload || !connection || !scratch)
+		return 0;
+	fingerprint = scratch->fingerprint;
+	method = scratch->method;
+	is_repeatable = scratch->end < HEAD_KEPT && !connection->prefix_bytes;
+	bytes = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
 
 	if (payload->length > HEAD_BYTES)
 		load_head(payload, connection, scratch, LEARN_BYTES);
-	if (connection->state == STATE_ASKED || (http1_has_second(scratch) && http1_looks_asked(scratch))) {
+	if (connection->state == STATE_ASKED || (http1_has_more(scratch) && http1_looks_asked(scratch))) {
 		finish_answered(connection);
 		http1_hand_over(connection, scratch);
 		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
-		return;
+		return 0;
 	}
 	scratch->fingerprint = fingerprint;
 	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
@@ -363,12 +403,12 @@ static __attribute__((noinline)) void http1_new_head(const struct payload *paylo
 		connection->flags |= CONNECTION_REPEATABLE;
 	else
 		connection->flags &= ~CONNECTION_REPEATABLE;
+	return 0;
 }
 
-static always_inline void http1_asked(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void http1_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 state = connection->state;
-	u8 method = 0;
 	u32 parsed;
 
 	if (!payload->buffer || !load_head(payload, connection, scratch, HEAD_BYTES)) {
@@ -383,9 +423,9 @@ static always_inline void http1_asked(const struct payload *payload, struct conn
 		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
 		return;
 	}
-	parsed = http1_parse(scratch, &method);
+	parsed = http1_parse(scratch);
 	if (parsed == HTTP_WHOLE) {
-		http1_new_head(payload, connection, scratch, method);
+		http1_new_head(payload, connection, scratch);
 		return;
 	}
 	if (parsed == HTTP_PARTIAL && state != STATE_ASKED) {
@@ -398,7 +438,7 @@ static always_inline void http1_asked(const struct payload *payload, struct conn
 		connection->request_bytes += payload->length;
 }
 
-static always_inline void http1_status(const struct payload *payload, struct connection *connection, const u8 *text)
+static always_inline void http1_status(struct payload *payload, struct connection *connection, const u8 *text)
 {
 	u32 status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
 
@@ -430,7 +470,7 @@ static always_inline void http1_status(const struct payload *payload, struct con
 	}
 }
 
-static always_inline void http1_answered(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void http1_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 kept, total;
 
@@ -445,7 +485,7 @@ static always_inline void http1_answered(const struct payload *payload, struct c
 		kept = 0;
 	if (kept)
 		__builtin_memcpy(scratch->bytes, connection->answer, 16);
-	total = read_bytes(payload, scratch->bytes + kept, 0, 16);
+	total = read_bytes(payload, scratch, kept, 0, 16);
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
 		return;
@@ -461,12 +501,15 @@ static always_inline void http1_answered(const struct payload *payload, struct c
 	}
 }
 
-static __attribute__((noinline)) void http1_data(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+subprogram int http1_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
+	if (!payload || !connection || !scratch)
+		return 0;
 	if (is_request(connection, payload->direction))
 		http1_asked(payload, connection, scratch);
 	else
 		http1_answered(payload, connection, scratch);
+	return 0;
 }
 
 #endif

@@ -269,12 +269,14 @@ static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk)
 }
 
 /* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
-static __attribute__((noinline)) void http2_get_in_step(const struct payload *payload, struct connection *connection, struct http2_direction *direction,
-							struct scratch *scratch)
+subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction, struct scratch *scratch)
 {
-	u32 kept = connection->prefix_bytes;
-	u32 total = load_head(payload, connection, scratch, 16);
+	u32 kept, total;
 
+	if (!payload || !connection || !direction || !scratch)
+		return 0;
+	kept = connection->prefix_bytes;
+	total = load_head(payload, connection, scratch, 16);
 	if (kept >= HTTP2_PREFACE_BYTES || connection->prefix_direction != payload->direction)
 		kept = 0;
 	if (total >= 8 && *(u64 *)scratch->bytes == HTTP2_PREFACE_WORD) {
@@ -288,17 +290,22 @@ static __attribute__((noinline)) void http2_get_in_step(const struct payload *pa
 		direction->header_bytes = kept;
 		direction->in_step = 1;
 	}
+	return 0;
 }
 
-static __attribute__((noinline)) void http2_data(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+subprogram int http2_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	struct http2_connection *state = http2_state(payload->sk);
-	struct payload_record *record = (void *)scratch->before;
+	struct http2_connection *state;
+	struct payload_record *record;
 	struct http2_direction *direction;
 	struct http2_walk walk = {};
 
+	if (!payload || !connection || !scratch)
+		return 0;
+	state = http2_state(payload->sk);
 	if (!state)
-		return;
+		return 0;
+	record = (void *)scratch->before;
 	direction = &state->directions[payload->direction & 1];
 	if (!payload->buffer) {
 		/* Sent from a file: part of a body, or nobody knows what. */
@@ -306,7 +313,7 @@ static __attribute__((noinline)) void http2_data(const struct payload *payload, 
 			direction->skip -= payload->length;
 		else
 			http2_lose(direction);
-		return;
+		return 0;
 	}
 	fill_record(record, connection);
 	record->kind = RECORD_PAYLOAD;
@@ -320,7 +327,7 @@ static __attribute__((noinline)) void http2_data(const struct payload *payload, 
 	if (connection->prefix_direction == payload->direction)
 		connection->prefix_bytes = 0;
 	if (!direction->in_step)
-		return;
+		return 0;
 	walk.rest = payload->length;
 	if (payload->vectors) {
 		walk.vectors = payload->vectors;
@@ -340,6 +347,7 @@ static __attribute__((noinline)) void http2_data(const struct payload *payload, 
 		count_loss(LOSS_UNDECODED);
 		http2_lose(direction);
 	}
+	return 0;
 }
 
 /* The connection has ended. */

@@ -21,29 +21,31 @@ static always_inline void http2_data(const struct payload *payload, struct conne
 #define STREAM_BYTES 1024
 
 /* Raw bytes of a TLS connection: requests are in the plaintext. Only the ClientHello is of use, for the name of the server. */
-static __attribute__((noinline)) void on_tls_record(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+subprogram int on_tls_record(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 total;
 
+	if (!payload || !connection || !scratch)
+		return 0;
 	if (!(connection->flags & CONNECTION_TLS_BOUND))
 		tls_note_socket(payload->sk);
 	/* The plaintext is read later than the records; it began with the first of them. */
 	if (payload->start_ns && connection->role != ROLE_CLIENT)
 		connection->arrival_ns = payload->start_ns;
 	if ((connection->flags & CONNECTION_HELLO) || !payload->buffer)
-		return;
+		return 0;
 	total = load_head(payload, connection, scratch, HEAD_KEPT);
 	if (!total)
-		return;
+		return 0;
 	if (total <= 5 && scratch->bytes[0] == 0x16) {
 		/* The header was read alone. */
 		keep_prefix(payload, connection, scratch);
-		return;
+		return 0;
 	}
 	connection->flags |= CONNECTION_HELLO;
 	if (scratch->bytes[0] != 0x16 || scratch->bytes[5] != 1) {
 		connection->prefix_bytes = 0;
-		return;
+		return 0;
 	}
 	connection->role = payload->direction == RECEIVED ? ROLE_SERVER : ROLE_CLIENT;
 	connection->tgid = payload->tgid;
@@ -51,24 +53,27 @@ static __attribute__((noinline)) void on_tls_record(const struct payload *payloa
 	stream_payload(payload, connection, scratch, CHUNK_BYTES, 0);
 	connection->protocol = PROTOCOL_UNKNOWN;
 	connection->role = ROLE_NONE;
+	return 0;
 }
 
-static __attribute__((noinline)) void on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
+subprogram int on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
+	if (!payload || !connection || !scratch)
+		return 0;
 	/* The frames of HTTP/2 carry all that a capture needs. */
 	if (connection->protocol != PROTOCOL_HTTP2 && captured_until(payload))
 		stream_payload(payload, connection, scratch, CHUNK_BYTES, PAYLOAD_CAPTURE);
 	if (connection->protocol == PROTOCOL_UNKNOWN && !recognise(payload, connection, scratch)) {
 		if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 			on_tls_record(payload, connection, scratch);
-		return;
+		return 0;
 	}
 	if (connection->flags & CONNECTION_STREAMED) {
 		u32 is_counted_here = connection->protocol == PROTOCOL_HTTP || connection->protocol == PROTOCOL_REDIS ||
 				      connection->protocol == PROTOCOL_POSTGRES;
 
 		stream_payload(payload, connection, scratch, is_counted_here ? MAX_CHUNKS * CHUNK_BYTES : STREAM_BYTES, 0);
-		return;
+		return 0;
 	}
 	switch (connection->protocol) {
 	case PROTOCOL_HTTP:
@@ -85,6 +90,7 @@ static __attribute__((noinline)) void on_payload(struct payload *payload, struct
 		http2_data(payload, connection, scratch);
 		break;
 	}
+	return 0;
 }
 
 static always_inline void read_addresses(struct connection *connection, struct sock *sk)
@@ -155,14 +161,17 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
  * flag PAYLOAD_TLS are set, the rest is 0. Uprobes can interrupt each other, hence scratches of their own; when all are in use the payload is
  * lost, and counted.
  */
-static __attribute__((noinline)) void on_data(struct payload *payload)
+subprogram int on_data(struct payload *payload)
 {
-	struct connection *connection = find_connection(payload->sk);
+	struct connection *connection;
 
+	if (!payload)
+		return 0;
+	connection = find_connection(payload->sk);
 	if (!connection)
 		connection = add_connection((struct sock *)payload->sk, SIDE_UNKNOWN);
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
-		return;
+		return 0;
 	connection->flags |= CONNECTION_TLS | CONNECTION_TLS_BOUND;
 	take_stamp(payload, connection);
 #pragma clang loop unroll(disable)
@@ -170,25 +179,26 @@ static __attribute__((noinline)) void on_data(struct payload *payload)
 		struct scratch *scratch = scratch_at(index);
 
 		if (!scratch)
-			return;
+			return 0;
 		if (scratch->busy)
 			continue;
 		scratch->busy = 1;
 		on_payload(payload, connection, scratch);
 		scratch->busy = 0;
-		return;
+		return 0;
 	}
 	count_loss(LOSS_UNREADABLE);
+	return 0;
 }
 
 /* The connection has ended: what is open on it is counted, what was answered as such, the rest as unanswered. */
-static __attribute__((noinline)) void end_connection(u64 sk)
+static always_inline int end_connection(u64 sk)
 {
 	struct connection *connection = find_connection(sk);
 	u32 state;
 
 	if (!connection)
-		return;
+		return 0;
 	state = take_request(connection);
 	if (state == STATE_ASKED) {
 		connection->status = STATUS_NO_REPLY;
@@ -209,6 +219,7 @@ static __attribute__((noinline)) void end_connection(u64 sk)
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);
 	bpf_map_delete_elem(&connections, &sk);
+	return 0;
 }
 
 #endif

@@ -88,6 +88,16 @@ struct {
 #define MAX_CHUNKS 4
 #define MAX_VECTORS 8
 
+/* The segment of a path that is being read; see http1.h. */
+struct path_parser {
+	u64 segment;
+	u64 previous;
+	u32 kinds;
+	u32 digits;
+	u32 length;
+	u32 reserved;
+};
+
 /* Working memory of one hook. The header of a record is put right before `bytes`. */
 struct scratch {
 	/* Above 0 while a uprobe uses it. */
@@ -97,7 +107,9 @@ struct scratch {
 	u32 at;
 	u32 end;
 	u64 fingerprint;
-	u64 reserved;
+	u32 method;
+	u32 reserved;
+	struct path_parser path;
 	u8 before[sizeof(struct payload_record)];
 	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */
 	u8 bytes[2 * CHUNK_BYTES + 128];
@@ -120,9 +132,12 @@ static always_inline struct scratch *scratch_at(u32 index)
 }
 
 /* Bytes from `offset` on into scratch->bytes + kept. Only for payloads in several pieces. */
-static __attribute__((noinline)) u32 gather_bytes(const struct payload *payload, u8 *target, u32 offset, u32 wanted)
+subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u32 kept, u32 offset, u32 wanted)
 {
 	u32 filled = 0;
+
+	if (!payload || !scratch || kept > HEAD_KEPT)
+		return 0;
 
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < MAX_VECTORS; index++) {
@@ -142,7 +157,7 @@ static __attribute__((noinline)) u32 gather_bytes(const struct payload *payload,
 			size = wanted - filled;
 		if (size > CHUNK_BYTES)
 			size = CHUNK_BYTES;
-		if (bpf_probe_read_user(target + filled, size, (void *)(vector.base + offset)))
+		if (bpf_probe_read_user(scratch->bytes + kept + filled, size, (void *)(vector.base + offset)))
 			break;
 		filled += size;
 		offset = 0;
@@ -150,8 +165,11 @@ static __attribute__((noinline)) u32 gather_bytes(const struct payload *payload,
 	return filled;
 }
 
-/* Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to `target`; how many, 0 when they cannot be read. */
-static always_inline u32 read_bytes(const struct payload *payload, u8 *target, u32 offset, u32 wanted)
+/*
+ * Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to scratch->bytes + kept (at most HEAD_KEPT); how many, 0 when
+ * they cannot be read.
+ */
+static always_inline u32 read_bytes(struct payload *payload, struct scratch *scratch, u32 kept, u32 offset, u32 wanted)
 {
 	u32 size;
 
@@ -161,10 +179,10 @@ static always_inline u32 read_bytes(const struct payload *payload, u8 *target, u
 	if (size > wanted)
 		size = wanted;
 	if (payload->vectors && offset + size > payload->first_bytes)
-		return gather_bytes(payload, target, offset, size);
+		return gather_bytes(payload, scratch, kept, offset, size);
 	if (size > CHUNK_BYTES)
 		size = CHUNK_BYTES;
-	if (bpf_probe_read_user(target, size, (void *)(payload->buffer + offset)))
+	if (bpf_probe_read_user(scratch->bytes + kept, size, (void *)(payload->buffer + offset)))
 		return 0;
 	return size;
 }
@@ -173,28 +191,30 @@ static always_inline u32 read_bytes(const struct payload *payload, u8 *target, u
  * The first bytes of a payload into scratch->bytes, after the prefix that was kept of the one before, if any; zeros follow. Their number is
  * scratch->total, 0 when they cannot be read.
  */
-static __attribute__((noinline)) u32 load_head(const struct payload *payload, const struct connection *connection, struct scratch *scratch, u32 wanted)
+subprogram u32 load_head(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 wanted)
 {
-	u32 kept = connection->prefix_bytes;
-	u32 total;
+	u32 kept, total;
 
+	if (!payload || !connection || !scratch)
+		return 0;
+	kept = connection->prefix_bytes;
 	if (kept >= HEAD_KEPT || connection->prefix_direction != payload->direction)
 		kept = 0;
 	if (kept)
 		__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
 	else if (payload->length < HEAD_KEPT)
 		__builtin_memset(scratch->bytes, 0, HEAD_KEPT);
-	total = read_bytes(payload, scratch->bytes + kept, 0, wanted);
-	if (total > CHUNK_BYTES)
-		total = 0;
+	total = read_bytes(payload, scratch, kept, 0, wanted);
 	if (total)
 		total += kept;
+	/* Nothing changes; the verifier learns a bound. */
+	total &= 2 * CHUNK_BYTES - 1;
 	*(u64 *)(scratch->bytes + total) = 0;
 	scratch->total = total;
 	return total;
 }
 
-static always_inline void keep_prefix(const struct payload *payload, struct connection *connection, const struct scratch *scratch)
+static always_inline void keep_prefix(struct payload *payload, struct connection *connection, const struct scratch *scratch)
 {
 	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
 	connection->prefix_bytes = scratch->total;
@@ -216,11 +236,13 @@ static always_inline void fill_record(struct payload_record *record, const struc
 }
 
 /* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
-static __attribute__((noinline)) void stream_payload(const struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit,
-						     u32 flags)
+subprogram int stream_payload(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit, u32 flags)
 {
-	struct payload_record *record = (void *)scratch->before;
+	struct payload_record *record;
 
+	if (!payload || !connection || !scratch)
+		return 0;
+	record = (void *)scratch->before;
 	if (connection->prefix_bytes) {
 		/* Bytes that were held back until it was known what they are. */
 		u32 kept = connection->prefix_bytes;
@@ -246,7 +268,7 @@ static __attribute__((noinline)) void stream_payload(const struct payload *paylo
 
 		if (chunk && (offset >= payload->length || offset >= limit))
 			break;
-		size = payload->buffer ? read_bytes(payload, scratch->bytes, offset, limit - offset) : 0;
+		size = payload->buffer ? read_bytes(payload, scratch, 0, offset, limit - offset) : 0;
 		if (payload->buffer && !size)
 			count_loss(LOSS_UNREADABLE);
 		if (size > CHUNK_BYTES)
@@ -266,6 +288,7 @@ static __attribute__((noinline)) void stream_payload(const struct payload *paylo
 		if (size < CHUNK_BYTES)
 			break;
 	}
+	return 0;
 }
 
 #endif

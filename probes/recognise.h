@@ -127,13 +127,16 @@ static always_inline u32 kafka_kind(const u8 *bytes, u32 total, u32 length)
 }
 
 /* PROTOCOL_* of scratch->bytes, with the kind of message in scratch->at: 1 asks, 2 answers. PROTOCOL_UNKNOWN: nobody's. */
-static __attribute__((noinline)) u32 protocol_of(const struct payload *payload, const struct connection *connection, struct scratch *scratch)
+subprogram u32 protocol_of(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	const u8 *bytes = scratch->bytes;
-	u32 total = scratch->total, length = payload->length + connection->prefix_bytes;
-	u32 kind;
-	u8 method;
+	u32 total, length, kind;
+	const u8 *bytes;
 
+	if (!payload || !connection || !scratch)
+		return PROTOCOL_UNKNOWN;
+	bytes = scratch->bytes;
+	total = scratch->total;
+	length = payload->length + connection->prefix_bytes;
 	scratch->at = 1;
 	if (connection->flags & CONNECTION_UDP) {
 		kind = total >= 17 ? dns_kind(bytes) : 0;
@@ -147,7 +150,7 @@ static __attribute__((noinline)) u32 protocol_of(const struct payload *payload, 
 		return PROTOCOL_HTTP;
 	}
 	if (bytes[0] >= 'A' && bytes[0] <= 'Z') {
-		kind = http1_parse(scratch, &method);
+		kind = http1_parse(scratch);
 		scratch->at = 1;
 		if (kind == HTTP_WHOLE)
 			return PROTOCOL_HTTP;
@@ -189,12 +192,12 @@ static __attribute__((noinline)) u32 protocol_of(const struct payload *payload, 
 }
 
 /* 1 when the connection's protocol is known from now on. */
-static __attribute__((noinline)) u32 recognise(const struct payload *payload, struct connection *connection, struct scratch *scratch)
+subprogram u32 recognise(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct controls *control = controls_now();
 	u32 total, protocol;
 
-	if (!payload->buffer)
+	if (!payload || !connection || !scratch || !payload->buffer)
 		return 0;
 	if (bpf_map_lookup_elem(&own_processes, &payload->tgid)) {
 		connection->protocol = PROTOCOL_IGNORED;

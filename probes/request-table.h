@@ -81,7 +81,7 @@ static always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
-static __attribute__((noinline)) struct request_stats *find_kind(struct request_key *key)
+static always_inline struct request_stats *find_kind(struct request_key *key)
 {
 	struct request_stats *stats = bpf_map_lookup_elem(&requests, key);
 	u32 zero = 0;
@@ -107,13 +107,17 @@ static __attribute__((noinline)) struct request_stats *find_kind(struct request_
 }
 
 /* Counts the open request of a connection. The caller has taken it: see take_request(). */
-static __attribute__((noinline)) void count_request(const struct connection *connection)
+subprogram int count_request(struct connection *connection)
 {
 	struct request_key key;
 	struct request_stats *stats;
-	u64 duration = connection->end_ns - connection->start_ns;
-	u64 first = connection->first_byte_ns - connection->start_ns;
+	u64 duration, first;
 	u32 bucket;
+
+	if (!connection)
+		return 0;
+	duration = connection->end_ns - connection->start_ns;
+	first = connection->first_byte_ns - connection->start_ns;
 
 	key.fingerprint = connection->fingerprint;
 	__builtin_memcpy(key.remote, connection->remote, 16);
@@ -127,7 +131,7 @@ static __attribute__((noinline)) void count_request(const struct connection *con
 	key.reserved = 0;
 	stats = find_kind(&key);
 	if (!stats)
-		return;
+		return 0;
 	/* A clock that differs between processors must not make a request of centuries. */
 	if ((s64)duration <= 0)
 		duration = 1;
@@ -149,6 +153,7 @@ static __attribute__((noinline)) void count_request(const struct connection *con
 			__sync_fetch_and_add(&stats->queue[bucket], 1);
 		__sync_fetch_and_add(&stats->queue_sum_ns, connection->queue_ns);
 	}
+	return 0;
 }
 
 /* The state before; the connection is idle then. Exactly one caller gets a request that is open. */
@@ -165,7 +170,7 @@ static always_inline void finish_answered(struct connection *connection)
 }
 
 /* A request was read or written. A request that is answered is counted; `bytes` are those of the payload and of a prefix. */
-static always_inline void begin_request(const struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
+static always_inline void begin_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
 {
 	u64 start = payload->start_ns;
 
@@ -194,7 +199,7 @@ static always_inline void begin_request(const struct payload *payload, struct co
 }
 
 /* An unfinished beginning of a request: its time counts, its bytes wait. */
-static always_inline void begin_prefix(const struct payload *payload, struct connection *connection, const struct scratch *scratch)
+static always_inline void begin_prefix(struct payload *payload, struct connection *connection, const struct scratch *scratch)
 {
 	if (!connection->prefix_bytes) {
 		u64 start = payload->start_ns;
@@ -211,14 +216,14 @@ static always_inline void begin_prefix(const struct payload *payload, struct con
 }
 
 /* Bytes of an answer: the last one so far ends it. */
-static always_inline void extend_answer(const struct payload *payload, struct connection *connection)
+static always_inline void extend_answer(struct payload *payload, struct connection *connection)
 {
 	connection->response_bytes += payload->length;
 	connection->end_ns = payload->at_ns;
 }
 
 /* The answer has begun, with this status. */
-static always_inline void begin_answer(const struct payload *payload, struct connection *connection, u32 status)
+static always_inline void begin_answer(struct payload *payload, struct connection *connection, u32 status)
 {
 	connection->status = status;
 	if (!connection->first_byte_ns)
@@ -230,12 +235,17 @@ static always_inline void begin_answer(const struct payload *payload, struct con
  * Makes sure that user space was told what a fingerprint means: sends the first `limit` bytes of the payload. 0 when it could not be told
  * because there is no room for one more; then the request counts as `other`.
  */
-static __attribute__((noinline)) u64 learn(const struct payload *payload, const struct connection *connection, struct scratch *scratch, u32 limit)
+subprogram u64 learn(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
 {
-	struct learn_record *record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
-	u64 fingerprint = scratch->fingerprint;
-	u64 key = mix(mix(fingerprint, payload->tgid), server_port(connection) | connection->role << 16);
+	struct learn_record *record;
+	u64 fingerprint, key;
 	u32 bytes;
+
+	if (!payload || !connection || !scratch)
+		return 0;
+	record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
+	fingerprint = scratch->fingerprint;
+	key = mix(mix(fingerprint, payload->tgid), server_port(connection) | connection->role << 16);
 
 	/* A client's servers may have different names. */
 	if (connection->role == ROLE_CLIENT)

@@ -139,7 +139,7 @@ struct user_message {
 #define S_IFSOCK 0140000
 
 /* The socket behind a descriptor of the current process; 0 when it is none. Six reads: only where no hook passes the socket. */
-static __attribute__((noinline)) u64 socket_of_fd(u32 fd)
+subprogram u64 socket_of_fd(u32 fd)
 {
 	struct task_struct___files *task = (void *)bpf_get_current_task_btf();
 	struct files_struct *files = 0;

@@ -6,14 +6,16 @@
 #include "on-data.h"
 
 /* Scattered bytes: the first piece that holds any is `buffer`. */
-static __attribute__((noinline)) void find_in_vectors(struct payload *payload, u64 vectors, u64 count)
+subprogram int find_in_vectors(struct payload *payload, u64 vectors, u64 count)
 {
 	struct user_iovec first = {};
 
+	if (!payload)
+		return 0;
 	if (count > 1024)
 		count = 0;
 	if (!count || bpf_probe_read_user(&first, sizeof(first), (void *)vectors))
-		return;
+		return 0;
 	payload->buffer = first.base;
 	payload->first_bytes = first.length;
 	if (count > 1) {
@@ -23,21 +25,25 @@ static __attribute__((noinline)) void find_in_vectors(struct payload *payload, u
 		if (!payload->buffer)
 			payload->buffer = vectors;
 	}
+	return 0;
 }
 
-static __attribute__((noinline)) void find_in_messages(struct payload *payload, u64 address, u64 count)
+subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
 {
 	struct user_message message = {};
 
+	if (!payload)
+		return 0;
 	/* Those that are done have their size written already. */
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < 4; index++) {
 		if (index >= count || bpf_probe_read_user(&message, sizeof(message), (void *)(address + index * sizeof(message))))
-			return;
+			return 0;
 		if (!message.sent)
 			break;
 	}
 	find_in_vectors(payload, message.vectors, message.vector_count);
+	return 0;
 }
 
 /* Sets buffer, vectors and sizes; `buffer` stays 0 for system calls without bytes in memory, such as sendfile. */
