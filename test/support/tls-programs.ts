@@ -1,0 +1,226 @@
+/** Small servers and clients with TLS, each a process of its own, written into a directory of the test. */
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "node:tls";
+import { waitFor } from "./wait-for.ts";
+
+const sources: Readonly<Record<string, string>> = {
+  "nginx.conf": `worker_processes 1; daemon off; pid DIRECTORY/nginx.pid; error_log DIRECTORY/nginx.log;
+events { worker_connections 512; }
+http {
+  access_log off; client_body_temp_path DIRECTORY/body; proxy_temp_path DIRECTORY/proxy; fastcgi_temp_path DIRECTORY/fastcgi;
+  uwsgi_temp_path DIRECTORY/uwsgi; scgi_temp_path DIRECTORY/scgi; keepalive_requests 1000000;
+  server {
+    listen 127.0.0.1:PORT ssl; ssl_certificate DIRECTORY/cert.pem; ssl_certificate_key DIRECTORY/key.pem;
+    location / { return 200 "hello\\n"; }
+    location /missing { return 404; }
+  }
+}
+`,
+  "server.py": `import http.server, ssl, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = b"hello\\n"
+        self.send_response(404 if self.path.startswith("/missing") else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *arguments):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[2] + "/cert.pem", sys.argv[2] + "/key.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+`,
+  "client.py": `import http.client, ssl, sys
+connection = http.client.HTTPSConnection("127.0.0.1", int(sys.argv[1]), context=ssl._create_unverified_context())
+for line in sys.stdin:
+    path, count = line.split()
+    for number in range(int(count)):
+        connection.request("GET", path)
+        connection.getresponse().read()
+    print("done", flush=True)
+`,
+  "server.mjs": `import { readFileSync } from "node:fs";
+import { createSecureServer } from "node:http2";
+import { createServer } from "node:https";
+const [port, directory, kind] = process.argv.slice(2);
+const options = { key: readFileSync(directory + "/key.pem"), cert: readFileSync(directory + "/cert.pem") };
+const answer = (request, response) => {
+  response.statusCode = request.url.startsWith("/missing") ? 404 : 200;
+  response.end("hello\\n");
+};
+(kind === "http2" ? createSecureServer(options, answer) : createServer(options, answer)).listen(Number(port), "127.0.0.1");
+`,
+  "client.mjs": `import { connect } from "node:http2";
+import { Agent, get } from "node:https";
+import { createInterface } from "node:readline";
+const [port, kind] = process.argv.slice(2);
+const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false });
+const session = kind === "http2" ? connect("https://127.0.0.1:" + port, { rejectUnauthorized: false }) : undefined;
+const ask = (path) => new Promise((resolve, reject) => {
+  if (session) session.request({ ":path": path }).on("error", reject).on("close", resolve).resume().end();
+  else get({ agent, host: "127.0.0.1", port: Number(port), path }, (response) => response.resume().on("end", resolve)).on("error", reject);
+});
+for await (const line of createInterface({ input: process.stdin })) {
+  const [path, count] = line.split(" ");
+  for (let number = 0; number < Number(count); number++) await ask(path);
+  console.log("done");
+}
+process.exit(0);
+`,
+  "main.go": `package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	if os.Args[1] == "server" {
+		http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/missing") {
+				w.WriteHeader(404)
+			}
+			fmt.Fprintln(w, "hello")
+		})
+		server := http.Server{Addr: "127.0.0.1:" + os.Args[2]}
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		panic(server.ListenAndServeTLS(os.Args[3]+"/cert.pem", os.Args[3]+"/key.pem"))
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	client := http.Client{Transport: transport}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var path string
+		var count int
+		fmt.Sscan(lines.Text(), &path, &count)
+		for number := 0; number < count; number++ {
+			answer, err := client.Get("https://127.0.0.1:" + os.Args[2] + path)
+			if err != nil {
+				panic(err)
+			}
+			io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+		fmt.Println("done")
+	}
+}
+`,
+};
+
+export class TlsPrograms implements Disposable {
+  readonly directory = mkdtempSync(join(tmpdir(), "coral-tls-"));
+  readonly #children: ChildProcess[] = [];
+
+  constructor() {
+    execFileSync(
+      "openssl",
+      `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ${this.directory}/key.pem -out ${this.directory}/cert.pem -days 30 -subj /CN=localhost`.split(
+        " ",
+      ),
+      { stdio: "ignore" },
+    );
+    for (const [name, text] of Object.entries(sources)) writeFileSync(join(this.directory, name), text);
+  }
+
+  path(name: string): string {
+    return join(this.directory, name);
+  }
+
+  buildGo(name: string, ...options: string[]): string {
+    const env = { ...process.env, GO111MODULE: "off", GOPROXY: "off", GOCACHE: process.env["GOCACHE"] ?? join(tmpdir(), "coral-go-cache") };
+    execFileSync("go", ["build", "-o", name, ...options, "main.go"], { cwd: this.directory, env, stdio: "pipe" });
+    return this.path(name);
+  }
+
+  start(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {
+    const child = spawn(command, args, {
+      cwd: this.directory,
+      stdio: ["pipe", "pipe", "inherit"],
+      env: { ...process.env, ...environment },
+    });
+    this.#children.push(child);
+    return child;
+  }
+
+  /** Starts a server and waits until it shakes hands. `args` may name PORT. */
+  async serve(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<{ pid: number; port: number }> {
+    const port = await freePort();
+    if (command === "nginx") {
+      const config = (sources["nginx.conf"] ?? "").replaceAll("DIRECTORY", this.directory).replaceAll("PORT", String(port));
+      writeFileSync(this.path("nginx.conf"), config);
+    }
+    const child = this.start(
+      command,
+      args.map((one) => one.replace("PORT", String(port))),
+      environment,
+    );
+    await waitFor(`${command} to serve`, () => shakeHands(port));
+    return { pid: child.pid ?? 0, port };
+  }
+
+  /** A client that keeps its connection and asks when it is told to. */
+  client(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): TlsClient {
+    return new TlsClient(this.start(command, args, environment));
+  }
+
+  [Symbol.dispose](): void {
+    for (const child of this.#children) child.kill("SIGKILL");
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+export class TlsClient {
+  readonly pid: number;
+  readonly #child: ChildProcess;
+  #answers = 0;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    this.pid = child.pid ?? 0;
+    child.stdout?.on("data", (text: Buffer) => {
+      this.#answers += text.toString().split("done").length - 1;
+    });
+  }
+
+  async ask(path: string, count: number): Promise<void> {
+    const before = this.#answers;
+    this.#child.stdin?.write(`${path} ${count}\n`);
+    await waitFor("the client to be done", () => this.#answers > before, { intervalMs: 5 });
+  }
+
+  end(): void {
+    this.#child.stdin?.end();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+/** True when a handshake is done; nothing is asked. */
+function shakeHands(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
