@@ -1,7 +1,6 @@
 /**
- * Questions about requests over a day of a thousand services, one row per service each ten seconds: one service at a minute's resolution, all
- * services over two hours and over the day, and how long a roll-up of the newest minute takes. A fifth of the services and a quarter of the day
- * with CORAL_BENCH_SMALL=1.
+ * Questions about requests over a day of a thousand services, one row per service each ten seconds: one service and all of them, over
+ * ten minutes to a day, each from the rows that the store chooses. A fifth of the services and a quarter of the day with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -102,19 +101,23 @@ try {
     sizes: { services, hours, rounds },
     figures: [
       figureOf("one service, 1 h, raw, by route", "ms", await timeMs(ask({ service: "service-7", by: "route" }))),
-      figureOf("one service, 24 h, 1m", "ms", await timeMs(ask({ service: "service-7", sinceMs: hours * hourMs })), {
+      figureOf("one service, 4 h, 1m", "ms", await timeMs(ask({ service: "service-7", sinceMs: 4 * hourMs })), {
+        kind: "below",
+        value: 20,
+      }),
+      figureOf("one service, a day, 10m", "ms", await timeMs(ask({ service: "service-7", sinceMs: hours * hourMs })), {
         kind: "below",
         value: 20,
       }),
       figureOf(
-        "one service, 24 h, 1m, 60 points",
+        "one service, a day, 10m, 60 points",
         "ms",
         await timeMs(ask({ service: "service-7", sinceMs: hours * hourMs, maxPoints: 60 })),
       ),
       figureOf("all services, 10 min, raw, as `coral top` asks", "ms", await timeMs(ask({ sinceMs: hourMs / 6, maxPoints: 30 }))),
       figureOf("all services, 1 h, 1m", "ms", await timeMs(ask({})), { kind: "below", value: 100 }),
-      figureOf("all services, 2 h, 1m", "ms", await timeMs(ask({ sinceMs: 2 * hourMs }))),
-      figureOf("all services, 24 h, 10m", "ms", await timeMs(ask({ sinceMs: hours * hourMs })), { kind: "below", value: 100 }),
+      figureOf("all services, 2 h, 1m", "ms", await timeMs(ask({ sinceMs: 2 * hourMs })), { kind: "below", value: 100 }),
+      figureOf("all services, a day, 10m", "ms", await timeMs(ask({ sinceMs: hours * hourMs })), { kind: "below", value: 100 }),
       figureOf("all edges, 1 h", "ms", await timeMs(() => queryEdgeRed(store, { sinceMs: hourMs, nowMs }))),
       figureOf("file", "MiB", single(fileBytes / mebibyte)),
     ],

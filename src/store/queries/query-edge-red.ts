@@ -70,7 +70,7 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
      )
      SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(
        `SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g USING (${ends}, role)`,
-       1,
+       "duration",
      )}) d ON d.gid = g.gid ORDER BY g.gid`,
     { ...parameters, ...(query.service === undefined ? {} : { service: query.service }) },
   );

@@ -29,7 +29,7 @@ export interface RedQuery extends RedFilterQuery {
   compare: boolean;
 }
 
-/** Requests that agree in the keys. Times in microseconds; null when nothing was measured. */
+/** Requests that agree in the keys. Times in microseconds; null when nothing was measured, percentiles of queue and first byte also after 200 groups. */
 export interface RedGroupRow {
   service: string;
   role: "server" | "client";
@@ -136,7 +136,7 @@ function partSql({ service }: RedQuery, { sql }: SqlWithParameters): string {
 function groupsSql(query: RedQuery, parts: SqlWithParameters, keys: readonly string[]): string {
   const columns = ["duration", "queue", "first_byte"].flatMap((name) => [`p.${name}_lo`, `p.${name}_counts`]);
   return `WITH ${partSql(query, parts)}, grouped AS MATERIALIZED (${numberedSql(keys, query.limit)})
-    SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(numberedPartsSql(keys, columns.join(", ")), 3)}) d ON d.gid = g.gid
+    SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(numberedPartsSql(keys, columns.join(", ")), "all")}) d ON d.gid = g.gid
     ORDER BY g.gid`;
 }
 
@@ -216,7 +216,7 @@ async function addPoints(store: Queryable, query: RedQuery, series: Series, grou
   const rows = numberedPartsSql(keys, `${point}::BIGINT AS point, p.requests, p.is_error, p.duration_lo, p.duration_counts`);
   // One number for group and point, so that percentiles need to know of one only.
   const inPoint = `SELECT gid * ${points} + point AS gid, duration_lo, duration_counts FROM (${rows})`;
-  const p95 = isP95Wanted ? `LEFT JOIN (${percentilesSql(inPoint, 1)}) d ON d.gid = s.gid * ${points} + s.point` : "";
+  const p95 = isP95Wanted ? `LEFT JOIN (${percentilesSql(inPoint, "duration")}) d ON d.gid = s.gid * ${points} + s.point` : "";
   const found = await store.query(
     `WITH ${partSql(query, parts)}, grouped AS MATERIALIZED (${numberedSql(keys, query.limit)})
      SELECT s.gid, s.point, s.requests, s.errors${isP95Wanted ? ", d.p95" : ""} FROM (
@@ -251,7 +251,7 @@ async function addBefore(
   const rows = numberedPartsSql(keys, "p.duration_lo, p.duration_counts");
   const found = await store.query(
     `WITH ${partSql(query, parts)}, grouped AS MATERIALIZED (${numberedSql(keys, 10 * query.limit)})
-     SELECT g.*, d.p95 FROM grouped g LEFT JOIN (${percentilesSql(rows, 1)}) d ON d.gid = g.gid`,
+     SELECT g.*, d.p95 FROM grouped g LEFT JOIN (${percentilesSql(rows, "duration")}) d ON d.gid = g.gid`,
     parts.parameters,
   );
   const keyOf = (values: (string | null)[]): string => JSON.stringify(values);

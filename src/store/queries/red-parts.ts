@@ -28,11 +28,14 @@ export interface RedRange {
 
 const hourMs = 3_600_000;
 const stepMs: Record<RedResolution, number> = { raw: 10_000, "1m": 60_000, "10m": 600_000 };
-/** Longest time that is read at a resolution: of one service, and of all, where a row costs a thousand times as often. */
+/**
+ * Longest time that is read at a resolution: of one service, whose rows lie among those of all others, and of all. Sums and histograms are the
+ * same at each; what a coarser one costs is where the time begins, and how fine a series can be.
+ */
 const maxBackMs: Record<"one" | "all", [RedResolution, number][]> = {
   one: [
     ["raw", hourMs],
-    ["1m", 24 * hourMs],
+    ["1m", 4 * hourMs],
   ],
   all: [
     ["raw", hourMs / 6],
@@ -171,20 +174,27 @@ const histogramsOfRow = [
   { column: "first_byte", layout: coarseLayout },
 ] as const;
 
+/** Groups whose parts of a duration are told, too: taking histograms apart is what a question about all services costs. */
+export const maxGroupsWithParts = 200;
+
 /**
- * From a relation with `gid` and the first `histogramCount` histograms: `gid`, `kind` (the number of the histogram) and the buckets `p50`, `p95`
- * and `p99`. All in one pass: planning costs more than reading what one service did in a day.
+ * From a relation with `gid` and the histogram of durations, or all: `gid`, `kind` (the number of the histogram) and the buckets `p50`, `p95` and
+ * `p99`. All in one pass: planning costs more than reading what one service did in a day.
  */
-export function percentilesSql(rows: string, histogramCount: 1 | 3): string {
-  const structs = histogramsOfRow
-    .slice(0, histogramCount)
-    .map(({ column }, kind) => `{kind: ${kind}, lo: ${column}_lo, counts: ${column}_counts::UBIGINT[]}`);
+export function percentilesSql(rows: string, histograms: "duration" | "all"): string {
+  const [duration, ...parts] = histogramsOfRow.map(
+    ({ column }, kind) => `{kind: ${kind}, lo: ${column}_lo, counts: ${column}_counts::UBIGINT[]}`,
+  );
+  const structs =
+    histograms === "duration"
+      ? `[${duration}]`
+      : `CASE WHEN gid <= ${maxGroupsWithParts} THEN [${duration}, ${parts.join(", ")}] ELSE [${duration}] END`;
   const picked = ([50, 95, 99] as const).map((share) => `min(bucket) FILTER (upto >= ${share / 100} * total) AS p${share}`);
   return `SELECT gid, kind, ${picked.join(", ")} FROM (
       SELECT gid, kind, bucket, sum(n) OVER (PARTITION BY gid, kind ORDER BY bucket) AS upto, sum(n) OVER (PARTITION BY gid, kind) AS total FROM (
         SELECT gid, kind, bucket, sum(n)::DOUBLE AS n FROM (
           SELECT gid, h.kind AS kind, unnest(range(h.lo, h.lo + len(h.counts))) AS bucket, unnest(h.counts) AS n
-          FROM (SELECT gid, unnest([${structs.join(", ")}]) AS h FROM (${rows})) WHERE len(h.counts) BETWEEN 1 AND 4096 AND h.lo BETWEEN 0 AND 4096
+          FROM (SELECT gid, unnest(${structs}) AS h FROM (${rows})) WHERE len(h.counts) BETWEEN 1 AND 4096 AND h.lo BETWEEN 0 AND 4096
         ) WHERE n > 0 GROUP BY ALL
       )
     ) GROUP BY gid, kind`;
