@@ -49,6 +49,6 @@ export class CaptureHub {
 
   /** The traffic process has ended: so have all captures. */
   lost(): void {
-    for (const [captureId, listener] of [...this.#listeners]) listener({ kind: "capture-lost", captureId });
+    for (const [captureId, listener] of this.#listeners) listener({ kind: "capture-lost", captureId });
   }
 }

@@ -166,7 +166,19 @@ class CaptureRun {
     const { pid, role, protocol, isTls, clientAddress, clientPort, serverAddress, serverPort, method, target, route, status, isError } =
       request;
     return {
-      ...{ pid, role, protocol, isTls, clientAddress, clientPort, serverAddress, serverPort, method, target, route, status, isError },
+      pid,
+      role,
+      protocol,
+      isTls,
+      clientAddress,
+      clientPort,
+      serverAddress,
+      serverPort,
+      method,
+      target,
+      route,
+      status,
+      isError,
       atUs: BigInt(Math.round((clock.wallMs() - agoMs) * 1_000)),
       requestHeaders: headers(request.requestHeaders),
       responseHeaders: headers(request.responseHeaders),

@@ -62,7 +62,7 @@ export const captureRequests = defineTool({
       else if (event.kind === "agent-ended") ends.push(event.end);
     }
     throwWhenAllFailed(requests.length, ends);
-    const notes = [...ends.flatMap(endNotes)];
+    const notes = ends.flatMap(endNotes);
     if (requests.length === 0) notes.push({ kind: "no-data", message: await nothingCaptured(backend, service, input.duration, context) });
     return { output: { captureId, service, requests, ends }, completeness: completenessOf(notes) };
   },

@@ -212,9 +212,8 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     connections: async () => ({ rows: [], total: 0 }),
     trafficLosses: async () => [],
     serviceCpu: async () => [],
-    // biome-ignore lint/correctness/useYield: nothing to capture here
     capture: async function* () {
-      await refuse();
+      yield await refuse();
     },
     sql: refuse,
     events: async () => [],

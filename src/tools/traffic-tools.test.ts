@@ -63,7 +63,7 @@ describe("coral_query_red", () => {
   });
 
   it("asks by route when a service is named, and passes every filter on", async () => {
-    const red = vi.fn(redOf([redFact("api")]));
+    const red = vi.fn<ColonyBackend["red"]>(redOf([redFact("api")]));
     await call("coral_query_red", { service: "api", route: "/u", peer: "web", protocol: "http", role: "server", agent: "web-1" }, { red });
     expect(red.mock.calls[0]?.[0]).toMatchObject({
       service: "api",
@@ -364,7 +364,9 @@ describe("coral_capture_requests", () => {
   const services: ColonyBackend["services"] = async ({ service }) =>
     places.filter((place) => service === undefined || place.service === service);
   const capture = (events: CaptureEvent[]) =>
-    vi.fn(async function* (_request: CaptureRequest): AsyncGenerator<CaptureEvent> {
+    vi.fn<(request: CaptureRequest) => AsyncGenerator<CaptureEvent>>(async function* (
+      _request: CaptureRequest,
+    ): AsyncGenerator<CaptureEvent> {
       yield { kind: "started", captureId: "c1", service: "api", agents: [] };
       yield* events;
       yield { kind: "ended", requests: events.length };

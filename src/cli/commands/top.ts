@@ -115,7 +115,7 @@ function draw(screen: LiveScreen, { print }: Invocation, colony: ColonyConnectio
     for (const note of answer.completeness.notes.filter(({ kind }) => kind !== "limit"))
       lines.push(`${style("yellow", "note:")} ${escapeText(print.commands(note.message))}`);
   }
-  const keys = (Object.entries(sortKeys) as [string, Sort][]).map(([key, name]) => {
+  const keys = Object.entries(sortKeys).map(([key, name]) => {
     const text = `${key} ${name === "cpu" ? "CPU" : name}`;
     return name === sort ? style("bold", text) : text;
   });

@@ -8,6 +8,8 @@ const leave = "\u001b[?25h\u001b[?1049l";
 const home = "\u001b[H";
 const clearLine = "\u001b[K";
 const clearBelow = "\u001b[J";
+/** With a group, so that splitting by it keeps the colours. */
+const colour = new RegExp(`(${String.fromCodePoint(27)}\\[[0-9;]*m)`, "u");
 /** Ends a colour that a cut line has left open. */
 const plain = "\u001b[0m";
 
@@ -69,7 +71,7 @@ export class LiveScreen implements Disposable {
 
 /** Cuts a line with colours to so many cells, so that none wraps and pushes the others down. */
 export function cutStyled(line: string, width: number): string {
-  const parts = line.split(/(\u001b\[[0-9;]*m)/u);
+  const parts = line.split(colour);
   let left = width;
   let cut = "";
   for (const [index, part] of parts.entries()) {
