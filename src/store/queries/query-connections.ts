@@ -1,6 +1,7 @@
 /** Connections of services: how many are open, were opened, closed and failed, and how well they go. */
 
 import { classifySql } from "../discovery/classify-edges.ts";
+import { failures } from "../discovery/discovery-settings.ts";
 import { partsSql, windowStartMs } from "./query-edges.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "./queryable.ts";
 
@@ -31,8 +32,11 @@ export interface ServiceConnectionsRow {
   open: number;
   opened: number;
   closed: number;
-  /** Attempts that never became a connection, and connections cut: refused, reset, timed out. */
+  /** Attempts that never became a connection, and connections cut; the three below as far as the reason is known. */
   failed: number;
+  refused: number;
+  reset: number;
+  timedOut: number;
   bytesSent: number;
   bytesReceived: number;
   rttUs: number | null;
@@ -61,17 +65,15 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
   };
   const rows = await store.query(
     `WITH judged AS (${classifySql(query.database, parts)}),
-     failure AS (${failuresSql(query, startUs)}),
      kind AS (
        SELECT j.service, j.role, j.protocol, coalesce(r.resolved_name, j.peer_name) AS peer, j.peer_address, j.server_port,
          sum(j.open)::DOUBLE AS open, sum(j.opened)::DOUBLE AS opened, sum(greatest(j.closed, 0))::DOUBLE AS closed, sum(j.bytes_out)::DOUBLE AS bytes_out,
          sum(j.bytes_in)::DOUBLE AS bytes_in, sum(j.rtt_sum)::DOUBLE AS rtt_sum, sum(j.rtt_count)::DOUBLE AS rtt_count, sum(j.retransmits)::DOUBLE AS retransmits,
-         max(j.last_seen) AS last_seen
+         ${failures.map((name) => `sum(j.${name})::DOUBLE AS ${name}`).join(", ")}, max(j.last_seen) AS last_seen
        FROM judged j LEFT JOIN "${query.database}".net.endpoint_resolution r ON j.peer_kind = 'external' AND r.ip_address = j.peer_address GROUP BY ALL
      )
-     SELECT k.* REPLACE (k.server_port::DOUBLE AS server_port), coalesce(f.failed, 0)::DOUBLE AS failed, count(*) OVER ()::DOUBLE AS total FROM kind k
-     LEFT JOIN failure f ON f.service = k.service AND f.role = k.role AND f.protocol = k.protocol AND f.peer_address = k.peer_address AND f.server_port = k.server_port
-     WHERE true ${filters} ORDER BY k.opened + coalesce(f.failed, 0) DESC, k.open DESC, k.service, peer, k.server_port LIMIT ${Math.max(0, Math.floor(query.limit))}`,
+     SELECT * REPLACE (server_port::DOUBLE AS server_port), count(*) OVER ()::DOUBLE AS total FROM kind
+     WHERE true ${filters} ORDER BY opened + failures DESC, open DESC, service, peer, server_port LIMIT ${Math.max(0, Math.floor(query.limit))}`,
     parameters,
   );
   return {
@@ -87,7 +89,10 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
         open: numberIn(row, "open"),
         opened: numberIn(row, "opened"),
         closed: numberIn(row, "closed"),
-        failed: numberIn(row, "failed"),
+        failed: numberIn(row, "failures"),
+        refused: numberIn(row, "refused"),
+        reset: numberIn(row, "reset"),
+        timedOut: numberIn(row, "timed_out"),
         bytesSent: numberIn(row, "bytes_out"),
         bytesReceived: numberIn(row, "bytes_in"),
         rttUs: rttCount > 0 ? Math.round(numberIn(row, "rtt_sum") / rttCount) : null,
@@ -97,14 +102,4 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
     }),
     total: numberIn(rows[0] ?? {}, "total"),
   };
-}
-
-/** Rows of the signal whose end was no ordinary one: totals do not tell them apart. */
-function failuresSql({ database, agentIds }: ConnectionsQuery, startUs: number): string {
-  const chosen =
-    agentIds === undefined
-      ? ""
-      : `AND source IN (SELECT source FROM "${database}".internal.sources WHERE agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")}))`;
-  return `SELECT service, role, protocol, CASE WHEN role = 'client' THEN server_address ELSE client_address END AS peer_address, server_port, sum(connections) AS failed
-    FROM "${database}".raw.connection WHERE state = 'failed' AND "time" >= make_timestamp(${startUs}) AND service IS NOT NULL ${chosen} GROUP BY ALL`;
 }
