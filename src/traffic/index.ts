@@ -7,7 +7,11 @@
 export type {
   CapturedRequest,
   CaptureOrder,
+  ConnectionEvent,
+  ConnectionsReport,
+  ConnectionsState,
   LossKind,
+  PeerConnections,
   PeerName,
   RequestGroup,
   TrafficCost,
@@ -20,6 +24,7 @@ export type {
   TrafficState,
   TrafficWindow,
 } from "./messages.ts";
+export { runTrafficProcess, type TrafficChannel } from "./run-traffic-process.ts";
 export {
   type SuperviseTrafficOptions,
   superviseTraffic,

@@ -1,0 +1,150 @@
+/** Loads probes/requests.bpf.c and attaches its hooks: the cheap ones at sockets where the kernel has them, else those at system calls. */
+
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { CoralError } from "../base/errors.ts";
+import { type BpfObject, explainBpfFailure, loadBpfObject } from "../probes/index.ts";
+import type { TrafficSettings } from "./messages.ts";
+
+export interface KernelHooks extends AsyncDisposable {
+  readonly kind: "sockets" | "syscalls";
+  readonly object: BpfObject;
+  /** Why plaintext cannot be read here; null when its programs are loaded. */
+  readonly plaintextProblem: string | null;
+  /** Attaches what counts traffic; the ladder's last step detaches it. Both are idempotent. */
+  attach(): void;
+  detach(): Promise<void>;
+}
+
+export interface OpenHooksOptions {
+  settings: TrafficSettings;
+  ownPids: readonly number[];
+  /** For tests: only this kind. */
+  kinds?: readonly KernelHooks["kind"][];
+  objectPath?: string;
+}
+
+type HookSet = "sockets" | "syscalls" | "both" | "plaintext" | "on-demand";
+
+/** Which hooks a program belongs to, by the section that says where it is attached. */
+export function hookSetOf(section: string): HookSet {
+  if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
+  if (section === "syscall") return "on-demand";
+  if (/\/sock_(?:recv|send)_length$/.test(section)) return "sockets";
+  return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
+}
+
+/** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
+function builtObject(): string | undefined {
+  return ["./probes/requests.bpf.o", "../../dist/probes/requests.bpf.o"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
+}
+
+/** Throws what is to be told when nothing can be attached: `unsupported` when that will not change, `unavailable` when it may. */
+export async function openKernelHooks(options: OpenHooksOptions): Promise<KernelHooks> {
+  const path = options.objectPath ?? builtObject();
+  if (path === undefined) {
+    const message = 'the BPF objects are not built; install clang (apt-get install clang), then run "npm run setup"';
+    throw new CoralError({ code: "unsupported", message });
+  }
+  const failures: unknown[] = [];
+  for (const kind of options.kinds ?? (["sockets", "syscalls"] as const)) {
+    try {
+      return await openHooks(path, kind, options);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  // The first is what should have worked; a kernel that lacks it is explained by what the fallback lacks too.
+  const explained = failures.map((failure, index) => explainBpfFailure(failure, index === 0 ? "raw_tp" : "tracepoint"));
+  throw new CoralError({
+    code: explained.every(({ isLasting }) => isLasting) ? "unsupported" : "unavailable",
+    message: [...new Set(explained.map(({ text }) => text))].join("; and "),
+    cause: failures[0],
+  });
+}
+
+async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenHooksOptions): Promise<KernelHooks> {
+  const { object, sections, plaintextProblem } = await load(path, kind, options.settings);
+  try {
+    if (![...sections.values()].includes(kind)) {
+      throw new CoralError({ code: "unsupported", message: `Cannot read traffic at ${kind}: the object has no programs for it` });
+    }
+    const hooks = new AttachedHooks(
+      kind,
+      object,
+      plaintextProblem,
+      [...sections].filter(([, set]) => set === kind || set === "both").map(([name]) => name),
+    );
+    const ownProcesses = object.map("own_processes");
+    for (const pid of new Set([process.pid, ...options.ownPids])) {
+      const key = Buffer.alloc(4);
+      key.writeUInt32LE(pid);
+      ownProcesses.update(key, Buffer.alloc(ownProcesses.valueBytes, 1));
+    }
+    hooks.attach();
+    return hooks;
+  } catch (error) {
+    await object[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+interface Loaded {
+  object: BpfObject;
+  sections: Map<string, HookSet>;
+  plaintextProblem: string | null;
+}
+
+/** Kernels without uprobe_multi refuse the programs for plaintext; the rest is loaded without them. */
+async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
+  const sections = new Map<string, HookSet>();
+  const attempt = (withPlaintext: boolean): Promise<BpfObject> =>
+    loadBpfObject({
+      path,
+      isWanted: (name, section) => {
+        const set = hookSetOf(section);
+        sections.set(name, set);
+        return set === kind || set === "both" || set === "on-demand" || (set === "plaintext" && withPlaintext);
+      },
+      maxEntries: { requests: settings.maxRequestKinds, connections: settings.maxConnections, events: settings.ringBytes },
+    });
+  if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
+  try {
+    return { object: await attempt(true), sections, plaintextProblem: null };
+  } catch (error) {
+    const object = await attempt(false);
+    return { object, sections, plaintextProblem: explainBpfFailure(error, "uprobe_multi").text };
+  }
+}
+
+class AttachedHooks implements KernelHooks {
+  readonly kind: KernelHooks["kind"];
+  readonly object: BpfObject;
+  readonly plaintextProblem: string | null;
+  readonly #programs: readonly string[];
+  #links: AsyncDisposable[] = [];
+
+  constructor(kind: KernelHooks["kind"], object: BpfObject, plaintextProblem: string | null, programs: readonly string[]) {
+    this.kind = kind;
+    this.object = object;
+    this.plaintextProblem = plaintextProblem;
+    this.#programs = programs;
+  }
+
+  attach(): void {
+    if (this.#links.length > 0) return;
+    for (const program of this.#programs) this.#links.push(this.object.attach(program));
+  }
+
+  async detach(): Promise<void> {
+    const links = this.#links;
+    this.#links = [];
+    await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.object[Symbol.asyncDispose]();
+  }
+}

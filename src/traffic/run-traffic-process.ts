@@ -1,0 +1,179 @@
+/** The traffic process, seen from inside: takes orders from the agent's channel, sends reports, and ends with the channel. */
+
+import { CoralError } from "../base/errors.ts";
+import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import { lockedMapBytes } from "../host/index.ts";
+import { releaseFreeMemory } from "../probes/index.ts";
+import { type ConnectionWatch, openConnectionWatch } from "./connection-watch.ts";
+import { openKernelHooks } from "./kernel-hooks.ts";
+import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import { exitCodeOff } from "./supervise-traffic.ts";
+import { type OpenedParts, openTrafficParts } from "./traffic-parts.ts";
+import { TrafficRuntime } from "./traffic-runtime.ts";
+
+/** The process's end of the channel. */
+export interface TrafficChannel {
+  send(message: TrafficReport, sent: () => void): void;
+  onOrder(listener: (order: TrafficOrder) => void): void;
+  onClose(listener: () => void): void;
+  exit(code: number): void;
+  /** Ends at once, without waiting for calls on other threads. */
+  end(): void;
+}
+
+/** Reports on their way; captured requests above it are dropped, windows wait. */
+const maxUnsent = 256;
+const releaseIntervalMs = 60_000;
+
+/** Runs until the channel closes; then the process ends at once, and the kernel drops every program with it. */
+export function runTrafficProcess(channel: TrafficChannel): void {
+  const log = createLogger("traffic", "info", streamSink(process.stderr, formatJsonLine));
+  const traffic = new TrafficProcess(channel, log);
+  channel.onClose(() => channel.end());
+  channel.onOrder((order) => traffic.take(order));
+}
+
+interface Running {
+  settings: TrafficSettings;
+  /** Null where requests cannot be seen, and only connections are watched. */
+  requests: { runtime: TrafficRuntime; parts: OpenedParts } | null;
+  connections: ConnectionWatch | null;
+  resources: ResourceStack;
+}
+
+class TrafficProcess {
+  readonly #channel: TrafficChannel;
+  readonly #log: Logger;
+  #unsent = 0;
+  #running: Running | undefined;
+  /** Orders are carried out one after the other: loading takes a second. */
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(channel: TrafficChannel, log: Logger) {
+    this.#channel = channel;
+    this.#log = log;
+  }
+
+  take(order: TrafficOrder): void {
+    this.#work = this.#work.then(() => this.#carryOut(order)).catch((error: unknown) => this.#end(error));
+  }
+
+  async #carryOut(order: TrafficOrder): Promise<void> {
+    switch (order.kind) {
+      case "settings":
+        await this.#apply(order.settings, order.ownPids);
+        return;
+      case "capture":
+        this.#running?.requests?.parts.startCapture(order.order);
+        return;
+      case "stop-capture":
+        this.#running?.requests?.parts.stopCapture(order.captureId);
+        return;
+      case "scan":
+        this.#running?.connections?.markScan(order.phase, order.mark);
+        return;
+    }
+  }
+
+  async #apply(settings: TrafficSettings, ownPids: readonly number[]): Promise<void> {
+    const running = this.#running;
+    if (running !== undefined && isSameLoad(running.settings, settings)) {
+      running.settings = settings;
+      running.requests?.runtime.change(settings);
+      running.requests?.parts.applySettings(settings);
+      return;
+    }
+    this.#running = undefined;
+    await running?.resources[Symbol.asyncDispose]();
+    this.#running = await this.#open(settings, ownPids);
+  }
+
+  /** Throws when nothing at all can be watched here. */
+  async #open(settings: TrafficSettings, ownPids: readonly number[]): Promise<Running> {
+    const resources = new ResourceStack();
+    const connections = await this.#openConnections(settings, resources);
+    let requests: Running["requests"] = null;
+    try {
+      requests = await this.#openRequests(settings, ownPids, resources);
+    } catch (error) {
+      const problem = CoralError.from(error);
+      if (problem.code !== "unsupported" || connections === null) throw error;
+      this.#send(stateOff(problem.message));
+    }
+    // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
+    releaseFreeMemory();
+    const timer = setInterval(releaseFreeMemory, releaseIntervalMs);
+    resources.defer(() => clearInterval(timer));
+    return { settings, requests, connections, resources };
+  }
+
+  async #openConnections(settings: TrafficSettings, resources: ResourceStack): Promise<ConnectionWatch | null> {
+    try {
+      const { maxConnections } = settings;
+      const watch = resources.use(await openConnectionWatch({ maxConnections, report: (report) => this.#send(report) }));
+      this.#send({ kind: "connections-state", problem: null });
+      return watch;
+    } catch (error) {
+      // Requests may be seen nevertheless; the scans of sockets go on.
+      this.#send({ kind: "connections-state", problem: CoralError.from(error).message });
+      return null;
+    }
+  }
+
+  async #openRequests(settings: TrafficSettings, ownPids: readonly number[], resources: ResourceStack): Promise<Running["requests"]> {
+    const hooks = resources.use(await openKernelHooks({ settings, ownPids }));
+    const report = (message: TrafficReport): void => this.#send(message);
+    const parts = resources.use(openTrafficParts({ hooks, settings, report, log: this.#log }));
+    const maps = hooks.object.maps();
+    const runtime = resources.use(
+      new TrafficRuntime({
+        settings,
+        hooks: hooks.kind,
+        ring: hooks.object.ring("events"),
+        programs: hooks.object,
+        parts,
+        mapBytes: () => maps.reduce((sum, { fd }) => sum + lockedMapBytes(fd), 0),
+        report,
+        isReady: () => this.#unsent === 0,
+        log: this.#log,
+      }),
+    );
+    runtime.start();
+    return { runtime, parts };
+  }
+
+  #send(report: TrafficReport): void {
+    if (report.kind === "captured" && this.#unsent >= maxUnsent) return;
+    this.#unsent++;
+    this.#channel.send(report, () => {
+      this.#unsent--;
+    });
+  }
+
+  /** What cannot work here is told once; anything else is a crash, and the agent starts the process again. */
+  #end(error: unknown): void {
+    const problem = CoralError.from(error);
+    if (problem.code === "unsupported") {
+      this.#channel.send(stateOff(problem.message), () => this.#channel.exit(exitCodeOff));
+      return;
+    }
+    this.#log.error(problem.message, { error });
+    this.#channel.exit(1);
+  }
+}
+
+function stateOff(problem: string): TrafficState {
+  return { kind: "state", hooks: "off", problem, tls: [], step: 0 };
+}
+
+/** Whether nothing has to be loaded anew: everything else can change while programs run. */
+function isSameLoad(before: TrafficSettings, after: TrafficSettings): boolean {
+  return (
+    before.maxRequestKinds === after.maxRequestKinds &&
+    before.maxConnections === after.maxConnections &&
+    before.maxRoutesPerService === after.maxRoutesPerService &&
+    before.ringBytes === after.ringBytes &&
+    before.tls.isEnabled === after.tls.isEnabled
+  );
+}

@@ -1,0 +1,144 @@
+/** Puts the traffic process together: the kernel's table, decoders of what comes through the ring, plaintext of TLS, captures. */
+
+import { background } from "../base/background.ts";
+import type { Logger } from "../base/log.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import { controlsOf, writeControls } from "./kernel-controls.ts";
+import type { KernelHooks } from "./kernel-hooks.ts";
+import { ladderSteps } from "./ladder.ts";
+import type { CaptureOrder, LossKind, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import { PayloadRecordView, recordKinds } from "./payload-records.ts";
+import { PayloadStreams } from "./payload-streams.ts";
+import { databaseDecoders } from "./protocols/decoders.ts";
+import { createHttp1Decoder } from "./protocols/http1-stream.ts";
+import { createHttp2Decoder } from "./protocols/http2-stream.ts";
+import { recognise } from "./protocols/recognise.ts";
+import { createRouteTemplater } from "./protocols/route-template.ts";
+import { RequestGroups } from "./request-groups.ts";
+import { RouteLimiter } from "./route-limiter.ts";
+import { createTlsProbes, type TlsProbes } from "./tls/tls-probes.ts";
+import type { TrafficParts, WindowDraft } from "./traffic-runtime.ts";
+
+export interface OpenPartsOptions {
+  hooks: KernelHooks;
+  settings: TrafficSettings;
+  report: (report: TrafficReport) => void;
+  log: Logger;
+}
+
+export interface OpenedParts extends TrafficParts, AsyncDisposable {
+  /** What can change without loading anew. */
+  applySettings(settings: TrafficSettings): void;
+  startCapture(order: CaptureOrder): void;
+  stopCapture(captureId: string): void;
+}
+
+/** How often processes are looked through for TLS libraries. */
+const tlsRefreshNs = 2_000_000_000n;
+
+export function openTrafficParts(options: OpenPartsOptions): OpenedParts {
+  return new Parts(options);
+}
+
+class Parts implements OpenedParts {
+  readonly #hooks: KernelHooks;
+  readonly #log: Logger;
+  readonly #resources = new ResourceStack();
+  readonly #record = new PayloadRecordView();
+  readonly #groups: RequestGroups;
+  readonly #limiter: RouteLimiter;
+  readonly #streams: PayloadStreams;
+  readonly #tls: TlsProbes | null;
+  readonly #losses = new Map<LossKind, number>();
+  #settings: TrafficSettings;
+  #step = 0;
+  #tlsRefreshedNs = 0n;
+
+  constructor({ hooks, settings, log }: OpenPartsOptions) {
+    this.#hooks = hooks;
+    this.#settings = settings;
+    this.#log = log;
+    this.#groups = new RequestGroups({ maxGroups: settings.maxRequestKinds });
+    this.#limiter = new RouteLimiter({ maxRoutesPerService: settings.maxRoutesPerService });
+    const template = createRouteTemplater();
+    this.#streams = new PayloadStreams({
+      groups: this.#groups,
+      decoders: {
+        ...databaseDecoders,
+        http: (context) => createHttp1Decoder(context, { template }),
+        http2: (context) => createHttp2Decoder(context, { template }),
+      },
+      recognise,
+      onLoss: (loss, count) => this.#lost(loss, count),
+      maxConnections: settings.maxConnections,
+    });
+    this.#tls =
+      hooks.plaintextProblem === null ? this.#resources.use(createTlsProbes({ object: hooks.object, settings: settings.tls })) : null;
+    this.#control();
+  }
+
+  onRecord: TrafficParts["onRecord"] = (view, offset, length, bytes) => {
+    const kind = view.getUint8(offset);
+    if (kind === recordKinds.learn) return;
+    const record = this.#record;
+    if (!record.read(view, offset, length, bytes)) {
+      this.#lost("undecoded", 1);
+      return;
+    }
+    if (kind === recordKinds.closed) this.#streams.onClose(record.connectionId, record.atNs);
+    else if (!record.isCapture) this.#streams.onPayload(record);
+  };
+
+  sweep(nowNs: bigint): void {
+    this.#streams.sweep(Number(nowNs));
+    if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
+    this.#tlsRefreshedNs = nowNs;
+    background(this.#log, "the search for TLS libraries", this.#tls.refresh());
+  }
+
+  collect(draft: WindowDraft): void {
+    const { requests, overflow } = this.#groups.take();
+    this.#lost("routes-full", overflow);
+    for (const group of requests) {
+      group.route = this.#limiter.limit(`${group.pid} ${group.role} ${group.serverPort}`, group.route, group.count);
+      draft.requests.push(group);
+    }
+    this.#lost("routes-full", this.#limiter.takeOverflow());
+    this.#limiter.age();
+    for (const [loss, count] of this.#losses) draft.losses.set(loss, (draft.losses.get(loss) ?? 0) + count);
+    this.#losses.clear();
+  }
+
+  setStep(step: number): void {
+    this.#step = step;
+    this.#control();
+    if (step === ladderSteps.indexOf("paused")) background(this.#log, "the pause", this.#hooks.detach());
+    else this.#hooks.attach();
+  }
+
+  tls(): TrafficState["tls"] {
+    return this.#tls?.state() ?? [];
+  }
+
+  applySettings(settings: TrafficSettings): void {
+    this.#settings = settings;
+    this.#tls?.applySettings(settings.tls);
+    this.#control();
+  }
+
+  startCapture(_order: CaptureOrder): void {}
+
+  stopCapture(_captureId: string): void {}
+
+  #control(): void {
+    writeControls(this.#hooks.object.map("controls"), controlsOf(this.#step, this.#settings.disabledProtocols ?? []));
+  }
+
+  #lost(loss: LossKind, count: number): void {
+    if (count > 0) this.#losses.set(loss, (this.#losses.get(loss) ?? 0) + count);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#resources[Symbol.asyncDispose]();
+  }
+}
