@@ -337,7 +337,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 		walk.left = payload->length;
 		walk.rest = 0;
 	}
-	walk.wants_bodies = captured_until(payload) & CAPTURE_BODIES;
+	walk.wants_bodies = captured_until(payload->tgid, payload->at_ns) & CAPTURE_BODIES;
 #pragma clang loop unroll(disable)
 	for (u32 step = 0; step < HTTP2_STEPS; step++) {
 		if (!http2_step(&walk, direction, scratch))

@@ -61,7 +61,7 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 	if (!payload || !connection || !scratch)
 		return 0;
 	/* The frames of HTTP/2 carry all that a capture needs. */
-	if (connection->protocol != PROTOCOL_HTTP2 && captured_until(payload))
+	if (connection->protocol != PROTOCOL_HTTP2 && captured_until(payload->tgid, payload->at_ns))
 		stream_payload(payload, connection, scratch, CHUNK_BYTES, PAYLOAD_CAPTURE);
 	if (connection->protocol == PROTOCOL_UNKNOWN && !recognise(payload, connection, scratch)) {
 		if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
@@ -206,7 +206,8 @@ static always_inline int end_connection(u64 sk)
 	}
 	if (state != STATE_IDLE)
 		count_request(connection);
-	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2)) {
+	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
+							 captured_until(connection->tgid, 0))) {
 		struct payload_record record;
 
 		fill_record(&record, connection);

@@ -243,8 +243,8 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 	if (!payload || !connection || !scratch)
 		return 0;
 	record = (void *)scratch->before;
-	if (connection->prefix_bytes) {
-		/* Bytes that were held back until it was known what they are. */
+	if (connection->prefix_bytes && !(flags & PAYLOAD_CAPTURE)) {
+		/* Bytes that were held back until it was known what they are. A capture has seen them. */
 		u32 kept = connection->prefix_bytes;
 
 		fill_record(record, connection);

@@ -27,6 +27,8 @@ export interface PayloadRecord {
   peerPort: number;
   /** Canonical text, empty when unknown. Asked for once per connection, so a getter may build it. */
   readonly peerAddress: string;
+  /** As `peerAddress`, of this end. */
+  readonly localAddress?: string;
   /** CLOCK_MONOTONIC. */
   atNs: number;
   /** Received: arrival; sent: when the call began. 0: unknown. */
@@ -46,6 +48,7 @@ const maxPieces = 4;
 export interface StreamEnds extends Endpoint {
   peerPort: number;
   localPort: number;
+  localAddress?: string;
 }
 
 export interface PayloadStreamsOptions {
@@ -56,6 +59,8 @@ export interface PayloadStreamsOptions {
   onLoss(loss: LossKind, count: number): void;
   /** Every request, before it is added up. For capture. */
   onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
+  /** Whether decoders keep the details of this process's requests. Default: never. */
+  isCapturing?: (pid: number) => boolean;
   /** Default 16384. */
   maxConnections?: number;
 }
@@ -177,6 +182,7 @@ export class PayloadStreams {
       peerAddress: record.peerAddress,
       peerPort: record.peerPort,
       localPort: record.localPort,
+      ...(record.localAddress === undefined ? {} : { localAddress: record.localAddress }),
     });
     this.#connections.set(record.connectionId, connection);
     return connection;
@@ -194,7 +200,11 @@ export class PayloadStreams {
     connection.ends.role = role;
     connection.ends.protocol = recognition.protocol;
     connection.ends.serverPort = role === "client" ? record.peerPort : record.localPort;
-    connection.decoder = factory({ sink: connection, role });
+    connection.decoder = factory({
+      sink: connection,
+      role,
+      isCapturing: () => this.#options.isCapturing?.(connection.ends.pid) === true,
+    });
     return connection.decoder;
   }
 
