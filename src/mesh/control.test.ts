@@ -6,11 +6,11 @@ import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { silentLogger } from "../base/log.ts";
 import { startTestColony, temporaryDirectory } from "./colony.fixture.ts";
-import { type ControlTarget, type JsonRequest, requestJson, requestRaw, requestText } from "./control-client.ts";
+import { type ControlTarget, type JsonRequest, requestJson, requestLines, requestRaw, requestText } from "./control-client.ts";
 import { type ControlServer, type ControlServerOptions, startControlServer } from "./control-server.ts";
 import { createHttpRoutes, type Route } from "./http-routes.ts";
 
@@ -81,6 +81,59 @@ test("requestJson() talks to a daemon over its unix socket", async () => {
   expect(await requestText({ target, method: "GET", path: "/metrics" })).toBe("coral_up 1\n");
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   expect((await stat(join(dir.path, "run"))).mode & 0o777).toBe(0o700);
+});
+
+test("requestLines() gives each line as it comes, revives errors, and hangs up when nobody reads on", async () => {
+  await using dir = await temporaryDirectory();
+  const path = join(dir.path, "s");
+  let next: ReadableStreamDefaultController<string> | undefined;
+  let isCancelled = false;
+  const stream: Route = {
+    kind: "web",
+    methods: ["POST"],
+    path: "/v1/lines",
+    permission: "read",
+    handle: async () => {
+      const body = new ReadableStream<string>({
+        start: (controller) => {
+          next = controller;
+        },
+        cancel: () => {
+          isCancelled = true;
+        },
+      });
+      return new Response(body.pipeThrough(new TextEncoderStream()));
+    },
+  };
+  await using _server = await start(path, {
+    http: createHttpRoutes({
+      routes: [stream, ...routes],
+      authorize: (caller) => ({ name: caller.kind }),
+      notReady: () => undefined,
+      metrics: () => Promise.resolve(""),
+      log: silentLogger,
+    }),
+  });
+  const target: ControlTarget = { kind: "unix", path };
+  const lines = requestLines({ target, method: "POST", path: "/v1/lines", body: {} });
+  const first = lines.next();
+  await vi.waitFor(() => expect(next).toBeDefined());
+  next?.enqueue('{"n":1}\n\n{"n"');
+  expect(await first).toEqual({ done: false, value: { n: 1 } });
+  next?.enqueue(':"ü"}\n{"kind":"error","error":{"code":"unsupported","message":"Cannot","details":{}}}\n');
+  expect(await lines.next()).toEqual({ done: false, value: { n: "ü" } });
+  expect(await failureOf(lines.next())).toMatchObject({ code: "unsupported", message: "Cannot" });
+  await vi.waitFor(() => expect(isCancelled).toBe(true));
+  isCancelled = false;
+  const before = next;
+  const left = requestLines({ target, method: "POST", path: "/v1/lines", body: {} });
+  const one = left.next();
+  await vi.waitFor(() => expect(next).not.toBe(before));
+  next?.enqueue("1\n");
+  await one;
+  await left.return(undefined);
+  await vi.waitFor(() => expect(isCancelled).toBe(true));
+  expect(await failureOf(requestLines({ target, method: "GET", path: "/v1/fails" }).next())).toMatchObject({ code: "unsupported" });
 });
 
 test("requestJson() revives the daemon's CoralError", async () => {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { createClient } from "@connectrpc/connect";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { silentLogger } from "../base/log.ts";
 import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
@@ -274,6 +274,37 @@ test("a caller who aborts a call gets cancelled, and the tunnel lives on", async
   expect(await call).toMatchObject({ code: "cancelled" });
   expect(await client.pull({}, { timeoutMs: 30 }).catch(fromConnectError)).toMatchObject({ code: "timeout" });
   expect((await client.hello({})).agentId).toBe("web-1");
+});
+
+test("a stream ends at the agent when its caller aborts, and at the caller when the tunnel goes", async () => {
+  await using colony = await startTestColony();
+  const identity = await issueIdentity(colony.authority, "web-1");
+  let ended = 0;
+  await using tunnel = await dial(colony.endpoint, identity, {
+    routes: (router) =>
+      router.service(AgentService, {
+        async *capture(_request, { signal }) {
+          signal.addEventListener("abort", () => ended++);
+          yield { event: { case: "started", value: { processes: 1 } } };
+          await once(signal, "abort");
+        },
+      }),
+  });
+  const accepted = await colony.nextTunnel();
+  const client = createClient(AgentService, accepted.transport);
+  const caller = new AbortController();
+  const aborted = (async () => {
+    for await (const _message of client.capture({}, { signal: caller.signal })) caller.abort();
+  })();
+  expect(fromConnectError(await aborted.catch((error: unknown) => error))).toMatchObject({ code: "cancelled" });
+  await vi.waitFor(() => expect(ended).toBe(1));
+  const cut = (async () => {
+    for await (const _message of client.capture({})) await tunnel.close("gone");
+  })();
+  expect(fromConnectError(await cut.catch((error: unknown) => error))).toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining("closed by the agent: gone"),
+  });
 });
 
 test("an idle tunnel stays open over many ping intervals", async () => {
