@@ -33,6 +33,9 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
 		return 0;
+	/* Plaintext comes from tls.h, and the name of the server has been told: nothing more is wanted of the records. */
+	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED)
+		return 0;
 	scratch = scratch_at(SCRATCH_SOCKET);
 	if (!scratch)
 		return 0;
@@ -87,7 +90,7 @@ int socket_sending(u64 *context)
 {
 	struct connection *connection = find_connection(context[0]);
 
-	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
+	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED && !(connection->flags & CONNECTION_TLS_BOUND) &&
 	    (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED))
 		connection->arrival_ns = bpf_ktime_get_ns();
 	return 0;

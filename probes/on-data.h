@@ -206,6 +206,8 @@ static always_inline int end_connection(u64 sk)
 	}
 	if (state != STATE_IDLE)
 		count_request(connection);
+	if ((connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) == CONNECTION_TLS && connection->protocol == PROTOCOL_UNKNOWN)
+		count_loss(LOSS_TLS_OPAQUE);
 	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
 							 captured_until(connection->tgid, 0))) {
 		struct payload_record record;

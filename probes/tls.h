@@ -16,8 +16,8 @@ static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
 #define FLAG_CARRY 1
 #define FLAG_ZERO 64
 
-/* The connection that an object is bound to, or 0. Binds it when this call, or what the thread did before, tells the socket. */
-static always_inline u64 tls_socket_of(struct tls_thread *thread, u32 tgid)
+/* The connection that an object is bound to, or null. Binds it when this call, or what the thread did before, tells the socket. */
+static always_inline struct connection *tls_connection_of(struct tls_thread *thread, u32 tgid, u64 *socket)
 {
 	struct tls_object key = { .address = thread->object, .tgid = tgid };
 	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
@@ -26,9 +26,9 @@ static always_inline u64 tls_socket_of(struct tls_thread *thread, u32 tgid)
 
 	if (known && (!sk || sk == known->sk)) {
 		connection = find_connection(known->sk);
+		*socket = known->sk;
 		if (connection && connection->id == known->connection)
-			return known->sk;
-		known = 0;
+			return connection;
 	}
 	if (!sk)
 		sk = thread->last_sk;
@@ -43,7 +43,8 @@ static always_inline u64 tls_socket_of(struct tls_thread *thread, u32 tgid)
 	connection->flags |= CONNECTION_TLS_BOUND;
 	if (thread->last_sk == sk)
 		thread->last_sk = 0;
-	return sk;
+	*socket = sk;
+	return connection;
 }
 
 static always_inline void tls_forget(u64 object, u32 tgid)
@@ -64,17 +65,24 @@ static always_inline void tls_forget(u64 object, u32 tgid)
 static always_inline void tls_call_ends(struct pt_regs *context, struct payload *payload)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
+	struct connection *connection;
 	s32 result = context->ax;
+	u64 sk = 0;
 	u32 what;
-	u64 sk;
 
 	if (!thread || !thread->operation)
 		return;
 	what = thread->operation;
 	thread->operation = 0;
-	sk = tls_socket_of(thread, payload->tgid);
-	if (!sk || result <= 0)
+	connection = tls_connection_of(thread, payload->tgid, &sk);
+	if (!connection)
 		return;
+	if (result <= 0) {
+		/* Whatever arrived held no plaintext: part of a handshake, a ticket. The next request begins with what comes next. */
+		if ((what & TLS_OPERATION) == TLS_READ)
+			connection->arrival_ns = 0;
+		return;
+	}
 	if (what & TLS_COUNT_BY_POINTER) {
 		u64 count = 0;
 
@@ -83,10 +91,12 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 	}
 	payload->buffer = thread->buffer;
 	payload->length = result;
-	/* Of what was received, the arrival at the socket counts. */
+	/* Of what was received, the arrival at the socket counts; of what is sent, the call. */
 	if ((what & TLS_OPERATION) == TLS_WRITE) {
 		payload->direction = SENT;
 		payload->start_ns = thread->start_ns;
+		if (connection->side == SIDE_CONNECTED)
+			connection->arrival_ns = 0;
 	}
 	payload->sk = sk;
 }
