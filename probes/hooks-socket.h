@@ -6,7 +6,7 @@
 #ifndef CORAL_HOOKS_SOCKET_H
 #define CORAL_HOOKS_SOCKET_H
 
-#include "user-buffer.h"
+#include "datagram.h"
 
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
@@ -20,15 +20,13 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
 	connection = find_connection((u64)sk);
-	if (connection) {
-		/* UDP sockets end without notice: another one may live at this address. */
-		if ((connection->flags & CONNECTION_UDP) && connection->local_port != sk->__sk_common.skc_num)
-			connection = add_connection(sk, SIDE_UNKNOWN);
-	} else {
+	if (!connection) {
 		u16 family = sk->__sk_common.skc_family;
 
 		if (family != AF_INET && family != AF_INET6)
 			return 0;
+		if (sk->sk_protocol == IPPROTO_UDP)
+			return on_datagram(sk, length, direction);
 		connection = add_connection(sk, SIDE_UNKNOWN);
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
@@ -45,7 +43,7 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	payload.length = length;
 	payload.tgid = bpf_get_current_pid_tgid() >> 32;
 	payload.direction = direction;
-	payload.flags = connection->flags & CONNECTION_UDP ? PAYLOAD_UDP : 0;
+	payload.flags = 0;
 	take_stamp(&payload, connection);
 	find_buffer(&payload, (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf()));
 	if (connection->flags & CONNECTION_TLS)

@@ -1,4 +1,8 @@
-/** DNS over UDP: queries and replies of all sockets, paired by peer and id. Bounded; what is not answered in five seconds is told as such. */
+/**
+ * DNS over UDP: queries and replies of all sockets, paired by id and question. On sockets that are not connected the kernel tells only whom a datagram
+ * goes to, not where one came from, so the peer is taken from whichever of the two knows it. Bounded; what is not answered in five seconds is told as
+ * such.
+ */
 
 import type { LossKind } from "./messages.ts";
 import type { PayloadRecord, StreamEnds } from "./payload-streams.ts";
@@ -26,9 +30,14 @@ export interface DnsDatagramsOptions {
 const patienceNs = 5e9;
 const maxOpenQueries = 8192;
 
+function knownAddress(record: PayloadRecord): string {
+  return record.peerPort === 0 ? "" : record.peerAddress;
+}
+
 export class DnsDatagrams {
   readonly #options: DnsDatagramsOptions;
-  readonly #open = new Map<string, OpenQuery>();
+  readonly #open = new Map<string, OpenQuery[]>();
+  #openCount = 0;
 
   constructor(options: DnsDatagramsOptions) {
     this.#options = options;
@@ -42,41 +51,71 @@ export class DnsDatagrams {
     }
     // Multicast DNS: nobody in particular is asked, and nobody has to answer.
     if (message.id === 0 && (record.peerPort === 5353 || record.localPort === 5353)) return;
-    const peerAddress = record.peerAddress;
-    const key = `${record.connectionId} ${message.id} ${record.peerPort} ${peerAddress}`;
+    const key = `${record.connectionId} ${message.id} ${message.type} ${message.route}`;
     if (!message.isReply) {
-      this.#ask(key, record, message.type, message.route, peerAddress);
+      this.#ask(key, record, message.type, message.route);
       return;
     }
-    const query = this.#open.get(key);
+    const query = this.#takeAsked(key, record);
     // Asked before anybody looked, or answered a second time.
     if (query === undefined) return;
-    this.#open.delete(key);
     const atNs = Math.max(record.atNs, query.startNs);
     this.#tell(query, message.rcode, isDnsError(message.rcode), atNs, record.lengthBytes);
   }
 
   /** Ends queries that nobody answered. */
   sweep(nowNs: number): void {
-    for (const [key, query] of this.#open) {
-      if (nowNs - query.startNs < patienceNs) return;
-      this.#open.delete(key);
-      this.#tell(query, noReply, true, query.startNs + patienceNs, null);
+    for (const [key, queries] of this.#open) {
+      for (const query of queries.splice(0)) {
+        if (nowNs - query.startNs < patienceNs) queries.push(query);
+        else {
+          this.#openCount--;
+          this.#tell(query, noReply, true, query.startNs + patienceNs, null);
+        }
+      }
+      if (queries.length === 0) this.#open.delete(key);
     }
   }
 
-  #ask(key: string, record: PayloadRecord, type: string, route: string, peerAddress: string): void {
+  /** Of several that ask the same with the same id, the one that the reply goes to, else the first. */
+  #takeAsked(key: string, record: PayloadRecord): OpenQuery | undefined {
+    const queries = this.#open.get(key);
+    if (queries === undefined) return undefined;
+    const { peerPort } = record;
+    const peerAddress = knownAddress(record);
+    const index = queries.findIndex(
+      ({ ends }) => peerPort === 0 || ends.peerPort === 0 || (ends.peerPort === peerPort && ends.peerAddress === peerAddress),
+    );
+    const query = queries[index];
+    if (query === undefined) return undefined;
+    queries.splice(index, 1);
+    this.#openCount--;
+    if (queries.length === 0) this.#open.delete(key);
+    if (query.ends.peerPort === 0 && peerPort !== 0) {
+      query.ends.peerPort = peerPort;
+      query.ends.peerAddress = peerAddress;
+      if (query.ends.role === "client") query.ends.serverPort = peerPort;
+    }
+    return query;
+  }
+
+  #ask(key: string, record: PayloadRecord, type: string, route: string): void {
+    let queries = this.#open.get(key);
+    const { peerPort } = record;
+    const peerAddress = knownAddress(record);
     // Asked again because the first datagram or its answer got lost: the time runs from the first.
-    if (this.#open.has(key)) return;
-    if (this.#open.size >= maxOpenQueries) {
-      for (const oldest of this.#open.keys()) {
-        this.#open.delete(oldest);
-        this.#options.onLoss("undecoded", 1);
-        break;
-      }
+    if (queries?.some(({ ends }) => peerPort !== 0 && ends.peerPort === peerPort && ends.peerAddress === peerAddress) === true) return;
+    if (this.#openCount >= maxOpenQueries) {
+      this.#options.onLoss("undecoded", 1);
+      return;
+    }
+    if (queries === undefined) {
+      queries = [];
+      this.#open.set(key, queries);
     }
     const isStartKnown = record.startNs > 0 && record.startNs < record.atNs;
-    this.#open.set(key, {
+    this.#openCount++;
+    queries.push({
       ends: {
         pid: record.pid,
         role: record.isSent ? "client" : "server",

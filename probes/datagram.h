@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * DNS over UDP: each datagram that looks like a query or an answer goes to the ring. UDP sockets have no states and no end that a hook would tell,
+ * so they are not in the table of connections; the few that are remembered only save looking at datagrams of other protocols.
+ *
+ * Whom a datagram goes to is known from the socket when it is connected, else from the address that the process passed. Where a datagram came from is
+ * written to the process only after these hooks; user space takes it from the answer.
+ */
+#ifndef CORAL_DATAGRAM_H
+#define CORAL_DATAGRAM_H
+
+#include "user-buffer.h"
+
+/* A header, the shortest name, type and class. */
+#define SHORTEST_DNS 17
+/* Names are at most 255 bytes. */
+#define DATAGRAM_BYTES 320
+
+struct datagram_socket {
+	u16 local_port;
+	u16 misses;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 4096);
+	MAP_TYPE(key, u64); /* address of struct sock */
+	MAP_TYPE(value, struct datagram_socket);
+} datagram_sockets SEC(".maps");
+
+/* struct sockaddr_in6; struct sockaddr_in begins alike. */
+struct user_address {
+	u16 family;
+	u16 port;
+	u32 flow_or_ipv4;
+	u8 ipv6[16];
+};
+
+static always_inline u64 destination_of(struct pt_regs *registers)
+{
+	u64 address = SYSCALL_ADDRESS(registers), message = SYSCALL_BUFFER(registers), name = 0;
+	u32 number = SYSCALL_NUMBER(registers);
+
+	/* Else both ways end in one load, from registers or from the stack, which the verifier refuses. */
+	asm volatile("" : "+r"(address));
+	if (number == NR_SENDTO)
+		return address;
+	if (number != NR_SENDMSG && number != NR_SENDMMSG)
+		return 0;
+	/* The first field of struct msghdr. Of several messages the first one's: resolvers send them all to one server. */
+	bpf_probe_read_user(&name, sizeof(name), (void *)message);
+	return name;
+}
+
+static always_inline void read_destination(struct payload_record *record, struct pt_regs *registers)
+{
+	u64 pointer = destination_of(registers);
+	struct user_address address = {};
+
+	if (!pointer || bpf_probe_read_user(&address, 8, (void *)pointer))
+		return;
+	if (address.family == AF_INET) {
+		*(u16 *)(record->remote + 10) = 0xffff;
+		*(u32 *)(record->remote + 12) = address.flow_or_ipv4;
+	} else if (address.family == AF_INET6 && !bpf_probe_read_user(&address, sizeof(address), (void *)pointer)) {
+		__builtin_memcpy(record->remote, address.ipv6, 16);
+	} else {
+		return;
+	}
+	record->remote_port = __builtin_bswap16(address.port);
+}
+
+static always_inline void read_ends(struct payload_record *record, struct sock *sk)
+{
+	if (sk->__sk_common.skc_family == AF_INET) {
+		*(u16 *)(record->local + 10) = 0xffff;
+		*(u32 *)(record->local + 12) = sk->__sk_common.skc_rcv_saddr;
+		if (sk->__sk_common.skc_daddr) {
+			*(u16 *)(record->remote + 10) = 0xffff;
+			*(u32 *)(record->remote + 12) = sk->__sk_common.skc_daddr;
+		}
+	} else {
+		core_read((struct in6_addr *)record->local, &sk->__sk_common.skc_v6_rcv_saddr);
+		core_read((struct in6_addr *)record->remote, &sk->__sk_common.skc_v6_daddr);
+	}
+	record->local_port = sk->__sk_common.skc_num;
+	record->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+}
+
+static always_inline void note_datagram_socket(u64 key, struct datagram_socket *known, u16 local_port, u32 is_dns)
+{
+	struct datagram_socket fresh = { .local_port = local_port, .misses = 1 };
+
+	if (known && known->local_port == local_port) {
+		if (is_dns)
+			known->misses = 0;
+		else
+			known->misses++;
+	} else if (!is_dns) {
+		bpf_map_update_elem(&datagram_sockets, &key, &fresh, BPF_ANY);
+	}
+}
+
+static always_inline int on_datagram(struct sock *sk, u32 length, u32 direction)
+{
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct scratch *scratch = scratch_at(SCRATCH_SOCKET);
+	struct controls *control = controls_now();
+	struct payload_record *record;
+	struct datagram_socket *known;
+	struct payload payload = {};
+	u64 key = (u64)sk;
+	u32 total, kind;
+
+	if (!scratch || !control || length < SHORTEST_DNS || control->skipped_protocols & 1U << PROTOCOL_DNS)
+		return 0;
+	known = bpf_map_lookup_elem(&datagram_sockets, &key);
+	if (known && known->local_port == sk->__sk_common.skc_num && known->misses >= MAX_MISSES)
+		return 0;
+	payload.length = length;
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	find_buffer(&payload, registers);
+	if (!payload.buffer)
+		return 0;
+	total = read_bytes(&payload, scratch, 0, 0, DATAGRAM_BYTES);
+	kind = total >= SHORTEST_DNS ? dns_kind(scratch->bytes) : 0;
+	note_datagram_socket(key, known, sk->__sk_common.skc_num, kind);
+	if (!kind || total > DATAGRAM_BYTES || bpf_map_lookup_elem(&own_processes, &payload.tgid))
+		return 0;
+	record = (void *)scratch->before;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = RECORD_PAYLOAD;
+	record->protocol = PROTOCOL_DNS;
+	record->role = (direction == RECEIVED) == (kind == 1) ? ROLE_SERVER : ROLE_CLIENT;
+	record->flags = PAYLOAD_UDP;
+	record->direction = direction;
+	record->bytes = total;
+	/* By way of memory: the verifier knows the key as a pointer, with which nothing may be calculated. */
+	*(volatile u64 *)&scratch->fingerprint = key;
+	record->connection = *(volatile u64 *)&scratch->fingerprint >> 6;
+	record->tgid = payload.tgid;
+	record->at_ns = bpf_ktime_get_ns();
+	record->length = length;
+	read_ends(record, sk);
+	if (!record->remote_port && direction == SENT)
+		read_destination(record, registers);
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + total, BPF_RB_NO_WAKEUP))
+		count_loss(LOSS_RING_FULL);
+	return 0;
+}
+
+#endif

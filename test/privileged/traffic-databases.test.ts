@@ -1,0 +1,158 @@
+/** Databases, caches and DNS as the kernel and the decoders see them, against what the clients know they asked. */
+
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type RunningServer, startDnsmasq, startMariadb, startMemcached, startRedis } from "../support/database-servers.ts";
+import { MysqlClient } from "../support/mysql-client.ts";
+import { PayloadObserver } from "../support/payload-observer.ts";
+
+const run = promisify(execFile);
+
+function missing(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
+}
+
+let observer: PayloadObserver | undefined;
+let server: RunningServer | undefined;
+
+describe("databases, caches and DNS on sockets", () => {
+  beforeEach((context) => {
+    const reason = missing();
+    context.skip(reason !== undefined, reason);
+  });
+  afterEach(async () => {
+    await observer?.[Symbol.asyncDispose]();
+    observer = undefined;
+    await server?.[Symbol.asyncDispose]();
+    server = undefined;
+  });
+
+  it("counts what MariaDB is asked: text, prepared, failed and piped statements, large results, old connections", async () => {
+    server = await startMariadb();
+    const { pid, port } = server;
+    using old = await MysqlClient.open(port);
+    await old.query("CREATE DATABASE d");
+    await old.query("CREATE TABLE d.t (id BIGINT PRIMARY KEY, name VARCHAR(40))");
+    const early = await old.prepare("SELECT name FROM d.t WHERE id = ?");
+    observer = await PayloadObserver.open();
+    for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'tell-nobody ${id}')`);
+    for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'tell-nobody')");
+    await old.execute(early, 3);
+    using fresh = await MysqlClient.open(port);
+    const statement = await fresh.prepare("SELECT name FROM d.t WHERE id > ?");
+    for (let id = 0; id < 300; id++) await fresh.execute(statement, id);
+    await fresh.query("SELECT seq, REPEAT('x', 500) FROM d.seq_1_to_2000");
+    for (const text of ["SELECT 1", "SELECT nothing", "SELECT 3"]) fresh.send(0, Buffer.from(`\x03${text}`));
+    for (let count = 0; count < 3; count++) await fresh.result();
+    const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT * FROM d.nowhere;";
+    const client = execFile("mariadb", ["--no-defaults", "--skip-ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "--force", "-e", sql]);
+    await once(client, "close");
+    const routes = {
+      "mysql INSERT | INSERT INTO d.t VALUES (?) | ": 200,
+      "mysql INSERT | INSERT INTO d.t VALUES (?) | 1062!": 7,
+      "mysql  | unknown | ": 1,
+      "mysql PREPARE | SELECT name FROM d.t WHERE id > ? | ": 1,
+      "mysql SELECT | SELECT name FROM d.t WHERE id > ? | ": 300,
+      "mysql SELECT | SELECT seq, REPEAT(?, ?) FROM d.seq_1_to_2000 | ": 1,
+      "mysql SELECT | SELECT ? | ": 2,
+      "mysql SELECT | SELECT nothing | 1054!": 1,
+      "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
+      "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+    };
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 515);
+    expect(observer.countsOf(pid, "server")).toEqual(routes);
+    expect(observer.countsOf(client.pid ?? 0, "client")).toEqual({
+      "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
+      "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+    });
+    expect(observer.losses).toEqual({});
+    for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
+    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+  });
+
+  it("counts every command of Redis pipelines, at both ends", async () => {
+    server = await startRedis();
+    observer = await PayloadObserver.open();
+    const { pid, port } = server;
+    const client = execFile("redis-benchmark", [
+      "-p",
+      String(port),
+      "-n",
+      "6400",
+      "-c",
+      "4",
+      "-P",
+      "16",
+      "-t",
+      "set,get",
+      "-d",
+      "30",
+      "-q",
+    ]);
+    await once(client, "close");
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 12_800);
+    const wanted = { "redis SET | SET | ": 6400, "redis GET | GET | ": 6400 };
+    expect(observer.counts((request) => request.pid === pid && request.method !== "CONFIG")).toEqual(wanted);
+    expect(observer.counts((request) => request.pid === client.pid && request.method !== "CONFIG")).toEqual(wanted);
+    expect(observer.losses).toEqual({});
+  });
+
+  it("counts what memcached is asked in text", async () => {
+    server = await startMemcached();
+    observer = await PayloadObserver.open();
+    const socket = connect(server.port, "127.0.0.1");
+    await once(socket, "connect");
+    const ask = async (text: string) => {
+      socket.write(text);
+      await once(socket, "data");
+    };
+    for (let count = 0; count < 100; count++) await ask(`set k${count} 0 0 11\r\ntell-nobody\r\n`);
+    for (let count = 0; count < 150; count++) await ask(`get k${count}\r\n`);
+    await ask("incr k1 5\r\n");
+    await ask(`set big 0 0 5000\r\n${"z".repeat(5000)}\r\n`);
+    socket.destroy();
+    const { pid } = server;
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 252);
+    expect(observer.countsOf(pid, "server")).toEqual({
+      "memcached set | set | STORED": 101,
+      "memcached get | get | HIT": 100,
+      "memcached get | get | MISS": 50,
+      "memcached incr | incr | CLIENT_ERROR!": 1,
+    });
+    expect(observer.losses).toEqual({});
+    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+  });
+
+  it("counts DNS over UDP and TCP, at both ends", async () => {
+    server = await startDnsmasq();
+    observer = await PayloadObserver.open();
+    const { pid, port } = server;
+    const dig = async (...args: string[]) => run("dig", ["-p", String(port), "@127.0.0.1", "+tries=1", "+time=3", ...args]);
+    for (let count = 0; count < 5; count++) await dig("www.x.test", "A");
+    await dig("+tcp", "www.x.test", "A");
+    await dig("www.x.test", "AAAA");
+    await dig("elsewhere.example", "MX");
+    await dig("+tcp", "elsewhere.example", "MX");
+    await dig("-x", "10.1.2.3");
+    const wanted = {
+      "dns A | www.x.test | NOERROR": 6,
+      "dns AAAA | www.x.test | REFUSED!": 1,
+      "dns MX | elsewhere.example | REFUSED!": 2,
+      "dns PTR | {id}.in-addr.arpa | REFUSED!": 1,
+    };
+    const seen = observer;
+    const isHere = (request: { serverPort: number }) => request.serverPort === port;
+    await observer.settle(() => seen.requests.filter(isHere).length >= 20);
+    // dnsmasq answers over TCP from a process of its own.
+    expect(observer.counts((request) => isHere(request) && request.role === "server")).toEqual(wanted);
+    expect(observer.counts((request) => isHere(request) && request.role === "client")).toEqual(wanted);
+    expect(observer.of(pid).length).toBeGreaterThanOrEqual(8);
+    for (const request of observer.requests.filter(isHere)) expect(request.peerAddress).toBe("127.0.0.1");
+  });
+});

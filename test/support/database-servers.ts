@@ -1,0 +1,94 @@
+/** Real servers for tests of traffic, on free ports and in directories of their own; each ends with the test. */
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { freePort } from "./held-port.ts";
+import { waitFor } from "./wait-for.ts";
+
+export interface RunningServer extends AsyncDisposable {
+  readonly pid: number;
+  readonly port: number;
+}
+
+function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    socket.once("connect", () => socket.destroy());
+  });
+}
+
+class Server implements RunningServer {
+  readonly pid: number;
+  readonly port: number;
+  readonly #child: ChildProcess;
+  readonly #directory: string | undefined;
+
+  constructor(child: ChildProcess, port: number, directory?: string) {
+    this.#child = child;
+    this.pid = child.pid ?? 0;
+    this.port = port;
+    this.#directory = directory;
+  }
+
+  async ready(): Promise<this> {
+    await waitFor(`port ${this.port}`, () => canConnect(this.port));
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      const ended = new Promise((resolve) => this.#child.once("close", resolve));
+      this.#child.kill("SIGKILL");
+      await ended;
+    }
+    if (this.#directory !== undefined) rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+function start(file: string, args: readonly string[], port: number, directory?: string): Promise<RunningServer> {
+  return new Server(spawn(file, args, { stdio: "ignore" }), port, directory).ready();
+}
+
+export async function startRedis(): Promise<RunningServer> {
+  const port = await freePort();
+  return start("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--save", ""], port);
+}
+
+export async function startMemcached(): Promise<RunningServer> {
+  const port = await freePort();
+  return start("memcached", ["-p", String(port), "-l", "127.0.0.1", "-u", "nobody", "-U", "0"], port);
+}
+
+/** Knows `*.x.test` as 1.2.3.4 and refuses all else. */
+export async function startDnsmasq(): Promise<RunningServer> {
+  const port = await freePort();
+  const args = ["-k", "-p", String(port), "--no-resolv", "--no-hosts", "--listen-address=127.0.0.1", "--bind-interfaces"];
+  return start("dnsmasq", [...args, "--address=/x.test/1.2.3.4", "--conf-file=/dev/null", "--pid-file=", "-u", "nobody"], port);
+}
+
+/** `root` without a password. */
+export async function startMariadb(): Promise<RunningServer> {
+  const port = await freePort();
+  const directory = mkdtempSync(join(tmpdir(), "coral-mariadb-"));
+  const [uid, gid] = userOf("mysql");
+  const data = join(directory, "data");
+  mkdirSync(data);
+  chmodSync(directory, 0o755);
+  chownSync(data, uid, gid);
+  const install = ["--no-defaults", `--datadir=${data}`, "--user=mysql", "--auth-root-authentication-method=normal", "--skip-test-db"];
+  execFileSync("mariadb-install-db", install, { stdio: "ignore" });
+  const args = ["--no-defaults", `--datadir=${data}`, "--user=mysql", `--port=${port}`, "--bind-address=127.0.0.1"];
+  return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
+}
+
+function userOf(name: string): [uid: number, gid: number] {
+  const line = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .find((text) => text.startsWith(`${name}:`));
+  const [, , uid, gid] = (line ?? "").split(":");
+  return [Number(uid), Number(gid)];
+}

@@ -1,0 +1,99 @@
+/** The hooks in the kernel with the decoders of databases, caches and DNS, without the rest of the traffic process. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import type { TrafficRole } from "../../src/traffic/messages.ts";
+import { PayloadRecordView, recordKinds } from "../../src/traffic/payload-records.ts";
+import { PayloadStreams, type StreamEnds } from "../../src/traffic/payload-streams.ts";
+import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
+import { databaseDecoders } from "../../src/traffic/protocols/decoders.ts";
+import { recognise } from "../../src/traffic/protocols/recognise.ts";
+import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import { waitFor } from "./wait-for.ts";
+
+const settings = {
+  windowMs: 10_000,
+  maxRequestKinds: 4096,
+  maxConnections: 16_384,
+  maxRoutesPerService: 200,
+  ringBytes: 8 << 20,
+  tls: { isEnabled: false, excludedExecutables: [] },
+  cpuBudget: 1,
+};
+
+export type SeenRequest = FinishedRequest & StreamEnds;
+
+export class PayloadObserver implements AsyncDisposable {
+  readonly requests: SeenRequest[] = [];
+  readonly losses: Record<string, number> = {};
+  readonly #hooks: KernelHooks;
+  readonly #streams: PayloadStreams;
+  readonly #record = new PayloadRecordView();
+  readonly #timer: NodeJS.Timeout;
+  /** Payloads that came through the ring, by protocol. */
+  readonly payloads: Record<string, number> = {};
+
+  private constructor(hooks: KernelHooks) {
+    this.#hooks = hooks;
+    this.#streams = new PayloadStreams({
+      groups: new RequestGroups(),
+      decoders: databaseDecoders,
+      recognise,
+      onLoss: (loss, count) => {
+        this.losses[loss] = (this.losses[loss] ?? 0) + count;
+      },
+      onRequest: (ends, request) => this.requests.push({ ...ends, ...request, protocol: ends.protocol }),
+    });
+    const ring = hooks.object.ring("events");
+    this.#timer = setInterval(() => {
+      ring.drain((view, offset, length, bytes) => this.#onRecord(view, offset, length, bytes));
+      this.#streams.sweep(Number(process.hrtime.bigint()));
+    }, 20);
+  }
+
+  static async open(): Promise<PayloadObserver> {
+    const objectPath = process.env["CORAL_TEST_OBJECT"];
+    return new PayloadObserver(await openKernelHooks({ settings, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }));
+  }
+
+  #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
+    const kind = view.getUint8(offset);
+    if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
+    const name = this.#record.protocol ?? "none";
+    if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs);
+    else {
+      this.payloads[name] = (this.payloads[name] ?? 0) + 1;
+      this.#streams.onPayload(this.#record);
+    }
+  }
+
+  of(pid: number): SeenRequest[] {
+    return this.requests.filter((request) => request.pid === pid);
+  }
+
+  /** Protocol, method, route, status and how often. */
+  counts(isWanted: (request: SeenRequest) => boolean): Record<string, number> {
+    const counts: Record<string, number> = {};
+    for (const request of this.requests) {
+      if (!isWanted(request)) continue;
+      const key = `${request.protocol} ${request.method} | ${request.route} | ${request.status}${request.isError ? "!" : ""}`;
+      counts[key] = (counts[key] ?? 0) + 1;
+    }
+    return counts;
+  }
+
+  countsOf(pid: number, role: TrafficRole): Record<string, number> {
+    return this.counts((request) => request.pid === pid && request.role === role);
+  }
+
+  /** Waits for what should come, then a moment for what should not. */
+  async settle(isThere: () => boolean): Promise<void> {
+    await waitFor("the requests", isThere, { timeoutMs: 6000, intervalMs: 20 }).catch(() => {});
+    await sleep(150);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#hooks[Symbol.asyncDispose]();
+  }
+}
