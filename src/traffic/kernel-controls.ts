@@ -23,6 +23,8 @@ export interface Controls {
   sampleMask: number;
   /** One bit for each protocol, numbered from 1 on as in `trafficProtocols`. */
   skippedProtocols: number;
+  /** Whether `capture_targets` holds anything. Default: as it was. */
+  isCapturing?: boolean;
 }
 
 /** What a step of the ladder means for the kernel. `disabled` protocols are left out at every step. */
@@ -36,12 +38,13 @@ export function controlsOf(step: number, disabled: readonly TrafficProtocol[]): 
   return { sampleMask: isSampled ? sampleMask : 0, skippedProtocols };
 }
 
-export function writeControls(map: BpfMap, { sampleMask: mask, skippedProtocols }: Controls): void {
+export function writeControls(map: BpfMap, { sampleMask: mask, skippedProtocols, isCapturing }: Controls): void {
   const key = Buffer.alloc(4);
   const value = Buffer.alloc(map.valueBytes);
   map.lookup(key, value);
   value.writeUInt32LE((value.readUInt32LE(controlsLayout.nextConnection) + aheadOfKernel) >>> 0, controlsLayout.nextConnection);
   value.writeUInt32LE(mask, controlsLayout.sampleMask);
   value.writeUInt32LE(skippedProtocols, controlsLayout.skippedProtocols);
+  if (isCapturing !== undefined) value.writeUInt32LE(isCapturing ? 1 : 0, controlsLayout.capturing);
   map.update(key, value);
 }

@@ -3,12 +3,14 @@
 import { background } from "../base/background.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { Captures } from "./capture.ts";
 import { controlsOf, writeControls } from "./kernel-controls.ts";
 import type { KernelHooks } from "./kernel-hooks.ts";
 import { ladderSteps } from "./ladder.ts";
-import type { CaptureOrder, LossKind, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import type { CaptureOrder, LossKind, TrafficProtocol, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { PayloadRecordView, recordKinds } from "./payload-records.ts";
 import { PayloadStreams } from "./payload-streams.ts";
+import type { DecoderFactory } from "./protocol-decoder.ts";
 import { databaseDecoders } from "./protocols/decoders.ts";
 import { createHttp1Decoder } from "./protocols/http1-stream.ts";
 import { createHttp2Decoder } from "./protocols/http2-stream.ts";
@@ -48,27 +50,42 @@ class Parts implements OpenedParts {
   readonly #groups: RequestGroups;
   readonly #limiter: RouteLimiter;
   readonly #streams: PayloadStreams;
+  readonly #captures: Captures;
   readonly #tls: TlsProbes | null;
   readonly #losses = new Map<LossKind, number>();
   #settings: TrafficSettings;
   #step = 0;
   #tlsRefreshedNs = 0n;
 
-  constructor({ hooks, settings, log }: OpenPartsOptions) {
+  constructor({ hooks, settings, report, log }: OpenPartsOptions) {
     this.#hooks = hooks;
     this.#settings = settings;
     this.#log = log;
     this.#groups = new RequestGroups({ maxGroups: settings.maxRequestKinds });
     this.#limiter = new RouteLimiter({ maxRoutesPerService: settings.maxRoutesPerService });
     const template = createRouteTemplater();
+    const copied: Partial<Record<TrafficProtocol, DecoderFactory>> = {
+      ...databaseDecoders,
+      http: (context) => createHttp1Decoder(context, { template }),
+    };
+    this.#captures = this.#resources.use(
+      new Captures({
+        targets: hooks.object.map("capture_targets"),
+        setActive: () => this.#control(),
+        report,
+        decoders: copied,
+        recognise,
+      }),
+    );
     this.#streams = new PayloadStreams({
       groups: this.#groups,
-      decoders: {
-        ...databaseDecoders,
-        http: (context) => createHttp1Decoder(context, { template }),
-        http2: (context) => createHttp2Decoder(context, { template }),
-      },
+      decoders: { ...copied, http2: (context) => createHttp2Decoder(context, { template }) },
       recognise,
+      isCapturing: (pid) => this.#captures.isCapturing(pid),
+      // Payloads of the others are copied for a capture.
+      onRequest: (ends, request) => {
+        if (this.#captures.isActive && ends.protocol === "http2") this.#captures.onRequest(ends, request);
+      },
       onLoss: (loss, count) => this.#lost(loss, count),
       maxConnections: settings.maxConnections,
     });
@@ -85,12 +102,16 @@ class Parts implements OpenedParts {
       this.#lost("undecoded", 1);
       return;
     }
-    if (kind === recordKinds.closed) this.#streams.onClose(record.connectionId, record.atNs);
-    else if (!record.isCapture) this.#streams.onPayload(record);
+    if (kind === recordKinds.closed) {
+      this.#streams.onClose(record.connectionId, record.atNs);
+      this.#captures.onClose(record.connectionId, record.atNs);
+    } else if (record.isCapture) this.#captures.onPayload(record);
+    else this.#streams.onPayload(record);
   };
 
   sweep(nowNs: bigint): void {
     this.#streams.sweep(Number(nowNs));
+    this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
     this.#tlsRefreshedNs = nowNs;
     background(this.#log, "the search for TLS libraries", this.#tls.refresh());
@@ -126,12 +147,19 @@ class Parts implements OpenedParts {
     this.#control();
   }
 
-  startCapture(_order: CaptureOrder): void {}
+  startCapture(order: CaptureOrder): void {
+    this.#captures.start(order);
+  }
 
-  stopCapture(_captureId: string): void {}
+  stopCapture(captureId: string): void {
+    this.#captures.stop(captureId);
+  }
 
   #control(): void {
-    writeControls(this.#hooks.object.map("controls"), controlsOf(this.#step, this.#settings.disabledProtocols ?? []));
+    writeControls(this.#hooks.object.map("controls"), {
+      ...controlsOf(this.#step, this.#settings.disabledProtocols ?? []),
+      isCapturing: this.#captures.isActive,
+    });
   }
 
   #lost(loss: LossKind, count: number): void {
