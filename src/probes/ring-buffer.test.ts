@@ -4,10 +4,10 @@ import { createRingReader, type RingBuffer } from "./ring-buffer.ts";
 
 const pageBytes = 4096;
 
-/** The kernel's side of a ring, over ordinary memory whose second half is kept equal to the first. */
+/** The kernel's side of a ring, over ordinary memory. */
 function fakeRing(sizeBytes: number, startAt = 0n) {
   const consumer = new ArrayBuffer(pageBytes);
-  const producer = new ArrayBuffer(pageBytes + 2 * sizeBytes);
+  const producer = new ArrayBuffer(pageBytes + sizeBytes);
   const consumerAt = new BigInt64Array(consumer, 0, 1);
   const producerAt = new BigInt64Array(producer, 0, 1);
   consumerAt[0] = startAt;
@@ -24,15 +24,13 @@ function fakeRing(sizeBytes: number, startAt = 0n) {
     record.writeUInt32LE((payload.length | flags) >>> 0, 0);
     payload.copy(record, 8);
     for (const [index, byte] of record.entries()) {
-      const offset = (at + index) % sizeBytes;
-      data[offset] = byte;
-      data[offset + sizeBytes] = byte;
+      data[(at + index) % sizeBytes] = byte;
     }
     producerAt[0] = BigInt(at + length);
     return true;
   };
   const clearBusy = (at: number): void => {
-    for (const offset of [at, at + sizeBytes]) data.writeUInt32LE((data.readUInt32LE(offset) & 0x7fff_ffff) >>> 0, offset);
+    data.writeUInt32LE((data.readUInt32LE(at) & 0x7fff_ffff) >>> 0, at);
   };
   return { ring, write, clearBusy, consumerAt, unmappedCount: () => unmapped };
 }

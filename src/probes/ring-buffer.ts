@@ -34,7 +34,7 @@ export interface RingMemory {
   /** First page: how far this side has read. */
   consumer: ArrayBuffer;
   pageBytes: number;
-  /** One page with how far the kernel has written, then the records, twice, so that a record at the end goes on without a break. */
+  /** One page with how far the kernel has written, then the records. */
   producer: ArrayBuffer;
 }
 
@@ -42,7 +42,8 @@ export interface RingMemory {
 export function openRingBuffer(libbpf: Libbpf, map: BpfMap): RingBuffer {
   const pageBytes = libbpf.pageBytes();
   const consumer = libbpf.mmap(map.fd, pageBytes, 0, true);
-  const producer = consumer && libbpf.mmap(map.fd, pageBytes + 2 * map.maxEntries, pageBytes, false);
+  // The kernel offers the records twice in a row, so that none is broken at the end. The second mapping would count as memory of this process.
+  const producer = consumer && libbpf.mmap(map.fd, pageBytes + map.maxEntries, pageBytes, false);
   if (consumer === null || producer === null) {
     const errno = libbpf.errno();
     if (consumer !== null) libbpf.munmap(consumer);
@@ -67,10 +68,12 @@ class MappedRing implements RingBuffer {
   readonly #view: DataView;
   readonly #bytes: Buffer;
   readonly #unmap: () => void;
+  /** The last record that went over the end, put together; made when there is one. */
+  #joined: Buffer | undefined;
   #isClosed = false;
 
   constructor({ consumer, producer, pageBytes }: RingMemory, unmap: () => void) {
-    this.sizeBytes = (producer.byteLength - pageBytes) / 2;
+    this.sizeBytes = producer.byteLength - pageBytes;
     this.#consumerAt = new BigInt64Array(consumer, 0, 1);
     this.#producerAt = new BigInt64Array(producer, 0, 1);
     this.#headers = new Int32Array(producer, pageBytes);
@@ -104,7 +107,8 @@ class MappedRing implements RingBuffer {
         at += (length + headerBytes + 7) & ~7;
         if ((header & discardBit) !== 0) continue;
         visited++;
-        visit(this.#view, offset + headerBytes, length, this.#bytes);
+        if (offset + headerBytes + length <= this.sizeBytes) visit(this.#view, offset + headerBytes, length, this.#bytes);
+        else this.#visitBroken(visit, offset + headerBytes, length);
         if (visited % groupRecords !== 0) continue;
         Atomics.store(this.#consumerAt, 0, BigInt(at));
         if (performance.now() >= deadlineMs) break;
@@ -113,6 +117,16 @@ class MappedRing implements RingBuffer {
       Atomics.store(this.#consumerAt, 0, BigInt(at));
     }
     return visited;
+  }
+
+  /** A header is never broken: records begin at multiples of 8. */
+  #visitBroken(visit: RecordVisitor, offset: number, length: number): void {
+    if (this.#joined === undefined || this.#joined.length < length) this.#joined = Buffer.from(new ArrayBuffer(length * 2));
+    const joined = this.#joined;
+    const first = Math.max(0, this.sizeBytes - offset);
+    if (first > 0) this.#bytes.copy(joined, 0, offset, this.sizeBytes);
+    this.#bytes.copy(joined, first, offset + first - this.sizeBytes, offset + length - this.sizeBytes);
+    visit(new DataView(joined.buffer, joined.byteOffset, joined.length), 0, length, joined);
   }
 
   [Symbol.dispose](): void {
