@@ -35,11 +35,20 @@ function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
     { title: "OPEN", key: "open", cell: (row) => row.open },
     { title: "OPENED", key: "opened", cell: (row) => row.opened },
     { title: "CLOSED", key: "closed", cell: (row) => row.closed },
-    { title: "FAILED", key: "failed", align: "right", cell: (row) => (row.failed > 0 ? { text: row.failed, style: "red" } : row.failed) },
+    {
+      title: "FAILED",
+      key: "failed",
+      align: "right",
+      cell: (row) => (row.failed > 0 ? { text: failedText(row), style: "red" } : 0),
+      raw: (row) => row.failed,
+    },
     { title: "SENT", key: "bytesSent", align: "right", cell: (row) => bytes(row.bytesSent), raw: (row) => row.bytesSent },
     { title: "RECEIVED", key: "bytesReceived", align: "right", cell: (row) => bytes(row.bytesReceived), raw: (row) => row.bytesReceived },
     latencyColumn("RTT", "rttUs", (row) => row.rttUs),
     { title: "RETRANSMITS", key: "retransmits", cell: (row) => row.retransmits },
+    { title: "REFUSED", key: "refused", cell: (row) => row.refused, wide: true },
+    { title: "RESET", key: "reset", cell: (row) => row.reset, wide: true },
+    { title: "TIMED OUT", key: "timedOut", cell: (row) => row.timedOut, wide: true },
     { title: "ADDRESS", key: "peerAddress", align: "left", cell: (row) => row.peerAddress, wide: true },
     { title: "PORT", key: "serverPort", cell: (row) => row.serverPort, wide: true },
     {
@@ -50,6 +59,19 @@ function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
       wide: true,
     },
   ];
+}
+
+/** `2 refused`, `3: 2 refused, 1 reset`, `5` when nobody knows why. */
+function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string {
+  const reasons = (
+    [
+      [refused, "refused"],
+      [reset, "reset"],
+      [timedOut, "timed out"],
+    ] as const
+  ).flatMap(([count, name]) => (count > 0 ? [`${count} ${name}`] : []));
+  if (reasons.length === 1 && [refused, reset, timedOut].includes(failed)) return reasons[0] ?? "";
+  return reasons.length === 0 ? String(failed) : `${failed}: ${reasons.join(", ")}`;
 }
 
 /** A port of the called is part of its address; one's own port is told by the protocol. */

@@ -141,7 +141,10 @@ describe("coral query connections", () => {
       open: 4,
       opened: 10,
       closed: 6,
-      failed: 2,
+      failed: 3,
+      refused: 2,
+      reset: 1,
+      timedOut: 0,
       bytesSent: 1_024,
       bytesReceived: 2_048,
       rttUs: 180,
@@ -161,9 +164,9 @@ describe("coral query connections", () => {
     const { stdout } = await world.coral("query connections api --role client");
     expect(colony.calls[0]?.body).toEqual({ service: "api", role: "client", since: "5m" });
     expect(stdout.split("\n")).toEqual([
-      "SERVICE  ROLE    PEER         PROTOCOL    OPEN  OPENED  CLOSED  FAILED      SENT  RECEIVED    RTT  RETRANSMITS",
-      "api      client  db:5432      PostgreSQL     4      10       6       2  1.00 KiB  2.00 KiB  180µs            0",
-      "api      server  203.0.113.9  HTTP           4      10       6       0  1.00 KiB  2.00 KiB      -            0",
+      "SERVICE  ROLE    PEER         PROTOCOL    OPEN  OPENED  CLOSED                 FAILED      SENT  RECEIVED    RTT  RETRANSMITS",
+      "api      client  db:5432      PostgreSQL     4      10       6  3: 2 refused, 1 reset  1.00 KiB  2.00 KiB  180µs            0",
+      "api      server  203.0.113.9  HTTP           4      10       6                      0  1.00 KiB  2.00 KiB      -            0",
       "",
     ]);
     colony.tool("coral_query_connections", { sinceMs: 1, total: 0, connections: [] });

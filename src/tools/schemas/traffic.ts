@@ -198,8 +198,11 @@ export const connectionRowSchema = z.object({
   /** Opened and closed within the time asked about. */
   opened: z.number(),
   closed: z.number(),
-  /** Attempts that never became a connection, and connections cut: refused, reset, timed out. */
+  /** Attempts that never became a connection, and connections cut; the three below as far as the reason is known. */
   failed: z.number(),
+  refused: z.number(),
+  reset: z.number(),
+  timedOut: z.number(),
   bytesSent: z.number(),
   bytesReceived: z.number(),
   /** Mean of the ends that tell; null when none does. */
