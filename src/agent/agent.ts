@@ -19,6 +19,7 @@ import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
+import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
@@ -119,6 +120,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log: log.child("services"),
     });
     const pods = createPods(options, hostname);
+    const kernel = createKernelConnections({
+      isWanted: () => ["auto", "ebpf"].includes(config.serviceDiscovery.backend),
+      mark: (phase, mark) => traffic.collector.markScan(phase, mark),
+      onNews: () => collectors.connectionsArrived(),
+      onNewPeer: () => collectors.lookSoon(),
+      clock,
+      log: log.child("connections"),
+    });
     const traffic = openTraffic({
       store,
       config: () => config.traffic,
@@ -126,6 +135,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       ...(options.ownPids ? { ownPids: options.ownPids } : {}),
       ...(options.superviseTraffic ? { supervise: options.superviseTraffic } : {}),
       rescan: () => collectors.lookSoon(),
+      connections: kernel,
       clock,
       log: log.child("traffic"),
     });
@@ -139,6 +149,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       managed: managed.services,
       traffic: traffic.names,
       watcher: traffic.watcher,
+      kernel,
       ...(pods ? { pods } : {}),
     });
     const sources: AgentStatusSources = {

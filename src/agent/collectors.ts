@@ -1,5 +1,6 @@
 /** Every collector of this agent: what it samples, how often, and into which signals it goes. */
 
+import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
@@ -23,6 +24,7 @@ import {
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
 import { createDiscoveryCollector, type ScanWatcher } from "./discovery-collector.ts";
 import { createHostCollector } from "./host-collector.ts";
+import type { KernelConnections } from "./kernel-connections.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { chooseSocketBackend } from "./socket-backend.ts";
 import type { TrafficNames } from "./traffic-names.ts";
@@ -41,6 +43,8 @@ export interface CollectorsOptions {
   traffic?: TrafficNames;
   /** Told of every scan. */
   watcher?: ScanWatcher;
+  /** What the kernel tells about connections; absent: scans are all there is. */
+  kernel?: KernelConnections;
 }
 
 export interface Collectors {
@@ -50,9 +54,14 @@ export interface Collectors {
   rescan(): void;
   /** Looks soon, without reporting what is known already: a process was seen that nobody knows. */
   lookSoon(): void;
+  /** The kernel has told something about connections: it is stored in a moment. */
+  connectionsArrived(): void;
   /** What could not be seen, ready to print. */
   notes(): string[];
 }
+
+/** What arrives about connections is stored together. */
+const newsDelayMs = 500;
 
 export function createCollectors(options: CollectorsOptions): Collectors {
   const { store, reader, clock, log, config } = options;
@@ -64,7 +73,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     managed: options.managed,
     ...(options.traffic ? { traffic: options.traffic } : {}),
     ...(options.watcher ? { watcher: options.watcher } : {}),
-    backendNote: () => backend.note(),
+    ...(options.kernel ? { kernel: options.kernel } : {}),
     ticksPerS: reader.units.ticksPerS,
     clock,
     log,
@@ -96,6 +105,10 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     ]);
     await discovery.settle(signal);
   };
+  let newsTimer: NodeJS.Timeout | undefined;
+  const storeNews = async (): Promise<void> => {
+    await appendInBatches(store, connection, discovery.connectionNews(), config().serviceDiscovery.batchSize);
+  };
   return {
     run: (signal) => [
       runCollectLoop({ name: "host samples", intervalMs: () => config().host.intervalMs, collect: collectHost, clock, log }, signal),
@@ -106,6 +119,12 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       alarm.ring();
     },
     lookSoon: () => alarm.ring(),
+    connectionsArrived: () => {
+      newsTimer ??= setTimeout(() => {
+        newsTimer = undefined;
+        background(log, "Storing connections", storeNews());
+      }, newsDelayMs).unref();
+    },
     notes: () => [...hosts.notes(), ...discovery.notes()],
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { connection } from "../store/index.ts";
-import { createConnectionRows } from "./connection-rows.ts";
+import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
+import { createConnectionRows, type KernelNews } from "./connection-rows.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "./discovery-scan.fixture.ts";
 import { createServiceNamer } from "./service-namer.ts";
 import { noTrafficNames } from "./traffic-names.ts";
@@ -9,12 +10,21 @@ class Scans {
   nowMs = 0;
   readonly rows = createConnectionRows({ clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs } });
 
-  at(nowMs: number, test: TestScan, portMapping: Record<string, string> = {}) {
+  at(nowMs: number, { kernel, ...test }: TestScan & { kernel?: KernelNews }, portMapping: Record<string, string> = {}) {
+    const { scan, namer } = this.#scan(nowMs, test, portMapping);
+    return this.rows.of(scan, namer, { at: nowMs * 1_000, mono_ms: nowMs }, kernel);
+  }
+
+  between(nowMs: number, test: TestScan, kernel: KernelNews) {
+    const { scan, namer } = this.#scan(nowMs, test, {});
+    return this.rows.between(scan, namer, { at: nowMs * 1_000, mono_ms: nowMs }, kernel);
+  }
+
+  #scan(nowMs: number, test: TestScan, portMapping: Record<string, string>) {
     this.nowMs = nowMs;
     const scan = scanOf(test);
     const config = { ...defaultDiscovery, names: { ...defaultDiscovery.names, portMapping } };
-    const namer = createServiceNamer({ scan, config, managed: managedOf([]), traffic: noTrafficNames });
-    return this.rows.of(scan, namer, { at: nowMs * 1_000, mono_ms: nowMs });
+    return { scan, namer: createServiceNamer({ scan, config, managed: managedOf([]), traffic: noTrafficNames }) };
   }
 }
 
@@ -160,4 +170,141 @@ describe("createConnectionRows()", () => {
     expect(scans.at(minuteMs, test)).toEqual([]);
     expect(scans.at(5 * minuteMs, test)).toHaveLength(2);
   });
+});
+
+describe("createConnectionRows() with a kernel that tells", () => {
+  const listener = socketOf("0.0.0.0:80", null, null, { owners: [6] });
+  const times = { wallUs: (ns: bigint): number => Number(ns / 1_000n), scanEndedNs: 0n };
+  const seconds = (s: number): bigint => BigInt(s) * 1_000_000_000n;
+  const ended = (more: Partial<ConnectionEvent> = {}): ConnectionEvent => ({
+    kind: "closed",
+    role: "client",
+    pid: 5,
+    networkNamespace: 100,
+    localAddress: "10.0.0.1",
+    localPort: 40_000,
+    remoteAddress: "10.0.0.2",
+    remotePort: 5432,
+    startedNs: seconds(1),
+    atNs: seconds(3),
+    bytesSent: 100,
+    bytesReceived: 200,
+    rttUs: 30,
+    retransmits: 1,
+    reason: null,
+    ...more,
+  });
+  const news = (events: ConnectionEvent[], peers: PeerConnections[] = []): KernelNews => ({ events, peers, times });
+  const open = (more: object = {}) => socketOf("10.0.0.1:40000", "10.0.0.2:5432", "client", { owners: [5], bytesSent: 1, ...more });
+  const world = { processes, listeners: [listener] };
+
+  it("closes what a scan has seen once, with the last amounts", () => {
+    const scans = new Scans();
+    const socket = open();
+    expect(scans.at(2_000, { ...world, connections: [socket], kernel: news([]) })).toMatchObject([
+      { state: "open", first_seen: 2_000_000 },
+    ]);
+    expect(scans.between(3_500, { ...world, connections: [socket] }, news([ended()]))).toEqual([
+      expect.objectContaining({
+        ...{ state: "closed", service: "api", first_seen: 2_000_000, last_seen: 3_000_000, connections: 1, client_port: 40_000 },
+        ...{ bytes_sent: 100, bytes_received: 200, rtt_us: 30, retransmits: 1, reset: 0 },
+      }),
+    ]);
+    // The next scan misses it, and has nothing to add.
+    expect(scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: news([]) })).toEqual([]);
+  });
+
+  it("tells what ended while a scan went on as one connection", () => {
+    const scans = new Scans();
+    scans.at(1_000, { ...world, kernel: news([]) });
+    const rows = scans.at(2_000, { ...world, connections: [open()], kernel: news([ended({ reason: "reset" })]) });
+    expect(rows).toMatchObject([
+      { state: "open", first_seen: 2_000_000 },
+      { state: "closed", first_seen: 2_000_000, reset: 1 },
+    ]);
+  });
+
+  it("adds the last amounts to what a scan has closed before", () => {
+    const scans = new Scans();
+    const socket = open();
+    scans.at(2_000, { ...world, connections: [socket], kernel: news([]) });
+    const [closed] = scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: news([]) });
+    expect(closed).toMatchObject({ state: "closed", bytes_sent: 1 });
+    const later = scans.between(33_000, world, news([ended({ atNs: seconds(33) })]));
+    expect(later).toEqual([
+      {
+        ...closed,
+        at: 33_000_000,
+        mono_ms: 33_000,
+        bytes_sent: 100,
+        bytes_received: 200,
+        rtt_us: 30,
+        retransmits: 1,
+        refused: 0,
+        reset: 0,
+        timed_out: 0,
+      },
+    ]);
+  });
+
+  it("gives what no scan has seen a row of its own: who called, or who listens", () => {
+    const scans = new Scans();
+    scans.at(1_000, { ...world, kernel: news([]) });
+    const served = { role: "server", pid: 0, localPort: 80, remotePort: 50_000 } as const;
+    const failed = ended({ kind: "failed", reason: "refused", localPort: 40_002 });
+    expect(scans.between(4_000, world, news([ended(), ended(served), failed]))).toMatchObject([
+      { role: "client", state: "closed", service: "api", pid: 5, start_ticks: 5, attribution: "process_fd", first_seen: 1_000_000 },
+      { role: "server", service: "web", attribution: "listening_socket", client_address: "10.0.0.2", client_port: 50_000, server_port: 80 },
+      { state: "failed", refused: 1, bytes_sent: null },
+    ]);
+    // Older than the hook, and only announced.
+    expect(scans.between(4_000, world, news([ended({ startedNs: 0n, localPort: 1 }), ended({ kind: "opened", localPort: 2 })]))).toEqual(
+      [],
+    );
+  });
+
+  it("waits for the next scan with those of processes that nobody knows yet", () => {
+    const scans = new Scans();
+    scans.at(1_000, { ...world, kernel: news([]) });
+    expect(scans.between(4_000, world, news([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]))).toEqual([]);
+    const rows = scans.at(5_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: news([]) });
+    expect(rows).toMatchObject([
+      { service: "job", client_port: 40_000 },
+      { service: "job", client_port: 0 },
+    ]);
+    // Gone before anybody could look: the connection counts all the same.
+    scans.between(6_000, world, news([ended({ pid: 10 })]));
+    expect(scans.at(7_000, { ...world, kernel: news([]) })).toMatchObject([{ service: null, pid: 10, attribution: null }]);
+  });
+
+  it("has rows that stand for many, which never have the same begin", () => {
+    const scans = new Scans();
+    scans.at(1_000, { ...world, kernel: news([]) });
+    const rows = scans.between(4_000, world, news([], [peer(), peer({ pid: 6, failed: 0, timedOut: 0 })]));
+    expect(rows).toMatchObject([
+      { service: "api", state: "closed", connections: 10, client_port: 0, server_port: 5432, bytes_sent: 1_000, reset: 2, timed_out: 1 },
+      { service: "api", state: "failed", connections: 4, refused: 2, timed_out: 2, bytes_sent: null },
+      { service: "web", state: "closed", connections: 10 },
+    ]);
+    expect(new Set(rows.map(({ first_seen }) => first_seen)).size).toBe(3);
+  });
+
+  function peer(more: Partial<PeerConnections> = {}): PeerConnections {
+    return {
+      ...{ role: "client", pid: 5, networkNamespace: 100, localAddress: "10.0.0.1", remoteAddress: "10.0.0.2", serverPort: 5432 },
+      ...{
+        connections: 10,
+        failed: 4,
+        refused: 2,
+        reset: 2,
+        timedOut: 3,
+        bytesSent: 1_000,
+        bytesReceived: 2_000,
+        rttUs: 50,
+        retransmits: 0,
+      },
+      ...{ firstNs: seconds(1), lastNs: seconds(3) },
+      ...more,
+    };
+  }
 });

@@ -1,22 +1,35 @@
-/** Rows of connections: when first seen, when gone, and every few minutes in between. */
+/**
+ * Rows of connections: when first seen, when gone, and every few minutes in between. Where the kernel tells ends too, each connection is still
+ * told once: one that a scan has seen is closed by what the kernel says of its end, and one that no scan has seen gets a row of its own.
+ */
 
 import type { Clock } from "../base/clock.ts";
 import { type DiscoveryScan, type FoldedConnections, socketStates, type TrackedSocket } from "../host/index.ts";
 import type { connection, RowOf, SampleTime } from "../store/index.ts";
+import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
+import type { KernelBatch } from "./kernel-connections.ts";
+import { foldedKernelRows, type KernelTimes, reasonsOf, socketOfEvent } from "./kernel-rows.ts";
 import { servingOwners } from "./listener-owners.ts";
 import type { ServiceNamer } from "./service-namer.ts";
 
 export type ConnectionRow = RowOf<typeof connection.columns>;
 
 export interface ConnectionRows {
-  /** What this scan has to tell. */
-  of(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): ConnectionRow[];
+  /** What this scan has to tell, and with it the kernel about connections that ended until the end of the scan. */
+  of(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, kernel?: KernelNews): ConnectionRow[];
+  /** What the kernel has to tell between two scans; `scan` is the last one. */
+  between(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, kernel: KernelNews): ConnectionRow[];
   /** Connections followed now. */
   readonly size: number;
 }
 
+/** What the kernel told, and what its clock says in stored time. */
+export interface KernelNews extends KernelBatch {
+  times: KernelTimes;
+}
+
 /** Whose end it is, and how that is known. */
-interface Owner {
+export interface Owner {
   service: string | null;
   pid: number | null;
   startTicks: number | null;
@@ -34,7 +47,19 @@ interface Track {
   isPending: boolean;
 }
 
-const nobody: Owner = { service: null, pid: null, startTicks: null, attribution: null };
+/** An end that a scan has told: the kernel may still tell its last amounts. */
+interface Ended {
+  row: ConnectionRow;
+  /** Monotonic. */
+  untilMs: number;
+}
+
+/** Sockets stay for a while after a scan no longer counts them: the other end has to agree. */
+const endedMs = 300_000;
+const maxEnded = 20_000;
+const maxWaiting = 5_000;
+
+export const nobody: Owner = { service: null, pid: null, startTicks: null, attribution: null };
 
 export interface ConnectionRowsOptions {
   clock: Clock;
@@ -46,6 +71,13 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   const { clock, refreshMs = 300_000 } = options;
   /** Bounded by the scanner: one per connection that it keeps. In the order of their next row, as all wait equally long. */
   const tracks = new Map<TrackedSocket, Track>();
+  /** The same, by their ends; only where the kernel tells too. */
+  const byEnds = new Map<string, Track>();
+  const ended = new Map<string, Ended>();
+  /** Of processes that started after the last scan: the next one may know them. */
+  let waiting: KernelBatch = { events: [], peers: [] };
+  /** Set by the first news of the kernel. */
+  let hasKernel = false;
   /** Those without an owner, or not answered yet: looked at in every scan. */
   const unsettled = new Set<Track>();
   let nextFoldedMs = Number.NEGATIVE_INFINITY;
@@ -95,6 +127,7 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
     const owner = ownerOf(socket, scan, namer);
     const track: Track = { socket, firstSeenUs: time.at, lastSeenUs: time.at, owner, nextRowMs: 0, isPending };
     written(track);
+    if (hasKernel && socket.protocol === "tcp") byEnds.set(endsOf(socket), track);
     if (isPending || owner.attribution !== "process_fd") unsettled.add(track);
     return isPending ? null : rowOf(track, "open", time);
   };
@@ -116,10 +149,80 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   const close = (socket: TrackedSocket, time: SampleTime): ConnectionRow | null => {
     const track = tracks.get(socket);
     if (!track) return null;
-    tracks.delete(socket);
-    unsettled.delete(track);
+    forget(track);
     track.lastSeenUs = Math.max(track.lastSeenUs, lastScanUs);
-    return rowOf(track, track.isPending ? "failed" : "closed", time);
+    const row = rowOf(track, track.isPending ? "failed" : "closed", time);
+    if (hasKernel && socket.protocol === "tcp") rememberEnded(socket, row);
+    return row;
+  };
+
+  const forget = (track: Track): void => {
+    tracks.delete(track.socket);
+    unsettled.delete(track);
+    const ends = endsOf(track.socket);
+    if (byEnds.get(ends) === track) byEnds.delete(ends);
+  };
+
+  const rememberEnded = (socket: TrackedSocket, row: ConnectionRow): void => {
+    const nowMs = clock.monotonicMs();
+    for (const [ends, { untilMs }] of ended) {
+      if (untilMs > nowMs && ended.size < maxEnded) break;
+      ended.delete(ends);
+    }
+    ended.set(endsOf(socket), { row, untilMs: nowMs + endedMs });
+  };
+
+  /** From the first news on; what scans have found before is looked up too. */
+  const listenToKernel = (): void => {
+    if (hasKernel) return;
+    hasKernel = true;
+    for (const track of tracks.values()) if (track.socket.protocol === "tcp") byEnds.set(endsOf(track.socket), track);
+  };
+
+  /** The end of a connection that a scan has seen. */
+  const closeByKernel = (track: Track, event: ConnectionEvent, time: SampleTime, times: KernelTimes): ConnectionRow => {
+    forget(track);
+    track.lastSeenUs = Math.max(track.firstSeenUs, times.wallUs(event.atNs));
+    return { ...rowOf(track, event.kind === "failed" ? "failed" : "closed", time), ...lastAmounts(event) };
+  };
+
+  /** Rows for those that scans have told, and the events that are left. */
+  const settleByKernel = (events: readonly ConnectionEvent[], time: SampleTime, times: KernelTimes) => {
+    const rows: ConnectionRow[] = [];
+    const rest: ConnectionEvent[] = [];
+    for (const event of events) {
+      if (event.kind === "opened") continue;
+      const ends = endsOf(event);
+      const track = byEnds.get(ends);
+      const told = ended.get(ends);
+      if (track) rows.push(closeByKernel(track, event, time, times));
+      // Told by a scan already; the same row again, with what went through it at the very last.
+      else if (told) rows.push({ ...told.row, at: time.at, mono_ms: time.mono_ms, ...lastAmounts(event) });
+      else rest.push(event);
+      ended.delete(ends);
+    }
+    return { rows, rest };
+  };
+
+  /** Those that no scan has seen. What is older than the hook, and was in no scan either, began at a time that nobody watched. */
+  const unseenRows = (
+    events: readonly ConnectionEvent[],
+    scan: DiscoveryScan,
+    namer: ServiceNamer,
+    time: SampleTime,
+    times: KernelTimes,
+  ) => {
+    const isFolded = ({ startedNs }: ConnectionEvent): boolean => scan.folded.length > 0 && startedNs <= times.scanEndedNs;
+    return events
+      .filter((event) => event.startedNs > 0n && event.role !== null && !isFolded(event))
+      .map((event): ConnectionRow => {
+        const socket = socketOfEvent(event, event.remotePort, event.localPort);
+        const firstSeenUs = times.wallUs(event.startedNs);
+        const lastSeenUs = Math.max(firstSeenUs, times.wallUs(event.atNs));
+        const owner = kernelOwner(socket, event.pid, scan, namer);
+        const track: Track = { socket, firstSeenUs, lastSeenUs, owner, nextRowMs: 0, isPending: false };
+        return { ...rowOf(track, event.kind === "failed" ? "failed" : "closed", time), ...lastAmounts(event) };
+      });
   };
 
   const refresh = function* (scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): Generator<ConnectionRow> {
@@ -145,19 +248,68 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
     return scan.folded.map((group) => foldedRow(group, scan, namer, time));
   };
 
+  /** Puts aside what the next scan can say more about; true when it was. */
+  const isPutAside = <T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean => {
+    if (item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) || list.length >= maxWaiting) return false;
+    list.push(item);
+    return true;
+  };
+
+  const sums = (kernel: KernelNews, scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): ConnectionRow[] =>
+    foldedKernelRows(kernel.peers, kernel.times, time, (socket, pid) => kernelOwner(socket, pid, scan, namer));
+
   return {
-    of: (scan, namer, time) => {
-      const rows: (ConnectionRow | null)[] = scan.closed.map((socket) => close(socket, time));
+    of: (scan, namer, time, told) => {
+      if (told) listenToKernel();
+      const kernel = told && { ...told, events: [...waiting.events, ...told.events], peers: [...waiting.peers, ...told.peers] };
+      waiting = { events: [], peers: [] };
+      // Before the scan's own: what the kernel closes here the scan has not to close again.
+      const before = kernel ? settleByKernel(kernel.events, time, kernel.times) : { rows: [], rest: [] };
+      const rows: (ConnectionRow | null)[] = [...before.rows, ...scan.closed.map((socket) => close(socket, time))];
       for (const track of unsettled) rows.push(settle(track, scan, namer, time));
       for (const socket of scan.opened) rows.push(open(socket, scan, namer, time));
       rows.push(...refresh(scan, namer, time), ...folded(scan, namer, time));
+      if (kernel) {
+        // Seen by this scan for the first time, and ended while it went on.
+        const after = settleByKernel(before.rest, time, kernel.times);
+        rows.push(...after.rows, ...unseenRows(after.rest, scan, namer, time, kernel.times), ...sums(kernel, scan, namer, time));
+      }
       lastScanUs = time.at;
       return rows.filter((row) => row !== null);
+    },
+    between: (scan, namer, time, kernel) => {
+      listenToKernel();
+      const { rows, rest } = settleByKernel(kernel.events, time, kernel.times);
+      const events = rest.filter((event) => !isPutAside(waiting.events, event, scan));
+      const peers = kernel.peers.filter((peer) => !isPutAside(waiting.peers, peer, scan));
+      return [...rows, ...unseenRows(events, scan, namer, time, kernel.times), ...sums({ ...kernel, peers }, scan, namer, time)];
     },
     get size() {
       return tracks.size;
     },
   };
+}
+
+/** Both ends in their namespace: what scans and the kernel know a connection by. UDP has no ends that the kernel tells. */
+function endsOf(end: Pick<TrackedSocket, "networkNamespace" | "localAddress" | "localPort" | "remoteAddress" | "remotePort">): string {
+  return `${end.networkNamespace} ${end.localAddress} ${end.localPort} ${end.remoteAddress} ${end.remotePort}`;
+}
+
+function lastAmounts(event: ConnectionEvent) {
+  return {
+    ...(event.kind === "failed"
+      ? {}
+      : { bytes_sent: event.bytesSent, bytes_received: event.bytesReceived, rtt_us: event.rttUs, retransmits: event.retransmits }),
+    ...reasonsOf(event.reason),
+  };
+}
+
+/** The process that called connect(2), or whoever listens. */
+function kernelOwner(socket: TrackedSocket, pid: number, scan: DiscoveryScan, namer: ServiceNamer): Owner {
+  if (socket.role === "server") return ownerOfListener(socket, scan, namer);
+  const entry = scan.processOf(pid);
+  if (!entry) return { ...nobody, pid: pid === 0 ? null : pid };
+  return { service: namer.ofProcess(pid)?.service ?? null, pid, startTicks: entry.startTicks, attribution: "process_fd" };
 }
 
 function ownerOf(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer): Owner {

@@ -12,6 +12,7 @@ import { createHostReader, type DiscoveryScanner } from "../host/index.ts";
 import { connection, serviceInstance } from "../store/index.ts";
 import { createDiscoveryCollector, type DiscoveryCollector, type DiscoveryCollectorOptions } from "./discovery-collector.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf } from "./discovery-scan.fixture.ts";
+import { createKernelConnections } from "./kernel-connections.ts";
 import { chooseSocketBackend } from "./socket-backend.ts";
 
 let directory: string;
@@ -259,9 +260,19 @@ describe("createDiscoveryCollector()", () => {
   });
 
   it("says what it could not see, and why the wanted backend is not used", async () => {
-    const collector = collectorOf({ scanner: fakeScanner().scanner, backendNote: () => "no eBPF" });
+    const kernel = createKernelConnections({
+      isWanted: () => true,
+      mark: () => false,
+      onNews: () => undefined,
+      onNewPeer: () => undefined,
+      clock: systemClock,
+      log: silentLogger,
+    });
+    kernel.lost("no eBPF");
+    const collector = collectorOf({ scanner: fakeScanner().scanner, kernel });
     expect(collector.notes()).toEqual([]);
     await collector.sample();
-    expect(collector.notes()).toContain("no eBPF");
+    expect(collector.notes()).toContain("Connections that begin and end between two scans (30s) are not seen: no eBPF");
+    expect(collector.connectionNews()).toEqual([]);
   });
 });

@@ -5,8 +5,9 @@ import type { Logger } from "../base/log.ts";
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import type { DiscoveryRequest, DiscoveryScan, DiscoveryScanner } from "../host/index.ts";
 import type { SampleTime } from "../store/index.ts";
-import { type ConnectionRow, createConnectionRows } from "./connection-rows.ts";
+import { type ConnectionRow, createConnectionRows, type KernelNews } from "./connection-rows.ts";
 import { discoveryNotes } from "./discovery-notes.ts";
+import type { KernelBatch, KernelConnections } from "./kernel-connections.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { createProcessLife, type EventRow } from "./process-life.ts";
 import { buildInstances, instanceRow, type ServiceInstanceRow } from "./service-instances.ts";
@@ -34,8 +35,8 @@ export interface DiscoveryCollectorOptions {
   managed: ManagedServices;
   traffic?: TrafficNames;
   watcher?: ScanWatcher;
-  /** Why the configured backend is not used, ready to print; null when it is. */
-  backendNote?: () => string | null;
+  /** What the kernel tells about connections; absent: scans are all there is. */
+  kernel?: KernelConnections;
   ticksPerS: number;
   clock: Clock;
   log: Logger;
@@ -44,6 +45,8 @@ export interface DiscoveryCollectorOptions {
 export interface DiscoveryCollector {
   /** One at a time. Rejects only when the signal is aborted. `reportAll` writes every instance whatever the interval. */
   sample(signal?: AbortSignal, reportAll?: boolean): Promise<DiscoveryRows>;
+  /** What the kernel told since the last scan, for those who do not want to wait for the next; empty while one is under way. */
+  connectionNews(): ConnectionRow[];
   /** Names builds that had to be hashed; to be called after each sample, when its rows are stored. */
   settle(signal?: AbortSignal): Promise<void>;
   /** How long to wait for the next scan: sooner when something vanished and may be on its way back. */
@@ -57,6 +60,8 @@ const lookAgainMs = 3_000;
 /** The boot time is computed from two clocks; a smaller difference is their noise. */
 const bootNoiseMs = 1_000;
 
+const noKernel = "nothing listens to the kernel";
+
 const nothing: DiscoveryRows = { instances: [], connections: [], events: [] };
 
 export function createDiscoveryCollector(options: DiscoveryCollectorOptions): DiscoveryCollector {
@@ -68,6 +73,8 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
   let nextReportMs = Number.NEGATIVE_INFINITY;
   let bootedAtMs = Number.NaN;
   let services = -1;
+  let last: { scan: DiscoveryScan; namer: ServiceNamer } | undefined;
+  let scanEndedNs = 0n;
 
   const updateBootTime = (wallMs: number, uptimeS: number): void => {
     const bootMs = wallMs - uptimeS * 1_000;
@@ -81,18 +88,53 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
     return true;
   };
 
-  const rowsOf = (scan: DiscoveryScan, config: AgentDiscoveryConfig, time: SampleTime, reportAll: boolean): DiscoveryRows => {
+  const now = (): SampleTime => ({ at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) });
+
+  const kernelNews = (batch: KernelBatch): KernelNews => {
+    const [wallUs, monotonicNs] = [Math.round(clock.wallMs() * 1_000), process.hrtime.bigint()];
+    const times = { wallUs: (ns: bigint): number => wallUs - Math.max(0, Math.round(Number(monotonicNs - ns) / 1_000)), scanEndedNs };
+    return { ...batch, times };
+  };
+
+  /** Marks both ends of the scan for the kernel, so that each connection is told once. */
+  const scanMarked = async (config: AgentDiscoveryConfig, signal?: AbortSignal) => {
+    const isTracking = config.enabled && config.methods.includes("connection_tracking");
+    let isMarked = isTracking && (await options.kernel?.beginScan(signal)) === true;
+    const time = now();
+    try {
+      return { time, scan: await scanner.scan({ ...requestOf(config), rules: rulesOf(config) }, signal), isMarked: () => isMarked };
+    } finally {
+      if (isMarked) isMarked = (await options.kernel?.endScan(signal)) === true;
+      scanEndedNs = process.hrtime.bigint();
+    }
+  };
+
+  const rowsOf = (
+    scan: DiscoveryScan,
+    config: AgentDiscoveryConfig,
+    time: SampleTime,
+    reportAll: boolean,
+    isMarked: boolean,
+  ): DiscoveryRows => {
     const namer = createServiceNamer({ scan, config, managed, traffic });
     options.watcher?.scanned(scan, namer);
     const { instances, cut } = buildInstances({ scan, namer, config, managed });
-    notes = discoveryNotes({ limits: scan.limits, cutInstances: cut, config, backend: options.backendNote?.() ?? null });
+    notes = discoveryNotes({
+      limits: scan.limits,
+      cutInstances: cut,
+      config,
+      kernelProblem: options.kernel ? options.kernel.problem() : noKernel,
+    });
     const found = new Set(instances.map(({ name }) => name.service)).size;
     if (found !== services) log.debug("services changed", { before: services, now: found });
     services = found;
     const isDue = isReportDue(time.mono_ms, config) || reportAll;
+    const isTracking = config.enabled && config.methods.includes("connection_tracking");
+    const news = isTracking && isMarked && options.kernel ? kernelNews(options.kernel.take()) : undefined;
+    last = { scan, namer };
     return {
       instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, bootedAtMs, options.ticksPerS)) : [],
-      connections: config.enabled && config.methods.includes("connection_tracking") ? connections.of(scan, namer, time) : [],
+      connections: isTracking ? connections.of(scan, namer, time, news) : [],
       events: life.of(instances, scan, time),
     };
   };
@@ -104,10 +146,14 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
         notes = [];
         return nothing;
       }
-      const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
-      const scan = await scanner.scan({ ...requestOf(config), rules: rulesOf(config) }, signal);
+      const { time, scan, isMarked } = await scanMarked(config, signal);
       updateBootTime(time.at / 1_000, scan.uptimeS);
-      return rowsOf(scan, config, time, reportAll);
+      return rowsOf(scan, config, time, reportAll, isMarked());
+    },
+    connectionNews: () => {
+      const { kernel } = options;
+      if (!kernel || !last || kernel.isScanning) return [];
+      return connections.between(last.scan, last.namer, now(), kernelNews(kernel.take()));
     },
     settle: async (signal) => {
       const hashed = await scanner.hashBuilds(signal);

@@ -4,13 +4,18 @@ import { defaultDiscovery, noLimits } from "./discovery-scan.fixture.ts";
 
 const notes = (limits = {}, more = {}): string[] =>
   discoveryNotes(
-    { limits: { ...noLimits, ...limits }, cutInstances: 0, config: defaultDiscovery, backend: null, ...more },
+    { limits: { ...noLimits, ...limits }, cutInstances: 0, config: defaultDiscovery, kernelProblem: "no kernel", ...more },
     () => "do this",
   );
 
 describe("discoveryNotes()", () => {
   it("always says what scans cannot see", () => {
-    expect(notes()).toEqual(["Connections that begin and end between two scans (30s) are not seen"]);
+    expect(notes()).toEqual(["Connections that begin and end between two scans (30s) are not seen: no kernel"]);
+    expect(notes({}, { kernelProblem: null })).toEqual([]);
+    const scanned = { ...defaultDiscovery, backend: "sock_diag" };
+    expect(notes({}, { kernelProblem: null, config: scanned })).toEqual([
+      "Connections that begin and end between two scans (30s) are not seen",
+    ]);
     expect(notes({}, { config: { ...defaultDiscovery, methods: ["listening_sockets"] } })).toEqual([]);
   });
 
@@ -25,7 +30,7 @@ describe("discoveryNotes()", () => {
       skippedBuilds: 7,
       withoutCounters: "no netlink",
     };
-    expect(notes(limits, { cutInstances: 1, backend: "eBPF is not there" })).toEqual([
+    expect(notes(limits, { cutInstances: 1, kernelProblem: "eBPF is not there" })).toEqual([
       "1 listening socket has no known process; do this",
       "20 connections have no known process; do this",
       expect.stringMatching(/^3 processes cannot be looked into: .*; do this$/),
@@ -34,8 +39,7 @@ describe("discoveryNotes()", () => {
       expect.stringMatching(/^5 sockets, processes or descriptors/),
       expect.stringMatching(/^7 executables/),
       "Some connections have no bytes and round-trip times: no netlink",
-      "eBPF is not there",
-      expect.stringMatching(/^Connections that begin/),
+      expect.stringMatching(/^Connections that begin .*: eBPF is not there$/),
     ]);
   });
 

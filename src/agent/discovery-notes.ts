@@ -10,11 +10,11 @@ export interface DiscoveryGaps {
   /** Instances above the limit. */
   cutInstances: number;
   config: AgentDiscoveryConfig;
-  /** Why the configured backend is not used; null when it is. */
-  backend: string | null;
+  /** Why the kernel does not tell of connections; null when it does. */
+  kernelProblem: string | null;
 }
 
-export function discoveryNotes({ limits, cutInstances, config, backend }: DiscoveryGaps, hidden: () => string = whyHidden): string[] {
+export function discoveryNotes({ limits, cutInstances, config, kernelProblem }: DiscoveryGaps, hidden: () => string = whyHidden): string[] {
   const notes: string[] = [];
   const { listenersWithoutProcess: listeners, connectionsWithoutProcess: connections, deniedProcesses: denied } = limits;
   if (listeners > 0) notes.push(`${count(listeners, "listening socket has", "listening sockets have")} no known process; ${hidden()}`);
@@ -36,7 +36,9 @@ export function discoveryNotes({ limits, cutInstances, config, backend }: Discov
   if (limits.withoutCounters !== null && config.backend !== "procfs") {
     notes.push(`Some connections have no bytes and round-trip times: ${limits.withoutCounters}`);
   }
-  if (backend !== null) notes.push(backend);
-  notes.push(`Connections that begin and end between two scans (${formatDurationMs(config.scanIntervalMs)}) are not seen`);
+  const isKernelWanted = config.backend === "auto" || config.backend === "ebpf";
+  if (isKernelWanted && kernelProblem === null) return notes;
+  const why = isKernelWanted ? `: ${kernelProblem}` : "";
+  notes.push(`Connections that begin and end between two scans (${formatDurationMs(config.scanIntervalMs)}) are not seen${why}`);
   return notes;
 }

@@ -21,6 +21,8 @@ export interface OpenTrafficOptions {
   ownPids?: readonly number[];
   supervise?: TrafficCollectorOptions["supervise"];
   rescan: () => void;
+  /** Takes what is reported about connections. */
+  connections?: TrafficCollectorOptions["connections"];
   clock: Clock;
   log: Logger;
 }
@@ -46,6 +48,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     ownPids: [process.pid, ...(options.ownPids ?? [])],
     cores: availableParallelism(),
     rescan: options.rescan,
+    ...(options.connections ? { connections: options.connections } : {}),
     clock,
     log,
   });

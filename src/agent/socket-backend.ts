@@ -5,11 +5,9 @@ import { createSockDiag, type SockDiag } from "../probes/index.ts";
 export interface SocketBackend {
   /** Follows the config: with `procfs` it refuses, and the tables are read. */
   dumper: SocketDumper;
-  /** Why the configured backend is not used, ready to print; null when it is. */
-  note(): string | null;
 }
 
-/** Sockets by netlink unless the config wants the tables. Made once; the config is asked at each scan. */
+/** How scans read sockets, whether or not the kernel also tells of connections: by netlink unless the config wants the tables. Made once; the config is asked at each scan. */
 export function chooseSocketBackend(
   configured: () => AgentDiscoveryConfig["backend"],
   create: () => SockDiag = createSockDiag,
@@ -23,7 +21,5 @@ export function chooseSocketBackend(
         return netlink.open(request);
       },
     },
-    note: () =>
-      configured() === "ebpf" ? "The eBPF backend for connections is not part of this version: sockets are scanned instead" : null,
   };
 }

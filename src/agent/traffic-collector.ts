@@ -16,6 +16,7 @@ import type {
   TrafficWindow,
 } from "../traffic/index.ts";
 import { CaptureHub } from "./capture-hub.ts";
+import type { KernelReports } from "./kernel-connections.ts";
 import { PeerNames } from "./peer-names.ts";
 import type { ServiceNamer } from "./service-namer.ts";
 import type { TrafficDirectory } from "./traffic-directory.ts";
@@ -36,6 +37,8 @@ export interface TrafficCollectorOptions {
   ownPids: readonly number[];
   /** Cores of the host. */
   cores: number;
+  /** Takes what is reported about connections. */
+  connections?: KernelReports;
   /** Looks for processes soon: one is in the traffic that nobody knows. */
   rescan: () => void;
   clock: Clock;
@@ -114,6 +117,11 @@ export class TrafficCollector implements AsyncDisposable {
     this.#rescanPauseMs = isHelped ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
   }
 
+  /** Tells the traffic process that a scan of sockets begins or has ended; false when there is none. */
+  markScan(phase: "begin" | "end", mark: number): boolean {
+    return this.#supervisor?.markScan(phase, mark) ?? false;
+  }
+
   readings(): TrafficReadings {
     return { isEnabled: this.#options.config().enabled, status: this.#supervisor?.status() ?? null, figures: this.#figures };
   }
@@ -151,6 +159,7 @@ export class TrafficCollector implements AsyncDisposable {
     this.#supervisor = undefined;
     this.#step = 0;
     this.captures.lost();
+    this.#options.connections?.lost("traffic.enabled is false in the agent's config");
     await supervisor[Symbol.asyncDispose]();
   }
 
@@ -185,6 +194,9 @@ export class TrafficCollector implements AsyncDisposable {
       case "captured":
       case "capture-ended":
         return this.captures.accept(report);
+      case "connections":
+      case "connections-state":
+        return this.#options.connections?.accept(report);
     }
   }
 
@@ -265,7 +277,10 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #takeState(state: TrafficState): void {
-    if (state.hooks === "off" && state.problem !== null) this.#options.log.warn(`Requests are not watched: ${state.problem}`);
+    if (state.hooks === "off" && state.problem !== null) {
+      this.#options.log.warn(`Requests are not watched: ${state.problem}`);
+      this.#options.connections?.explain(state.problem);
+    }
     if (state.step === this.#step) return;
     const before = this.#step;
     this.#step = state.step;
@@ -283,6 +298,7 @@ export class TrafficCollector implements AsyncDisposable {
 
   #restarted(reason: string, restartMs: number): void {
     this.captures.lost();
+    this.#options.connections?.lost("the traffic process is being started again");
     this.#step = 0;
     this.#tell("traffic-process-restarted", "warning", `The traffic process ended (${reason}) and is started again`, {
       reason,

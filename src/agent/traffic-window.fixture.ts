@@ -67,6 +67,7 @@ export class FakeTraffic {
       changeSettings: (settings) => this.settings.push(settings),
       capture: () => true,
       stopCapture: () => undefined,
+      markScan: () => false,
       [Symbol.asyncDispose]: async () => {
         this.closed++;
       },

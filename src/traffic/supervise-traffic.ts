@@ -48,6 +48,8 @@ export interface TrafficSupervisor extends AsyncDisposable {
   /** False when there is no process to capture with. A capture ends with the process. */
   capture(order: CaptureOrder): boolean;
   stopCapture(captureId: string): void;
+  /** Tells that a scan of sockets begins or has ended; false when there is no process to tell it to. */
+  markScan(phase: "begin" | "end", mark: number): boolean;
 }
 
 /** A process that lived this long gets its first, short pause again. */
@@ -115,6 +117,10 @@ class Supervisor implements TrafficSupervisor {
 
   stopCapture(captureId: string): void {
     this.#send({ kind: "stop-capture", captureId });
+  }
+
+  markScan(phase: "begin" | "end", mark: number): boolean {
+    return this.#send({ kind: "scan", phase, mark });
   }
 
   #send(order: TrafficOrder): boolean {
