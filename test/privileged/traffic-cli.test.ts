@@ -55,7 +55,7 @@ beforeAll(async () => {
   if (skipReason !== undefined) return;
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: fastColonyConfig });
-  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n` });
+  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n` });
   await agent.waitUntilConnected();
   const directory = join(home.path, "nginx");
   mkdirSync(directory);
