@@ -3,9 +3,11 @@
 import { background } from "../base/background.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { AskedNames } from "./asked-names.ts";
 import { Captures } from "./capture.ts";
 import { controlsOf, writeControls } from "./kernel-controls.ts";
 import type { KernelHooks } from "./kernel-hooks.ts";
+import { KernelTable } from "./kernel-table.ts";
 import { ladderSteps } from "./ladder.ts";
 import type { CaptureOrder, LossKind, TrafficProtocol, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { PayloadRecordView, recordKinds } from "./payload-records.ts";
@@ -50,6 +52,8 @@ class Parts implements OpenedParts {
   readonly #groups: RequestGroups;
   readonly #limiter: RouteLimiter;
   readonly #streams: PayloadStreams;
+  readonly #table: KernelTable;
+  readonly #asked = new AskedNames((loss, count) => this.#lost(loss, count));
   readonly #captures: Captures;
   readonly #tls: TlsProbes | null;
   readonly #losses = new Map<LossKind, number>();
@@ -63,6 +67,7 @@ class Parts implements OpenedParts {
     this.#log = log;
     this.#groups = new RequestGroups({ maxGroups: settings.maxRequestKinds });
     this.#limiter = new RouteLimiter({ maxRoutesPerService: settings.maxRoutesPerService });
+    this.#table = new KernelTable({ object: hooks.object });
     const template = createRouteTemplater();
     const copied: Partial<Record<TrafficProtocol, DecoderFactory>> = {
       ...databaseDecoders,
@@ -81,12 +86,9 @@ class Parts implements OpenedParts {
       groups: this.#groups,
       decoders: { ...copied, http2: (context) => createHttp2Decoder(context, { template }) },
       recognise,
-      isCapturing: (pid) => this.#captures.isCapturing(pid),
-      // Payloads of the others are copied for a capture.
-      onRequest: (ends, request) => {
-        if (this.#captures.isActive && ends.protocol === "http2") this.#captures.onRequest(ends, request);
-      },
       onLoss: (loss, count) => this.#lost(loss, count),
+      onRequest: (ends, request) => this.#captures.onRequest(ends, request),
+      isCapturing: (pid) => this.#captures.isCapturing(pid),
       maxConnections: settings.maxConnections,
     });
     this.#tls =
@@ -96,7 +98,10 @@ class Parts implements OpenedParts {
 
   onRecord: TrafficParts["onRecord"] = (view, offset, length, bytes) => {
     const kind = view.getUint8(offset);
-    if (kind === recordKinds.learn) return;
+    if (kind === recordKinds.learn) {
+      if (!this.#table.onLearn(view, offset, length, bytes)) this.#lost("undecoded", 1);
+      return;
+    }
     const record = this.#record;
     if (!record.read(view, offset, length, bytes)) {
       this.#lost("undecoded", 1);
@@ -106,10 +111,12 @@ class Parts implements OpenedParts {
       this.#streams.onClose(record.connectionId, record.atNs);
       this.#captures.onClose(record.connectionId, record.atNs);
     } else if (record.isCapture) this.#captures.onPayload(record);
+    else if (record.protocol === "tls") this.#asked.onHello(record);
     else this.#streams.onPayload(record);
   };
 
   sweep(nowNs: bigint): void {
+    this.#table.sweep(nowNs);
     this.#streams.sweep(Number(nowNs));
     this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
@@ -117,16 +124,23 @@ class Parts implements OpenedParts {
     background(this.#log, "the search for TLS libraries", this.#tls.refresh());
   }
 
-  collect(draft: WindowDraft): void {
+  collect(draft: WindowDraft, nowNs: bigint): void {
+    this.#table.sweep(nowNs);
+    const counted = this.#table.collect(nowNs);
+    const asked = this.#asked.take();
     const { requests, overflow } = this.#groups.take();
     this.#lost("routes-full", overflow);
-    for (const group of requests) {
+    for (const group of [...counted.requests, ...requests]) {
       group.route = this.#limiter.limit(`${group.pid} ${group.role} ${group.serverPort}`, group.route, group.count);
       draft.requests.push(group);
     }
     this.#lost("routes-full", this.#limiter.takeOverflow());
     this.#limiter.age();
-    for (const [loss, count] of this.#losses) draft.losses.set(loss, (draft.losses.get(loss) ?? 0) + count);
+    draft.names.push(...counted.names, ...asked.names);
+    draft.peerNames.push(...counted.peerNames, ...asked.peerNames);
+    for (const losses of [counted.losses, this.#losses]) {
+      for (const [loss, count] of losses) draft.losses.set(loss, (draft.losses.get(loss) ?? 0) + count);
+    }
     this.#losses.clear();
   }
 
