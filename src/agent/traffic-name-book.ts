@@ -1,6 +1,6 @@
 /** Names that services have in the traffic: the host of their HTTP requests, their gRPC service. Anybody may write anything there, so few count. */
 
-import { isIP } from "node:net";
+import { parseIpv4, parseIpv6 } from "../base/ip-parse.ts";
 import type { TrafficName } from "../traffic/index.ts";
 import type { TrafficNames, TrafficSource } from "./traffic-names.ts";
 
@@ -141,7 +141,14 @@ export function hostNameOf(host: string): string | null {
     .replace(/:\d{1,5}$/, "")
     .replace(/\.$/, "")
     .toLowerCase();
-  if (name === "" || name.length > 253 || isIP(name) !== 0 || !name.split(".").every((part) => label.test(part))) return null;
+  if (
+    name === "" ||
+    name.length > 253 ||
+    parseIpv4(name) !== undefined ||
+    parseIpv6(name) !== undefined ||
+    !name.split(".").every((part) => label.test(part))
+  )
+    return null;
   if (name === "localhost" || name.endsWith(".localhost") || name.startsWith("localhost.") || /^ip6-/.test(name)) return null;
   // An address that somebody wrote in another way: 1.2.3, 2130706433, 0x7f.1
   return /^(?:0x[0-9a-f]+|\d+)$/.test(name.slice(name.lastIndexOf(".") + 1)) ? null : name;
