@@ -6,14 +6,20 @@ import type { Chunk } from "../protocol-decoder.ts";
 export interface RedisValue {
   /** Its first byte: `*`, `+`, `-`, `$`, …; 0 for an inline command. */
   type: number;
-  /** The line of a simple value or an inline command, at most `maxTextBytes`; for arrays their first text, for a blob error its text. */
+  /** Of an error or an inline command the line, at most `maxTextBytes`; of other values their first text, if it is wanted. */
   first: string;
-  /** The second text of an array; empty unless there is one. */
+  /** The second text of an array, if it is wanted. */
   second: string;
   /** Of the payload with the value's first byte. */
   atNs: number;
   startNs: number;
   lengthBytes: number;
+}
+
+export interface RedisTexts {
+  /** Whether the first text of a value is of use. */
+  isFirstWanted(): boolean;
+  isSecondWanted(first: string): boolean;
 }
 
 const maxDepth = 16;
@@ -26,6 +32,7 @@ const maxBulkBytes = 2 ** 32;
 export class RedisScanner {
   readonly #onValue: (value: RedisValue, chunk: Chunk) => void;
   readonly #onLost: (chunk: Chunk) => void;
+  readonly #wanted: RedisTexts;
   readonly #value: RedisValue = { type: 0, first: "", second: "", atNs: 0, startNs: 0, lengthBytes: 0 };
   /** Elements left of each open aggregate, outermost first. */
   readonly #left: number[] = [];
@@ -38,7 +45,8 @@ export class RedisScanner {
   #texts = 0;
   #isInValue = false;
 
-  constructor(onValue: (value: RedisValue, chunk: Chunk) => void, onLost: (chunk: Chunk) => void) {
+  constructor(wanted: RedisTexts, onValue: (value: RedisValue, chunk: Chunk) => void, onLost: (chunk: Chunk) => void) {
+    this.#wanted = wanted;
     this.#onValue = onValue;
     this.#onLost = onLost;
   }
@@ -97,7 +105,10 @@ export class RedisScanner {
     if (this.#isBulkTextWanted && this.#bulkText.length < maxTextBytes) {
       // The last two bytes are the line end.
       const textTo = Math.min(to, at + Math.max(0, this.#bulkLeft - 2), at + maxTextBytes - this.#bulkText.length);
-      if (textTo > at) this.#bulkText += bytes.toString("latin1", at, textTo);
+      if (textTo > at) {
+        const text = shortText(bytes, at, textTo);
+        this.#bulkText = this.#bulkText === "" ? text : this.#bulkText + text;
+      }
     }
     this.#bulkLeft -= to - at;
     if (this.#bulkLeft === 0) this.#endBulk();
@@ -106,7 +117,7 @@ export class RedisScanner {
 
   #endBulk(): void {
     if (this.#isBulkTextWanted) this.#addText(this.#bulkText);
-    this.#left.length === 0 || this.#countElement();
+    this.#countElement();
   }
 
   #addText(text: string): void {
@@ -117,72 +128,96 @@ export class RedisScanner {
 
   /** Up to the line end, or as far as there are bytes; `#lineBytes` is 0 when the line was complete and dealt with. */
   #readLine(bytes: Buffer, at: number): number {
+    if (this.#lineBytes === 0) {
+      // Nearly every line is a short one of a letter and a number, and here as a whole.
+      const limit = Math.min(bytes.length, at + 24);
+      let end = at + 1;
+      while (end < limit && bytes[end] !== 10) end++;
+      if (end < limit && bytes[end - 1] === 13 && bytes[at] !== 10) {
+        this.#lineBytes = this.#onLine(bytes, at, end - 1) ? 0 : -1;
+        return end + 1;
+      }
+    }
+    return this.#readSlowly(bytes, at);
+  }
+
+  #readSlowly(bytes: Buffer, at: number): number {
     const end = bytes.indexOf(10, at);
     const to = end < 0 ? bytes.length : end;
-    if (this.#line.length < maxTextBytes) this.#line += bytes.toString("latin1", at, Math.min(to, at + maxTextBytes - this.#line.length));
+    const keptTo = Math.min(to, at + maxTextBytes - this.#line.length);
+    if (keptTo > at) this.#line += bytes.toString("latin1", at, keptTo);
     this.#lineBytes += to - at;
     if (end < 0) {
       if (this.#lineBytes > maxLineBytes) this.#lineBytes = -1;
       return to;
     }
-    const line = this.#line.endsWith("\r") ? this.#line.slice(0, -1) : this.#line;
+    const line = Buffer.from(this.#line.endsWith("\r") ? this.#line.slice(0, -1) : this.#line, "latin1");
     this.#line = "";
-    this.#lineBytes = this.#onLine(line) ? 0 : -1;
+    this.#lineBytes = this.#onLine(line, 0, line.length) ? 0 : -1;
     return end + 1;
   }
 
   /** False: this is not the protocol. */
-  #onLine(line: string): boolean {
-    const type = line.charCodeAt(0);
+  #onLine(bytes: Buffer, from: number, to: number): boolean {
+    const type = from < to ? (bytes[from] ?? 0) : 0;
     const isTop = this.#left.length === 0;
     if (isTop) this.#value.type = type;
     switch (type) {
       case 0x2a: // *
       case 0x7e: // ~
       case 0x3e: // >
-        return this.#beginAggregate(line, 1);
+        return this.#beginAggregate(numberIn(bytes, from + 1, to), 1);
       case 0x25: // %
       case 0x7c: // |
-        return this.#beginAggregate(line, 2);
+        return this.#beginAggregate(numberIn(bytes, from + 1, to), 2);
       case 0x24: // $
       case 0x3d: // =
       case 0x21: // !
-        return this.#beginBulk(line);
-      case 0x2b: // +
+        return this.#beginBulk(numberIn(bytes, from + 1, to), isTop && type === 0x21);
       case 0x2d: // -
+        if (isTop) this.#value.first = bytes.toString("latin1", from + 1, Math.min(to, from + maxTextBytes));
+        this.#countElement();
+        return true;
+      case 0x2b: // +
+        if (!isTop && this.#isTextWanted()) this.#addText(shortText(bytes, from + 1, Math.min(to, from + maxTextBytes)));
+        this.#countElement();
+        return true;
       case 0x3a: // :
       case 0x5f: // _
       case 0x23: // #
       case 0x2c: // ,
       case 0x28: // (
-        if (isTop || this.#texts < 2) this.#addText(line.slice(1));
         this.#countElement();
         return true;
       default:
         if (!isTop) return false;
         this.#value.type = 0;
-        this.#value.first = line;
+        this.#value.first = bytes.toString("latin1", from, Math.min(to, from + maxTextBytes));
         return true;
     }
   }
 
-  #beginAggregate(line: string, perElement: number): boolean {
-    const count = numberOf(line);
-    if (count === null || count > maxElements || this.#left.length >= maxDepth) return false;
+  #isTextWanted(): boolean {
+    if (this.#texts === 0) return this.#wanted.isFirstWanted();
+    return this.#texts === 1 && this.#wanted.isSecondWanted(this.#value.first);
+  }
+
+  /** A count of -1 is null, -2 no number. */
+  #beginAggregate(count: number, perElement: number): boolean {
+    if (count < -1 || count > maxElements || this.#left.length >= maxDepth) return false;
     if (count <= 0) this.#countElement();
     else this.#left.push(count * perElement);
     return true;
   }
 
-  #beginBulk(line: string): boolean {
-    const length = numberOf(line);
-    if (length === null || length > maxBulkBytes) return false;
+  #beginBulk(length: number, isError: boolean): boolean {
+    if (length < -1 || length > maxBulkBytes) return false;
     if (length < 0) {
       this.#countElement();
       return true;
     }
     this.#bulkLeft = length + 2;
-    this.#isBulkTextWanted = this.#texts < 2;
+    this.#isBulkTextWanted = isError || this.#isTextWanted();
     this.#bulkText = "";
     return true;
   }
@@ -214,8 +249,32 @@ export class RedisScanner {
   }
 }
 
-/** Of `*12`. Null when it is no number. */
-function numberOf(line: string): number | null {
-  const text = line.slice(1);
-  return /^-?\d{1,10}$/.test(text) ? Number(text) : null;
+/** Digits with or without a minus; -2 when it is no number, -1 for any negative one. */
+function numberIn(bytes: Buffer, from: number, to: number): number {
+  if (from >= to || to - from > 10) return -2;
+  const isNegative = bytes[from] === 45;
+  let value = 0;
+  for (let at = isNegative ? from + 1 : from; at < to; at++) {
+    const digit = (bytes[at] ?? 0) - 48;
+    if (digit < 0 || digit > 9) return -2;
+    value = value * 10 + digit;
+  }
+  return isNegative ? -1 : value;
+}
+
+/** Texts of up to six bytes by these; the commands in use are few. */
+const knownTexts = new Map<number, string>();
+const maxKnownTexts = 512;
+
+function shortText(bytes: Buffer, from: number, to: number): string {
+  if (to - from > 6) return bytes.toString("latin1", from, to);
+  let key = to - from;
+  for (let at = from; at < to; at++) key = key * 256 + (bytes[at] ?? 0);
+  let text = knownTexts.get(key);
+  if (text === undefined) {
+    if (knownTexts.size >= maxKnownTexts) knownTexts.clear();
+    text = bytes.toString("latin1", from, to);
+    knownTexts.set(key, text);
+  }
+  return text;
 }

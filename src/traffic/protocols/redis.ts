@@ -41,10 +41,12 @@ class RedisDecoder implements ProtocolDecoder {
     this.#context = context;
     this.#inFlight = new RequestsInFlight(context, 8192);
     this.#requests = new RedisScanner(
+      { isFirstWanted: () => true, isSecondWanted: (first) => containers.has(first.toUpperCase()) },
       (value) => this.#onCommand(value),
       (chunk) => this.#inFlight.beginHole(chunk),
     );
     this.#replies = new RedisScanner(
+      { isFirstWanted: () => this.#isListening, isSecondWanted: () => false },
       (value, chunk) => this.#onReply(value, chunk),
       (chunk) => this.#loseReplies(chunk),
     );
