@@ -87,7 +87,10 @@ class Parts implements OpenedParts {
       decoders: { ...copied, http2: (context) => createHttp2Decoder(context, { template }) },
       recognise,
       onLoss: (loss, count) => this.#lost(loss, count),
-      onRequest: (ends, request) => this.#captures.onRequest(ends, request),
+      // Payloads of the others are copied for a capture.
+      onRequest: (ends, request) => {
+        if (this.#captures.isActive && ends.protocol === "http2") this.#captures.onRequest(ends, request);
+      },
       isCapturing: (pid) => this.#captures.isCapturing(pid),
       maxConnections: settings.maxConnections,
     });
