@@ -223,6 +223,7 @@ describe("Captures", () => {
     };
     kernel.captures.onRequest(ends, request);
     kernel.captures.onRequest({ ...ends, pid: 99 }, request);
+    kernel.captures.onRequest({ ...ends, protocol: "mysql" }, request);
     expect(kernel.requests).toMatchObject([
       {
         protocol: "grpc",

@@ -85,16 +85,9 @@ export class Captures implements Disposable {
     this.#streams?.onClose(connectionId, atNs);
   }
 
-  /** A request that was decoded anyway. */
+  /** A request that was decoded anyway. Only those of HTTP/2 are taken: payloads of all others are copied. */
   onRequest(ends: StreamEnds, request: FinishedRequest): void {
-    if (!this.isCapturing(ends.pid)) return;
-    for (const [captureId, running] of this.#running) {
-      const { order } = running;
-      if (!order.pids.includes(ends.pid) || !matchesOrder(order, request)) continue;
-      running.left--;
-      if (running.left >= 0) this.#options.report(toCaptured(order, ends, request));
-      if (running.left <= 0) this.#end(captureId, "limit");
-    }
+    if (ends.protocol === "http2") this.#take(ends, request);
   }
 
   /** To be called about once a second. */
@@ -107,6 +100,17 @@ export class Captures implements Disposable {
   [Symbol.dispose](): void {
     this.#running.clear();
     this.#tellKernel();
+  }
+
+  #take(ends: StreamEnds, request: FinishedRequest): void {
+    if (!this.isCapturing(ends.pid)) return;
+    for (const [captureId, running] of this.#running) {
+      const { order } = running;
+      if (!order.pids.includes(ends.pid) || !matchesOrder(order, request)) continue;
+      running.left--;
+      if (running.left >= 0) this.#options.report(toCaptured(order, ends, request));
+      if (running.left <= 0) this.#end(captureId, "limit");
+    }
   }
 
   #end(captureId: string, reason: "limit" | "expired"): void {
@@ -122,7 +126,7 @@ export class Captures implements Disposable {
       decoders: this.#options.decoders,
       recognise: this.#options.recognise,
       onLoss: () => {},
-      onRequest: (ends, request) => this.onRequest(ends, request),
+      onRequest: (ends, request) => this.#take(ends, request),
       isCapturing: () => true,
       maxConnections,
     });

@@ -1,9 +1,9 @@
 /** The hooks in the kernel with the decoder of HTTP/2, without the rest of the traffic process. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import { openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole } from "../../src/traffic/messages.ts";
+import { PayloadRecordView, recordKinds } from "../../src/traffic/payload-records.ts";
 import { PayloadStreams } from "../../src/traffic/payload-streams.ts";
 import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
 import { createHttp2Decoder } from "../../src/traffic/protocols/http2-stream.ts";
@@ -24,13 +24,13 @@ const settings = {
   tls: { isEnabled: false, excludedExecutables: [] },
   cpuBudget: 1,
 };
-const recordBytes = 80;
 
 export class Http2Observer implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   readonly losses: Record<string, number> = {};
   readonly #hooks: KernelHooks;
   readonly #streams: PayloadStreams;
+  readonly #record = new PayloadRecordView();
   readonly #timer: NodeJS.Timeout;
 
   private constructor(hooks: KernelHooks) {
@@ -57,26 +57,9 @@ export class Http2Observer implements AsyncDisposable {
 
   #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
     const kind = view.getUint8(offset);
-    if (kind === 3) this.#streams.onClose(view.getUint32(offset + 8, true), Number(view.getBigUint64(offset + 16, true)));
-    if (kind !== 2 || view.getUint8(offset + 1) !== 2) return;
-    const size = view.getUint16(offset + 6, true);
-    this.#streams.onPayload({
-      connectionId: view.getUint32(offset + 8, true),
-      pid: view.getUint32(offset + 12, true),
-      isSent: view.getUint8(offset + 4) === 1,
-      isTls: (view.getUint8(offset + 3) & 1) !== 0,
-      isDatagram: false,
-      protocol: "http2",
-      role: view.getUint8(offset + 2) === 1 ? "server" : "client",
-      localPort: view.getUint16(offset + 40, true),
-      peerPort: view.getUint16(offset + 42, true),
-      peerAddress: "127.0.0.1",
-      atNs: Number(view.getBigUint64(offset + 16, true)),
-      startNs: Number(view.getBigUint64(offset + 24, true)),
-      lengthBytes: view.getUint32(offset + 32, true),
-      offsetBytes: view.getUint32(offset + 36, true),
-      bytes: bytes.subarray(offset + recordBytes, offset + recordBytes + Math.min(size, length - recordBytes)),
-    });
+    if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
+    if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs);
+    else if (this.#record.protocol === "http2") this.#streams.onPayload(this.#record);
   }
 
   total(pid: number): number {

@@ -1,0 +1,234 @@
+/** Captures of real traffic: from the kernel's copies to what leaves the traffic process. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createLogger } from "../../src/base/log.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import type { CapturedRequest, CaptureOrder, TrafficReport } from "../../src/traffic/messages.ts";
+import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+function missing(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
+}
+
+const children: ChildProcess[] = [];
+
+/** A process of the test's support scripts; `line()` is its next line of output. */
+function start(script: string, ...args: string[]): { pid: number; line: () => Promise<string>; send: (text: string) => void } {
+  const file = fileURLToPath(new URL(`../support/${script}`, import.meta.url));
+  const child = spawn(process.execPath, [file, ...args], { stdio: ["pipe", "pipe", "inherit"] });
+  children.push(child);
+  const lines: string[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
+  return {
+    pid: child.pid ?? 0,
+    line: async () => {
+      await waitFor("a line of the talker", () => lines.length > 0, { intervalMs: 5 });
+      return lines.shift()!;
+    },
+    send: (text) => void child.stdin.write(`${text}\n`),
+  };
+}
+
+class Capture implements AsyncDisposable {
+  readonly reports: TrafficReport[] = [];
+  readonly parts: OpenedParts;
+  /** Records that the kernel copied for captures. */
+  copies = 0;
+  readonly #hooks: KernelHooks;
+  readonly #timer: NodeJS.Timeout;
+
+  private constructor(hooks: KernelHooks) {
+    this.#hooks = hooks;
+    this.parts = openTrafficParts({
+      hooks,
+      settings,
+      report: (report) => this.reports.push(report),
+      log: createLogger("test", "error", () => {}),
+    });
+    const ring = hooks.object.ring("events");
+    this.#timer = setInterval(() => {
+      ring.drain((view, offset, length, bytes) => {
+        if ((view.getUint8(offset + 3) & 4) !== 0) this.copies++;
+        this.parts.onRecord(view, offset, length, bytes);
+      });
+      this.parts.sweep(process.hrtime.bigint());
+    }, 20);
+  }
+
+  static async open(): Promise<Capture> {
+    const objectPath = process.env["CORAL_TEST_OBJECT"];
+    return new Capture(await openKernelHooks({ settings, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }));
+  }
+
+  get requests(): CapturedRequest[] {
+    return this.reports.filter((report) => report.kind === "captured");
+  }
+
+  async waitFor(count: number): Promise<CapturedRequest[]> {
+    await waitFor(`${count} captured requests`, () => this.requests.length >= count, {
+      timeoutMs: 5000,
+      details: () => JSON.stringify(this.requests.map(({ target }) => target)),
+    });
+    return this.requests;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.parts[Symbol.asyncDispose]();
+    await this.#hooks[Symbol.asyncDispose]();
+  }
+}
+
+const settings = {
+  ...{ windowMs: 10_000, maxRequestKinds: 4096, maxConnections: 16_384, maxRoutesPerService: 200, ringBytes: 8 << 20, cpuBudget: 1 },
+  tls: { isEnabled: false, excludedExecutables: [] },
+};
+
+function orderFor(pid: number, more: Partial<CaptureOrder> = {}): CaptureOrder {
+  const filters = { route: null, status: null, minDurationMs: 0, limit: 1000, includeBody: false };
+  return { captureId: "c", pids: [pid], durationMs: 20_000, ...filters, ...more };
+}
+
+const asText = (value: unknown): string => JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part));
+
+describe("captures", () => {
+  let capture: Capture | undefined;
+  beforeEach((context) => {
+    const reason = missing();
+    context.skip(reason !== undefined, reason);
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) child.kill("SIGKILL");
+    await capture?.[Symbol.asyncDispose]();
+    capture = undefined;
+  });
+
+  async function startHttp(): Promise<{ server: number; client: number; ask: (options: object) => Promise<void> }> {
+    const server = start("http-talker.mjs", "server");
+    const client = start("http-talker.mjs", "client", await server.line());
+    expect(await client.line()).toBe("ready");
+    return {
+      server: server.pid,
+      client: client.pid,
+      ask: async (options) => {
+        client.send(JSON.stringify(options));
+        expect(await client.line()).toBe("done");
+      },
+    };
+  }
+
+  const post = {
+    method: "POST",
+    path: "/pay/42?access_token=tell-nobody",
+    headers: { authorization: "Bearer tell-nobody-at-all", "content-type": "application/json", "user-agent": "talker" },
+    body: '{"amount":12,"password":"tell-nobody"}',
+  };
+
+  it("shows requests of the chosen process, redacted, also on connections that are older", async () => {
+    const { server, ask } = await startHttp();
+    await ask(post);
+    capture = await Capture.open();
+    await ask(post);
+    capture.parts.startCapture(orderFor(server, { includeBody: true }));
+    for (let count = 0; count < 20; count++) await ask(post);
+    const requests = await capture.waitFor(20);
+    await sleep(100);
+    expect(requests).toHaveLength(20);
+    for (const request of requests) {
+      expect(request).toMatchObject({
+        ...{ pid: server, role: "server", protocol: "http", isTls: false, clientAddress: "127.0.0.1", serverAddress: "127.0.0.1" },
+        ...{ method: "POST", target: "/pay/42?access_token=***", route: "/pay/{id}", status: "200", isError: false },
+        requestBody: '{"amount":12,"password":"***"}',
+        responseBody: '{"ok":true,"token":"***"}',
+      });
+      expect(request.requestHeaders).toContainEqual(["user-agent", "talker"]);
+      expect(request.requestHeaders).toContainEqual(["authorization", "Bearer ***"]);
+      expect(request.responseHeaders).toContainEqual(["set-cookie", "***"]);
+      expect(request.durationNs).toBeGreaterThan(0);
+      expect(request.durationNs).toBeLessThan(1e9);
+    }
+    expect(asText(capture.reports)).not.toContain("tell-nobody");
+  });
+
+  it("keeps to the filters and the limit, and then copies nothing", async () => {
+    capture = await Capture.open();
+    const { client, ask } = await startHttp();
+    capture.parts.startCapture(orderFor(client, { status: "5xx", limit: 3 }));
+    for (let count = 0; count < 5; count++) {
+      await ask({ path: "/status/200" });
+      await ask({ path: "/status/503" });
+    }
+    await waitFor("the end", () => capture?.reports.some(({ kind }) => kind === "capture-ended"));
+    expect(capture.requests.map(({ role, target, status }) => [role, target, status])).toEqual(
+      Array(3).fill(["client", "/status/503", "503"]),
+    );
+    expect(capture.reports.at(-1)).toEqual({ kind: "capture-ended", captureId: "c", reason: "limit" });
+    await sleep(100);
+    const before = capture.copies;
+    for (let count = 0; count < 5; count++) await ask({ path: "/status/503" });
+    await sleep(100);
+    expect(capture.copies).toBe(before);
+  });
+
+  it("finds the slow ones", async () => {
+    capture = await Capture.open();
+    const { server, ask } = await startHttp();
+    capture.parts.startCapture(orderFor(server, { minDurationMs: 50 }));
+    for (const path of ["/fast", "/slow", "/fast", "/slow"]) await ask({ path });
+    const requests = await capture.waitFor(2);
+    await sleep(100);
+    expect(requests.map(({ target }) => target)).toEqual(["/slow", "/slow"]);
+  });
+
+  it("is over in the kernel when its time is over, whoever forgets to stop it", async () => {
+    capture = await Capture.open();
+    const { server, ask } = await startHttp();
+    capture.parts.startCapture(orderFor(server, { durationMs: 300 }));
+    await ask({ path: "/one" });
+    await capture.waitFor(1);
+    await sleep(350);
+    const before = capture.copies;
+    // As the kernel has it: the traffic process may hang, and its map with it.
+    expect(before).toBeGreaterThan(0);
+    for (let count = 0; count < 5; count++) await ask({ path: "/two" });
+    await sleep(150);
+    expect(capture.copies).toBe(before);
+    expect(capture.reports.at(-1)).toEqual({ kind: "capture-ended", captureId: "c", reason: "expired" });
+  });
+
+  it("shows HTTP/2 requests with their headers and bodies", async () => {
+    capture = await Capture.open();
+    const server = start("http2-talker.mjs", "server");
+    const client = start("http2-talker.mjs", "client", await server.line());
+    expect(await client.line()).toBe("ready");
+    capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
+    client.send("/orders/7?key=tell-nobody 10 3 3000");
+    expect(await client.line()).toBe("done");
+    const requests = await capture.waitFor(10);
+    for (const request of requests) {
+      expect(request).toMatchObject({
+        protocol: "http2",
+        method: "POST",
+        target: "/orders/7?key=***",
+        route: "/orders/{id}",
+        status: "200",
+      });
+      expect(request.requestHeaders).toContainEqual(["x-token", "***"]);
+      expect(request.responseHeaders).toContainEqual(["content-type", "text/plain"]);
+      expect(request.responseBody).toBe("hello");
+      // One word without an end: it may be the first half of a secret.
+      expect(request.requestBody).toBe("…");
+      expect(request.requestBytes).toBeGreaterThan(3000);
+    }
+    expect(asText(capture.reports)).not.toContain("tell-nobody");
+    capture.parts.stopCapture("c");
+  });
+});
