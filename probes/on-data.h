@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "recognise.h"
+#include "stream-limit.h"
 #include "tls-binding.h"
 
 #if __has_include("http2.h")
@@ -16,9 +17,6 @@ static always_inline void http2_data(const struct payload *payload, struct conne
 	stream_payload(payload, connection, scratch, CHUNK_BYTES, 0);
 }
 #endif
-
-/* Most of one payload that decoders in user space need. */
-#define STREAM_BYTES 1024
 
 /* Raw bytes of a TLS connection: requests are in the plaintext. Only the ClientHello is of use, for the name of the server. */
 subprogram int on_tls_record(struct payload *payload, struct connection *connection, struct scratch *scratch)
@@ -69,10 +67,7 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 		return 0;
 	}
 	if (connection->flags & CONNECTION_STREAMED) {
-		u32 is_counted_here = connection->protocol == PROTOCOL_HTTP || connection->protocol == PROTOCOL_REDIS ||
-				      connection->protocol == PROTOCOL_POSTGRES;
-
-		stream_payload(payload, connection, scratch, is_counted_here ? MAX_CHUNKS * CHUNK_BYTES : STREAM_BYTES, 0);
+		stream_payload(payload, connection, scratch, stream_limit(connection, payload->direction), 0);
 		return 0;
 	}
 	switch (connection->protocol) {
