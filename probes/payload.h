@@ -108,7 +108,10 @@ struct scratch {
 	u32 end;
 	u64 fingerprint;
 	u32 method;
-	u32 reserved;
+	u32 number;
+	/* Redis: where the length of the verb begins, and where the verb ends. */
+	u32 verb_at;
+	u32 verb_end;
 	struct path_parser path;
 	u8 before[sizeof(struct payload_record)];
 	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */

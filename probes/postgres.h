@@ -1,6 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * PostgreSQL, protocol 3: simple queries, and Parse, Bind, Execute, Sync. One statement at a time is counted here, by its text without literals;
+ * several at once go to the ring and src/traffic/protocols/postgres.ts counts them.
+ */
 #ifndef CORAL_POSTGRES_H
 #define CORAL_POSTGRES_H
-#include "request-table.h"
-static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length) { (void)bytes;(void)total;(void)length; return 0; }
-static always_inline void postgres_data(const struct payload *payload, struct connection *connection, struct scratch *scratch) { (void)payload;(void)connection;(void)scratch; }
+
+#include "http1.h"
+
+#define POSTGRES_BYTES 1024
+/* Of a statement's text that tell it from others. */
+#define POSTGRES_SQL_BYTES 512
+#define POSTGRES_NAME_BYTES 64
+/* Messages of a payload that are looked at. */
+#define POSTGRES_MESSAGES 10
+#define POSTGRES_VERSION_3 0x30000
+#define POSTGRES_CANCEL 80877102
+#define POSTGRES_SSL 80877103
+#define POSTGRES_GSS 80877104
+
+/* connection.extra */
+#define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
+
+struct statement_key {
+	u64 sk;
+	u64 name;
+};
+
+/* Fingerprints of named statements. Those prepared before Coral are not in it, nor those that were used least. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 16384);
+	MAP_TYPE(key, struct statement_key);
+	MAP_TYPE(value, u64);
+} statements SEC(".maps");
+
+#define SQL_CODE 0
+#define SQL_WORD 1
+#define SQL_NUMBER 2
+#define SQL_STRING 3
+#define SQL_BLANK 4
+
+static always_inline u32 postgres_big32(const u8 *at)
+{
+	return __builtin_bswap32(*(u32 *)at);
+}
+
+/* 1 when the bytes ask a Postgres server. */
+static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
+{
+	u32 size;
+
+	if (total < 6)
+		return 0;
+	if (!bytes[0] && total >= 8 && postgres_big32(bytes) == length) {
+		u32 code = postgres_big32(bytes + 4);
+
+		return code >> 16 == POSTGRES_VERSION_3 >> 16 || (code >= POSTGRES_CANCEL && code <= POSTGRES_GSS);
+	}
+	if (bytes[1])
+		return 0;
+	size = postgres_big32(bytes + 1);
+	if (bytes[0] == 'Q')
+		return size + 1 == length && length > 6 && bytes[5] >= ' ' && bytes[5] < 127;
+	if (bytes[0] == 'P' || bytes[0] == 'B') {
+		u8 next;
+
+		if (size < 6 || size + 1 > length)
+			return 0;
+		if (size + 6 >= total)
+			return bytes[2] == 0;
+		next = bytes[(size + 1) & (POSTGRES_BYTES - 1)];
+		return next == 'B' || next == 'D' || next == 'E' || next == 'S' || next == 'H';
+	}
+	return 0;
+}
+
+/* One character of SQL that is not simply the next one of a word. path.digits: the last thing was a literal; path.length: a comma follows it. */
+subprogram int postgres_character(struct scratch *scratch, u32 value)
+{
+	struct path_parser *sql;
+	u8 character = value;
+	u32 kind, mode;
+
+	if (!scratch)
+		return 0;
+	sql = &scratch->path;
+	kind = character_kinds[character];
+	mode = sql->kinds;
+	if (mode == SQL_STRING) {
+		if (character == '\'')
+			sql->kinds = SQL_CODE;
+		return 0;
+	}
+	if (mode == SQL_NUMBER && (kind & (CHAR_DIGIT | CHAR_HEX | CHAR_LETTER | CHAR_DOT)))
+		return 0;
+	if (character == '\'' || ((kind & CHAR_DIGIT) && mode != SQL_WORD)) {
+		sql->kinds = character == '\'' ? SQL_STRING : SQL_NUMBER;
+		if (!sql->digits)
+			sql->segment = (sql->segment ^ '?') * HASH_PRIME;
+		sql->digits = 1;
+		sql->length = 0;
+		return 0;
+	}
+	if (character <= ' ') {
+		sql->kinds = mode == SQL_WORD ? SQL_BLANK : mode == SQL_NUMBER ? SQL_CODE : mode;
+		return 0;
+	}
+	if (character == ',' && sql->digits && !sql->length) {
+		sql->length = 1;
+		sql->kinds = SQL_CODE;
+		return 0;
+	}
+	if (sql->length)
+		sql->segment = (sql->segment ^ ',') * HASH_PRIME;
+	sql->length = 0;
+	sql->digits = 0;
+	sql->kinds = SQL_CODE;
+	if ((kind & (CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)) || character == '_' || character == '$') {
+		if (mode == SQL_BLANK)
+			sql->segment = (sql->segment ^ ' ') * HASH_PRIME;
+		if (character >= 'a' && character <= 'z')
+			character -= 32;
+		sql->kinds = SQL_WORD;
+	}
+	sql->segment = (sql->segment ^ character) * HASH_PRIME;
+	return 0;
+}
+
+/*
+ * Fingerprint of the SQL at scratch->at, into scratch->fingerprint: letters in one case, blanks as one, numbers and strings left out, and what
+ * separates them in a list.
+ */
+subprogram int postgres_sql(struct scratch *scratch)
+{
+	volatile struct path_parser *sql;
+	const u8 *text;
+
+	if (!scratch)
+		return 0;
+	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
+	sql = &scratch->path;
+	sql->segment = mix(HASH_SEED, PROTOCOL_POSTGRES);
+	sql->kinds = SQL_CODE;
+	sql->digits = 0;
+	sql->length = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_SQL_BYTES; index++) {
+		u8 character = text[index];
+
+		if (!character)
+			break;
+		if (sql->kinds == SQL_WORD && (character_kinds[character] & (CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)))
+			sql->segment = (sql->segment ^ (character - ((u32)(character >= 'a') << 5))) * HASH_PRIME;
+		else
+			postgres_character(scratch, character);
+	}
+	scratch->fingerprint = sql->segment;
+	return 0;
+}
+
+/* Hash of the name at scratch->at, which then is behind it; 0 for an empty one. */
+subprogram u64 postgres_name(struct scratch *scratch)
+{
+	volatile struct path_parser *name;
+	const u8 *text;
+
+	if (!scratch)
+		return 0;
+	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
+	name = &scratch->path;
+	name->segment = HASH_SEED;
+	name->length = POSTGRES_NAME_BYTES;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_NAME_BYTES; index++) {
+		if (!text[index]) {
+			name->length = index;
+			break;
+		}
+		name->segment = (name->segment ^ text[index]) * HASH_PRIME;
+	}
+	scratch->at += name->length + 1;
+	return name->length ? name->segment : 0;
+}
+
+/* What a payload asks for; in memory, so that the verifier forgets it. */
+struct postgres_asked {
+	u64 fingerprint;
+	u32 queries;
+	u32 executes;
+	u32 binds;
+	/* Where the message that is looked at begins, and whether it is further than what was read. */
+	u32 at;
+	/* Bytes of the last message that are still to come. */
+	u32 left;
+	u32 parses;
+};
+
+/* Parse names a statement, or the one without a name. */
+static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	struct statement_key key = { .sk = payload->sk };
+	u64 fingerprint;
+
+	scratch->at = asked->at + 5;
+	key.name = postgres_name(scratch);
+	postgres_sql(scratch);
+	/* Learned from the first statement of a payload only; several are not counted here. */
+	fingerprint = asked->parses++ ? scratch->fingerprint : learn(payload, connection, scratch, POSTGRES_BYTES);
+	if (key.name)
+		bpf_map_update_elem(&statements, &key, &fingerprint, BPF_ANY);
+	else
+		connection->extra[POSTGRES_UNNAMED] = fingerprint;
+}
+
+static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	struct statement_key key = { .sk = payload->sk };
+	u64 *known;
+
+	scratch->at = asked->at + 5;
+	postgres_name(scratch);
+	key.name = postgres_name(scratch);
+	asked->binds++;
+	if (!key.name) {
+		asked->fingerprint = connection->extra[POSTGRES_UNNAMED] ? connection->extra[POSTGRES_UNNAMED] : FINGERPRINT_UNREAD;
+		return;
+	}
+	known = bpf_map_lookup_elem(&statements, &key);
+	asked->fingerprint = known ? *known : FINGERPRINT_UNREAD;
+}
+
+/* Looks at one message; 0 when it was the last one that can be seen. */
+subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	u32 at, size;
+	u8 *message;
+
+	if (!payload || !connection || !scratch || !asked)
+		return 0;
+	at = asked->at;
+	if (at + 5 > scratch->total || at >= POSTGRES_BYTES)
+		return 0;
+	message = scratch->bytes + (at & (POSTGRES_BYTES - 1));
+	size = postgres_big32(message + 1);
+	if (size < 4 || size > 1 << 30)
+		return 0;
+	switch (message[0]) {
+	case 'Q':
+		asked->queries++;
+		if (asked->queries == 1) {
+			scratch->at = at + 5;
+			postgres_sql(scratch);
+			asked->fingerprint = learn(payload, connection, scratch, POSTGRES_BYTES);
+		}
+		break;
+	case 'P':
+		postgres_parse(payload, connection, scratch, asked);
+		break;
+	case 'B':
+		postgres_bind(payload, connection, scratch, asked);
+		break;
+	case 'E':
+		asked->executes++;
+		break;
+	case 'F':
+		asked->queries++;
+		asked->fingerprint = FINGERPRINT_UNREAD;
+		break;
+	}
+	asked->at = at + size + 1;
+	asked->left = asked->at > payload->length ? asked->at - payload->length : 0;
+	return 1;
+}
+
+static always_inline void postgres_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	struct postgres_asked asked = {};
+	u32 requests;
+
+	if (connection->state != STATE_IDLE && ((connection->flags & CONNECTION_COPY) || connection->request_left)) {
+		u32 left = connection->request_left;
+
+		connection->request_left = left > payload->length ? left - payload->length : 0;
+		connection->request_bytes += payload->length;
+		return;
+	}
+	if (!payload->buffer || !load_head(payload, connection, scratch, POSTGRES_BYTES)) {
+		count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	/* The handshake of TLS follows its request. */
+	if (!(payload->flags & PAYLOAD_TLS) && scratch->bytes[0] == 0x16 && scratch->bytes[1] == 3) {
+		connection->flags |= CONNECTION_TLS;
+		connection->protocol = PROTOCOL_UNKNOWN;
+		connection->role = ROLE_NONE;
+		return;
+	}
+	/* Startup, or the answer to a question for a password. */
+	if (!scratch->bytes[0] || scratch->bytes[0] == 'p')
+		return;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_MESSAGES; index++) {
+		if (!postgres_message(payload, connection, scratch, &asked))
+			break;
+	}
+	/* Parameters hide what follows them; it is the execution. */
+	requests = asked.queries + (asked.executes > asked.binds ? asked.executes : asked.binds);
+	if (connection->state == STATE_ASKED || requests > 1) {
+		if (!requests) {
+			connection->request_bytes += payload->length;
+			return;
+		}
+		/* What is open is counted by its answer alone; the decoder starts with this payload. */
+		finish_answered(connection);
+		if (take_request(connection) == STATE_ASKED)
+			count_loss(LOSS_UNDECODED);
+		connection->flags |= CONNECTION_STREAMED;
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return;
+	}
+	if (!requests)
+		return;
+	begin_request(payload, connection, asked.fingerprint, 0, payload->length);
+	connection->request_left = asked.left;
+	connection->flags &= ~CONNECTION_COPY;
+}
+
+static always_inline u32 postgres_digit(u8 character)
+{
+	return character >= 'A' ? character - 'A' + 10 : character - '0';
+}
+
+/* SQLSTATE of the ErrorResponse at scratch->at, as a number of base 36. */
+subprogram u32 postgres_state(struct scratch *scratch)
+{
+	const u8 *text;
+	u32 number;
+
+	if (!scratch)
+		return STATUS_NONE;
+	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1)) + 5;
+	/* Fields of a letter and a text, ended by zero: severity twice, then the code. */
+	scratch->number = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < 64; index++) {
+		if (!text[index] && text[index + 1] == 'C') {
+			scratch->number = index + 2;
+			break;
+		}
+	}
+	if (!scratch->number)
+		return 2;
+	text += *(volatile u32 *)&scratch->number & 127;
+	number = postgres_digit(text[0]);
+	number = number * 36 + postgres_digit(text[1]);
+	number = number * 36 + postgres_digit(text[2]);
+	number = number * 36 + postgres_digit(text[3]);
+	number = number * 36 + postgres_digit(text[4]);
+	return number > 1 ? number : 2;
+}
+
+/* Looks at the messages of an answer; what it found is in scratch->number (status) and scratch->method ('Z' when it ends, 'G' for COPY). */
+subprogram int postgres_read_answer(struct payload *payload, struct scratch *scratch)
+{
+	u32 state = STATUS_NONE;
+
+	if (!payload || !scratch)
+		return 0;
+	scratch->at = 0;
+	scratch->method = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_MESSAGES; index++) {
+		u32 at = *(volatile u32 *)&scratch->at;
+		u8 *message;
+
+		if (at + 5 > scratch->total || at >= POSTGRES_BYTES)
+			break;
+		message = scratch->bytes + (at & (POSTGRES_BYTES - 1));
+		if (message[0] == 'E') {
+			state = postgres_state(scratch);
+			break;
+		}
+		if (message[0] == 'Z' || message[0] == 'G' || message[0] == 'W') {
+			scratch->method = message[0];
+			break;
+		}
+		scratch->at = at + 1 + postgres_big32(message + 1);
+	}
+	scratch->number = state;
+	return 0;
+}
+
+static always_inline void postgres_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u8 tail[8] = {};
+
+	if (connection->state == STATE_IDLE)
+		return;
+	extend_answer(payload, connection);
+	if (!payload->buffer)
+		return;
+	scratch->total = read_bytes(payload, scratch, 0, 0, POSTGRES_BYTES);
+	if (!scratch->total) {
+		count_loss(LOSS_UNREADABLE);
+		begin_answer(payload, connection, connection->status);
+		return;
+	}
+	postgres_read_answer(payload, scratch);
+	begin_answer(payload, connection, scratch->number ? scratch->number : connection->status);
+	if (scratch->method == 'G' || scratch->method == 'W')
+		connection->flags |= CONNECTION_COPY;
+	/* ReadyForQuery is the last message: 'Z', length 5, a letter. */
+	if (payload->length >= 6 && !payload->vectors)
+		bpf_probe_read_user(tail, 6, (void *)(payload->buffer + payload->length - 6));
+	if (scratch->method == 'Z' || (*(u32 *)tail == 0x0000005a && tail[4] == 5)) {
+		finish_answered(connection);
+		connection->flags &= ~CONNECTION_COPY;
+	}
+}
+
+subprogram int postgres_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	if (is_request(connection, payload->direction))
+		postgres_asked(payload, connection, scratch);
+	else
+		postgres_answered(payload, connection, scratch);
+	return 0;
+}
+
 #endif

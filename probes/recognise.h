@@ -12,6 +12,8 @@
 #define MAX_MISSES 8
 /* A beginning shorter than this may become something. */
 #define ENOUGH_BYTES 16
+/* protocol_of(), besides 1 and 2: the beginning of a request head. */
+#define KIND_PARTIAL 9
 
 static always_inline u32 big16(const u8 *at)
 {
@@ -129,7 +131,7 @@ static always_inline u32 kafka_kind(const u8 *bytes, u32 total, u32 length)
 /* PROTOCOL_* of scratch->bytes, with the kind of message in scratch->at: 1 asks, 2 answers. PROTOCOL_UNKNOWN: nobody's. */
 subprogram u32 protocol_of(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	u32 total, length, kind;
+	u32 total, length, kind, is_partial = 0;
 	const u8 *bytes;
 
 	if (!payload || !connection || !scratch)
@@ -154,8 +156,10 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 		scratch->at = 1;
 		if (kind == HTTP_WHOLE)
 			return PROTOCOL_HTTP;
+		is_partial = kind == HTTP_PARTIAL;
 	}
 	kind = redis_kind(payload, connection, scratch);
+	scratch->at = 1;
 	if (kind)
 		return PROTOCOL_REDIS;
 	kind = postgres_kind(bytes, total, length);
@@ -188,6 +192,7 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 		if (scratch->at)
 			return PROTOCOL_DNS;
 	}
+	scratch->at = is_partial ? KIND_PARTIAL : 0;
 	return PROTOCOL_UNKNOWN;
 }
 
@@ -203,8 +208,10 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 		connection->protocol = PROTOCOL_IGNORED;
 		return 0;
 	}
-	if (connection->prefix_bytes && connection->prefix_direction != payload->direction)
+	if (connection->prefix_bytes && connection->prefix_direction != payload->direction) {
 		connection->prefix_bytes = 0;
+		connection->misses++;
+	}
 	total = load_head(payload, connection, scratch, HEAD_BYTES);
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
@@ -216,10 +223,13 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 	}
 	protocol = protocol_of(payload, connection, scratch);
 	if (protocol == PROTOCOL_UNKNOWN) {
-		if (total < ENOUGH_BYTES && !(connection->flags & CONNECTION_UDP))
+		u32 can_wait = total < ENOUGH_BYTES || (total < HEAD_KEPT && scratch->at == KIND_PARTIAL);
+
+		if (can_wait && connection->misses < MAX_MISSES && !(connection->flags & CONNECTION_UDP)) {
 			begin_prefix(payload, connection, scratch);
-		else
-			connection->prefix_bytes = 0;
+			return 0;
+		}
+		connection->prefix_bytes = 0;
 		/* Bodies of HTTP/2 that began before Coral: HEADERS will come. */
 		if (scratch->at == HTTP2_LATER && connection->patience < 255) {
 			connection->patience++;

@@ -1,6 +1,395 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Redis: RESP2, RESP3 and inline commands. A command at a time is counted here, by its verb; pipelines go to the ring and
+ * src/traffic/protocols/redis.ts counts them.
+ */
 #ifndef CORAL_REDIS_H
 #define CORAL_REDIS_H
+
 #include "request-table.h"
-static always_inline u32 redis_kind(const struct payload *payload, const struct connection *connection, struct scratch *scratch) { (void)payload;(void)connection;(void)scratch; return 0; }
-static always_inline void redis_data(const struct payload *payload, struct connection *connection, struct scratch *scratch) { (void)payload;(void)connection;(void)scratch; }
+
+enum redis_parse {
+	REDIS_NONE = 0,
+	REDIS_PARTIAL = 1,
+	REDIS_WHOLE = 2,
+};
+
+#define REDIS_BYTES 512
+#define REDIS_DIGITS 9
+#define REDIS_VERB_BYTES 24
+/* Arguments that are walked over to find the end of a command. */
+#define REDIS_ARGUMENTS 16
+#define REDIS_NO_NUMBER ~0U
+/* Of an error reply: what is looked at to find its first word. */
+#define REDIS_ERROR_BYTES 32
+
+/* connection.extra: where in `head` the length of the verb and the end of the verb are. */
+#define REDIS_VERB_AT 0
+#define REDIS_VERB_END 1
+
+/* `mark`, digits and the end of a line at scratch->at, which then is behind them. REDIS_NO_NUMBER when it is none. */
+subprogram u32 redis_number(struct scratch *scratch, u32 mark)
+{
+	const u8 *text;
+	u32 begin;
+
+	if (!scratch)
+		return REDIS_NO_NUMBER;
+	begin = scratch->at & (2 * LEARN_BYTES - 1);
+	text = scratch->bytes + begin;
+	if (text[0] != (u8)mark)
+		return REDIS_NO_NUMBER;
+	scratch->number = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 1; index <= REDIS_DIGITS + 1; index++) {
+		u8 character = text[index];
+
+		if (character == '\r' && index > 1) {
+			scratch->at = begin + index + 2;
+			return scratch->number;
+		}
+		if ((u8)(character - '0') > 9)
+			break;
+		scratch->number = scratch->number * 10 + (character - '0');
+	}
+	return REDIS_NO_NUMBER;
+}
+
+/* Fingerprint of the word at scratch->at, in capital letters, up to a blank, the end of the line or `limit`; its length. */
+subprogram u32 redis_word(struct scratch *scratch, u32 limit)
+{
+	volatile struct path_parser *word;
+	const u8 *text;
+
+	if (!scratch)
+		return 0;
+	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
+	word = &scratch->path;
+	word->segment = HASH_SEED;
+	word->length = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < REDIS_VERB_BYTES; index++) {
+		u8 character = text[index];
+
+		if (index >= limit || character <= ' ' || character > '~')
+			break;
+		if (character >= 'a' && character <= 'z')
+			character -= 32;
+		word->segment = (word->segment ^ character) * HASH_PRIME;
+		word->length = index + 1;
+	}
+	scratch->fingerprint = word->segment;
+	return word->length;
+}
+
+/*
+ * A command at the begin of scratch->bytes: its verb is scratch->fingerprint; scratch->end is where it ends, which may be further than what was
+ * read, or 0 when that is not known.
+ */
+subprogram u32 redis_parse(struct scratch *scratch)
+{
+	u32 count, size, total;
+
+	if (!scratch)
+		return REDIS_NONE;
+	total = scratch->total;
+	scratch->at = 0;
+	scratch->end = 0;
+	count = redis_number(scratch, '*');
+	if (count == REDIS_NO_NUMBER || !count || count > 1 << 20)
+		return total < 16 && scratch->bytes[0] == '*' ? REDIS_PARTIAL : REDIS_NONE;
+	scratch->verb_at = scratch->at;
+	size = redis_number(scratch, '$');
+	if (size == REDIS_NO_NUMBER || !size || size > REDIS_VERB_BYTES)
+		return total < 16 ? REDIS_PARTIAL : REDIS_NONE;
+	if (scratch->at + size > total)
+		return REDIS_PARTIAL;
+	if (redis_word(scratch, size) != size)
+		return REDIS_NONE;
+	scratch->at += size + 2;
+	scratch->verb_end = scratch->at;
+#pragma clang loop unroll(disable)
+	for (u32 index = 1; index < REDIS_ARGUMENTS; index++) {
+		if (index >= count)
+			break;
+		if (*(volatile u32 *)&scratch->at + 4 > total)
+			return REDIS_WHOLE;
+		size = redis_number(scratch, '$');
+		if (size == REDIS_NO_NUMBER)
+			return REDIS_WHOLE;
+		scratch->at += size + 2;
+	}
+	if (count <= REDIS_ARGUMENTS)
+		scratch->end = *(volatile u32 *)&scratch->at;
+	return REDIS_WHOLE;
+}
+
+/* Words that tell a command from an array in an answer, where it is not known who opened the connection. */
+static always_inline int redis_is_known(u64 verb)
+{
+	switch (verb) {
+	case 0xea7e631998067e17ULL: /* GET */
+	case 0x97d7c719fa3e7f03ULL: /* SET */
+	case 0xe036641991be66aaULL: /* DEL */
+	case 0xa3d5a76172b2ad32ULL: /* UNLINK */
+	case 0x315b3f0307039c5dULL: /* EXISTS */
+	case 0xf851e3c3004aba02ULL: /* EXPIRE */
+	case 0x6cbad219e1e0edfbULL: /* TTL */
+	case 0x0ad8b6d0deda950fULL: /* INCR */
+	case 0x2bd59fc4adfeb44aULL: /* INCRBY */
+	case 0xbaa6c172a66337f3ULL: /* DECR */
+	case 0x91d74faf896f2da4ULL: /* MGET */
+	case 0xe4b45baf27657a78ULL: /* MSET */
+	case 0x99d67c8b7d68f9deULL: /* SETEX */
+	case 0x99ee468b7d7d2ffdULL: /* SETNX */
+	case 0x75962cc3fdaa7eedULL: /* GETSET */
+	case 0x389a05d8f3e8f781ULL: /* HGET */
+	case 0xd08d19d8b8f1fbcdULL: /* HSET */
+	case 0xfe0998f9a05a1f7aULL: /* HMGET */
+	case 0xab2bfcfa0262ddf6ULL: /* HMSET */
+	case 0xc75b3102a01772f8ULL: /* HGETALL */
+	case 0x528f22d9029a4618ULL: /* HDEL */
+	case 0x551a79e9cb46368cULL: /* HINCRBY */
+	case 0x87b82db28cc0b6f7ULL: /* HEXISTS */
+	case 0xbd5fd091668a3eafULL: /* LPUSH */
+	case 0x68d90006462f4dcdULL: /* RPUSH */
+	case 0x2b4696b59800d7aeULL: /* LPOP */
+	case 0x2bddd72c27112d60ULL: /* RPOP */
+	case 0x5e648105e349048eULL: /* BLPOP */
+	case 0xb21b417787785fc0ULL: /* BRPOP */
+	case 0x09151917f6cb9240ULL: /* LRANGE */
+	case 0x7dcc4cb535adcf8aULL: /* LLEN */
+	case 0x19d191b58e13da75ULL: /* LREM */
+	case 0x896c9ab52e84e8d3ULL: /* LTRIM */
+	case 0x1db1f4242308b619ULL: /* SADD */
+	case 0x8e51102462d45226ULL: /* SREM */
+	case 0xbfdb041fb883cefdULL: /* SMEMBERS */
+	case 0x2df66ad805258210ULL: /* SISMEMBER */
+	case 0x12a3db56c2b1f3b8ULL: /* SCARD */
+	case 0x5756626cad05f8acULL: /* ZADD */
+	case 0xfd9a966d0bad5e4fULL: /* ZREM */
+	case 0xdb28224ddbabda3aULL: /* ZRANGE */
+	case 0x4ee73808203bacffULL: /* ZRANGEBYSCORE */
+	case 0x09f8e7f58e2b559dULL: /* ZSCORE */
+	case 0xda7cc1bac7570de7ULL: /* ZCARD */
+	case 0xe0fdb2c7f2d77442ULL: /* ZINCRBY */
+	case 0xd422e11929477769ULL: /* PING */
+	case 0x7104e66cc58a5d24ULL: /* ECHO */
+	case 0xf10fbb8bd9f3d50fULL: /* AUTH */
+	case 0xa0b400b98ea8182bULL: /* HELLO */
+	case 0x7da73cc0f538da0dULL: /* SELECT */
+	case 0x0ac7a9d0decc0bc5ULL: /* INFO */
+	case 0x630f7f169229d8e7ULL: /* CONFIG */
+	case 0x2d51d3f88079ec1eULL: /* CLIENT */
+	case 0x24c56f18526275f2ULL: /* COMMAND */
+	case 0x0c4e0624192a5328ULL: /* SCAN */
+	case 0xeb6288df10a7e22dULL: /* KEYS */
+	case 0xbc85fafae00e9f2dULL: /* TYPE */
+	case 0xa3893cb318a67e12ULL: /* MULTI */
+	case 0x25649f6d2b4547dcULL: /* EXEC */
+	case 0xd8659e1844360ea1ULL: /* DISCARD */
+	case 0xd03a0bbf90d295e8ULL: /* WATCH */
+	case 0x15b7106d22db50afULL: /* EVAL */
+	case 0x61d427a5e70d724fULL: /* EVALSHA */
+	case 0x192fba5c022406d2ULL: /* XADD */
+	case 0x01d0c7d4842c924bULL: /* XREAD */
+	case 0x15037e71fe368702ULL: /* XREADGROUP */
+	case 0x191ebd5c021598b8ULL: /* XACK */
+	case 0x9f718642e842b788ULL: /* PUBLISH */
+	case 0xdcc323aac4f6ce23ULL: /* SUBSCRIBE */
+	case 0x05f7b4a732a32f11ULL: /* PSUBSCRIBE */
+	case 0x3206621315ca57b6ULL: /* QUIT */
+		return 1;
+	}
+	return 0;
+}
+
+static always_inline int redis_is_listening(u64 verb)
+{
+	switch (verb) {
+	case 0xdcc323aac4f6ce23ULL: /* SUBSCRIBE */
+	case 0x05f7b4a732a32f11ULL: /* PSUBSCRIBE */
+	case 0x89cfa822919f3d5eULL: /* SSUBSCRIBE */
+	case 0xa869e3bd6691eb59ULL: /* MONITOR */
+	case 0xef6afd249a57ec3aULL: /* SYNC */
+	case 0xe95c7378383cd5a8ULL: /* PSYNC */
+		return 1;
+	}
+	return 0;
+}
+
+/* 1 when the bytes ask a Redis server. */
+subprogram u32 redis_kind(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	/* "PING" and the end of a line: the one inline command that nobody else says. */
+	if (scratch->total == 6 && (*(u32 *)scratch->bytes & 0xdfdfdfdf) == 0x474e4950 && *(u16 *)(scratch->bytes + 4) == 0x0a0d)
+		return 1;
+	if (scratch->bytes[0] != '*' || redis_parse(scratch) != REDIS_WHOLE)
+		return 0;
+	if (connection->side == SIDE_UNKNOWN)
+		return redis_is_known(scratch->fingerprint);
+	return (connection->side == SIDE_ACCEPTED) == (payload->direction == RECEIVED);
+}
+
+/* Two commands are open: the first one goes to the ring too, so that the decoder can match its answer. */
+subprogram int redis_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record;
+	u32 at, size;
+
+	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
+		return 0;
+	connection->flags |= CONNECTION_STREAMED;
+	if (take_request(connection) != STATE_ASKED)
+		return 0;
+	record = (void *)scratch->before;
+	at = connection->extra[REDIS_VERB_AT] & 15;
+	size = (connection->extra[REDIS_VERB_END] - at) & 63;
+	if (!size)
+		return 0;
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
+	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
+	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
+	record->start_ns = connection->start_ns;
+	/* The same command without its arguments. */
+	__builtin_memcpy(scratch->bytes + 256, connection->head, HEAD_KEPT);
+	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" */
+	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
+	record->bytes = size + 4;
+	record->length = size + 4;
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + size + 4, BPF_RB_NO_WAKEUP))
+		count_loss(LOSS_RING_FULL);
+	return 0;
+}
+
+static always_inline void redis_begin(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 length = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
+	u32 end = scratch->end;
+	u64 verb = scratch->fingerprint;
+
+	if (connection->state == STATE_ASKED || (end && end < length)) {
+		finish_answered(connection);
+		redis_hand_over(connection, scratch);
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return;
+	}
+	connection->extra[REDIS_VERB_AT] = scratch->verb_at;
+	connection->extra[REDIS_VERB_END] = scratch->verb_end;
+	scratch->fingerprint = mix(PROTOCOL_REDIS, verb);
+	begin_request(payload, connection, learn(payload, connection, scratch, HEAD_KEPT), 0, length);
+	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
+	if (end > length)
+		connection->request_left = end - length;
+	if (redis_is_listening(verb))
+		connection->flags |= CONNECTION_SUBSCRIBED;
+	else
+		connection->flags &= ~CONNECTION_SUBSCRIBED;
+}
+
+static always_inline void redis_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 left = connection->request_left, parsed;
+
+	if (left && connection->state != STATE_IDLE) {
+		connection->request_left = left > payload->length ? left - payload->length : 0;
+		connection->request_bytes += payload->length;
+		return;
+	}
+	if (!payload->buffer || !load_head(payload, connection, scratch, REDIS_BYTES)) {
+		count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	if (scratch->bytes[0] == '*') {
+		parsed = redis_parse(scratch);
+	} else {
+		/* Inline: words up to the end of the line. */
+		scratch->at = 0;
+		scratch->verb_at = 0;
+		scratch->verb_end = 0;
+		scratch->end = 0;
+		parsed = redis_word(scratch, REDIS_VERB_BYTES) >= 2 && (u8)((scratch->bytes[0] | 32) - 'a') < 26 ? REDIS_WHOLE : REDIS_NONE;
+	}
+	if (parsed == REDIS_WHOLE) {
+		redis_begin(payload, connection, scratch);
+	} else if (parsed == REDIS_PARTIAL && connection->state != STATE_ASKED && scratch->total < HEAD_KEPT) {
+		begin_prefix(payload, connection, scratch);
+	} else {
+		connection->prefix_bytes = 0;
+		if (connection->state == STATE_ASKED)
+			connection->request_bytes += payload->length;
+		else
+			count_loss(LOSS_UNDECODED);
+	}
+}
+
+/* The number of an error's first word, which is told to user space once. Never one of STATUS_*. */
+subprogram u32 redis_status(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	struct learn_record *record;
+	u64 key, status;
+	u32 bytes;
+
+	if (!payload || !connection || !scratch)
+		return STATUS_NONE;
+	bytes = scratch->total & 63;
+	scratch->at = 1;
+	redis_word(scratch, REDIS_VERB_BYTES);
+	status = (u32)(scratch->fingerprint ^ scratch->fingerprint >> 32) | 2;
+	key = mix(MIX_PRIME, status);
+	if (bpf_map_lookup_elem(&learned, &key))
+		return status;
+	record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = RECORD_LEARN;
+	record->protocol = connection->protocol;
+	record->role = connection->role;
+	record->bytes = bytes;
+	record->tgid = payload->tgid;
+	record->status = status;
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + bytes, BPF_RB_NO_WAKEUP))
+		count_loss(LOSS_RING_FULL);
+	else
+		bpf_map_update_elem(&learned, &key, &status, BPF_ANY);
+	return status;
+}
+
+static always_inline void redis_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 status = STATUS_NONE;
+
+	if (connection->state == STATE_IDLE)
+		return;
+	if (connection->state == STATE_ASKED && payload->buffer) {
+		u32 total = read_bytes(payload, scratch, 0, 0, REDIS_ERROR_BYTES);
+
+		scratch->total = total;
+		*(u64 *)(scratch->bytes + (total & 63)) = 0;
+		/* RESP3: the server speaks without being asked. */
+		if (total && scratch->bytes[0] == '>')
+			return;
+		if (total && scratch->bytes[0] == '-')
+			status = redis_status(payload, connection, scratch);
+		begin_answer(payload, connection, status);
+	}
+	extend_answer(payload, connection);
+	if (connection->flags & CONNECTION_SUBSCRIBED)
+		finish_answered(connection);
+}
+
+subprogram int redis_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	if (is_request(connection, payload->direction))
+		redis_asked(payload, connection, scratch);
+	else
+		redis_answered(payload, connection, scratch);
+	return 0;
+}
+
 #endif
