@@ -140,7 +140,7 @@ test("capture() sends what is seen until the limit, with allowed headers only, a
   expect(orders.at(-1)).toEqual({ kind: "stop-capture", captureId: "c1" });
   expect(rows[1]).toMatchObject({
     kind: "capture-ended",
-    message: "2 requests of api were captured by token:abc; it ended: as many as asked for",
+    message: "token:abc has captured 2 requests of api; it ended: as many as asked for",
   });
   expect(JSON.parse(rows[1]?.details ?? "")).toMatchObject({ captureId: "c1", caller: "token:abc", requests: 2, reason: "limit" });
   expect(hub.running).toBe(0);

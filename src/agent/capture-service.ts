@@ -123,7 +123,8 @@ class CaptureRun {
     this.#end("cancelled");
     if (!this.#isAudited) return;
     this.#isAudited = false;
-    const text = `${this.sent} requests of ${this.#request.service} were captured by ${this.#who()}; it ended: ${endTexts[this.reason ?? "cancelled"]}`;
+    const count = `${this.sent} ${this.sent === 1 ? "request" : "requests"}`;
+    const text = `${this.#who()} has captured ${count} of ${this.#request.service}; it ended: ${endTexts[this.reason ?? "cancelled"]}`;
     await this.#audit("capture-ended", text, {
       requests: this.sent,
       dropped: this.requests.dropped,

@@ -12,8 +12,8 @@ import type { AgentInfo } from "./schemas/agent.ts";
 import { type CapturedRequest, type CaptureEnd, type CaptureEvent, captureResultSchema } from "./schemas/capture.ts";
 import { trafficProblemOf } from "./traffic-notes.ts";
 
-/** Whose heads can be shown. */
-const capturedProtocols: ReadonlySet<string> = new Set(["http", "http2", "grpc"]);
+/** Whose single requests cannot be shown: what is inside TLS that nobody can read, and datagrams, which are only counted. */
+const unshownProtocols: ReadonlySet<string> = new Set(["tls", "dns"]);
 const recentMs = 900_000;
 
 const filters = {
@@ -133,13 +133,13 @@ function checkHosts(service: string, hosts: readonly AgentInfo[], agent: string 
   }
 }
 
-/** What was never seen to speak HTTP may still do so; what only speaks something else will not. */
+/** What was never seen to speak may still do so; what only speaks what cannot be shown will not. */
 async function checkProtocols(backend: ColonyBackend, service: string, context: ToolCallContext): Promise<void> {
   const spoken = await protocolsOf(backend, service, context);
-  if (spoken.length === 0 || spoken.some((protocol) => capturedProtocols.has(protocol))) return;
+  if (spoken.length === 0 || spoken.some((protocol) => !unshownProtocols.has(protocol))) return;
   throw new CoralError({
     code: "unsupported",
-    message: `Cannot capture "${service}": it speaks ${spoken.join(", ")}, and only HTTP and gRPC can be shown; coral query red ${service} has its rates and durations`,
+    message: `Cannot capture "${service}": it speaks only ${spoken.join(", ")}, of which no request can be shown; coral query red ${service} has its rates and durations`,
   });
 }
 

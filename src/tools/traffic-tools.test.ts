@@ -451,9 +451,9 @@ describe("coral_capture_requests", () => {
     [
       "another protocol",
       { service: "api" },
-      { red: redOf([redFact("api", { protocol: "postgres" })]) },
+      { red: redOf([redFact("api", { protocol: "tls" })]) },
       "unsupported",
-      /it speaks postgres, and only HTTP/,
+      /it speaks only tls, of which/,
     ],
     ["a bad status", { service: "api", status: "bad" }, {}, "invalid", /"status" is not valid: write a code/],
     ["a longer time than a call is waited for", { service: "api", duration: "1m" }, {}, "invalid", /between 100ms and 25s/],

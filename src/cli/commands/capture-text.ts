@@ -22,7 +22,7 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   const head = `${time}  ${padText(escapeText(request.method), methodWidth, "left")} `;
   const before = `  ${padText(escapeText(status), 3, "right")}  ${took}`;
   const details = `  ${sizes}  ${escapeText(other)}`;
-  const target = escapeText(request.target);
+  const target = escapeText(targetText(request));
   if (width === undefined) return `${head}${target}${before}${details}`;
   const used = textWidth(head) + textWidth(before);
   // On a narrow terminal the details give way first.
@@ -31,6 +31,12 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   const shown = padText(truncateText(target, room), room, "left");
   const styled = request.isError ? style(statusStyle(request), before) : before;
   return `${style("dim", head)}${shown}${styled}${isRoom ? style("dim", details) : ""}`;
+}
+
+/** A statement begins with its verb, a command is one: the method stands before it already. */
+function targetText({ method, target }: CapturedRequest): string {
+  const isRepeated = method !== "" && target.toUpperCase().startsWith(method.toUpperCase());
+  return isRepeated ? target.slice(method.length).trimStart() : target;
 }
 
 /** The rest: who, how the time was spent, allowed headers, the beginnings of bodies. */

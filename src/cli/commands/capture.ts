@@ -58,7 +58,7 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
       print.note(
         print.noteStyle(
           "dim",
-          `watching ${where}, at most ${event.limit} requests within ${formatDurationMs(event.durationMs)}; Ctrl-C ends`,
+          `watching ${where}, at most ${plural(event.limit, "request")} within ${formatDurationMs(event.durationMs)}; Ctrl-C ends`,
         ),
       );
       return;

@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<void> {
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
   };
   await showAnswer(invocation, () => colony.call<RedResult>("coral_query_red", input), {
-    table: (answer) => tableOf(answer.rows, columnsFor(answer, undefined)),
+    table: (answer) => tableOf(answer.rows, [serviceColumn, ...columnsFor(answer, undefined)]),
     page: (answer, wide) => redPage(answer, print, { wide, service }),
   });
 }
@@ -45,7 +45,8 @@ function redPage(answer: RedResult, print: Printer, { wide, service }: { wide: b
   const { style } = print;
   if (answer.rows.length === 0) return "";
   const width = wide ? undefined : print.width;
-  const table = tableOf(answer.rows, columnsFor(answer, width));
+  const isRepeated = answer.by !== "service" && new Set(answer.rows.map((row) => row.service)).size === 1;
+  const table = tableOf(answer.rows, [...(isRepeated ? [] : [serviceColumn]), ...columnsFor(answer, width)]);
   const lines = [headline(answer, print, service)];
   for (const finding of answer.findings) {
     lines.push(`  ${style(findingStyles[finding.severity], `${finding.severity}:`)} ${escapeText(finding.message)}`);
@@ -75,14 +76,12 @@ function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
   return [`${role === "server" ? "answered" : "asked"} ${grouped(requests)} (${rate(perSecond)}/s, ${failed} failed)`];
 }
 
+const serviceColumn: Column<RedRow> = { title: "SERVICE", key: "service", cell: (row) => row.service };
+
 /** Columns for a terminal of this width; undefined: all. The first to give way is what can be had with -o wide. */
-function columnsFor({ by, rows }: RedResult, width: number | undefined): readonly Column<RedRow>[] {
-  const isOneService = new Set(rows.map((row) => row.service)).size <= 1;
+function columnsFor({ by }: RedResult, width: number | undefined): readonly Column<RedRow>[] {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<RedRow> & { from?: number })[] = [
-    ...(by === "service" || !isOneService || width === undefined
-      ? [{ title: "SERVICE", key: "service", cell: (row: RedRow) => row.service }]
-      : []),
     ...subjectColumns(by),
     { title: "ROLE", key: "role", cell: (row) => row.role, from: 70 },
     { title: "PROTOCOL", key: "protocol", cell: protocolText, raw: (row) => row.protocol, from: 60 },

@@ -74,9 +74,9 @@ describe("coral query red", () => {
       points: 20,
     });
     expect(stdout.split("\n").slice(0, 1)).toEqual(["api  last 5m by route, watched for 42s"]);
-    expect(stdout).toContain("\nSERVICE  ROUTE ");
+    expect(stdout).toContain("\nROUTE ");
     expect(stdout).toContain("GET /users/{id} ");
-    expect(stdout).toContain(" SELECT * FROM t WHERE id = ? ");
+    expect(stdout).toContain("\nSELECT * FROM t WHERE id = ? ");
   });
 
   it.each([40, 60, 80, 100, 120, 200])("fits a terminal of %d cells", async (terminal) => {
@@ -341,6 +341,17 @@ describe("coral capture", () => {
         .split("\n")
         .map((line) => JSON.parse(line) as unknown),
     ).toEqual([capturedRequest()]);
+  });
+
+  it("does not say twice what a statement or a command begins with", async () => {
+    const of = (method: string, target: string): CaptureEvent => ({
+      kind: "request",
+      request: capturedRequest({ method, target, status: "" }),
+    });
+    serve([...captureStart, of("SELECT", "select * from t where id = ?"), of("GET", "GET"), captureEnd()]);
+    const { stdout } = await world.coral("capture api");
+    expect(stdout).toContain("  SELECT * from t where id = ?    -  ");
+    expect(stdout).toContain("  GET        -  ");
   });
 
   it("fits narrow terminals", async () => {
