@@ -3,10 +3,17 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type RunningServer, startDnsmasq, startMariadb, startMemcached, startRedis } from "../support/database-servers.ts";
+import {
+  type RunningServer,
+  startDnsmasq,
+  startMariadb,
+  startMemcached,
+  startRedis,
+  startWireServer,
+} from "../support/database-servers.ts";
 import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
 
@@ -18,6 +25,34 @@ function missing(): string | undefined {
   return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
 }
 
+function int32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
+  return bytes;
+}
+
+function big32(value: number): Buffer {
+  return int32(value).swap32();
+}
+
+/** One connection per test, opened when first used. */
+let socket: Socket | undefined;
+
+/** Sends these at once and waits for their answers, which come at once, too. */
+async function exchange(port: number, requests: readonly Buffer[]): Promise<void> {
+  if (socket === undefined) {
+    socket = connect(port, "127.0.0.1").setNoDelay();
+    await once(socket, "connect");
+  }
+  socket.write(Buffer.concat(requests));
+  await once(socket, "data");
+}
+
+function hangUp(): void {
+  socket?.destroy();
+  socket = undefined;
+}
+
 let observer: PayloadObserver | undefined;
 let server: RunningServer | undefined;
 
@@ -27,6 +62,7 @@ describe("databases, caches and DNS on sockets", () => {
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {
+    hangUp();
     await observer?.[Symbol.asyncDispose]();
     observer = undefined;
     await server?.[Symbol.asyncDispose]();
@@ -106,18 +142,13 @@ describe("databases, caches and DNS on sockets", () => {
   it("counts what memcached is asked in text", async () => {
     server = await startMemcached();
     observer = await PayloadObserver.open();
-    const socket = connect(server.port, "127.0.0.1");
-    await once(socket, "connect");
-    const ask = async (text: string) => {
-      socket.write(text);
-      await once(socket, "data");
-    };
+    const { pid, port } = server;
+    const ask = (text: string) => exchange(port, [Buffer.from(text)]);
     for (let count = 0; count < 100; count++) await ask(`set k${count} 0 0 11\r\ntell-nobody\r\n`);
     for (let count = 0; count < 150; count++) await ask(`get k${count}\r\n`);
     await ask("incr k1 5\r\n");
     await ask(`set big 0 0 5000\r\n${"z".repeat(5000)}\r\n`);
-    socket.destroy();
-    const { pid } = server;
+    hangUp();
     await observer.settle(() => (observer?.of(pid).length ?? 0) >= 252);
     expect(observer.countsOf(pid, "server")).toEqual({
       "memcached set | set | STORED": 101,
@@ -127,6 +158,64 @@ describe("databases, caches and DNS on sockets", () => {
     });
     expect(observer.losses).toEqual({});
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+  });
+
+  it("counts what speaks like MongoDB, one by one and many at once", async () => {
+    server = await startWireServer("mongodb");
+    observer = await PayloadObserver.open();
+    const command = (id: number, name: string, collection: string) => {
+      const text = (value: string) => Buffer.concat([int32(value.length + 1), Buffer.from(`${value}\0`)]);
+      const elements = Buffer.concat([Buffer.from(`\x02${name}\0`), text(collection), Buffer.from("\x02secret\0"), text("tell-nobody")]);
+      const body = Buffer.concat([int32(0), Buffer.from([0]), int32(5 + elements.length), elements, Buffer.from([0])]);
+      return Buffer.concat([int32(16 + body.length), int32(id), int32(0), int32(2013), body]);
+    };
+    const { pid, port } = server;
+    let id = 0;
+    for (let count = 0; count < 120; count++) await exchange(port, [command(++id, "find", "users")]);
+    for (let count = 0; count < 30; count++) await exchange(port, [command(++id, "insert", "orders"), command(++id, "find", "missing")]);
+    hangUp();
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 180);
+    expect(observer.countsOf(pid, "server")).toEqual({
+      "mongodb find | find users | ": 120,
+      "mongodb insert | insert orders | ": 30,
+      "mongodb find | find missing | 26!": 30,
+    });
+    expect(observer.losses).toEqual({});
+    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+  });
+
+  it("counts what speaks like Kafka", async () => {
+    server = await startWireServer("kafka");
+    observer = await PayloadObserver.open();
+    const framed = (api: number, version: number, id: number, ...parts: Buffer[]) => {
+      const body = Buffer.concat([Buffer.from([0, api, 0, version]), big32(id), Buffer.from("\0\x05maker"), ...parts]);
+      return Buffer.concat([big32(body.length), body]);
+    };
+    const produce = (id: number, topic: string) =>
+      framed(
+        0,
+        8,
+        id,
+        Buffer.from("ffffffff00000bb8", "hex"),
+        big32(1),
+        Buffer.from([0, topic.length]),
+        Buffer.from(topic),
+        big32(0),
+        Buffer.from("tell-nobody"),
+      );
+    const { pid, port } = server;
+    for (let id = 1; id <= 100; id++) await exchange(port, [produce(id, "orders")]);
+    for (let id = 1; id <= 10; id++) await exchange(port, [produce(id, "missing"), framed(3, 5, id + 1000, big32(0))]);
+    await exchange(port, [framed(12, 3, 5000, Buffer.from("\0\x01g"))]);
+    hangUp();
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 121);
+    expect(observer.countsOf(pid, "server")).toEqual({
+      "kafka Produce | Produce orders | ": 100,
+      "kafka Produce | Produce missing | 3!": 10,
+      "kafka Metadata | Metadata | ": 10,
+      "kafka Heartbeat | Heartbeat | 27!": 1,
+    });
+    expect(observer.losses).toEqual({});
   });
 
   it("counts DNS over UDP and TCP, at both ends", async () => {

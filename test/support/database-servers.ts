@@ -1,10 +1,12 @@
 /** Real servers for tests of traffic, on free ports and in directories of their own; each ends with the test. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { freePort } from "./held-port.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -83,6 +85,14 @@ export async function startMariadb(): Promise<RunningServer> {
   execFileSync("mariadb-install-db", install, { stdio: "ignore" });
   const args = ["--no-defaults", `--datadir=${data}`, "--user=mysql", `--port=${port}`, "--bind-address=127.0.0.1"];
   return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
+}
+
+/** Answers in the wire format of a server that is not at hand. */
+export async function startWireServer(kind: "mongodb" | "kafka"): Promise<RunningServer> {
+  const script = fileURLToPath(new URL("./wire-server.mjs", import.meta.url));
+  const child = spawn(process.execPath, [script, kind], { stdio: ["pipe", "pipe", "inherit"] });
+  const [port] = await once(child.stdout, "data");
+  return new Server(child, Number(String(port)));
 }
 
 function userOf(name: string): [uid: number, gid: number] {
