@@ -1,10 +1,18 @@
-/** Names that TLS clients asked for in the clear, added up for a window. Bounded. */
+/** Names by which servers were asked for, in ClientHellos and in requests that user space decodes, added up for a window. Bounded. */
 
 import type { LossKind, PeerName, TrafficName } from "./messages.ts";
-import type { PayloadRecord } from "./payload-streams.ts";
+import type { PayloadRecord, StreamEnds } from "./payload-streams.ts";
+import type { FinishedRequest } from "./protocol-decoder.ts";
 import { parseClientHello } from "./protocols/client-hello.ts";
 
 const maxNames = 4096;
+
+interface Server {
+  pid: number;
+  role: "server" | "client";
+  serverPort: number;
+  peerAddress: string;
+}
 
 export class AskedNames {
   readonly #served = new Map<string, TrafficName>();
@@ -19,18 +27,14 @@ export class AskedNames {
   onHello({ bytes, role, pid, localPort, peerPort, peerAddress }: PayloadRecord): void {
     const name = parseClientHello(bytes)?.serverName ?? null;
     if (name === null || role === null) return;
-    if (this.#served.size + this.#peers.size >= maxNames) {
-      this.#onLoss("undecoded", 1);
-      return;
-    }
-    if (role === "client") {
-      this.#peers.set(`${peerAddress} ${peerPort} ${name}`, { address: peerAddress, port: peerPort, name, source: "tls_sni" });
-      return;
-    }
-    const key = `${pid} ${localPort} ${name}`;
-    const known = this.#served.get(key);
-    if (known === undefined) this.#served.set(key, { pid, port: localPort, source: "tls_sni", name, requests: 1 });
-    else known.requests++;
+    this.#add({ pid, role, serverPort: role === "client" ? peerPort : localPort, peerAddress }, "tls_sni", name);
+  }
+
+  /** A request that names its server: by host, and gRPC by service. */
+  onRequest(ends: StreamEnds, { host, protocol, route }: FinishedRequest): void {
+    if (typeof host === "string") this.#add(ends, "http_host", host);
+    const slash = protocol === "grpc" && !route.startsWith("/") ? route.indexOf("/") : -1;
+    if (slash > 0 && ends.role === "server") this.#add(ends, "grpc_service", route.slice(0, slash));
   }
 
   /** Hands over what was asked for since the last call. */
@@ -39,5 +43,24 @@ export class AskedNames {
     this.#served.clear();
     this.#peers.clear();
     return taken;
+  }
+
+  #add({ pid, role, serverPort, peerAddress }: Server, source: TrafficName["source"], name: string): void {
+    if (role === "client") {
+      if (source === "grpc_service") return;
+      const key = `${peerAddress} ${serverPort} ${source} ${name}`;
+      if (!this.#peers.has(key) && this.#hasRoom()) this.#peers.set(key, { address: peerAddress, port: serverPort, name, source });
+      return;
+    }
+    const key = `${pid} ${serverPort} ${source} ${name}`;
+    const known = this.#served.get(key);
+    if (known !== undefined) known.requests++;
+    else if (this.#hasRoom()) this.#served.set(key, { pid, port: serverPort, source, name, requests: 1 });
+  }
+
+  #hasRoom(): boolean {
+    if (this.#served.size + this.#peers.size < maxNames) return true;
+    this.#onLoss("undecoded", 1);
+    return false;
   }
 }
