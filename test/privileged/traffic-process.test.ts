@@ -1,0 +1,220 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { Agent, createServer, get, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { silentLogger } from "../../src/base/log.ts";
+import { createBackoff } from "../../src/base/retry.ts";
+import {
+  type RequestGroup,
+  type SuperviseTrafficOptions,
+  superviseTraffic,
+  type TrafficReport,
+  type TrafficSettings,
+  type TrafficSupervisor,
+} from "../../src/traffic/index.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
+const childPath = `${dist}traffic-process.js`;
+
+const settings: TrafficSettings = {
+  windowMs: 1_000,
+  maxRequestKinds: 512,
+  maxConnections: 4096,
+  maxRoutesPerService: 100,
+  ringBytes: 1 << 20,
+  tls: { isEnabled: false, excludedExecutables: [] },
+  // Tests share the machine: its load must not change what is seen.
+  cpuBudget: 1,
+};
+
+function missing(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  if (!existsSync(`${dist}probes/requests.bpf.o`)) return "the BPF objects are not built (no clang)";
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
+  return undefined;
+}
+
+/** Ids of the programs that a process keeps loaded. */
+function programsOf(pid: number): number[] {
+  const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1"));
+  return [...new Set(texts.flatMap((text) => /^prog_id:\s*(\d+)$/m.exec(text)?.[1] ?? []).map(Number))];
+}
+
+function isLoaded(program: number): boolean {
+  return spawnSync("bpftool", ["prog", "show", "id", String(program)]).status === 0;
+}
+
+/** Also true for one that only waits for its parent to notice. */
+function hasEnded(pid: number): boolean {
+  try {
+    return / Z /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+  } catch {
+    return true;
+  }
+}
+
+/** That many requests, four at a time. */
+async function ask(port: number, count: number): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  const one = (index: number): Promise<void> =>
+    new Promise((resolve, reject) => {
+      get({ port, agent, path: `/users/${1000 + index}/orders?secret=1` }, (response) => response.resume().once("end", resolve)).once(
+        "error",
+        reject,
+      );
+    });
+  await Promise.all(Array.from({ length: count }, (_, index) => one(index)));
+  agent.destroy();
+}
+
+interface Watched {
+  supervisor: TrafficSupervisor;
+  reports: TrafficReport[];
+  ends: string[];
+}
+
+async function watch(more: Partial<SuperviseTrafficOptions> = {}): Promise<Watched> {
+  const reports: TrafficReport[] = [];
+  const ends: string[] = [];
+  const supervisor = superviseTraffic({
+    settings,
+    ownPids: [],
+    onReport: (report) => reports.push(report),
+    onUnexpectedEnd: (reason) => ends.push(reason),
+    log: silentLogger,
+    childPath,
+    backoff: createBackoff({ initialMs: 100, maxMs: 200 }),
+    ...more,
+  });
+  await waitFor("the hooks", () => supervisor.status().state);
+  return { supervisor, reports, ends };
+}
+
+function counted(reports: readonly TrafficReport[], of: (group: RequestGroup) => boolean): number {
+  const groups = reports.flatMap((report) => (report.kind === "window" ? report.requests : []));
+  return groups.filter(of).reduce((sum, { count }) => sum + count, 0);
+}
+
+describe("the traffic process", () => {
+  let server: Server;
+  let port = 0;
+
+  beforeAll(async () => {
+    server = createServer((_request, response) => response.end("ok"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    port = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => server.close());
+  beforeEach((context) => {
+    const reason = missing();
+    context.skip(reason !== undefined, reason);
+  });
+
+  it("reports the requests of a server, each once, at both ends, and is gone when it is closed", async () => {
+    const { supervisor, reports } = await watch();
+    const { pid } = supervisor.status();
+    expect(supervisor.status().state).toMatchObject({ hooks: "sockets", problem: null, step: 0 });
+    const programs = programsOf(pid ?? 0);
+    expect(programs.length).toBeGreaterThan(3);
+    expect(programs.every(isLoaded)).toBe(true);
+    await ask(port, 300);
+    const isOurs = (group: RequestGroup): boolean => group.pid === process.pid && group.serverPort === port;
+    await waitFor("600 requests", () => counted(reports, isOurs) >= 600, { details: () => JSON.stringify(reports.slice(-3), printable) });
+    expect(counted(reports, (group) => isOurs(group) && group.role === "server")).toBe(300);
+    expect(counted(reports, (group) => isOurs(group) && group.role === "client")).toBe(300);
+    expect(counted(reports, (group) => isOurs(group) && group.route === "/users/{id}/orders" && group.status === "200")).toBe(600);
+    expect(JSON.stringify(reports, printable)).not.toContain("secret");
+    await supervisor[Symbol.asyncDispose]();
+    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    await waitFor("the end of its programs", () => !programs.some(isLoaded));
+  });
+
+  it("does not observe processes of Coral", async () => {
+    const { supervisor, reports } = await watch({ ownPids: [process.pid] });
+    await using _closing = supervisor;
+    await ask(port, 50);
+    await waitFor("two windows", () => reports.filter(({ kind }) => kind === "window").length >= 2);
+    expect(counted(reports, ({ pid }) => pid === process.pid)).toBe(0);
+  });
+
+  it("is started again when it is killed, and tells the seconds without it", async () => {
+    const { supervisor, reports, ends } = await watch();
+    await using _closing = supervisor;
+    const first = supervisor.status().pid ?? 0;
+    process.kill(first, "SIGKILL");
+    await waitFor("another process", () => {
+      const { pid, state } = supervisor.status();
+      return pid !== null && pid !== first && state?.hooks === "sockets" && reports.filter(({ kind }) => kind === "state").length >= 2;
+    });
+    expect(ends).toEqual(["SIGKILL"]);
+    const losses = reports.flatMap((report) => (report.kind === "window" ? report.losses : []));
+    expect(losses.find(({ loss }) => loss === "away-seconds")?.count).toBeGreaterThanOrEqual(1);
+    await ask(port, 20);
+    await waitFor("requests", () => counted(reports, ({ serverPort }) => serverPort === port) >= 40);
+  });
+
+  it("leaves no program behind when its agent is killed", async () => {
+    const script = `import { spawn } from "node:child_process";
+      const child = spawn(process.execPath, [${JSON.stringify(childPath)}], { stdio: ["ignore", "ignore", "inherit", "ipc"], serialization: "advanced" });
+      child.on("message", (report) => { if (report.kind === "state") console.log(JSON.stringify({ pid: child.pid, hooks: report.hooks })); });
+      child.send({ kind: "settings", ownPids: [], settings: ${JSON.stringify(settings)} });`;
+    const agent = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+    let output = "";
+    agent.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const { pid, hooks } = JSON.parse(await waitFor("the hooks", () => /^.*\n/.exec(output)?.[0])) as { pid: number; hooks: string };
+    expect(hooks).toBe("sockets");
+    const programs = programsOf(pid);
+    expect(programs.length).toBeGreaterThan(3);
+    agent.kill("SIGKILL");
+    const killedMs = performance.now();
+    await waitFor("the end of the process", () => hasEnded(pid), { intervalMs: 5 });
+    expect(performance.now() - killedMs).toBeLessThan(1_000);
+    await waitFor("the end of the programs", () => !programs.some(isLoaded));
+  });
+
+  it("reads traffic at system calls where sockets have no hooks", async (context) => {
+    const object = JSON.parse(
+      execFileSync("bpftool", ["-j", "btf", "dump", "file", `${dist}probes/requests.bpf.o`], { encoding: "utf8" }),
+    ) as {
+      types: { kind: string; name?: string }[];
+    };
+    context.skip(!object.types.some(({ kind, name }) => kind === "FUNC" && name?.startsWith("syscall_")), "there are no such programs yet");
+  });
+
+  it("says what is missing to a user without capabilities", async () => {
+    const state = await stateAs([]);
+    expect(state).toMatchObject({ hooks: "off" });
+    expect(state.problem).toContain("lacks CAP_BPF and CAP_PERFMON");
+    expect(state.problem).toContain("AmbientCapabilities=CAP_BPF CAP_PERFMON");
+  });
+
+  it("works without root on CAP_BPF and CAP_PERFMON", async () => {
+    expect(await stateAs(["--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon"])).toMatchObject({ hooks: "sockets", problem: null });
+  });
+});
+
+/** The first state of a traffic process that runs as nobody with those privileges. */
+async function stateAs(privileges: readonly string[]): Promise<{ hooks: string; problem: string | null }> {
+  const args = ["--reuid=65534", "--regid=65534", "--clear-groups", ...privileges, process.execPath, childPath];
+  const child = spawn("setpriv", args, { stdio: ["ignore", "ignore", "inherit", "ipc"], serialization: "advanced" });
+  try {
+    const state = new Promise<{ hooks: string; problem: string | null }>((resolve, reject) => {
+      child.on("message", (report: TrafficReport) => {
+        if (report.kind === "state") resolve(report);
+      });
+      child.once("exit", (code) => reject(new Error(`ended with exit code ${code}`)));
+    });
+    child.send({ kind: "settings", ownPids: [], settings });
+    return await state;
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+function printable(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}
