@@ -26,6 +26,9 @@ export interface OpenHooksOptions {
 
 type HookSet = "sockets" | "syscalls" | "both" | "plaintext" | "on-demand";
 
+/** Without them a time is not known, or less exactly; counts are the same. */
+const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "tp_btf/tcp_sendmsg_locked"]);
+
 /** Which hooks a program belongs to, by the section that says where it is attached. */
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
@@ -75,7 +78,7 @@ async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenH
       kind,
       object,
       plaintextProblem,
-      [...sections].filter(([, set]) => set === kind || set === "both").map(([name]) => name),
+      object.programs.filter((name) => [kind, "both"].includes(sections.get(name) ?? "")),
     );
     const ownProcesses = object.map("own_processes");
     for (const pid of new Set([process.pid, ...options.ownPids])) {
@@ -108,6 +111,7 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         sections.set(name, set);
         return set === kind || set === "both" || set === "on-demand" || (set === "plaintext" && withPlaintext);
       },
+      isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: { requests: settings.maxRequestKinds, connections: settings.maxConnections, events: settings.ringBytes },
     });
   if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
