@@ -5,6 +5,7 @@
  * always; those of tls.h where plaintext is read.
  */
 #include "hooks-socket.h"
+#include "hooks-syscall.h"
 #include "sweep.h"
 
 #if __has_include("tls.h")

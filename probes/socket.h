@@ -106,6 +106,7 @@ struct user_message {
 #define SYSCALL_FD(registers) ((u32)(registers)->di)
 #define SYSCALL_BUFFER(registers) ((registers)->si)
 #define SYSCALL_COUNT(registers) ((registers)->dx)
+#define SYSCALL_FLAGS(registers) ((u32)(registers)->r10)
 #define SYSCALL_ADDRESS(registers) ((registers)->r8)
 #define NR_READ 0
 #define NR_WRITE 1
@@ -122,6 +123,7 @@ struct user_message {
 #define SYSCALL_FD(registers) ((u32)(registers)->orig_x0)
 #define SYSCALL_BUFFER(registers) ((registers)->regs[1])
 #define SYSCALL_COUNT(registers) ((registers)->regs[2])
+#define SYSCALL_FLAGS(registers) ((u32)(registers)->regs[3])
 #define SYSCALL_ADDRESS(registers) ((registers)->regs[4])
 #define NR_READ 63
 #define NR_WRITE 64
