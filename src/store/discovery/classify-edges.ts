@@ -88,8 +88,12 @@ export function classifySql(database: string, views: string): string {
     SELECT agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
     FROM lone WHERE role = 'client' AND pairing = '' GROUP BY ALL HAVING min(service) = max(service)
   ),
+  -- Calls that their callers told, each under its own name: where the called one cannot tell them apart, its view would only repeat them.
+  told AS (
+    SELECT DISTINCT agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
+  ),
   found AS (
-    SELECT v.*,
+    SELECT v.*, told.agent_id IS NOT NULL AS is_told,
       CASE WHEN v.role = 'client' THEN coalesce(lh.service, CASE WHEN here.agent_id IS NULL THEN la.service END)
         WHEN v.is_local THEN NULL WHEN here.agent_id IS NOT NULL THEN ch.service ELSE coalesce(caller.service, ca.service) END AS peer,
       CASE WHEN v.peer_agent <> '' THEN v.peer_agent WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END AS peer_host,
@@ -104,6 +108,8 @@ export function classifySql(database: string, views: string): string {
     LEFT JOIN call_all ca ON v.role = 'server' AND ca.address = v.peer_address
     LEFT JOIN caller ON v.role = 'server' AND caller.agent_id = owner.agent_id AND caller.server_address = v.own_address
       AND caller.server_port = v.server_port AND caller.protocol = v.protocol
+    LEFT JOIN told ON v.role = 'server' AND told.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
+      AND told.netns = v.netns AND told.server_address = v.own_address AND told.server_port = v.server_port AND told.protocol = v.protocol
     LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
   ),
   judged AS (
@@ -114,10 +120,10 @@ export function classifySql(database: string, views: string): string {
     ${both} | CASE pairing WHEN 'redirected' THEN ${evidenceBits.redirected} WHEN 'translated' THEN ${evidenceBits.translated} ELSE 0 END AS evidence
   FROM seen WHERE peer_service <> ''
   UNION ALL
-  SELECT * EXCLUDE (is_local, peer, peer_host, is_named, peer_kind), peer_kind,
+  SELECT * EXCLUDE (is_local, is_told, peer, peer_host, is_named, peer_kind), peer_kind,
     CASE peer_kind WHEN 'service' THEN peer WHEN 'host' THEN peer_host ELSE peer_address END,
     CASE WHEN peer_kind <> 'external' THEN 'INTERNAL' WHEN role = 'client' THEN 'EGRESS' ELSE 'INGRESS' END,
     CASE WHEN peer_kind <> 'external' THEN 0.7 WHEN is_named THEN 0.9 WHEN (SELECT count(*) FROM ${net}.agent_scans) > 1 THEN 0.7 ELSE 0.5 END,
     ${ownEnd} | CASE WHEN peer_kind <> 'external' THEN ${registry} WHEN is_named THEN ${named} ELSE 0 END
-  FROM judged`;
+  FROM judged WHERE NOT (is_told AND peer_kind = 'host')`;
 }

@@ -142,6 +142,28 @@ describe("two ends of one connection", () => {
     ]);
   });
 
+  it("of many short ones that were added up are told once, by their callers", async () => {
+    const many = { state: "closed", connections: 50 } as const;
+    const from = "10.0.1.5:0";
+    await watched.scan(
+      "node1",
+      [calls("api", ["10.0.1.5"]), calls("worker", ["10.0.1.5"], { pid: 78 }), listens("cache", 6379, ["10.0.1.5"])],
+      [
+        client("api", from, "10.0.2.8:5432", many),
+        client("worker", from, "10.0.2.8:5432", { ...many, first_seen: watched.clock.wallMs() * 1_000 + 1 }),
+        client("api", "127.0.0.1:0", "127.0.0.1:6379", many),
+        server("cache", "127.0.0.1:0", "127.0.0.1:6379", many),
+      ],
+    );
+    await watched.scan("node2", postgres, [server("postgres", from, "10.0.2.8:5432", { ...many, connections: 100 })]);
+    const expected = ["api -> cache:6379 INTERNAL 0.7", "api -> postgres:5432 INTERNAL 0.7", "worker -> postgres:5432 INTERNAL 0.7"];
+    await watched.cycle();
+    expect(await watched.summary()).toEqual(expected);
+    await watched.settle();
+    expect(await watched.summary()).toEqual(expected);
+    expect((await watched.edges()).edges.map(({ connections }) => connections)).toEqual([50, 50, 50]);
+  });
+
   it("of UDP are paired like those of TCP, and never with them", async () => {
     const dns = ["10.0.1.5:40000", "10.0.2.8:53"] as const;
     await watched.scan("node1", api, [client("api", ...dns, { protocol: "udp" }), client("api", ...dns)]);
