@@ -204,6 +204,7 @@ static always_inline int end_connection(u64 sk)
 	if ((connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) == CONNECTION_TLS && connection->protocol == PROTOCOL_UNKNOWN)
 		count_loss(LOSS_TLS_OPAQUE);
 	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
+							 (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) ||
 							 captured_until(connection->tgid, 0))) {
 		struct payload_record record;
 

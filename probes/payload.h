@@ -13,6 +13,7 @@
 #define PAYLOAD_UDP 2
 #define PAYLOAD_CAPTURE 4 /* record only: copied because of capture_targets, besides whatever counts it */
 #define PAYLOAD_MADE 8 /* record only: a request head that was written again from what the kernel had kept */
+#define PAYLOAD_PREPARED 16 /* record only: holds statements that later payloads may name; what it asks for is counted elsewhere */
 
 /* One read or write of a process on a connection. `buffer` 0: no bytes to look at (sendfile, splice, io_uring). */
 struct payload {

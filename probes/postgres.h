@@ -21,6 +21,7 @@
 
 /* connection.extra */
 #define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
+#define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
 
 struct statement_key {
 	u64 sk;
@@ -194,7 +195,8 @@ struct postgres_asked {
 	u32 at;
 	/* Bytes of the last message that are still to come. */
 	u32 left;
-	u32 parses;
+	u16 parses;
+	u16 named;
 };
 
 /* Parse names a statement, or the one without a name. */
@@ -208,10 +210,12 @@ static always_inline void postgres_parse(struct payload *payload, struct connect
 	postgres_sql(scratch);
 	/* Learned from the first statement of a payload only; several are not counted here. */
 	fingerprint = asked->parses++ ? scratch->fingerprint : learn(payload, connection, scratch, POSTGRES_BYTES);
-	if (key.name)
+	if (key.name) {
+		asked->named++;
 		bpf_map_update_elem(&statements, &key, &fingerprint, BPF_ANY);
-	else
+	} else {
 		connection->extra[POSTGRES_UNNAMED] = fingerprint;
+	}
 }
 
 static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
@@ -320,11 +324,16 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
 		return;
 	}
-	if (!requests)
-		return;
-	begin_request(payload, connection, asked.fingerprint, 0, payload->length);
-	connection->request_left = asked.left;
-	connection->flags &= ~CONNECTION_COPY;
+	if (requests) {
+		begin_request(payload, connection, asked.fingerprint, 0, payload->length);
+		connection->request_left = asked.left;
+		connection->flags &= ~CONNECTION_COPY;
+	}
+	if (asked.named) {
+		/* Should several requests come at once, the decoder knows what they name. */
+		connection->extra[POSTGRES_PREPARED] = 1;
+		stream_payload(payload, connection, scratch, POSTGRES_BYTES, PAYLOAD_PREPARED);
+	}
 }
 
 static always_inline u32 postgres_digit(u8 character)

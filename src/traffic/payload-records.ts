@@ -27,7 +27,7 @@ export const payloadRecordLayout = {
   remote: 64,
 } as const;
 
-const flags = { tls: 1, udp: 2, capture: 4 } as const;
+const flags = { tls: 1, udp: 2, capture: 4, prepared: 16 } as const;
 const noBytes = Buffer.alloc(0);
 
 /** One object for all records: what it shows changes with each `read`. */
@@ -39,6 +39,7 @@ export class PayloadRecordView implements PayloadRecord {
   isDatagram = false;
   /** Copied for a capture, besides whatever counts it. */
   isCapture = false;
+  isPrepared = false;
   protocol: TrafficProtocol | null = null;
   role: TrafficRole | null = null;
   localPort = 0;
@@ -66,6 +67,7 @@ export class PayloadRecordView implements PayloadRecord {
     this.isTls = (flagBits & flags.tls) !== 0;
     this.isDatagram = (flagBits & flags.udp) !== 0;
     this.isCapture = (flagBits & flags.capture) !== 0;
+    this.isPrepared = (flagBits & flags.prepared) !== 0;
     this.isSent = view.getUint8(at + layout.direction) === 1;
     this.connectionId = view.getUint32(at + layout.connection, true);
     this.pid = view.getUint32(at + layout.tgid, true);

@@ -38,6 +38,8 @@ export interface PayloadRecord {
   /** Where in the payload `bytes` begins: a long one comes in several records. */
   offsetBytes: number;
   bytes: Buffer;
+  /** Only statements that later payloads may name; what it asks for is counted elsewhere. Default false. */
+  isPrepared?: boolean;
 }
 
 /** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/payload.h). */
@@ -144,6 +146,10 @@ export class PayloadStreams {
     const decoder = connection.decoder ?? this.#start(connection, record);
     if (decoder === null) return;
     const isRequest = record.isSent === (connection.ends.role === "client");
+    if (record.isPrepared === true) {
+      decoder.onPrepared?.(record.bytes, record.lengthBytes > record.bytes.length);
+      return;
+    }
     this.#give(decoder, connection, record, isRequest);
     if (connection.isGivenUp) connection.decoder = null;
   }

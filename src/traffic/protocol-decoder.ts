@@ -60,6 +60,8 @@ export interface RequestSink {
 export interface ProtocolDecoder {
   onRequestBytes(chunk: Chunk): void;
   onReplyBytes(chunk: Chunk): void;
+  /** The head of a payload in which statements are prepared that later ones may name; all else in it is counted by others. */
+  onPrepared?(bytes: Buffer, isCut: boolean): void;
   /** The connection has been quiet for a while: answers without a marked end are over. */
   onQuiet(): void;
   /** Called once, and last. Null: not closed but forgotten, so that nothing can be said about open requests. */

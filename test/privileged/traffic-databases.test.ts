@@ -2,8 +2,10 @@
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
@@ -11,6 +13,7 @@ import {
   startDnsmasq,
   startMariadb,
   startMemcached,
+  startPostgres,
   startRedis,
   startWireServer,
 } from "../support/database-servers.ts";
@@ -109,6 +112,49 @@ describe("databases, caches and DNS on sockets", () => {
     });
     expect(observer.losses).toEqual({});
     for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
+    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+  });
+
+  it.each(["extended", "prepared"])("counts every statement of Postgres pipelines, %s", async (mode) => {
+    server = await startPostgres();
+    const { port } = server;
+    const directory = mkdtempSync(join(tmpdir(), "coral-pgbench-"));
+    const script = join(directory, "pipeline.sql");
+    writeFileSync(
+      script,
+      "\\startpipeline\nselect 1;\nselect relname from pg_class where oid = 11 and relname = 'tell-nobody';\nselect 3;\n\\endpipeline\n",
+    );
+    observer = await PayloadObserver.open();
+    const client = execFile("pgbench", [
+      "-n",
+      "-h",
+      "127.0.0.1",
+      "-p",
+      String(port),
+      "-U",
+      "postgres",
+      "-M",
+      mode,
+      "-c",
+      "2",
+      "-t",
+      "100",
+      "-f",
+      script,
+      "postgres",
+    ]);
+    await once(client, "close");
+    rmSync(directory, { recursive: true });
+    const seen = observer;
+    const isServer = (request: { serverPort: number; role: string }) => request.serverPort === port && request.role === "server";
+    await observer.settle(() => seen.requests.filter(isServer).length >= 600);
+    const wanted = {
+      "postgres SELECT | select ? | ": 400,
+      "postgres SELECT | select relname from pg_class where oid = ? and relname = ? | ": 200,
+    };
+    expect(observer.counts(isServer)).toEqual(wanted);
+    expect(observer.countsOf(client.pid ?? 0, "client")).toEqual(wanted);
+    expect(observer.losses).toEqual({});
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 

@@ -87,6 +87,20 @@ export async function startMariadb(): Promise<RunningServer> {
   return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
 }
 
+/** `postgres` without a password, database `postgres`. */
+export async function startPostgres(): Promise<RunningServer> {
+  const port = await freePort();
+  const directory = mkdtempSync(join(tmpdir(), "coral-postgres-"));
+  const [uid, gid] = userOf("postgres");
+  const data = join(directory, "data");
+  mkdirSync(data);
+  chmodSync(directory, 0o755);
+  chownSync(data, uid, gid);
+  execFileSync("initdb", ["-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], { stdio: "ignore", uid, gid });
+  const args = ["-D", data, "-p", String(port), "-k", data, "-c", "fsync=off", "-c", "listen_addresses=127.0.0.1"];
+  return new Server(spawn("postgres", args, { stdio: "ignore", uid, gid }), port, directory).ready();
+}
+
 /** Answers in the wire format of a server that is not at hand. */
 export async function startWireServer(kind: "mongodb" | "kafka"): Promise<RunningServer> {
   const script = fileURLToPath(new URL("./wire-server.mjs", import.meta.url));

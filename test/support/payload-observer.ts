@@ -60,6 +60,8 @@ export class PayloadObserver implements AsyncDisposable {
     const kind = view.getUint8(offset);
     if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
     const name = this.#record.protocol ?? "none";
+    // Whoever else is on this host may speak HTTP.
+    if (this.#record.protocol === null || databaseDecoders[this.#record.protocol] === undefined) return;
     if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs);
     else {
       this.payloads[name] = (this.payloads[name] ?? 0) + 1;

@@ -56,6 +56,14 @@ describe("createPostgresDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | select nope | 42703!"]);
   });
 
+  it("knows statements of payloads that were counted elsewhere", () => {
+    const replay = new Replay(createPostgresDecoder);
+    replay.decoder.onPrepared?.(Buffer.from(`${message("P", "s1\0select a from b where c = 'secret'\0\0\0")}${message("S", "")}`), false);
+    replay.ask(message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0") + message("S", ""));
+    replay.answer(message("2", "") + message("C", "SELECT 1\0") + message("Z", "I")).close();
+    expect(replay.lines).toEqual(["SELECT | select a from b where c = ? | "]);
+  });
+
   it("ends at ReadyForQuery, however long the result and wherever it was cut", () => {
     const replay = new Replay(createPostgresDecoder).ask(message("Q", "select * from big\0"));
     replay.answer(message("T", "columns") + message("D", "row"), 8192).answer("rest", 8192);

@@ -103,6 +103,17 @@ class PostgresDecoder implements ProtocolDecoder {
     if (this.#replies.isLost) this.#inFlight.answerAll(chunk.atNs);
   }
 
+  onPrepared(bytes: Buffer, isCut: boolean): void {
+    const rules = frameRules(requestTypes);
+    for (let at = 0; at + rules.headerBytes <= bytes.length; ) {
+      const length = rules.frameLength(bytes, at);
+      if (length === 0) return;
+      const to = Math.min(bytes.length, at + length);
+      if (bytes[at] === 0x50) this.#parse(bytes, at + 5, to, isCut && at + length > bytes.length);
+      at += length;
+    }
+  }
+
   onQuiet(): void {
     if (this.#replies.isLost) this.#inFlight.endAnswered();
   }
@@ -129,12 +140,8 @@ class PostgresDecoder implements ProtocolDecoder {
         break;
       }
       case 0x50: {
-        // Parse: name, text
-        const nameEnd = zeroFrom(bytes, body, to);
-        if (nameEnd < 0) break;
-        const names = namesOf(bytes, nameEnd + 1, to, to - from < frame.lengthBytes);
-        remember(this.#statements, text(bytes, body, nameEnd), names);
-        this.#parsed = { names, atNs: frame.atNs, startNs: frame.startNs, lengthBytes: frame.lengthBytes };
+        const names = this.#parse(bytes, body, to, to - from < frame.lengthBytes);
+        if (names !== null) this.#parsed = { names, atNs: frame.atNs, startNs: frame.startNs, lengthBytes: frame.lengthBytes };
         break;
       }
       case 0x42: {
@@ -189,6 +196,15 @@ class PostgresDecoder implements ProtocolDecoder {
     }
     // CommandComplete, EmptyQuery, PortalSuspended end an Execute; a simple query may have several, and ends with ReadyForQuery.
     if (request.state === extended && (type === 0x43 || type === 0x49 || type === 0x73)) this.#inFlight.end(request);
+  }
+
+  /** Parse: name, text. */
+  #parse(bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate | null {
+    const nameEnd = zeroFrom(bytes, from, to);
+    if (nameEnd < 0) return null;
+    const names = namesOf(bytes, nameEnd + 1, to, isCut);
+    remember(this.#statements, text(bytes, from, nameEnd), names);
+    return names;
   }
 
   #failParse(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
