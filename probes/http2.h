@@ -307,14 +307,6 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 		return 0;
 	record = (void *)scratch->before;
 	direction = &state->directions[payload->direction & 1];
-	if (!payload->buffer) {
-		/* Sent from a file: part of a body, or nobody knows what. */
-		if (direction->in_step && !direction->take && direction->skip >= payload->length)
-			direction->skip -= payload->length;
-		else
-			http2_lose(direction);
-		return 0;
-	}
 	fill_record(record, connection);
 	record->kind = RECORD_PAYLOAD;
 	record->flags = payload->flags;
@@ -322,6 +314,19 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	record->tgid = payload->tgid;
 	record->at_ns = payload->at_ns;
 	record->start_ns = payload->start_ns;
+	if (!payload->buffer) {
+		/* Sent from a file: part of a body, or nobody knows what. */
+		if (!direction->in_step || direction->take || direction->skip < payload->length) {
+			http2_lose(direction);
+			return 0;
+		}
+		direction->skip -= payload->length;
+		if (direction->ends && !direction->skip) {
+			direction->ends = 0;
+			http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+		}
+		return 0;
+	}
 	if (!direction->in_step)
 		http2_get_in_step(payload, connection, direction, scratch);
 	if (connection->prefix_direction == payload->direction)

@@ -1,11 +1,16 @@
 /** HTTP/2 and gRPC as the kernel and the decoder see them, against what the clients know they asked. */
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Http2Observer } from "../support/http2-observer.ts";
+import { hasProgram } from "../support/network-hosts.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const talker = fileURLToPath(new URL("../support/http2-talker.mjs", import.meta.url));
@@ -43,18 +48,58 @@ class Talker {
   }
 }
 
+const run = promisify(execFile);
 const talkers: Talker[] = [];
+const endings: (() => void)[] = [];
 let observer: Http2Observer | undefined;
+
+/** The port that a client of `start()` talks to. */
+const ports = new WeakMap<Talker, number>();
 
 async function start(
   kind: "" | "grpc-",
   before: (client: Talker) => Promise<void> = async () => {},
 ): Promise<{ server: Talker; client: Talker }> {
   const server = new Talker(`${kind}server`);
-  const client = new Talker(`${kind}client`, await server.line());
+  const port = await server.line();
+  const client = new Talker(`${kind}client`, port);
+  ports.set(client, Number(port));
   expect(await client.line()).toBe("ready");
   await before(client);
   return { server, client };
+}
+
+/** One process, so that its number is known: serves HTTP/2 in the clear and passes gRPC on. */
+async function startNginx(grpcPort: string): Promise<{ pid: number; port: number }> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
+  const port = 20_000 + (process.pid % 20_000);
+  writeFileSync(join(directory, "index.html"), "x".repeat(100_000));
+  writeFileSync(
+    join(directory, "nginx.conf"),
+    `daemon off; master_process off; pid ${directory}/pid; error_log ${directory}/error.log; events {}
+     http { access_log off; sendfile on; client_body_temp_path ${directory}/a; proxy_temp_path ${directory}/b; fastcgi_temp_path ${directory}/c;
+       uwsgi_temp_path ${directory}/d; scgi_temp_path ${directory}/e;
+       server { listen 127.0.0.1:${port} http2; root ${directory}; keepalive_requests 100000;
+         location /api/ { return 200 "hello"; } location /shop { grpc_pass grpc://127.0.0.1:${grpcPort}; } } }`,
+  );
+  const child = spawn("nginx", ["-p", directory, "-c", join(directory, "nginx.conf")], { stdio: "inherit" });
+  endings.push(() => {
+    child.kill("SIGKILL");
+    rmSync(directory, { recursive: true });
+  });
+  await waitFor(
+    "nginx",
+    () =>
+      new Promise((resolve) =>
+        connect(port, "127.0.0.1")
+          .once("connect", function (this: { destroy(): void }) {
+            this.destroy();
+            resolve(true);
+          })
+          .once("error", () => resolve(false)),
+      ),
+  );
+  return { pid: child.pid ?? 0, port };
 }
 
 describe("HTTP/2 on sockets", () => {
@@ -64,6 +109,7 @@ describe("HTTP/2 on sockets", () => {
   });
   afterEach(async () => {
     for (const process of talkers.splice(0)) process.end();
+    for (const end of endings.splice(0)) end();
     await observer?.[Symbol.asyncDispose]();
     observer = undefined;
   });
@@ -146,5 +192,71 @@ describe("HTTP/2 on sockets", () => {
     ] as const) {
       expect(observer.counts(pid, role)).toEqual({ "grpc POST shop.v1.Cart/Buy unknown": 200, "grpc POST shop.v1.Cart/Fail 13 error": 10 });
     }
+  });
+
+  it("counts what nginx serves and what it passes on", async (context) => {
+    context.skip(!hasProgram("nginx"), "needs nginx");
+    const behind = new Talker("grpc-server");
+    const nginx = await startNginx(await behind.line());
+    observer = await Http2Observer.open();
+    const browser = new Talker("client", String(nginx.port));
+    expect(await browser.line()).toBe("ready");
+    await browser.ask("/api/#", 1000, 50);
+    await browser.ask("/index.html", 40, 8);
+    await browser.ask("/missing", 5, 1);
+    const caller = new Talker("grpc-client", String(nginx.port));
+    expect(await caller.line()).toBe("ready");
+    await caller.ask("/shop.v1.Cart/Buy", 100, 5);
+    await caller.ask("/shop.v1.Cart/Fail", 10, 2);
+    const served = {
+      "http2 GET /api/{id} 200": 1000,
+      "http2 GET /index.html 200": 40,
+      "http2 GET /missing 404": 5,
+      "grpc POST shop.v1.Cart/Buy 0": 100,
+      "grpc POST shop.v1.Cart/Fail 13 error": 10,
+    };
+    await observer.settle(() => observer!.total(nginx.pid) >= 1265 && observer!.total(behind.pid) >= 110);
+    expect(observer.counts(nginx.pid, "server")).toEqual(served);
+    expect(observer.counts(nginx.pid, "client")).toEqual({
+      "grpc POST shop.v1.Cart/Buy 0": 100,
+      "grpc POST shop.v1.Cart/Fail 13 error": 10,
+    });
+    const pages = observer.requests.filter(({ pid, route }) => pid === nginx.pid && route === "/index.html");
+    for (const { responseBytes } of pages) expect(responseBytes).toBeGreaterThan(100_000);
+  });
+
+  it("counts what curl asks, one connection each", async (context) => {
+    context.skip(!hasProgram("curl"), "needs curl");
+    observer = await Http2Observer.open();
+    const server = new Talker("server");
+    const port = await server.line();
+    for (let count = 0; count < 5; count++) {
+      await run("curl", ["-s", "--http2-prior-knowledge", `http://127.0.0.1:${port}/a/${count}`]);
+    }
+    await observer.settle(() => observer!.total(server.pid) >= 5);
+    expect(observer.counts(server.pid, "server")).toEqual({ "http2 GET /a/{id} 200": 5 });
+  });
+
+  it("bears a client that speaks no protocol after the preface", async () => {
+    observer = await Http2Observer.open();
+    const { server, client } = await start("");
+    const port = ports.get(client) ?? 0;
+    for (let round = 0; round < 20; round++) {
+      const garbage = Buffer.from(Array.from({ length: 400 }, (_, index) => (index * 37 + round * 101) & 255));
+      await new Promise((resolve) => {
+        const socket = connect(port, "127.0.0.1", () =>
+          socket.write(Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), garbage])),
+        );
+        socket
+          .on("error", () => {})
+          .on("close", resolve)
+          .resume();
+        setTimeout(() => socket.destroy(), 100);
+      });
+    }
+    await client.ask("/users/#", 100, 10);
+    await observer.settle(() => observer!.total(client.pid) >= 100);
+    expect(observer.counts(client.pid, "client")).toEqual({ "http2 GET /users/{id} 200": 100 });
+    expect(observer.counts(server.pid, "server")["http2 GET /users/{id} 200"]).toBe(100);
   });
 });

@@ -50,6 +50,8 @@ const table: readonly (readonly [string, string])[] = [
   ["/filter/color=red/size=xl", "/filter/color={id}/size={id}"],
   ["/api/v1/pods", "/api/v1/pods"],
   ["/apis/apps/v1beta1/deployments", "/apis/apps/v1beta1/deployments"],
+  ["/api/7", "/api/{id}"],
+  ["/api/42/orders", "/api/{id}/orders"],
   ["/rest/api/2/issue/CORAL-4711", "/rest/api/2/issue/{id}"],
   ["/api/v1/namespaces/kube-system/pods/coredns-7d9f8b6c5d-x2k4p/log", "/api/v1/namespaces/kube-system/pods/{id}/log"],
   ["/v1/projects/12345:cancel", "/v1/projects/{id}:cancel"],

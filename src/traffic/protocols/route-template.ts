@@ -123,13 +123,13 @@ function templateFile(stem: string, extension: string): string {
   return (isId(made.replaceAll(idPlaceholder, "x")) ? idPlaceholder : made) + extension;
 }
 
-function templateSegment(raw: string, parent: string): string {
+function templateSegment(raw: string, parent: string, isLast: boolean): string {
   const decoded = decodeSegment(raw);
   if (decoded === null) return idPlaceholder;
   const semicolon = decoded.indexOf(";");
   const text = semicolon === -1 ? decoded : decoded.slice(0, semicolon);
   if (text === "" || text === idPlaceholder) return text;
-  if (/^\d{1,2}$/.test(text) && versionParent.test(parent)) return text;
+  if (!isLast && /^\d$/.test(text) && versionParent.test(parent)) return text;
   if (secretParent.test(parent) && text.length >= 6 && (/\d/.test(text) || text.length >= 20 || /[a-z][A-Z]{2}/.test(text)))
     return idPlaceholder;
   const file = staticFile.exec(text);
@@ -163,7 +163,7 @@ function templatePath(path: string, isCut: boolean): string {
   let route = "";
   let parent = "";
   for (const [index, segment] of segments.entries()) {
-    const made = templateSegment(segment, parent);
+    const made = templateSegment(segment, parent, index === segments.length - 1);
     if (made === "") continue;
     if (index >= maxRouteSegments || route.length + made.length + 1 > maxRouteLength - 2) return `${route}/…`;
     route += `/${made}`;
