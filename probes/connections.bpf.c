@@ -33,6 +33,18 @@ struct raw_arguments {
 #define ANNOUNCED_PER_SECOND 500
 #define NS_PER_SECOND 1000000000ULL
 
+/* <linux/bpf.h> */
+struct bpf_pidns_info {
+	u32 pid;
+	u32 tgid;
+};
+
+static long (*const bpf_get_ns_current_pid_tgid)(u64 device, u64 inode, struct bpf_pidns_info *info, u32 size_bytes) = (void *)120;
+
+/* Where user space sees process ids, when that is not the first namespace of the machine. */
+const volatile u64 pid_namespace_device = 0;
+const volatile u64 pid_namespace_inode = 0;
+
 /* Written by user space. */
 struct control {
 	/* A scan is under way while its begin is later than its end. */
@@ -279,13 +291,25 @@ static always_inline void follow(u64 id, struct followed *socket)
 		__sync_fetch_and_add(&now->unfollowed, 1);
 }
 
+/* As user space numbers processes; 0 for one that it does not see. */
+static always_inline u32 current_process(void)
+{
+	struct bpf_pidns_info info = {};
+
+	if (!pid_namespace_inode)
+		return bpf_get_current_pid_tgid() >> 32;
+	if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &info, sizeof(info)) != 0)
+		return 0;
+	return info.tgid;
+}
+
 /* In the process that calls connect(2). */
 static always_inline void on_connecting(struct sock___tcp *sk)
 {
 	struct followed socket = {};
 
 	socket.started_ns = bpf_ktime_get_ns();
-	socket.tgid = bpf_get_current_pid_tgid() >> 32;
+	socket.tgid = current_process();
 	socket.role = ROLE_CLIENT;
 	follow((u64)sk, &socket);
 }

@@ -214,7 +214,7 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   ) => {
     const isFolded = ({ startedNs }: ConnectionEvent): boolean => scan.folded.length > 0 && startedNs <= times.scanEndedNs;
     return events
-      .filter((event) => event.startedNs > 0n && event.role !== null && !isFolded(event))
+      .filter((event) => event.startedNs > 0n && event.role !== null && !isFolded(event) && scan.isSeenNamespace(event.networkNamespace))
       .map((event): ConnectionRow => {
         const socket = socketOfEvent(event, event.remotePort, event.localPort);
         const firstSeenUs = times.wallUs(event.startedNs);
@@ -250,13 +250,20 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
 
   /** Puts aside what the next scan can say more about; true when it was. */
   const isPutAside = <T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean => {
-    if (item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) || list.length >= maxWaiting) return false;
+    const isKnown = item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined;
+    if ((isKnown && scan.isSeenNamespace(item.networkNamespace)) || list.length >= maxWaiting) return false;
     list.push(item);
     return true;
   };
 
   const sums = (kernel: KernelNews, scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): ConnectionRow[] =>
-    foldedKernelRows(kernel.peers, kernel.times, time, (socket, pid) => kernelOwner(socket, pid, scan, namer));
+    foldedKernelRows(
+      // The kernel tells of the whole machine; an agent in a container tells of what it sees.
+      kernel.peers.filter(({ networkNamespace }) => scan.isSeenNamespace(networkNamespace)),
+      kernel.times,
+      time,
+      (socket, pid) => kernelOwner(socket, pid, scan, namer),
+    );
 
   return {
     of: (scan, namer, time, told) => {

@@ -149,6 +149,7 @@ export function scanOf({ processes = [], listeners = [], connections = [], more 
     },
     addressesIn: () => ["10.0.0.1"],
     hostNamespace,
+    isSeenNamespace: (inode) => inode === hostNamespace || processes.some(({ networkNamespace }) => networkNamespace === inode),
     isEphemeral: (port) => port >= 32_768 && port <= 60_999,
     uptimeS: 1_000,
     limits: noLimits,

@@ -70,6 +70,8 @@ export interface DiscoveryScan extends SocketChanges {
   addressesIn(networkNamespace: number): readonly string[];
   /** The host's own namespace, among those of containers. */
   hostNamespace: number;
+  /** Whether it was looked into: processes that may be seen are in it. */
+  isSeenNamespace(networkNamespace: number): boolean;
   /** Whether the kernel gives out this port by itself: a socket on it may be a caller's. */
   isEphemeral(port: number): boolean;
   /** Seconds since the machine was booted, to turn start ticks into a time. */
@@ -169,6 +171,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
     const addresses = new Map<number, readonly string[]>();
     const disk = new Map<string, ExecutableFile | null>();
+    const hostNamespace = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0;
     return {
       ...changes,
       number: table.scan,
@@ -189,7 +192,8 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
           const [member] = table.namespaces().get(inode) ?? [];
           return readLocalAddresses(root, member ? `/proc/${member.pid}` : root.viewpoint);
         }),
-      hostNamespace: namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0,
+      hostNamespace,
+      isSeenNamespace: (inode) => inode === hostNamespace || table.namespaces().has(inode),
       isEphemeral: (port) => port >= firstPort && port <= lastPort,
       uptimeS,
       limits: {

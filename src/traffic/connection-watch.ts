@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../base/errors.ts";
 import { type AddressTexts, createAddressTexts } from "../base/ip-address.ts";
+import { ownPidNamespace } from "../host/index.ts";
 import { type BpfMap, type BpfObject, explainBpfFailure, loadBpfObject } from "../probes/index.ts";
 import { readConnectionRecord, readPeerEntry } from "./connection-records.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "./messages.ts";
@@ -50,7 +51,13 @@ export async function openConnectionWatch(options: ConnectionWatchOptions): Prom
   }
   let object: BpfObject | undefined;
   try {
-    object = await loadBpfObject({ path, maxEntries: { sockets: options.maxConnections ?? 65_536 } });
+    const namespace = ownPidNamespace();
+    const isNested = namespace !== null && !namespace.isFirst;
+    object = await loadBpfObject({
+      path,
+      maxEntries: { sockets: options.maxConnections ?? 65_536 },
+      ...(isNested ? { constants: { pid_namespace_device: namespace.device, pid_namespace_inode: namespace.inode } } : {}),
+    });
     object.attach("on_state");
     return new Watch(object, options);
   } catch (error) {

@@ -1,0 +1,15 @@
+import { readlinkSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { ownPidNamespace } from "./pid-namespace.ts";
+
+describe("ownPidNamespace()", () => {
+  it("is what the link of this process says", () => {
+    const inode = Number(/\[(\d+)\]/.exec(readlinkSync("/proc/self/ns/pid"))?.[1]);
+    expect(ownPidNamespace()).toMatchObject({ inode, isFirst: inode === 4_026_531_836 });
+    expect(ownPidNamespace()?.device).toBeGreaterThan(0);
+  });
+
+  it("is null where the kernel does not say", () => {
+    expect(ownPidNamespace("/nonexistent")).toBe(null);
+  });
+});
