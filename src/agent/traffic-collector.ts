@@ -3,6 +3,7 @@
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { matcherOf } from "../base/name-pattern.ts";
 import type { AgentTrafficConfig } from "../config/index.ts";
 import type { DiscoveryScan } from "../host/index.ts";
 import { type AgentStore, event, type RowOf, red, type SampleTime, trafficLoss } from "../store/index.ts";
@@ -23,7 +24,7 @@ import type { TrafficDirectory } from "./traffic-directory.ts";
 import { TrafficFigures } from "./traffic-figures.ts";
 import type { TrafficNameBook } from "./traffic-name-book.ts";
 import { type NamedGroup, type RedRow, trafficRows } from "./traffic-rows.ts";
-import { matcherOf, trafficSettings } from "./traffic-settings.ts";
+import { trafficSettings } from "./traffic-settings.ts";
 
 export interface TrafficCollectorOptions {
   store: Pick<AgentStore, "append">;

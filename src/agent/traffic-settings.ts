@@ -14,15 +14,3 @@ export function trafficSettings(config: AgentTrafficConfig, cores: number, exclu
     cpuBudget: config.cpuBudgetRatio * cores,
   };
 }
-
-/** Whether a name is one of the patterns; `*` stands for anything. */
-export function matcherOf(patterns: readonly string[]): (name: string) => boolean {
-  if (patterns.length === 0) return () => false;
-  const source = patterns.map((pattern) => pattern.split("*").map(escaped).join(".*")).join("|");
-  const expression = new RegExp(`^(?:${source})$`, "s");
-  return (name) => expression.test(name);
-}
-
-function escaped(text: string): string {
-  return text.replace(/[\\^$.|?+()[\]{}]/g, "\\$&");
-}

@@ -7,11 +7,13 @@ import { AskedNames } from "./asked-names.ts";
 import { Captures } from "./capture.ts";
 import { controlsOf, writeControls } from "./kernel-controls.ts";
 import type { KernelHooks } from "./kernel-hooks.ts";
+import { learnRecordLayout } from "./kernel-layout.ts";
 import { KernelTable } from "./kernel-table.ts";
 import { ladderSteps } from "./ladder.ts";
 import type { CaptureOrder, LossKind, TrafficProtocol, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { PayloadRecordView, recordKinds } from "./payload-records.ts";
 import { PayloadStreams } from "./payload-streams.ts";
+import { ProcessNames } from "./process-names.ts";
 import type { DecoderFactory } from "./protocol-decoder.ts";
 import { databaseDecoders } from "./protocols/decoders.ts";
 import { createHttp1Decoder } from "./protocols/http1-stream.ts";
@@ -49,6 +51,7 @@ class Parts implements OpenedParts {
   readonly #log: Logger;
   readonly #resources = new ResourceStack();
   readonly #record = new PayloadRecordView();
+  readonly #processNames = new ProcessNames();
   readonly #groups: RequestGroups;
   readonly #limiter: RouteLimiter;
   readonly #streams: PayloadStreams;
@@ -102,6 +105,7 @@ class Parts implements OpenedParts {
   onRecord: TrafficParts["onRecord"] = (view, offset, length, bytes) => {
     const kind = view.getUint8(offset);
     if (kind === recordKinds.learn) {
+      if (length >= learnRecordLayout.sizeBytes) this.#processNames.see(view.getUint32(offset + learnRecordLayout.tgid, true));
       if (!this.#table.onLearn(view, offset, length, bytes)) this.#lost("undecoded", 1);
       return;
     }
@@ -113,7 +117,10 @@ class Parts implements OpenedParts {
     if (kind === recordKinds.closed) {
       this.#streams.onClose(record.connectionId, record.atNs);
       this.#captures.onClose(record.connectionId, record.atNs);
-    } else if (record.isCapture) this.#captures.onPayload(record);
+      return;
+    }
+    this.#processNames.see(record.pid);
+    if (record.isCapture) this.#captures.onPayload(record);
     else if (record.protocol === "tls") this.#asked.onHello(record);
     else this.#streams.onPayload(record);
   };
@@ -135,8 +142,10 @@ class Parts implements OpenedParts {
     this.#lost("routes-full", overflow);
     for (const group of [...counted.requests, ...requests]) {
       group.route = this.#limiter.limit(`${group.pid} ${group.role} ${group.serverPort}`, group.route, group.count);
-      draft.requests.push(group);
+      const processName = this.#processNames.nameOf(group.pid);
+      draft.requests.push(processName === undefined ? group : { ...group, processName });
     }
+    this.#processNames.turn();
     this.#lost("routes-full", this.#limiter.takeOverflow());
     this.#limiter.age();
     draft.names.push(...counted.names, ...asked.names);

@@ -193,6 +193,10 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(Object.fromEntries(fake.maps.get("tls_processes") ?? [])).toEqual({ [key(1)]: "01000000", [key(2)]: "02000000" });
     expect(probes.state().find(({ path }) => path === "/opt/node")?.problem).toBe("switched off by config");
     expect(probes.linkCount).toBe(fake.attached.length);
+    probes.applySettings({ isEnabled: true, excludedExecutables: ["/opt/*"], excludedPids: [1] });
+    await probes.refresh();
+    expect(Object.fromEntries(fake.maps.get("tls_processes") ?? [])).toEqual({ [key(1)]: "02000000", [key(2)]: "02000000" });
+    probes.applySettings(secretive);
     host.processes.delete(2);
     await probes.refresh();
     expect(Object.keys(Object.fromEntries(fake.maps.get("tls_processes") ?? []))).toEqual([key(1)]);

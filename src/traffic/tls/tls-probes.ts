@@ -4,6 +4,7 @@
  */
 
 import { basename } from "node:path";
+import { matcherOf } from "../../base/name-pattern.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
 import type { TrafficSettings, TrafficState } from "../messages.ts";
@@ -117,16 +118,19 @@ class Probes implements TlsProbes {
   #isOff(library: TlsLibrary): boolean {
     if (this.#settings.excludedExecutables.length === 0 || library.users.size === 0) return false;
     for (const pid of library.users) {
-      if (!this.#isExcluded(this.#finder.executableOf(pid))) return false;
+      if (!this.#isExcluded(pid)) return false;
     }
     return true;
   }
 
-  #isExcluded(executable: string | null): boolean {
+  #isExcluded(pid: number): boolean {
+    if (this.#settings.excludedPids?.includes(pid)) return true;
+    const executable = this.#finder.executableOf(pid);
     if (executable === null) return false;
     // What the kernel says of a file that was replaced while it runs.
     const path = executable.replace(/ \(deleted\)$/, "");
-    return this.#settings.excludedExecutables.some((one) => one === path || one === basename(path));
+    const isOne = matcherOf(this.#settings.excludedExecutables);
+    return isOne(path) || isOne(basename(path));
   }
 
   #isLongUnused(library: TlsLibrary, nowMs: number): boolean {
@@ -166,7 +170,7 @@ class Probes implements TlsProbes {
   }
 
   #writeProcess(pid: number): void {
-    const isExcluded = this.#isExcluded(this.#finder.executableOf(pid));
+    const isExcluded = this.#isExcluded(pid);
     this.#object.map("tls_processes").update(word(pid), word(isExcluded ? processStates.excluded : processStates.readable));
     if (isExcluded) this.#unbind(pid);
   }

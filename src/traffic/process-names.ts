@@ -1,0 +1,33 @@
+import { readProcessName } from "../host/index.ts";
+
+/**
+ * Names of processes at the moment their traffic is seen, for those that have ended before the agent looks. Kept for the window that saw them and
+ * the next: whoever lives longer is known to the agent.
+ */
+export class ProcessNames {
+  readonly #read: (pid: number) => string | null;
+  readonly #maxNames: number;
+  #now = new Map<number, string | null>();
+  #before = new Map<number, string | null>();
+
+  constructor(read: (pid: number) => string | null = readProcessName, maxNames = 4_096) {
+    this.#read = read;
+    this.#maxNames = maxNames;
+  }
+
+  /** Asked with every record; reads once per window and process. */
+  see(pid: number): void {
+    if (this.#now.has(pid) || this.#now.size >= this.#maxNames) return;
+    this.#now.set(pid, this.#read(pid) ?? this.#before.get(pid) ?? null);
+  }
+
+  nameOf(pid: number): string | undefined {
+    return this.#now.get(pid) ?? this.#before.get(pid) ?? undefined;
+  }
+
+  /** A window has ended. */
+  turn(): void {
+    this.#before = this.#now;
+    this.#now = new Map();
+  }
+}
