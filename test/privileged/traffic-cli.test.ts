@@ -16,7 +16,13 @@ import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 
 const run = promisify(execFile);
 const skipReason =
-  process.getuid?.() !== 0 ? "needs root" : !hasProgram("nginx") ? "needs nginx" : !hasProgram("wrk") ? "needs wrk" : undefined;
+  process.getuid?.() !== 0
+    ? "needs root"
+    : !hasProgram("nginx")
+      ? "needs nginx"
+      : !hasProgram("wrk") || !hasProgram("curl") || !hasProgram("openssl")
+        ? "needs wrk, curl and openssl"
+        : undefined;
 
 const service = "storefront";
 let home: TestHome;
@@ -24,6 +30,7 @@ let colony: ColonyDaemon;
 let agent: AgentDaemon;
 let nginx: DaemonProcess;
 let port: number;
+let tlsPort: number;
 
 /** Answers by path; `/slow` waits for nobody, `/fail` always fails. */
 function nginxConfig(directory: string): string {
@@ -41,6 +48,12 @@ function nginxConfig(directory: string): string {
         listen 127.0.0.1:${port} reuseport;
         location / { return 200 "hello\\n"; }
         location /fail { return 503 "no\\n"; }
+      }
+      server {
+        listen 127.0.0.1:${tlsPort} ssl;
+        ssl_certificate ${directory}/cert.pem;
+        ssl_certificate_key ${directory}/key.pem;
+        location / { return 200 "hidden\\n"; }
       }
     }`;
 }
@@ -60,10 +73,13 @@ beforeAll(async () => {
   const directory = join(home.path, "nginx");
   mkdirSync(directory);
   port = await freePort();
+  tlsPort = await freePort();
+  const files = ["-keyout", join(directory, "key.pem"), "-out", join(directory, "cert.pem")];
+  await run("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost", ...files]);
   writeFileSync(join(directory, "nginx.conf"), nginxConfig(directory));
   nginx = new DaemonProcess("nginx", spawn("nginx", ["-c", join(directory, "nginx.conf"), "-p", directory, "-e", "stderr"]));
   await waitFor("nginx to answer", async () => (await ask("/")) === 200);
-  const { code, stderr } = await runCoral(["connect", `${service}:${port}`], { home: home.path });
+  const { code, stderr } = await runCoral(["connect", `${service}:${port}`, `vault:${tlsPort}`], { home: home.path });
   if (code !== 0) throw new Error(stderr);
   await waitFor("hooks to be attached", async () => (await trafficStatus()).state === "on", {
     timeoutMs: 60_000,
@@ -163,6 +179,31 @@ describe("coral query red", () => {
       return found.rows[0] && found;
     });
     expect(Math.abs(serverCount(asked) - sent)).toBeLessThanOrEqual(connections);
+  }, 60_000);
+
+  it("reads requests inside TLS, at the server and at curl", async () => {
+    const url = `https://127.0.0.1:${tlsPort}/secrets/77`;
+    await waitFor(
+      "the plaintext to be read",
+      async () => {
+        await run("curl", ["-sk", "-o", "/dev/null", `https://127.0.0.1:${tlsPort}/warm`]);
+        const found = await colony.tool<RedResult>("coral_query_red", { service: "vault", route: "/warm", since: "10m" });
+        return found.rows.length > 0;
+      },
+      { intervalMs: 500, timeoutMs: 30_000 },
+    );
+    await run("curl", ["-sk", ...Array.from({ length: 20 }, () => ["-o", "/dev/null", url]).flat()]);
+    const found = await waitFor(
+      "20 requests",
+      async () => {
+        const seen = await colony.tool<RedResult>("coral_query_red", { service: "vault", route: "/secrets", role: "server", since: "10m" });
+        return serverCount(seen) >= 20 && seen;
+      },
+      { intervalMs: 300 },
+    );
+    expect(found.rows).toMatchObject([{ method: "GET", route: "/secrets/{id}", protocol: "http", isTls: true, requests: 20, errors: 0 }]);
+    const { stdout } = await runCoral(["query", "red", "vault", "--route", "/secrets", "--role", "server"], { home: home.path });
+    expect(stdout).toMatch(/GET \/secrets\/\{id\}\s+server\s+https/);
   }, 60_000);
 
   it("puts requests on the edge, once", async () => {
@@ -274,6 +315,22 @@ describe("coral capture", () => {
     const events = await colony.sql(`SELECT count(*) AS n FROM agent_event WHERE details LIKE '%${secret}%' OR message LIKE '%${secret}%'`);
     expect(events).toEqual([{ n: 0 }]);
   });
+
+  it("ends when the process that reads the traffic is killed, and when the agent is", async () => {
+    await using first = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
+    await first.waitForOutput(/watching \d+ process/);
+    const { pid } = await trafficStatus();
+    process.kill(pid ?? 0, "SIGKILL");
+    expect((await first.ended).code).toBe(1);
+    expect(first.output).toContain("the traffic process of the agent has ended");
+    await waitFor("hooks to be attached again", async () => (await trafficStatus()).pid !== pid && (await trafficStatus()).state === "on", {
+      timeoutMs: 60_000,
+    });
+    await using second = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
+    await second.waitForOutput(/watching \d+ process/);
+    await agent.kill("SIGKILL");
+    expect((await second.ended).code).toBe(1);
+  }, 100_000);
 
   it("says which service there is none of", async () => {
     expect((await runCoral(["capture", "nobody-of-that-name"], { home: home.path })).code).toBe(4);

@@ -33,7 +33,8 @@ export async function run(invocation: Invocation): Promise<void> {
       points: 12,
       ...(agent === undefined ? {} : { agent }),
     });
-  const isLive = print.isTerminal && format === "table" && !options.flag("once");
+  // A dumb terminal cannot be drawn on.
+  const isLive = print.isTerminal && invocation.io.env["TERM"] !== "dumb" && format === "table" && !options.flag("once");
   if (isLive) return live(invocation, colony, sort, (by, rows) => ask(by, limit ?? rows));
   await showAnswer(invocation, () => ask(sort, limit ?? defaultLimit), {
     table: (answer) => tableOf(answer.rows, columnsFor(undefined)),

@@ -217,6 +217,12 @@ describe("coral top", () => {
     ]);
   });
 
+  it("prints once on a terminal that cannot be drawn on", async () => {
+    colony.tool("coral_query_top", topResult(rows));
+    const { stdout } = await world.coral("top", { terminal: 100, control: new FakeTerminal(), env: { TERM: "dumb" } });
+    expect(stdout).not.toContain("\u001b[");
+  });
+
   it.each([40, 60, 80, 120])("fits a terminal of %d cells with --once", async (terminal) => {
     colony.tool("coral_query_top", topResult([topRow(`service-${"x".repeat(80)}`), ...rows]));
     const { stdout } = await world.coral("top --once", { terminal, env: { NO_COLOR: "1" } });
