@@ -33,44 +33,50 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
 const repeatedSignalMs = 500;
 
 export interface DaemonSignals {
-  log: Logger;
-  /** On SIGHUP; its failure is logged and the daemon goes on with the old config. */
-  reload: () => Promise<void>;
-  /** When set, its end ends the daemon too. */
-  signal?: AbortSignal;
+  /**
+   * Resolves on SIGINT or SIGTERM, also on one that came while the daemon was starting, and when the terminal it was started in is closed.
+   * `reload` is called on SIGHUP; its failure is logged and the daemon goes on with the old config.
+   */
+  untilStopped(options: { log: Logger; reload: () => Promise<void> }): Promise<void>;
 }
 
 /**
- * Resolves on SIGINT or SIGTERM, and when the terminal it was started in is closed. A second signal ends the process at once, for a
- * shut-down that hangs.
+ * To be called first: from then on a daemon ends by closing what it has opened. A second signal ends the process at once, for a shut-down
+ * that hangs.
  */
-export function untilStopped({ log, reload, signal }: DaemonSignals): Promise<void> {
+export function listenForSignals(): DaemonSignals {
   // With nohup stdin is not the terminal: then it is meant to outlive it.
   const belongsToTerminal = isatty(0);
-  return new Promise((resolve) => {
-    const onHangup = (): void => {
-      if (belongsToTerminal && !hasTerminal()) {
-        onStop("the end of its terminal");
-        return;
-      }
-      reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
-    };
-    let stoppingSinceMs: number | undefined;
-    const onStop = (name: string): void => {
-      if (stoppingSinceMs !== undefined) {
-        // One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm.
-        if (performance.now() - stoppingSinceMs > repeatedSignalMs) process.exit(1);
-        return;
-      }
-      stoppingSinceMs = performance.now();
-      log.info(`Stopping on ${name}`);
-      resolve();
-    };
-    process.on("SIGHUP", onHangup);
-    process.on("SIGINT", () => onStop("SIGINT"));
-    process.on("SIGTERM", () => onStop("SIGTERM"));
-    signal?.addEventListener("abort", () => onStop("request"), { once: true });
+  let stop: (name: string) => void = () => undefined;
+  const stopped = new Promise<string>((resolve) => {
+    stop = resolve;
   });
+  let stoppingSinceMs: number | undefined;
+  let reload: () => void = () => undefined;
+  const onStop = (name: string): void => {
+    if (stoppingSinceMs !== undefined) {
+      // One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm.
+      if (performance.now() - stoppingSinceMs > repeatedSignalMs) process.exit(1);
+      return;
+    }
+    stoppingSinceMs = performance.now();
+    stop(name);
+  };
+  process.on("SIGHUP", () => {
+    if (belongsToTerminal && !hasTerminal()) onStop("the end of its terminal");
+    else reload();
+  });
+  process.on("SIGINT", () => onStop("SIGINT"));
+  process.on("SIGTERM", () => onStop("SIGTERM"));
+  return {
+    untilStopped: async (options) => {
+      const { log } = options;
+      reload = () => {
+        options.reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
+      };
+      log.info(`Stopping on ${await stopped}`);
+    },
+  };
 }
 
 /** SIGHUP means "read the config again" and "your terminal is gone"; only the kernel can tell which. */

@@ -27,7 +27,7 @@ import {
 } from "../config/index.ts";
 import type { Engine } from "../store/index.ts";
 import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
-import { openDaemonLog, untilStopped } from "./daemon-process.ts";
+import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
@@ -39,6 +39,7 @@ const portSearch = 50;
 type OnReady = ((ready: DaemonReady) => Promise<void>) | undefined;
 
 export async function runColony(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
   const { config, paths, reload } = await prepareColony(home, options);
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
@@ -50,10 +51,11 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
   pidFile.setEndpoints(endpoints);
   await onReady?.({ endpoints, degraded: [] });
   log.info(`Colony ${config.id} is ready`, { endpoint: colony.endpoint, socket: colony.socketFile, pid: process.pid });
-  await untilStopped({ log, reload: () => reloadInto(colony, reload, log) });
+  await signals.untilStopped({ log, reload: () => reloadInto(colony, reload, log) });
 }
 
 export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
   const { config, paths, reload } = await prepareAgent(home, options);
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
@@ -79,11 +81,12 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   pidFile.setEndpoints(endpoints);
   await onReady?.({ endpoints, degraded: degradedOf(capabilities) });
   log.info(`Agent ${agent.agentId} is ready`, { url: agent.url, socket: agent.socketFile, pid: process.pid });
-  await untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
+  await signals.untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
 }
 
 /** Colony and agent in one process; makes a colony first when this home has none. */
 export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
   if (options.colonyId === undefined && (await hasNoColony(home))) {
     const { initColony } = await import("./init-colony.ts");
     await initColony(home, { app: "local", environment: "dev" });
@@ -134,7 +137,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
     },
     degraded: degradedOf(capabilities),
   });
-  await untilStopped({
+  await signals.untilStopped({
     log,
     reload: async () => {
       // Both are read before either counts: a mistake in one leaves everything as it is.

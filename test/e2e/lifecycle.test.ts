@@ -47,6 +47,16 @@ describe("coral init", () => {
 });
 
 describe("coral up", () => {
+  it("ends with 0 when it is told to stop while it starts, and starts again", async () => {
+    await using home = makeTestHome();
+    await using first = startUp(home.path);
+    await waitFor("its pid file", () => existsSync(agentPaths(home.path).pidFile));
+    expect(await first.kill("SIGINT")).toEqual({ code: 0, signal: null });
+    await using second = startUp(home.path);
+    await second.waitForOutput(/Ctrl-C ends it\.\n/);
+    expect(await second.kill("SIGINT")).toEqual({ code: 0, signal: null });
+  });
+
   it("prints where it listens, what it sees and three commands that work as printed; SIGINT ends it with 0 and keeps what was stored", async () => {
     await using home = makeTestHome();
     await using up = startUp(home.path);

@@ -29,3 +29,17 @@ export async function freePort(): Promise<number> {
   await using held = await HeldPort.take();
   return held.port;
 }
+
+/** A free one that the kernel does not give out by itself, as a service that is there to stay would use. */
+export async function lastingPort(): Promise<number> {
+  for (let attempt = 0; ; attempt++) {
+    const port = 20_000 + ((process.pid * 31 + attempt * 101) % 10_000);
+    try {
+      await using held = await HeldPort.take(port);
+      return held.port;
+    } catch (error) {
+      // Taken by somebody: the next one.
+      if (attempt > 100) throw error;
+    }
+  }
+}
