@@ -31,7 +31,7 @@ function setUp() {
   const reports: TrafficReport[] = [];
   const seen: string[] = [];
   const steps: number[] = [];
-  const state = { nowNs: 5_000_000_000n, cpuMicros: 0, sweeps: 0, isReady: true, tls: [] as TrafficState["tls"], runs: 0n };
+  const state = { nowMs: 5_000, cpuMicros: 0, sweeps: 0, isReady: true, tls: [] as TrafficState["tls"], runs: 0n };
   const parts: TrafficParts = {
     onRecord: (_view, offset, length, bytes) => {
       const text = bytes.toString("latin1", offset, offset + length);
@@ -60,13 +60,13 @@ function setUp() {
     report: (report) => reports.push(structuredClone(report)),
     isReady: () => state.isReady,
     log: silentLogger,
-    nowNs: () => state.nowNs,
+    nowMs: () => state.nowMs,
     cpuMicros: () => state.cpuMicros,
   });
   /** Turns every 100 ms. */
   const pass = (ms: number): void => {
     for (let passed = 0; passed < ms; passed += 100) {
-      state.nowNs += 100_000_000n;
+      state.nowMs += 100;
       runtime.turn();
     }
   };

@@ -48,8 +48,8 @@ export interface RuntimeOptions {
   /** False while the last report has not left: a window then goes on until it has. */
   isReady: () => boolean;
   log: Logger;
-  /** For tests. */
-  nowNs?: () => bigint;
+  /** For tests: CLOCK_MONOTONIC in milliseconds, and CPU of this process. */
+  nowMs?: () => number;
   cpuMicros?: () => number;
 }
 
@@ -65,18 +65,18 @@ const maxLoggedFailures = 10;
 export class TrafficRuntime implements Disposable {
   readonly #options: RuntimeOptions;
   readonly #cost: BpfCostMeter;
-  readonly #nowNs: () => bigint;
+  readonly #nowMs: () => number;
   readonly #cpuMicros: () => number;
   readonly #losses = new Map<LossKind, number>();
   readonly #visit: RecordVisitor;
   #settings: RuntimeOptions["settings"];
   #timer: NodeJS.Timeout | NodeJS.Immediate | undefined;
   #delayMs = 0;
-  #windowFromNs: bigint;
+  #windowFromMs: number;
   #windowCpuMicros: number;
-  #sweptNs: bigint;
+  #sweptMs: number;
   /** Where in the window the kernel measures; another place each time, so that what comes in beats is met. */
-  #sampleFromNs: bigint;
+  #sampleFromMs: number;
   #ladder: LadderState = initialLadder();
   #lastState = "";
   #failures = 0;
@@ -86,13 +86,13 @@ export class TrafficRuntime implements Disposable {
     this.#options = options;
     this.#settings = options.settings;
     this.#cost = new BpfCostMeter(options.programs);
-    this.#nowNs = options.nowNs ?? (() => process.hrtime.bigint());
+    this.#nowMs = options.nowMs ?? monotonicMs();
     this.#cpuMicros = options.cpuMicros ?? cpuMicros;
-    const now = this.#nowNs();
-    this.#windowFromNs = now;
+    const now = this.#nowMs();
+    this.#windowFromMs = now;
     this.#windowCpuMicros = this.#cpuMicros();
-    this.#sweptNs = now;
-    this.#sampleFromNs = now;
+    this.#sweptMs = now;
+    this.#sampleFromMs = now;
     this.#visit = (view, offset, length, bytes) => {
       try {
         options.parts.onRecord(view, offset, length, bytes);
@@ -118,13 +118,13 @@ export class TrafficRuntime implements Disposable {
     const { ring } = this.#options;
     const pendingBytes = ring.pendingBytes();
     if (pendingBytes > 0) ring.drain(this.#visit, { maxMs: sliceMs });
-    const nowNs = this.#nowNs();
-    if (nowNs - this.#sweptNs >= msToNs(sweepMs)) {
-      this.#sweptNs = nowNs;
-      this.#guard("a sweep", () => this.#options.parts.sweep(nowNs));
+    const nowMs = this.#nowMs();
+    if (nowMs - this.#sweptMs >= sweepMs) {
+      this.#sweptMs = nowMs;
+      this.#guard("a sweep", () => this.#options.parts.sweep(msToNs(nowMs)));
     }
-    this.#sample(nowNs);
-    if (nowNs - this.#windowFromNs >= msToNs(this.#settings.windowMs) && this.#options.isReady()) this.#closeWindow();
+    this.#sample(nowMs);
+    if (nowMs - this.#windowFromMs >= this.#settings.windowMs && this.#options.isReady()) this.#closeWindow();
     this.#delayMs = nextDrainDelayMs(pendingBytes, ring.sizeBytes, this.#delayMs);
     return this.#delayMs;
   }
@@ -138,27 +138,27 @@ export class TrafficRuntime implements Disposable {
     this.#timer = setTimeout(turn, 0);
   }
 
-  #sample(nowNs: bigint): void {
-    const sampleNs = msToNs(this.#settings.windowMs * sampledShare);
-    if (nowNs >= this.#sampleFromNs + sampleNs) this.#cost.end(nsToMs(nowNs));
-    else if (nowNs >= this.#sampleFromNs) this.#cost.begin(nsToMs(nowNs));
+  #sample(nowMs: number): void {
+    if (nowMs >= this.#sampleFromMs + this.#settings.windowMs * sampledShare) this.#cost.end(nowMs);
+    else if (nowMs >= this.#sampleFromMs) this.#cost.begin(nowMs);
   }
 
   #closeWindow(): void {
     const { parts, ring, report, mapBytes } = this.#options;
     ring.drain(this.#visit, { maxMs: closingMs });
-    const toNs = this.#nowNs();
-    this.#cost.end(nsToMs(toNs));
+    const toMs = this.#nowMs();
+    const toNs = msToNs(toMs);
+    this.#cost.end(toMs);
     const draft: WindowDraft = { requests: [], losses: new Map(this.#losses), names: [], peerNames: [] };
     this.#losses.clear();
     this.#guard("a window", () => parts.collect(draft, toNs));
-    const windowNs = Number(toNs - this.#windowFromNs);
-    const bpf = this.#cost.take(windowNs / 1e6);
+    const windowMs = toMs - this.#windowFromMs;
+    const bpf = this.#cost.take(windowMs);
     const cpu = this.#cpuMicros();
     const cpuNs = (cpu - this.#windowCpuMicros) * 1_000;
     const window: TrafficWindow = {
       kind: "window",
-      fromNs: this.#windowFromNs,
+      fromNs: msToNs(this.#windowFromMs),
       toNs,
       requests: draft.requests,
       losses: [...draft.losses].filter(([, count]) => count > 0).map(([loss, count]) => ({ loss, count })),
@@ -167,11 +167,11 @@ export class TrafficRuntime implements Disposable {
       cost: { bpfNs: bpf.ns, bpfRuns: bpf.runs, cpuNs, rssBytes: process.memoryUsage.rss(), mapBytes: mapBytes() },
     };
     report(window);
-    this.#windowFromNs = toNs;
+    this.#windowFromMs = toMs;
     this.#windowCpuMicros = cpu;
     const sampleAfterMs = Math.random() * this.#settings.windowMs * (1 - 2 * sampledShare);
-    this.#sampleFromNs = toNs + msToNs(sampleAfterMs);
-    this.#step(cpuNs / windowNs, bpf.ns === null ? null : bpf.ns / windowNs);
+    this.#sampleFromMs = toMs + sampleAfterMs;
+    this.#step(cpuNs / 1e6 / windowMs, bpf.ns === null ? null : bpf.ns / 1e6 / windowMs);
     this.#tellState();
   }
 
@@ -207,7 +207,7 @@ export class TrafficRuntime implements Disposable {
 
   [Symbol.dispose](): void {
     this.#isClosed = true;
-    this.#cost.end(nsToMs(this.#nowNs()));
+    this.#cost.end(this.#nowMs());
     // Either kind of timer: clearing the wrong kind does nothing.
     clearTimeout(this.#timer as NodeJS.Timeout);
     clearImmediate(this.#timer as NodeJS.Immediate);
@@ -223,6 +223,8 @@ function msToNs(ms: number): bigint {
   return BigInt(Math.round(ms * 1e6));
 }
 
-function nsToMs(ns: bigint): number {
-  return Number(ns) / 1e6;
+/** The clock of `process.hrtime`, which is the kernel's CLOCK_MONOTONIC, without a BigInt for each look at it. */
+function monotonicMs(): () => number {
+  const offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+  return () => performance.now() + offsetMs;
 }
