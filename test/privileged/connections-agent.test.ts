@@ -1,0 +1,92 @@
+/** Connections as the colony tells them when an agent listens to the kernel and scans every second: each one once. */
+
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Topology, TopologyEdge } from "../../src/tools/index.ts";
+import { lastingPort } from "../support/held-port.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { WatchedHost } from "../support/watched-host.ts";
+
+function missing(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
+  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
+}
+const why = missing();
+
+const serverCode = `
+  require("node:net").createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", (data) => (String(data).startsWith("stay") ? socket.write("yes") : socket.end("answer!")));
+  }).listen(Number(process.argv[1]), "127.0.0.1");`;
+
+/** Long connections that stay, then short ones, then attempts at a port where nobody is; tells when each part is done. */
+const callerCode = `
+  const { connect } = require("node:net");
+  const [port, closed, short] = process.argv.slice(1).map(Number);
+  const call = (to) => new Promise((resolve) => {
+    const socket = connect(to, "127.0.0.1");
+    socket.on("error", () => undefined);
+    socket.end("ask");
+    socket.resume();
+    socket.once("close", resolve);
+  });
+  (async () => {
+    const kept = Array.from({ length: 5 }, () => connect(port, "127.0.0.1"));
+    for (const socket of kept) socket.write("stay");
+    for (let round = 0; round < short / 20; round++) await Promise.all(Array.from({ length: 20 }, () => call(port)));
+    for (let attempt = 0; attempt < 7; attempt++) await call(closed);
+    console.log("called");
+    process.once("SIGUSR2", () => { for (const socket of kept) socket.end(); });
+    setInterval(() => undefined, 1000);
+  })();`;
+
+let host: WatchedHost;
+beforeAll(async () => {
+  if (why === undefined) host = await WatchedHost.start();
+});
+afterAll(() => host?.[Symbol.asyncDispose]());
+beforeEach((context) => {
+  context.skip(why !== undefined, why);
+});
+
+const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
+  const { edges } = await host.colony.tool<Topology>("coral_get_topology", { limit: 10_000 });
+  return edges.filter((edge) => edge.port === port);
+};
+
+describe("an agent that listens to the kernel", () => {
+  it("tells 2,000 short connections, long ones and refused ones, each once", { timeout: 120_000 }, async () => {
+    const [port, closed] = [await lastingPort(), (await lastingPort()) + 1];
+    const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "kitchen" } });
+    await host.waitForProcess(port, kitchen.pid);
+    const waiter = host.spawn([process.execPath, "-e", callerCode, String(port), String(closed), "2000"], {
+      env: { SERVICE_NAME: "waiter" },
+    });
+    let seen: TopologyEdge[] = [];
+    const becomes = (what: string, wanted: Partial<TopologyEdge>, at = port): Promise<unknown> =>
+      waitFor(
+        what,
+        async () => {
+          seen = await edgesTo(at);
+          const [edge] = seen.filter(({ from }) => from === "service:waiter");
+          return edge !== undefined && Object.entries(wanted).every(([name, value]) => edge[name as keyof TopologyEdge] === value);
+        },
+        { timeoutMs: 60_000, intervalMs: 500, details: () => JSON.stringify(seen, undefined, 1) },
+      );
+    await becomes("all of them, and those that stay", { connections: 2_005, openConnections: 5, failures: 0, confidence: 0.9 });
+    await becomes("refused attempts", { connections: 0, failures: 7 }, closed);
+    process.kill(waiter.pid, "SIGUSR2");
+    await becomes("the ends of the long ones", { connections: 2_005, openConnections: 0 });
+    // Nobody else tells them again, neither now nor after some more scans.
+    await waitFor("five more seconds of scans", settled(5_000));
+    const edges = await edgesTo(port);
+    expect(edges.map(({ from, to, connections }) => [from, to, connections])).toEqual([["service:waiter", "service:kitchen", 2_005]]);
+    expect(edges[0]).toMatchObject({ bytesToServer: 2_000 * 3 + 5 * 4, bytesToClient: 2_000 * 7 + 5 * 3, openConnections: 0 });
+  });
+});
+
+function settled(ms: number): () => boolean {
+  const untilMs = performance.now() + ms;
+  return () => performance.now() > untilMs;
+}
