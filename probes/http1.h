@@ -470,6 +470,25 @@ static always_inline void http1_status(struct payload *payload, struct connectio
 	}
 }
 
+/* Most of an answer that is looked through for what it changes to. */
+#define HTTP_UPGRADE_BYTES 256
+
+/* Whether an answer with status 101 changes to HTTP/2. */
+subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
+{
+	if (!payload || !scratch)
+		return 0;
+	__builtin_memset(scratch->bytes, 0, HTTP_UPGRADE_BYTES + 8);
+	if (!read_bytes(payload, scratch, 0, 0, HTTP_UPGRADE_BYTES))
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_UPGRADE_BYTES; index++) {
+		if (*(u32 *)(scratch->bytes + index) == 0x0d633268) /* h2c and the end of the line */
+			return 1;
+	}
+	return 0;
+}
+
 static always_inline void http1_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 kept, total;
@@ -495,6 +514,9 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 		connection->answer_bytes = 0;
 		if (is_http1_version(scratch->bytes))
 			http1_status(payload, connection, scratch->bytes);
+		/* The preface tells the rest. */
+		if (connection->protocol == PROTOCOL_IGNORED && http1_is_h2c(payload, scratch))
+			connection->protocol = PROTOCOL_UNKNOWN;
 	} else if (connection->state == STATE_ASKED && scratch->bytes[0] == 'H') {
 		__builtin_memcpy(connection->answer, scratch->bytes, 16);
 		connection->answer_bytes = total;

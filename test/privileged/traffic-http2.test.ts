@@ -237,6 +237,21 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.counts(server.pid, "server")).toEqual({ "http2 GET /a/{id} 200": 5 });
   });
 
+  it("goes on with HTTP/2 where a connection changes to it", async () => {
+    observer = await Http2Observer.open();
+    const server = new Talker("upgrade-server");
+    const client = new Talker("client", await server.line(), "upgrade");
+    expect(await client.line()).toBe("ready");
+    await client.ask("/users/#", 100, 10);
+    await observer.settle(() => observer!.total(client.pid) >= 100 && observer!.total(server.pid) >= 100);
+    for (const [pid, role] of [
+      [client.pid, "client"],
+      [server.pid, "server"],
+    ] as const) {
+      expect(observer.counts(pid, role)).toEqual({ "http2 GET /users/{id} 200": 100 });
+    }
+  });
+
   it("bears a client that speaks no protocol after the preface", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");

@@ -1,42 +1,74 @@
 /**
- * Services and clients of HTTP/2 and gRPC for tests. `node http2-talker.mjs server|grpc-server [tls <key> <cert>]` prints its port;
- * `node http2-talker.mjs client|grpc-client <port> [tls]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
+ * Services and clients of HTTP/2 and gRPC for tests. `node http2-talker.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
+ * `node http2-talker.mjs client|grpc-client <port> [tls|upgrade]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
  * prints a line when all are answered. A client given `hold` opens its connection and asks once at its start.
  */
 
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import * as http2 from "node:http2";
+import { connect } from "node:net";
 import { createInterface } from "node:readline";
 
 const [what, ...rest] = process.argv.slice(2);
 const say = (text) => process.stdout.write(`${text}\n`);
 if (what === "server") serveHttp2();
 else if (what === "grpc-server") await serveGrpc();
-else if (what === "client") askHttp2(Number(rest[0]), rest.includes("tls"));
+else if (what === "upgrade-server") serveUpgrade();
+else if (what === "client") askHttp2(Number(rest[0]), rest[1]);
 else await askGrpc(Number(rest[0]));
 
 function serveHttp2() {
   const tls = rest[0] === "tls" ? { key: readFileSync(rest[1]), cert: readFileSync(rest[2]) } : undefined;
   const server = tls ? http2.createSecureServer(tls) : http2.createServer();
   server.on("sessionError", () => undefined);
-  server.on("stream", (stream, headers) => {
-    stream.on("error", () => undefined);
-    const path = String(headers[":path"]);
-    const status = Number(/^\/status\/(\d+)/.exec(path)?.[1] ?? 200);
-    const answer = () => {
-      if (path.startsWith("/reset")) return stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
-      stream.respond({ ":status": status, "content-type": "text/plain", "x-request": path });
-      return stream.end(path.startsWith("/big") ? Buffer.alloc(200_000) : "hello");
-    };
-    stream.resume();
-    if (path.startsWith("/slow")) stream.on("end", () => setTimeout(answer, 50));
-    else stream.on("end", answer);
+  server.on("stream", answerStream);
+  server.listen(0, "127.0.0.1", () => say(server.address().port));
+}
+
+/** Changes each connection from HTTP/1 to HTTP/2. */
+function serveUpgrade() {
+  const server = createServer((_request, response) => response.end());
+  server.on("upgrade", (_request, socket) => {
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
+    http2
+      .performServerHandshake(socket)
+      .on("stream", answerStream)
+      .on("error", () => undefined);
   });
   server.listen(0, "127.0.0.1", () => say(server.address().port));
 }
 
-function askHttp2(port, isTls) {
-  const session = http2.connect(`${isTls ? "https" : "http"}://localhost:${port}`, { rejectUnauthorized: false });
+function answerStream(stream, headers) {
+  stream.on("error", () => undefined);
+  const path = String(headers[":path"]);
+  const status = Number(/^\/status\/(\d+)/.exec(path)?.[1] ?? 200);
+  const answer = () => {
+    if (path.startsWith("/reset")) return stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
+    stream.respond({ ":status": status, "content-type": "text/plain", "x-request": path });
+    return stream.end(path.startsWith("/big") ? Buffer.alloc(200_000) : "hello");
+  };
+  stream.resume();
+  if (path.startsWith("/slow")) stream.on("end", () => setTimeout(answer, 50));
+  else stream.on("end", answer);
+}
+
+/** Asks by HTTP/1 for HTTP/2, and goes on with that. */
+async function upgrade(port) {
+  const socket = connect(port, "127.0.0.1");
+  socket.write("GET /first HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+  const seen = await new Promise((resolve) => socket.once("readable", () => resolve(socket.read())));
+  const end = seen.indexOf("\r\n\r\n") + 4;
+  if (end < seen.length) socket.unshift(seen.subarray(end));
+  return socket;
+}
+
+async function askHttp2(port, how) {
+  const socket = how === "upgrade" ? await upgrade(port) : undefined;
+  const session = http2.connect(`${how === "tls" ? "https" : "http"}://localhost:${port}`, {
+    rejectUnauthorized: false,
+    ...(socket ? { createConnection: () => socket } : {}),
+  });
   session.on("error", () => undefined);
   const ask = (path, bodyBytes) =>
     new Promise((resolve) => {
