@@ -41,8 +41,8 @@ export interface AgentOptions {
   capabilities: { name: string; available: boolean; reason: string }[];
   /** Ports to try after a taken one. */
   portSearch: number;
-  /** Processes of Coral beside this one: their requests are not watched. */
-  ownPids?: readonly number[];
+  /** Processes of Coral beside this one, now: their requests are not watched. */
+  ownPids?: () => readonly number[];
   /** Starts the process that watches requests; default: the real one. */
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
   clock: Clock;

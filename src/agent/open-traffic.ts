@@ -17,8 +17,8 @@ export interface OpenTrafficOptions {
   store: AgentStore;
   config: () => AgentTrafficConfig;
   hostname: string;
-  /** Processes of Coral beside this one. */
-  ownPids?: readonly number[];
+  /** Processes of Coral beside this one, now. */
+  ownPids?: () => readonly number[];
   supervise?: TrafficCollectorOptions["supervise"];
   rescan: () => void;
   /** Takes what is reported about connections. */
@@ -45,7 +45,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     names,
     config,
     supervise: options.supervise ?? superviseTraffic,
-    ownPids: [process.pid, ...(options.ownPids ?? [])],
+    ownPids: () => [process.pid, ...(options.ownPids?.() ?? [])],
     cores: availableParallelism(),
     rescan: options.rescan,
     ...(options.connections ? { connections: options.connections } : {}),

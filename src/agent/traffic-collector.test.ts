@@ -16,6 +16,7 @@ let nowMs: number;
 let config: AgentTrafficConfig;
 let appended: { signal: string; rows: Record<string, unknown>[] }[];
 let rescans: number;
+let ownPids: number[];
 let traffic: FakeTraffic;
 let collector: TrafficCollector;
 const names = new TrafficNameBook({ hostname: "vm" });
@@ -31,6 +32,7 @@ beforeEach(async () => {
   nowMs = 100_000;
   appended = [];
   rescans = 0;
+  ownPids = [1];
   traffic = new FakeTraffic();
   config = {
     enabled: true,
@@ -51,7 +53,7 @@ beforeEach(async () => {
     names,
     config: () => config,
     supervise: traffic.supervise,
-    ownPids: [1],
+    ownPids: () => ownPids,
     cores: 4,
     rescan: () => {
       rescans++;
@@ -136,7 +138,7 @@ describe("TrafficCollector", () => {
 
   it("asks for scans less and less often when they do not help", async () => {
     for (let window = 0; window < 100; window++) {
-      report([requestGroup({ pid: 1_000 + window })]);
+      report([requestGroup({ pid: 1_000 + window, role: "client" })]);
       scan(web);
       nowMs += 10_000;
     }
@@ -190,6 +192,13 @@ describe("TrafficCollector", () => {
     config = { ...config, enabled: true };
     await collector.reconfigure();
     expect(traffic.started).toBe(2);
+  });
+
+  it("tells of processes of Coral that come and go", async () => {
+    ownPids = [1, 2];
+    scan(web);
+    scan(web);
+    expect([traffic.settings.length, traffic.options?.ownPids]).toEqual([2, [1, 2]]);
   });
 
   it("leaves out protocols that are switched off", async () => {

@@ -11,6 +11,7 @@ import type {
   RequestGroup,
   SuperviseTrafficOptions,
   TrafficReport,
+  TrafficSettings,
   TrafficState,
   TrafficStatus,
   TrafficSupervisor,
@@ -34,8 +35,8 @@ export interface TrafficCollectorOptions {
   config: () => AgentTrafficConfig;
   /** Starts the traffic process. */
   supervise: (options: SuperviseTrafficOptions) => TrafficSupervisor;
-  /** Processes of Coral, which are not observed. */
-  ownPids: readonly number[];
+  /** Processes of Coral, which are not observed; asked again after each scan. */
+  ownPids: () => readonly number[];
   /** Cores of the host. */
   cores: number;
   /** Takes what is reported about connections. */
@@ -74,6 +75,8 @@ export class TrafficCollector implements AsyncDisposable {
   readonly #figures = new TrafficFigures();
   #supervisor: TrafficSupervisor | undefined;
   #sentSettings = "";
+  /** Given to the supervisor, which reads it whenever it sends settings. */
+  readonly #ownPids: number[] = [];
   #isExcluded: (service: string) => boolean = () => false;
   #step = 0;
   #waiting: Waiting[] = [];
@@ -137,16 +140,16 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   async #reconfigure(): Promise<void> {
-    const { config, ownPids, log, supervise, clock } = this.#options;
+    const { config, log, supervise, clock } = this.#options;
     const { enabled, tls } = config();
     this.#isExcluded = matcherOf(tls.exclude);
     if (!enabled || this.#isClosed) return await this.#stop();
     if (this.#supervisor) return this.#sendSettings();
     const settings = this.#settings();
-    this.#sentSettings = JSON.stringify(settings);
+    this.#sentSettings = this.#textOf(settings);
     this.#supervisor = supervise({
       settings,
-      ownPids,
+      ownPids: this.#ownPids,
       onReport: (report) => this.#take(report),
       onUnexpectedEnd: (reason, restartMs) => this.#restarted(reason, restartMs),
       log,
@@ -164,16 +167,22 @@ export class TrafficCollector implements AsyncDisposable {
     await supervisor[Symbol.asyncDispose]();
   }
 
-  #settings() {
+  #settings(): TrafficSettings {
     const { config, cores, directory } = this.#options;
     const isAnyExcluded = config().tls.exclude.length > 0;
     return trafficSettings(config(), cores, isAnyExcluded ? directory.pidsOf(this.#isExcluded) : []);
   }
 
+  /** Of everything that goes with an order of settings. */
+  #textOf(settings: TrafficSettings): string {
+    this.#ownPids.splice(0, this.#ownPids.length, ...this.#options.ownPids());
+    return JSON.stringify([settings, this.#ownPids]);
+  }
+
   #sendSettings(): void {
     if (!this.#supervisor) return;
     const settings = this.#settings();
-    const text = JSON.stringify(settings);
+    const text = this.#textOf(settings);
     if (text === this.#sentSettings) return;
     this.#sentSettings = text;
     this.#supervisor.changeSettings(settings);
@@ -193,6 +202,9 @@ export class TrafficCollector implements AsyncDisposable {
       case "state":
         return this.#takeState(report);
       case "captured":
+        // Closed also to a capture that was faster than the process which should not have read it.
+        if (report.isTls && this.#isExcluded(this.#options.directory.serviceOf(report.pid, null) ?? "")) return;
+        return this.captures.accept(report);
       case "capture-ended":
         return this.captures.accept(report);
       case "connections":

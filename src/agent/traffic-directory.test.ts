@@ -29,6 +29,8 @@ describe("createTrafficDirectory()", () => {
     ]);
     expect(directory.serviceOf(99, null)).toBeUndefined();
     expect(directory.startTicksOf(7)).toBe(7);
+    // A backend that has come and gone between two scans.
+    expect([directory.serviceOf(99, 5432), directory.serviceOf(99, 5433)]).toEqual(["postgres", undefined]);
   });
 
   it("calls a process that nothing names what the kernel calls it", () => {

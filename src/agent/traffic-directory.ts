@@ -8,7 +8,10 @@ import type { ServiceNamer } from "./service-namer.ts";
 export interface TrafficDirectory {
   /** To be called with each scan, when it is complete. */
   update(scan: DiscoveryScan, namer: ServiceNamer): void;
-  /** Of a process that answers at `port`, or with null that asks. Undefined when nobody has seen the process yet. */
+  /**
+   * Of a process that answers at `port`, or with null that asks. A process that nobody has seen yet is, when it answers, the only service that
+   * listens there, because servers start one for each connection; else undefined.
+   */
   serviceOf(pid: number, port: number | null): string | undefined;
   startTicksOf(pid: number): number | undefined;
   /** The service of this host that a process reaches at an address; null when there is none, or more than one. */
@@ -73,6 +76,7 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
     },
     serviceOf: (pid, port) => {
       const services = look(pid, port)?.services;
+      if (!services && port !== null) return current?.places.onlyAt(port) ?? undefined;
       return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
     },
     startTicksOf: (pid) => current?.scan.processOf(pid)?.startTicks ?? known.get(pid)?.startTicks,
@@ -90,6 +94,8 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
 }
 
 interface Places {
+  /** The service that listens at a port, in whatever namespace; null when there are several. */
+  onlyAt(port: number): string | null;
   owners: { pid: number; port: number | null }[];
   listenerAt(namespace: number | null, address: string, port: number): string | null;
   callerOf(namespace: number | null, port: number, address: string): string | null;
@@ -115,6 +121,7 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
   const here = new OnlyName();
   const anywhere = new OnlyName();
   const callers = new OnlyName();
+  const ports = new OnlyName();
   const owners = new Map<string, { pid: number; port: number | null }>();
   const own = (pid: number, port: number | null): void => {
     owners.set(`${pid} ${port}`, { pid, port });
@@ -123,6 +130,7 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
     const pids = servingOwners(scan, listener);
     for (const pid of pids) own(pid, listener.localPort);
     const { service } = namer.atListener(listener, pids[0] ?? null);
+    ports.add(String(listener.localPort), service);
     addListener(scan, listener, service, here, anywhere);
   }
   for (const connection of scan.connections.values()) {
@@ -136,6 +144,7 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
   }
   return {
     owners: [...owners.values()],
+    onlyAt: (port) => ports.get(String(port)) ?? null,
     listenerAt: (namespace, address, port) => {
       if (isLoopback(address)) return here.get(`${namespace} ${address} ${port}`) ?? here.get(`${namespace} * ${port}`) ?? null;
       return here.get(`${namespace} ${address} ${port}`) ?? anywhere.get(`${address} ${port}`) ?? null;

@@ -30,6 +30,7 @@ import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
 import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
+import { runningColonyPids } from "./own-processes.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
 import { keepReleasingMemory } from "./spare-memory.ts";
 
@@ -73,6 +74,7 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
       log,
       obtainToken,
       locateColony: (colonyId) => Promise.resolve(localEndpoint(home, colonyId)),
+      ownPids: () => runningColonyPids(home),
       capabilities,
       mayMovePort: options.listen === undefined,
     }),
@@ -242,6 +244,8 @@ interface AgentLaunch {
   log: Logger;
   obtainToken: () => Promise<string | undefined>;
   locateColony: (colonyId: string) => Promise<string | undefined>;
+  /** Of colonies in other processes. */
+  ownPids?: () => number[];
   capabilities: CapabilityReport[];
   mayMovePort: boolean;
 }

@@ -80,17 +80,28 @@ async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenH
       plaintextProblem,
       object.programs.filter((name) => [kind, "both"].includes(sections.get(name) ?? "")),
     );
-    const ownProcesses = object.map("own_processes");
-    for (const pid of new Set([process.pid, ...options.ownPids])) {
-      const key = Buffer.alloc(4);
-      key.writeUInt32LE(pid);
-      ownProcesses.update(key, Buffer.alloc(ownProcesses.valueBytes, 1));
-    }
+    ignoreProcesses(object, options.ownPids);
     hooks.attach();
     return hooks;
   } catch (error) {
     await object[Symbol.asyncDispose]();
     throw error;
+  }
+}
+
+/** This process and those given are not observed; others, which may have got the id of one that was, are again. */
+export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly number[]): void {
+  const ignored = object.map("own_processes");
+  const wanted = new Set([process.pid, ...pids]);
+  const gone: Buffer[] = [];
+  ignored.readAll((keys, at) => {
+    if (!wanted.has(keys.readUInt32LE(at))) gone.push(Buffer.from(keys.subarray(at, at + 4)));
+  });
+  for (const key of gone) ignored.delete(key);
+  for (const pid of wanted) {
+    const key = Buffer.alloc(4);
+    key.writeUInt32LE(pid);
+    ignored.update(key, Buffer.alloc(ignored.valueBytes, 1));
   }
 }
 

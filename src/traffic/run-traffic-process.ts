@@ -6,7 +6,7 @@ import { ResourceStack } from "../base/resource-stack.ts";
 import { lockedMapBytes } from "../host/index.ts";
 import { releaseFreeMemory } from "../probes/index.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./connection-watch.ts";
-import { openKernelHooks } from "./kernel-hooks.ts";
+import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel-hooks.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { exitCodeOff } from "./supervise-traffic.ts";
 import { type OpenedParts, openTrafficParts } from "./traffic-parts.ts";
@@ -37,7 +37,7 @@ export function runTrafficProcess(channel: TrafficChannel): void {
 interface Running {
   settings: TrafficSettings;
   /** Null where requests cannot be seen, and only connections are watched. */
-  requests: { runtime: TrafficRuntime; parts: OpenedParts } | null;
+  requests: { hooks: KernelHooks; runtime: TrafficRuntime; parts: OpenedParts } | null;
   connections: ConnectionWatch | null;
   resources: ResourceStack;
 }
@@ -80,6 +80,7 @@ class TrafficProcess {
     const running = this.#running;
     if (running !== undefined && isSameLoad(running.settings, settings)) {
       running.settings = settings;
+      if (running.requests) ignoreProcesses(running.requests.hooks.object, ownPids);
       running.requests?.runtime.change(settings);
       running.requests?.parts.applySettings(settings);
       return;
@@ -140,7 +141,7 @@ class TrafficProcess {
       }),
     );
     runtime.start();
-    return { runtime, parts };
+    return { hooks, runtime, parts };
   }
 
   #send(report: TrafficReport): void {
