@@ -2,10 +2,11 @@ import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
-import { defineTool } from "./define-tool.ts";
+import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { EdgeRequestBook } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
@@ -36,9 +37,10 @@ export const getTopology = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     // The walk needs every edge, so the service is not part of the request.
     const { service, ...rest } = input;
+    const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
     const [{ facts, agents, notes }, asked] = await Promise.all([
       readNetwork(backend, rest, context),
-      backend.edgeRed({ sinceMs: input.since }, context),
+      backend.edgeRed({ sinceMs: input.since, ...which }, context),
     ]);
     const book = new EdgeRequestBook(asked);
     const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
@@ -72,6 +74,10 @@ export const getTopology = defineTool({
     };
   },
 });
+
+async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string[]> {
+  return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);
+}
 
 /** A service by its name, else something outside, else services whose names hold the text. */
 async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBackend, context: { signal: AbortSignal }): Promise<string[]> {

@@ -286,6 +286,13 @@ describe("coral_get_topology with requests", () => {
     });
   });
 
+  it("counts what one agent saw when only that is asked for", async () => {
+    const edgeRed = vi.fn<ColonyBackend["edgeRed"]>(async () => ({ windowMs: 1, edges: [] }));
+    await call<Topology>("coral_get_topology", { agent: "web-2" }, { edgeRed });
+    await call<Topology>("coral_get_topology", {}, { edgeRed });
+    expect(edgeRed.mock.calls.map(([request]) => request)).toEqual([{ sinceMs: 3_600_000, agentIds: ["web-2"] }, { sinceMs: 3_600_000 }]);
+  });
+
   it("adds up several addresses of one name outside; the busiest tells the percentiles", async () => {
     const resolved = { name: "pay.example.com", method: "reverse_dns", provider: null, product: null };
     const edges = ["1.2.3.4", "1.2.3.5"].map((address) => {
