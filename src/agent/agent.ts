@@ -85,7 +85,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     stack.defer(() => store.close());
     reportRecovery(store, log);
 
-    const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings())];
+    const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
     let toldCapabilities = "";
     const link = new ColonyLink({
       agentId,

@@ -57,6 +57,7 @@ describe("createKernelConnections()", () => {
     const { kernel, state } = setUp();
     expect(await kernel.beginScan()).toBe(false);
     expect(kernel.problem()).toMatch(/has not said yet/);
+    expect(kernel.capability()).toEqual({ name: "connections", available: true, reason: "" });
     kernel.accept(on);
     expect(state.log).toEqual(["scan soon"]);
     kernel.accept(report({ events: [event("closed")] }));
@@ -88,6 +89,7 @@ describe("createKernelConnections()", () => {
     state.answers = false;
     expect(await kernel.endScan()).toBe(false);
     expect(kernel.problem()).toBe("the traffic process does not answer");
+    expect(kernel.capability()).toEqual({ name: "connections", available: false, reason: "the traffic process does not answer" });
     expect(kernel.take()).toEqual({ events: [], peers: [] });
     expect(await kernel.beginScan()).toBe(false);
     state.answers = true;
@@ -103,5 +105,6 @@ describe("createKernelConnections()", () => {
     expect(await kernel.beginScan()).toBe(false);
     kernel.accept(report({ events: [event("closed")] }));
     expect([kernel.take().events, state.log]).toEqual([[], []]);
+    expect(kernel.capability()).toMatchObject({ available: false });
   });
 });

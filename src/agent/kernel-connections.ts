@@ -29,6 +29,8 @@ export interface KernelConnections extends KernelReports {
   readonly isScanning: boolean;
   /** Null when the kernel is listened to. */
   problem(): string | null;
+  /** For the registration; while programs are being loaded they are taken to work. */
+  capability(): { name: string; available: boolean; reason: string };
 }
 
 export interface KernelConnectionsOptions {
@@ -159,5 +161,9 @@ export function createKernelConnections(options: KernelConnectionsOptions): Kern
       return isScanning;
     },
     problem: () => problem,
+    capability: () => {
+      const reason = isWanted() ? (problem === starting ? null : problem) : "the config wants another backend for connections";
+      return { name: "connections", available: reason === null, reason: reason ?? "" };
+    },
   };
 }

@@ -13,7 +13,12 @@ export function networkNotes(facts: NetworkFacts, agents: AgentInfo[], losses: L
     notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
     return notes;
   }
-  notes.push({ kind: "sampled", message: "connections that begin and end between two scans of their agents are not seen" });
+  const scanning = agents.filter(({ capabilities }) => !capabilities.some(({ name, available }) => name === "connections" && available));
+  if (scanning.length > 0) {
+    const ids = scanning.map(({ agentId }) => agentId);
+    const where = scanning.length < agents.length ? ` on ${namesOf(ids, agents)}` : "";
+    notes.push({ kind: "sampled", message: `connections that begin and end between two scans of their agents are not seen${where}` });
+  }
   if (facts.skippedConnections > 0) {
     const where = namesOf(facts.skippedAgentIds, agents);
     notes.push({

@@ -281,6 +281,15 @@ describe("coral_get_topology", () => {
     expect(answer.edges[0]).toMatchObject({ connectionsPerMinute: 3, bytesPerMinute: 100 });
   });
 
+  it("says where agents only scan, and nothing where the kernel tells of every connection", async () => {
+    const listens = { capabilities: [{ name: "connections", available: true, reason: "" }] };
+    const notesWith = async (agents: ReturnType<typeof agentOf>[]): Promise<string[]> =>
+      messages(await call<Topology>("coral_get_topology", {}, { agents: async () => agents, edges: async () => networkOf([]) }));
+    expect(await notesWith([agentOf("web-1", listens), agentOf("web-2", listens)])).toEqual([]);
+    const [note] = await notesWith([agentOf("web-1", listens), agentOf("web-2")]);
+    expect(note).toMatch(new RegExp(`^${sampled} on \\S+$`));
+  });
+
   it("cuts edges so that every class is shown", async () => {
     const inside = Array.from({ length: 50 }, (_, index) => edgeOf(`a${index}`, `b${index}`, 80, { connections: 1_000 }));
     const outside = Array.from({ length: 2 }, (_, index) => edgeOf(`a${index}`, "c", 443, { class: "EGRESS", connections: 1 }));
