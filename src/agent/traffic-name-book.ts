@@ -149,7 +149,7 @@ export function hostNameOf(host: string): string | null {
     !name.split(".").every((part) => label.test(part))
   )
     return null;
-  if (name === "localhost" || name.endsWith(".localhost") || name.startsWith("localhost.") || /^ip6-/.test(name)) return null;
+  if (name === "localhost" || name.endsWith(".localhost") || name.startsWith("localhost.") || name.startsWith("ip6-")) return null;
   // An address that somebody wrote in another way: 1.2.3, 2130706433, 0x7f.1
   return /^(?:0x[0-9a-f]+|\d+)$/.test(name.slice(name.lastIndexOf(".") + 1)) ? null : name;
 }

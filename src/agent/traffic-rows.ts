@@ -65,11 +65,8 @@ export function trafficRows(groups: readonly NamedGroup[], options: TrafficRowsO
   return { rows: kept.map((sum) => rowOf(sum, options)), foldedRequests };
 }
 
-const keyOf = (kind: Kind): string =>
-  [
-    ...[kind.service, kind.role, kind.protocol, kind.isTls, kind.serverPort, kind.peerAddress, kind.peer ?? "\u0001"],
-    ...[kind.method, kind.route, kind.status, kind.isError],
-  ].join("\u0000");
+const keyOf = ({ service, role, protocol, isTls, serverPort, peerAddress, peer, method, route, status, isError }: Kind): string =>
+  [service, role, protocol, isTls, serverPort, peerAddress, peer ?? "\u0001", method, route, status, isError].join("\u0000");
 
 function add(sums: Map<string, Sum>, sum: Sum): void {
   const key = keyOf(sum);

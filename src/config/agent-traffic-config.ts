@@ -19,22 +19,10 @@ const percentage = (description: string, min: number, max: number) =>
 const isPowerOfTwo = (value: number): boolean => Number.isInteger(Math.log2(value));
 
 /** Names of headers that say what a request is, and hold nobody's secret. */
-const defaultHeaders = [
-  ...["accept", "accept-encoding", "cache-control", "connection", "content-encoding", "content-length", "content-type", "date", "etag"],
-  ...[
-    "grpc-encoding",
-    "grpc-status",
-    "grpc-timeout",
-    "host",
-    ":authority",
-    "retry-after",
-    "server",
-    "te",
-    "traceparent",
-    "transfer-encoding",
-  ],
-  ...["upgrade", "user-agent", "vary", "via", "x-request-id"],
-];
+const defaultHeaders = `accept accept-encoding cache-control connection content-encoding content-length content-type date etag grpc-encoding
+  grpc-status grpc-timeout host :authority retry-after server te traceparent transfer-encoding upgrade user-agent vary via x-request-id`.split(
+  /\s+/,
+);
 
 export const agentTrafficSection = section({
   enabled: flag("Watch requests by kernel hooks; needs root, or CAP_BPF and CAP_PERFMON").prefault(true),
