@@ -36,6 +36,7 @@ const maxFieldsPerBlock = 256;
 /** Longest name or value that is kept. */
 const maxStringLength = 4096;
 const maxInteger = 2 ** 28;
+const noBytes = new Uint8Array();
 
 export class HpackDecoder {
   readonly #maxTableBytes: number;
@@ -45,7 +46,7 @@ export class HpackDecoder {
   #tableBytes = 0;
   /** Until the sender says otherwise. */
   #senderLimit = 4096;
-  #bytes: Uint8Array = new Uint8Array();
+  #bytes: Uint8Array = noBytes;
   #position = 0;
   #end = 0;
   #isDamaged = false;
@@ -67,11 +68,11 @@ export class HpackDecoder {
     this.#tableBytes = 0;
   }
 
-  /** One whole block: HEADERS with its CONTINUATIONs. After a damaged one the table is forgotten. */
-  decode(block: Uint8Array, visit: FieldVisitor): BlockResult {
+  /** One whole block: HEADERS with its CONTINUATIONs, from `start` to `end` of the bytes. After a damaged one the table is forgotten. */
+  decode(block: Uint8Array, visit: FieldVisitor, start = 0, end = block.length): BlockResult {
     this.#bytes = block;
-    this.#position = 0;
-    this.#end = block.length;
+    this.#position = start;
+    this.#end = end;
     this.#isDamaged = false;
     this.#unknownFields = 0;
     let fields = 0;
@@ -79,7 +80,7 @@ export class HpackDecoder {
       if (fields++ < maxFieldsPerBlock) visit(name, value);
     };
     while (this.#position < this.#end && !this.#isDamaged) this.#readField(visitSome);
-    this.#bytes = new Uint8Array();
+    this.#bytes = noBytes;
     if (this.#isDamaged) this.forget();
     return { isWhole: !this.#isDamaged, unknownFields: this.#unknownFields };
   }

@@ -49,10 +49,22 @@ export class HeaderBlocks {
 
   /** HEADERS, PUSH_PROMISE, CONTINUATION and pieces of them. `lengthBytes` is that of the frame, or of all that is still to come of it. */
   push(frame: FrameRecord, bytes: Buffer, lengthBytes: number, atNs: number, startNs: number): void {
-    const payload = bytes.subarray(frameHeaderBytes);
     if (frame.type === frameType.more) {
-      if (this.#block === null || this.#block.streamId !== frame.streamId) return;
-      this.#append(payload);
+      if (this.#block !== null && this.#block.streamId === frame.streamId) this.#append(bytes.subarray(frameHeaderBytes));
+      return;
+    }
+    if (this.#block === null && isAlone(frame, bytes, lengthBytes)) {
+      const block = {
+        streamId: frame.streamId,
+        promisedId: 0,
+        isEndOfStream: (frame.flags & frameFlag.endStream) !== 0,
+        wireBytes: lengthBytes,
+        atNs,
+        startNs,
+      };
+      this.#onBlock(block, (visit) => {
+        this.#decoder.decode(bytes, visit, frameHeaderBytes, bytes.length);
+      });
       return;
     }
     const isContinuation = frame.type === frameType.continuation;
@@ -66,7 +78,7 @@ export class HeaderBlocks {
     this.#frameLength = lengthBytes - frameHeaderBytes;
     this.#frameType = frame.type;
     this.#frameFlags = frame.flags;
-    this.#append(payload);
+    this.#append(bytes.subarray(frameHeaderBytes));
   }
 
   #append(payload: Buffer): void {
@@ -115,4 +127,13 @@ export class HeaderBlocks {
     });
     if (!isWhole) this.#decoder.forget();
   }
+}
+
+/** Nearly all are: HEADERS in one piece, with nothing but fields. */
+function isAlone({ type, flags }: FrameRecord, bytes: Buffer, lengthBytes: number): boolean {
+  return (
+    type === frameType.headers &&
+    (flags & (frameFlag.endHeaders | frameFlag.padded | frameFlag.priority)) === frameFlag.endHeaders &&
+    bytes.length >= lengthBytes
+  );
 }

@@ -3,7 +3,7 @@
 import type { TrafficRole } from "../messages.ts";
 import type { FinishedRequest, RequestDetail } from "../protocol-decoder.ts";
 import { grpcCodeOfHttp, grpcCodeOfReset, isGrpcError, isHttpError } from "./http-status.ts";
-import { hostName, methodName } from "./http1-head.ts";
+import { methodName } from "./http1-head.ts";
 import { maxRouteLength, unknownRoute } from "./route-template.ts";
 
 export interface Exchange {
@@ -151,7 +151,12 @@ function routeOf(exchange: Exchange, isRpc: boolean, template: (target: string) 
 }
 
 /** What is told of a stream that is over. */
-export function finishExchange(exchange: Exchange, role: TrafficRole, template: (target: string) => string): FinishedRequest {
+export function finishExchange(
+  exchange: Exchange,
+  role: TrafficRole,
+  host: string | null,
+  template: (target: string) => string,
+): FinishedRequest {
   const isRpc = isGrpc(exchange);
   return {
     protocol: isRpc ? "grpc" : "http2",
@@ -164,7 +169,7 @@ export function finishExchange(exchange: Exchange, role: TrafficRole, template: 
     endNs: exchange.lastByteNs,
     requestBytes: exchange.requestBytes,
     responseBytes: exchange.responseBytes,
-    host: exchange.authority === "" ? null : hostName(exchange.authority),
+    host,
     ...(exchange.detail === null ? {} : { detail: exchange.detail }),
   };
 }

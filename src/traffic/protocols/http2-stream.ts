@@ -6,6 +6,7 @@
 import type { TrafficRole } from "../messages.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder, RequestSink } from "../protocol-decoder.ts";
 import type { FieldVisitor } from "./hpack.ts";
+import { hostName } from "./http1-head.ts";
 import { HeaderBlocks, type OpenBlock } from "./http2-blocks.ts";
 import { addRequestField, addResponseField, createExchange, type Exchange, finishExchange } from "./http2-exchange.ts";
 import { type FrameRecord, frameFlag, frameHeaderBytes, frameType, readFrameRecord } from "./http2-frames.ts";
@@ -40,6 +41,8 @@ class Http2Decoder implements ProtocolDecoder {
   readonly #requests: Direction;
   readonly #responses: Direction;
   readonly #streams = new Map<number, Exchange>();
+  #lastAuthority = "";
+  #lastHost: string | null = null;
   readonly #frame: FrameRecord = { sequence: 0, type: 0, flags: 0, streamId: 0 };
 
   constructor(context: DecoderContext, options: Http2Options) {
@@ -231,7 +234,16 @@ class Http2Decoder implements ProtocolDecoder {
 
   #end(exchange: Exchange): void {
     this.#streams.delete(exchange.streamId);
-    if (!exchange.isPushed) this.#sink.finished(finishExchange(exchange, this.#role, this.#template));
+    if (!exchange.isPushed) this.#sink.finished(finishExchange(exchange, this.#role, this.#hostOf(exchange.authority), this.#template));
+  }
+
+  /** A connection is nearly always asked for one name. */
+  #hostOf(authority: string): string | null {
+    if (authority !== this.#lastAuthority) {
+      this.#lastAuthority = authority;
+      this.#lastHost = hostName(authority);
+    }
+    return this.#lastHost;
   }
 }
 
