@@ -5,17 +5,21 @@ import { ladderSteps } from "./ladder.ts";
 import { type TrafficProtocol, trafficProtocols } from "./messages.ts";
 
 export const controlsLayout = {
-  sizeBytes: 16,
+  sizeBytes: 24,
   nextConnection: 0,
   sampleMask: 4,
   skippedProtocols: 8,
   capturing: 12,
+  streamBytes: 16,
+  disabledProtocols: 20,
 } as const;
 
 /** Protocols whose requests the kernel counts by itself. */
 const countedInKernel: ReadonlySet<TrafficProtocol> = new Set(["http", "redis", "postgres", "tls"]);
 /** One connection in eight. */
 const sampleMask = 7;
+/** Enough for the head of a request in most protocols; what needs more counts as undecoded. */
+const shortBytes = 256;
 /** The kernel numbers connections in the same structure. Between reading and writing it may go on; far ahead, no number is given twice. */
 const aheadOfKernel = 1 << 16;
 
@@ -23,28 +27,39 @@ export interface Controls {
   sampleMask: number;
   /** One bit for each protocol, numbered from 1 on as in `trafficProtocols`. */
   skippedProtocols: number;
+  /** As `skippedProtocols`, and not counted as left out. */
+  disabledProtocols: number;
+  /** Most of a payload that goes through the ring; 0 as much as its protocol needs. */
+  streamBytes: number;
   /** Whether `capture_targets` holds anything. Default: as it was. */
   isCapturing?: boolean;
 }
 
 /** What a step of the ladder means for the kernel. `disabled` protocols are left out at every step. */
 export function controlsOf(step: number, disabled: readonly TrafficProtocol[]): Controls {
-  const isSampled = step >= ladderSteps.indexOf("sampled-connections");
-  const isKernelOnly = step >= ladderSteps.indexOf("kernel-only");
-  let skippedProtocols = 0;
-  for (const [index, protocol] of trafficProtocols.entries()) {
-    if (disabled.includes(protocol) || (isKernelOnly && !countedInKernel.has(protocol))) skippedProtocols |= 1 << (index + 1);
-  }
-  return { sampleMask: isSampled ? sampleMask : 0, skippedProtocols };
+  const isReached = (name: (typeof ladderSteps)[number]): boolean => step >= ladderSteps.indexOf(name);
+  return {
+    sampleMask: isReached("sampled-connections") ? sampleMask : 0,
+    skippedProtocols: isReached("kernel-only") ? bitsOf(trafficProtocols.filter((protocol) => !countedInKernel.has(protocol))) : 0,
+    disabledProtocols: bitsOf(disabled),
+    streamBytes: isReached("short-records") ? shortBytes : 0,
+  };
 }
 
-export function writeControls(map: BpfMap, { sampleMask: mask, skippedProtocols, isCapturing }: Controls): void {
+function bitsOf(protocols: readonly TrafficProtocol[]): number {
+  return protocols.reduce((bits, protocol) => bits | (1 << (trafficProtocols.indexOf(protocol) + 1)), 0);
+}
+
+export function writeControls(map: BpfMap, controls: Controls): void {
+  const { skippedProtocols, disabledProtocols, streamBytes, isCapturing } = controls;
   const key = Buffer.alloc(4);
   const value = Buffer.alloc(map.valueBytes);
   map.lookup(key, value);
   value.writeUInt32LE((value.readUInt32LE(controlsLayout.nextConnection) + aheadOfKernel) >>> 0, controlsLayout.nextConnection);
-  value.writeUInt32LE(mask, controlsLayout.sampleMask);
+  value.writeUInt32LE(controls.sampleMask, controlsLayout.sampleMask);
   value.writeUInt32LE(skippedProtocols, controlsLayout.skippedProtocols);
+  value.writeUInt32LE(disabledProtocols, controlsLayout.disabledProtocols);
+  value.writeUInt32LE(streamBytes, controlsLayout.streamBytes);
   if (isCapturing !== undefined) value.writeUInt32LE(isCapturing ? 1 : 0, controlsLayout.capturing);
   map.update(key, value);
 }
