@@ -54,7 +54,6 @@ enum state {
 #define CONNECTION_TLS 1 /* raw bytes are TLS records; requests come as plaintext from tls.h */
 #define CONNECTION_TLS_BOUND 2 /* tls.h knows which SSL object this is: no need to remember the thread */
 #define CONNECTION_STREAMED 4 /* every payload goes to the ring: several requests at once, or a protocol read in user space */
-#define CONNECTION_UDP 8
 #define CONNECTION_COPY 16 /* Postgres: COPY is under way, bytes asked are data */
 #define CONNECTION_REPEATABLE 32 /* `head` holds a whole request line whose fingerprint is known in user space */
 #define CONNECTION_HELLO 64 /* the ClientHello was sent to the ring */
@@ -73,8 +72,6 @@ struct connection {
 	u64 fingerprint;
 	u64 request_bytes;
 	u64 response_bytes;
-	/* What a protocol has to remember; see there. */
-	u64 extra[4];
 	/* Fingerprint of `head`. */
 	u64 head_fingerprint;
 	/* STATE_*; changed by exchange, because a sweep may finish a request at the same time. */
@@ -109,6 +106,8 @@ struct connection {
 	u8 local[16];
 	u8 remote[16];
 	u8 head[HEAD_KEPT];
+	/* What a protocol has to remember; see there. */
+	u64 extra[4];
 };
 
 struct {
@@ -143,12 +142,16 @@ struct {
 struct controls {
 	/* Connections seen so far: the next number. */
 	u32 next_connection;
-	/* A new connection is followed when these bits of its number are 0; 0: all are. */
+	/* A connection that goes through the ring is followed when these bits of its number are 0; 0: all are. */
 	u32 sample_mask;
 	/* One bit per PROTOCOL_*: connections that turn out to speak it are ignored and counted as sampled out. */
 	u32 skipped_protocols;
 	/* Above 0 when capture_targets holds something. */
 	u32 capturing;
+	/* Most bytes of a payload that go to the ring; 0: as many as its protocol needs. */
+	u32 stream_bytes;
+	/* One bit per PROTOCOL_*: ignored because nobody wants to know. */
+	u32 disabled_protocols;
 };
 
 struct {

@@ -8,6 +8,9 @@
 
 #include "datagram.h"
 
+/* Lower end of net.ipv4.ip_local_port_range. */
+const volatile u32 first_client_port = 32768;
+
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
 
@@ -26,7 +29,7 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 		if (family != AF_INET && family != AF_INET6)
 			return 0;
 		if (sk->sk_protocol == IPPROTO_UDP)
-			return on_datagram(sk, length, direction);
+			return on_datagram((u64)sk, sk, (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf()), length, direction, 0);
 		connection = add_connection(sk, SIDE_UNKNOWN);
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
@@ -65,6 +68,18 @@ int socket_sent(u64 *context)
 	return on_socket((struct sock *)context[0], (s32)context[1], (u32)context[2] & 0, SENT);
 }
 
+/*
+ * Saves a lookup where the ports tell which side this is: one is of the range that clients get theirs from, the other is not. Only stamps of time
+ * depend on it, so a client that chose its own port loses little.
+ */
+static always_inline int is_surely(u32 side, struct sock *sk)
+{
+	u32 is_local_chosen = sk->__sk_common.skc_num >= first_client_port;
+	u32 is_remote_chosen = __builtin_bswap16(sk->__sk_common.skc_dport) >= first_client_port;
+
+	return is_local_chosen != is_remote_chosen && is_local_chosen == (side == SIDE_CONNECTED);
+}
+
 /* Bytes came for a server: from here on they wait. */
 SEC("tp_btf/sk_data_ready")
 int socket_ready(u64 *context)
@@ -73,7 +88,7 @@ int socket_ready(u64 *context)
 	u16 family = sk->__sk_common.skc_family;
 	struct connection *connection;
 
-	if (family != AF_INET && family != AF_INET6)
+	if ((family != AF_INET && family != AF_INET6) || is_surely(SIDE_CONNECTED, sk))
 		return 0;
 	connection = find_connection((u64)sk);
 	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
@@ -86,8 +101,12 @@ int socket_ready(u64 *context)
 SEC("tp_btf/tcp_sendmsg_locked")
 int socket_sending(u64 *context)
 {
-	struct connection *connection = find_connection(context[0]);
+	struct sock *sk = (struct sock *)context[0];
+	struct connection *connection;
 
+	if (is_surely(SIDE_ACCEPTED, sk))
+		return 0;
+	connection = find_connection((u64)sk);
 	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED && !(connection->flags & CONNECTION_TLS_BOUND) &&
 	    (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED))
 		connection->arrival_ns = bpf_ktime_get_ns();

@@ -4,6 +4,7 @@
 #define CORAL_ON_DATA_H
 
 #include "capture.h"
+#include "ladder.h"
 #include "recognise.h"
 #include "stream-limit.h"
 #include "tls-binding.h"
@@ -67,7 +68,10 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 		return 0;
 	}
 	if (connection->flags & CONNECTION_STREAMED) {
-		stream_payload(payload, connection, scratch, stream_limit(connection, payload->direction), 0);
+		u32 limit = ladder_limit(connection, stream_limit(connection, payload->direction));
+
+		if (limit)
+			stream_payload(payload, connection, scratch, limit, 0);
 		return 0;
 	}
 	switch (connection->protocol) {
@@ -82,7 +86,8 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 		break;
 	case PROTOCOL_HTTP2:
 	case PROTOCOL_GRPC:
-		http2_data(payload, connection, scratch);
+		if (ladder_limit(connection, 1))
+			http2_data(payload, connection, scratch);
 		break;
 	}
 	return 0;
@@ -112,7 +117,7 @@ static always_inline void read_addresses(struct connection *connection, struct s
 	connection->remote_port = __builtin_bswap16(port);
 }
 
-/* A connection that is in the table from now on; null when there is no room, or it is no TCP or UDP over IP. */
+/* A connection that is in the table from now on; null when there is no room, or it is no TCP. */
 static __attribute__((noinline)) struct connection *add_connection(struct sock *sk, u32 side)
 {
 	struct connection fresh = {};
@@ -121,18 +126,12 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	u16 protocol = 0;
 
 	core_read(&protocol, &sk->sk_protocol);
-	if ((protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || !control)
+	if (protocol != IPPROTO_TCP || !control)
 		return 0;
 	read_addresses(&fresh, sk);
 	fresh.side = side;
 	fresh.queue_ns = ~0ULL;
 	fresh.id = __sync_fetch_and_add(&control->next_connection, 1);
-	if (protocol == IPPROTO_UDP)
-		fresh.flags = CONNECTION_UDP;
-	if (fresh.id & control->sample_mask) {
-		fresh.protocol = PROTOCOL_IGNORED;
-		count_loss(LOSS_SAMPLED_OUT);
-	}
 	if (bpf_map_update_elem(&connections, &key, &fresh, BPF_ANY)) {
 		count_loss(LOSS_CONNECTIONS_FULL);
 		return 0;
@@ -201,8 +200,7 @@ static always_inline int end_connection(u64 sk)
 	}
 	if (state != STATE_IDLE)
 		count_request(connection);
-	if ((connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) == CONNECTION_TLS && connection->protocol == PROTOCOL_UNKNOWN)
-		count_loss(LOSS_TLS_OPAQUE);
+	tls_count_opaque(connection);
 	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
 							 (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) ||
 							 captured_until(connection->tgid, 0))) {

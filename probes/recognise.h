@@ -140,11 +140,6 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	total = scratch->total;
 	length = payload->length + connection->prefix_bytes;
 	scratch->at = 1;
-	if (connection->flags & CONNECTION_UDP) {
-		kind = total >= 17 ? dns_kind(bytes) : 0;
-		scratch->at = kind;
-		return kind ? PROTOCOL_DNS : PROTOCOL_UNKNOWN;
-	}
 	if (total >= 14 && *(u64 *)bytes == 0x5448202a20495250ULL) /* PRI * HT */
 		return PROTOCOL_HTTP2;
 	if (total >= 8 && is_http1_version(bytes) && bytes[6] == '.') {
@@ -225,7 +220,7 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 	if (protocol == PROTOCOL_UNKNOWN) {
 		u32 can_wait = total < ENOUGH_BYTES || (total < HEAD_KEPT && scratch->at == KIND_PARTIAL);
 
-		if (can_wait && connection->misses < MAX_MISSES && !(connection->flags & CONNECTION_UDP)) {
+		if (can_wait && connection->misses < MAX_MISSES) {
 			begin_prefix(payload, connection, scratch);
 			return 0;
 		}
@@ -241,9 +236,10 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 		}
 		return 0;
 	}
-	if (control && control->skipped_protocols & 1U << (protocol & 31)) {
+	if (control && (control->skipped_protocols | control->disabled_protocols) & 1U << (protocol & 31)) {
 		connection->protocol = PROTOCOL_IGNORED;
-		count_loss(LOSS_SAMPLED_OUT);
+		if (!(control->disabled_protocols & 1U << (protocol & 31)))
+			count_loss(LOSS_SAMPLED_OUT);
 		return 0;
 	}
 	connection->protocol = protocol;
