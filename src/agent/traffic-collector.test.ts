@@ -58,12 +58,21 @@ beforeEach(async () => {
     rescan: () => {
       rescans++;
     },
+    connections: {
+      accept: ({ kind }) => told.push(kind),
+      lost: (why) => told.push(why),
+      explain: (why) => told.push(why),
+    },
     clock,
     log: silentLogger,
   });
+  told = [];
   await collector.reconfigure();
 });
 afterEach(() => collector[Symbol.asyncDispose]());
+
+/** What is passed on about connections. */
+let told: string[] = [];
 
 function scan(test: TestScan): void {
   const seen = scanOf(test);
@@ -157,6 +166,15 @@ describe("TrafficCollector", () => {
     const status = trafficStatus(collector.readings());
     expect(status).toMatchObject({ state: "on", hooks: "sockets", reason: null, losses: [{ loss: "ring-full", count: 10 }], pid: 4_242 });
     expect(status.cost).toMatchObject({ bpfCpuRatio: 0.0005, processCpuRatio: 0.002, processRssBytes: 50 * 1024 ** 2 });
+  });
+
+  it("passes on what is said of connections, and counts those that were lost", async () => {
+    traffic.options?.onReport({ kind: "connections-state", problem: null });
+    traffic.options?.onReport({ kind: "connections", events: [], peers: [], lost: 0, mark: 1 });
+    traffic.options?.onReport({ kind: "connections", events: [], peers: [], lost: 9, mark: null });
+    expect((await stored("traffic_loss")).map(({ loss, count }) => [loss, count])).toEqual([["connections-full", 9]]);
+    traffic.options?.onUnexpectedEnd?.("SIGKILL", 1_000);
+    expect(told).toEqual(["connections-state", "connections", "connections", "the traffic process is being started again"]);
   });
 
   it("tells of restarts and of steps of the ladder", async () => {

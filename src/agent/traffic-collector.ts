@@ -208,9 +208,20 @@ export class TrafficCollector implements AsyncDisposable {
       case "capture-ended":
         return this.captures.accept(report);
       case "connections":
+        this.#loseConnections(report.lost);
+        return this.#options.connections?.accept(report);
       case "connections-state":
         return this.#options.connections?.accept(report);
     }
+  }
+
+  /** Neither told nor added up. */
+  #loseConnections(count: number): void {
+    if (count === 0) return;
+    const { clock } = this.#options;
+    this.#figures.addLoss("connections-full", count);
+    const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
+    this.#store([], [{ ...time, loss: "connections-full", count, window_ms: 0 }]);
   }
 
   #takeWindow(window: TrafficWindow): void {

@@ -171,7 +171,13 @@ describe("four hosts with an agent each", () => {
 
   it("knows a call between two hosts from both of its ends", async () => {
     const edge = await waitForEdge("service:shop", "service:orders", { class: "INTERNAL", confidence: 0.9 });
-    expect(edge).toMatchObject({ protocol: "tcp", port: 5000, evidence: ["both-ends"], connections: 1, openConnections: 1 });
+    expect(edge).toMatchObject({
+      protocol: "tcp",
+      port: 5000,
+      evidence: expect.arrayContaining(["both-ends"]),
+      connections: 1,
+      openConnections: 1,
+    });
   });
 
   it("knows a call over IPv6 from both of its ends", async () => {
