@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import type { BpfMap } from "../probes/index.ts";
+import { controlsLayout, controlsOf, writeControls } from "./kernel-controls.ts";
+import { trafficProtocols } from "./messages.ts";
+
+const names = (bits: number): string[] => trafficProtocols.filter((_, index) => (bits & (1 << (index + 1))) !== 0);
+
+describe("controlsOf()", () => {
+  it("leaves out more with each step", () => {
+    expect(controlsOf(0, [])).toEqual({ sampleMask: 0, skippedProtocols: 0, disabledProtocols: 0, streamBytes: 0 });
+    expect(controlsOf(1, [])).toMatchObject({ sampleMask: 0, skippedProtocols: 0, streamBytes: 256 });
+    expect(controlsOf(2, [])).toMatchObject({ sampleMask: 7, skippedProtocols: 0, streamBytes: 256 });
+    expect(names(controlsOf(3, []).skippedProtocols)).toEqual(["http2", "grpc", "mysql", "memcached", "mongodb", "kafka", "dns"]);
+    expect(controlsOf(4, [])).toEqual(controlsOf(3, []));
+  });
+
+  it("leaves out what is switched off at every step", () => {
+    expect(names(controlsOf(0, ["redis", "dns"]).disabledProtocols)).toEqual(["redis", "dns"]);
+  });
+});
+
+describe("writeControls()", () => {
+  it("changes what it is told, and numbers connections on from far ahead", () => {
+    const stored = Buffer.alloc(controlsLayout.sizeBytes);
+    stored.writeUInt32LE(1234, controlsLayout.nextConnection);
+    stored.writeUInt32LE(1, controlsLayout.capturing);
+    const map = {
+      valueBytes: stored.length,
+      lookup: (_key: Buffer, value: Buffer) => stored.copy(value) > 0,
+      update: (_key: Buffer, value: Buffer) => void value.copy(stored),
+    } as unknown as BpfMap;
+    writeControls(map, { sampleMask: 7, skippedProtocols: 4, disabledProtocols: 64, streamBytes: 256 });
+    expect(stored.readUInt32LE(controlsLayout.nextConnection)).toBe(1234 + 65_536);
+    expect([4, 8, 12, 16, 20].map((at) => stored.readUInt32LE(at))).toEqual([7, 4, 1, 256, 64]);
+    writeControls(map, { sampleMask: 0, skippedProtocols: 0, disabledProtocols: 0, streamBytes: 0, isCapturing: false });
+    expect([4, 8, 12, 16, 20].map((at) => stored.readUInt32LE(at))).toEqual([0, 0, 0, 0, 0]);
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { hookSetOf, openKernelHooks } from "./kernel-hooks.ts";
+
+describe("hookSetOf()", () => {
+  it.each([
+    ["tp_btf/sock_recv_length", "sockets"],
+    ["raw_tracepoint/sock_send_length", "sockets"],
+    ["tp_btf/sk_data_ready", "both"],
+    ["tp_btf/inet_sock_set_state", "both"],
+    ["tracepoint/syscalls/sys_enter_read", "syscalls"],
+    ["tp_btf/sys_exit", "syscalls"],
+    ["raw_tracepoint/sys_enter", "syscalls"],
+    ["uprobe", "plaintext"],
+    ["uretprobe", "plaintext"],
+    ["syscall", "on-demand"],
+  ])("knows where %s belongs", (section, set) => {
+    expect(hookSetOf(section)).toBe(set);
+  });
+});
+
+describe("openKernelHooks()", () => {
+  it("says why when there is no object to load", async () => {
+    const settings = {
+      windowMs: 1000,
+      maxRequestKinds: 16,
+      maxConnections: 16,
+      maxRoutesPerService: 16,
+      ringBytes: 4096,
+      tls: { isEnabled: false, excludedExecutables: [] },
+      cpuBudget: 1,
+    };
+    const opening = openKernelHooks({ settings, ownPids: [], objectPath: "/no/such/object.o" });
+    await expect(opening).rejects.toThrow(/errno 2|libbpf|lacks/);
+  });
+});
