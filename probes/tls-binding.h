@@ -92,6 +92,32 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_controls SEC(".maps");
 
+/* Processes (tgid) with connections whose plaintext was never seen, and how many; user space takes them out and looks for the reason. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 256);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} tls_opaque SEC(".maps");
+
+/* A connection ends: counts it when it had TLS records and no object of a library ever. */
+static always_inline void tls_count_opaque(const struct connection *connection)
+{
+	u32 tgid = connection->tgid, one = 1;
+	u32 *count;
+
+	if ((connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) != CONNECTION_TLS || connection->protocol != PROTOCOL_UNKNOWN)
+		return;
+	count_loss(LOSS_TLS_OPAQUE);
+	if (!tgid)
+		return;
+	count = bpf_map_lookup_elem(&tls_opaque, &tgid);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		bpf_map_update_elem(&tls_opaque, &tgid, &one, BPF_ANY);
+}
+
 /* Asked once per connection: when it is bound. */
 static always_inline int tls_may_read(u32 tgid)
 {

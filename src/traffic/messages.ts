@@ -127,7 +127,8 @@ export interface TrafficState {
   hooks: "sockets" | "syscalls" | "off";
   problem: string | null;
   /** Files with probes for plaintext, and how many running processes use them. */
-  tls: { path: string; library: "openssl" | "node" | "go"; processes: number; problem: string | null }[];
+  /** `other` is a program whose TLS connections stay closed to Coral; its problem says why. */
+  tls: { path: string; library: "openssl" | "node" | "go" | "other"; processes: number; problem: string | null }[];
   /** Current step of the ladder; 0 is full detail. */
   step: number;
 }

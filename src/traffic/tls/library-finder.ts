@@ -38,6 +38,10 @@ export interface LibraryFinder {
   libraries(): IterableIterator<TlsLibrary>;
   executableOf(pid: number): string | null;
   processes(): IterableIterator<number>;
+  /** What the process has mapped as code, as of the last look; null for an unknown process. */
+  filesOf(pid: number): readonly MappedFile[] | null;
+  /** Whether the process runs a file with TLS. */
+  hasLibrary(pid: number): boolean;
   /** Opens the file of a library through one of its users; null when none is left. The caller closes it. */
   open(library: TlsLibrary): OpenedFile | null;
   /** Lets go of a library that nobody uses any more. */
@@ -105,6 +109,18 @@ class Finder implements LibraryFinder {
 
   processes(): IterableIterator<number> {
     return this.#processes.keys();
+  }
+
+  filesOf(pid: number): readonly MappedFile[] | null {
+    const process = this.#processes.get(pid);
+    return process === undefined ? null : [...process.files.values()];
+  }
+
+  hasLibrary(pid: number): boolean {
+    for (const library of this.#libraries.values()) {
+      if (library.users.has(pid)) return true;
+    }
+    return false;
   }
 
   async scan(nowMs: number, signal?: AbortSignal): Promise<FinderChanges> {

@@ -1,4 +1,6 @@
-import { closeSync, fstatSync, openSync, readSync, realpathSync } from "node:fs";
+import { closeSync, fstatSync, mkdtempSync, openSync, readFileSync, readSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../base/errors.ts";
 import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
@@ -81,7 +83,8 @@ function fakeObject(refuse?: (sites: UprobeSites) => boolean): FakeObject {
           keyBytes: name === "tls_sockets" ? 16 : 4,
           update: (key, value) => void entries.set(key.toString("hex"), value.toString("hex")),
           delete: (key) => entries.delete(key.toString("hex")),
-          takeAll: () => {
+          takeAll: (visit) => {
+            for (const [key, value] of entries) visit(Buffer.from(key, "hex"), 0, Buffer.from(value, "hex"), 0);
             entries.clear();
             return 0;
           },
@@ -233,6 +236,39 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     await probes.refresh();
     expect(probes.linkCount).toBe(0);
     expect(fake.closed).toBe(fake.attached.length);
+  });
+});
+
+describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot read", () => {
+  it("says for each program why, once it had such a connection, and until it ends", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "coral-opaque-"));
+    try {
+      const linked = join(directory, "linked");
+      writeFileSync(linked, Buffer.concat([readFileSync("/bin/sh"), Buffer.alloc(3 << 20), Buffer.from("BoringSSL"), Buffer.alloc(99)]));
+      const host = machine();
+      host.files.set("/opt/linked", { source: linked, key: "7:1" });
+      host.files.set("/usr/lib/libgnutls.so.30", { source: "/bin/sh", key: "7:2" });
+      host.run(1, "/bin/sh");
+      host.run(2, "/bin/sh", "/usr/lib/libgnutls.so.30");
+      host.run(3, "/opt/linked");
+      host.run(4, "/usr/bin/node");
+      const fake = fakeObject();
+      await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+      await probes.refresh();
+      const others = (): unknown[] => probes.state().filter(({ library }) => library === "other");
+      expect(others()).toEqual([]);
+      for (const pid of [2, 3, 4]) fake.object.map("tls_opaque").update(Buffer.from(key(pid), "hex"), Buffer.alloc(4, 1));
+      await probes.refresh();
+      expect(others()).toEqual([
+        { path: "/bin/sh", library: "other", processes: 1, problem: "GnuTLS is not read" },
+        { path: "/opt/linked", library: "other", processes: 1, problem: "BoringSSL is linked into it without symbols" },
+      ]);
+      host.processes.delete(3);
+      await probes.refresh();
+      expect(others()).toHaveLength(1);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
   });
 });
 

@@ -9,6 +9,7 @@ import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
 import type { TrafficSettings, TrafficState } from "../messages.ts";
 import { createLibraryFinder, type FinderChanges, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
+import { OpaquePrograms } from "./opaque-programs.ts";
 import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";
 
 export type TlsProbesState = TrafficState["tls"];
@@ -53,6 +54,7 @@ class Probes implements TlsProbes {
   readonly #object: TlsProbesOptions["object"];
   readonly #maps: CodeMaps;
   readonly #finder: LibraryFinder;
+  readonly #opaque: OpaquePrograms;
   readonly #now: () => number;
   readonly #unusedMs: { host: number; elsewhere: number };
   readonly #attachments = new Map<TlsLibrary, Attachment>();
@@ -66,6 +68,7 @@ class Probes implements TlsProbes {
     this.#settings = settings;
     this.#maps = maps ?? createCodeMaps();
     this.#finder = createLibraryFinder(this.#maps);
+    this.#opaque = new OpaquePrograms(this.#maps);
     this.#now = now ?? (() => performance.now());
     this.#unusedMs = unusedMs ?? { host: 300_000, elsewhere: 15_000 };
   }
@@ -94,10 +97,24 @@ class Probes implements TlsProbes {
     if (this.#settings.isEnabled) {
       const changes = await this.#finder.scan(nowMs, signal);
       this.#writeProcesses(changes);
+      this.#opaque.drop(changes.gone);
+      await this.#explainOpaque();
     }
     for (const library of this.#finder.libraries()) {
       if (this.#closing !== undefined) return;
       await this.#settle(library, nowMs);
+    }
+  }
+
+  /** Processes with TLS that no probe could bind. Those that run a known library have handshakes without a request, or are excluded. */
+  async #explainOpaque(): Promise<void> {
+    const pids: number[] = [];
+    this.#object.map("tls_opaque").takeAll((key, at) => pids.push(key.readUInt32LE(at)));
+    for (const pid of pids) {
+      const executable = this.#finder.executableOf(pid);
+      const files = this.#finder.filesOf(pid);
+      if (executable === null || files === null || this.#finder.hasLibrary(pid)) continue;
+      await this.#opaque.add(pid, executable, files);
     }
   }
 
@@ -193,6 +210,9 @@ class Probes implements TlsProbes {
       const attachment = this.#attachments.get(library);
       const problem = this.#isOff(library) ? switchedOff : (attachment?.problem ?? null);
       shown.push({ path: library.path, library: kindOf(library), processes: library.users.size, problem });
+    }
+    for (const { path, problem, pids } of this.#opaque.values()) {
+      if (shown.length < maxShown) shown.push({ path, library: "other", processes: pids.size, problem });
     }
     return shown;
   }

@@ -1,0 +1,90 @@
+/** Why the TLS of some programs cannot be read: another library, one without symbols, or none that is known. Looked for only once there was such a connection. */
+
+import { basename } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
+
+export interface OpaqueProgram {
+  path: string;
+  problem: string;
+  /** Processes with such connections, as far as they still run. */
+  pids: Set<number>;
+}
+
+const libraries: readonly [name: RegExp, library: string][] = [
+  [/^libgnutls\.so/, "GnuTLS"],
+  [/^lib(?:nss3|ssl3)\.so/, "NSS"],
+  [/^libmbedtls\.so/, "Mbed TLS"],
+  [/^libwolfssl\.so/, "wolfSSL"],
+  [/^libbotan/, "Botan"],
+  [/^libjvm\.so/, "Java's own TLS"],
+];
+
+/** Texts that a library leaves in every program that it is linked into. */
+const marks: readonly [text: Buffer, library: string][] = [
+  [Buffer.from("BoringSSL"), "BoringSSL"],
+  [Buffer.from("OpenSSL 1."), "OpenSSL"],
+  [Buffer.from("OpenSSL 3."), "OpenSSL"],
+  [Buffer.from("LibreSSL "), "LibreSSL"],
+  [Buffer.from("rustls"), "rustls"],
+  [Buffer.from("mbed TLS"), "Mbed TLS"],
+];
+const markBytes = 16;
+const pieceBytes = 1024 * 1024;
+const maxScannedBytes = 256 * 1024 * 1024;
+const maxPrograms = 64;
+
+export class OpaquePrograms {
+  readonly #maps: CodeMaps;
+  readonly #programs = new Map<string, OpaqueProgram>();
+
+  constructor(maps: CodeMaps) {
+    this.#maps = maps;
+  }
+
+  /** `files` are those that the process has mapped. Each program is looked at once; above the limit the rest is only counted as lost. */
+  async add(pid: number, executable: string, files: readonly MappedFile[]): Promise<void> {
+    const known = this.#programs.get(executable);
+    if (known !== undefined) {
+      known.pids.add(pid);
+      return;
+    }
+    if (this.#programs.size >= maxPrograms) return;
+    const program: OpaqueProgram = { path: executable, problem: "no TLS library that Coral knows was found in it", pids: new Set([pid]) };
+    this.#programs.set(executable, program);
+    const other = libraries.find(([name]) => files.some(({ path }) => name.test(basename(path))));
+    if (other !== undefined) {
+      program.problem = `${other[1]} is not read`;
+      return;
+    }
+    const file = files.find(({ path }) => path === executable);
+    using opened = file === undefined ? null : this.#maps.open(pid, file);
+    const mark = opened === null ? null : await findMark(opened);
+    if (mark !== null) program.problem = `${mark} is linked into it without symbols`;
+  }
+
+  drop(pids: readonly number[]): void {
+    for (const [path, { pids: users }] of this.#programs) {
+      for (const pid of pids) users.delete(pid);
+      if (users.size === 0) this.#programs.delete(path);
+    }
+  }
+
+  values(): IterableIterator<OpaqueProgram> {
+    return this.#programs.values();
+  }
+}
+
+/** One piece at a time, with other work in between: a program may be a hundred megabytes. */
+async function findMark(file: OpenedFile): Promise<string | null> {
+  const buffer = Buffer.alloc(pieceBytes);
+  const end = Math.min(file.sizeBytes, maxScannedBytes);
+  for (let start = 0; start < end; start += pieceBytes - markBytes) {
+    const piece = buffer.subarray(0, file.readAt(buffer, start));
+    const found = marks.find(([text]) => piece.includes(text));
+    if (found !== undefined) return found[1];
+    if (piece.length < pieceBytes) return null;
+    await setImmediate();
+  }
+  return null;
+}
