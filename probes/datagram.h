@@ -72,19 +72,25 @@ static always_inline void read_destination(struct payload_record *record, struct
 
 static always_inline void read_ends(struct payload_record *record, struct sock *sk)
 {
-	if (sk->__sk_common.skc_family == AF_INET) {
+	u16 family = 0, port = 0;
+
+	core_read(&family, &sk->__sk_common.skc_family);
+	if (family == AF_INET) {
+		u32 address = 0;
+
 		*(u16 *)(record->local + 10) = 0xffff;
-		*(u32 *)(record->local + 12) = sk->__sk_common.skc_rcv_saddr;
-		if (sk->__sk_common.skc_daddr) {
+		core_read(&address, &sk->__sk_common.skc_rcv_saddr);
+		*(u32 *)(record->local + 12) = address;
+		core_read(&address, &sk->__sk_common.skc_daddr);
+		if (address)
 			*(u16 *)(record->remote + 10) = 0xffff;
-			*(u32 *)(record->remote + 12) = sk->__sk_common.skc_daddr;
-		}
+		*(u32 *)(record->remote + 12) = address;
 	} else {
 		core_read((struct in6_addr *)record->local, &sk->__sk_common.skc_v6_rcv_saddr);
 		core_read((struct in6_addr *)record->remote, &sk->__sk_common.skc_v6_daddr);
 	}
-	record->local_port = sk->__sk_common.skc_num;
-	record->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	core_read(&port, &sk->__sk_common.skc_dport);
+	record->remote_port = __builtin_bswap16(port);
 }
 
 static always_inline void note_datagram_socket(u64 key, struct datagram_socket *known, u16 local_port, u32 is_dns)
@@ -101,30 +107,44 @@ static always_inline void note_datagram_socket(u64 key, struct datagram_socket *
 	}
 }
 
-static always_inline int on_datagram(struct sock *sk, u32 length, u32 direction)
+/* Where the bytes are, and how many. `message`: the one of several (struct mmsghdr) of a call that is over; 0: the one that is under way. */
+static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *registers, u64 message)
 {
-	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct user_message header = {};
+
+	if (!message) {
+		find_buffer(payload, registers);
+	} else if (!bpf_probe_read_user(&header, sizeof(header), (void *)message)) {
+		payload->length = header.sent;
+		find_in_vectors(payload, header.vectors, header.vector_count);
+	}
+	return payload->buffer && payload->length >= SHORTEST_DNS;
+}
+
+/* `key` is the address of `sk` once more: the verifier may know that one as a pointer. `message`: see find_datagram(). */
+static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *registers, u32 length, u32 direction, u64 message)
+{
 	struct scratch *scratch = scratch_at(SCRATCH_SOCKET);
 	struct controls *control = controls_now();
 	struct payload_record *record;
 	struct datagram_socket *known;
 	struct payload payload = {};
-	u64 key = (u64)sk;
+	u16 local_port = 0;
 	u32 total, kind;
 
-	if (!scratch || !control || length < SHORTEST_DNS || control->skipped_protocols & 1U << PROTOCOL_DNS)
+	if (!scratch || !control || (control->skipped_protocols | control->disabled_protocols) & 1U << PROTOCOL_DNS)
 		return 0;
 	known = bpf_map_lookup_elem(&datagram_sockets, &key);
-	if (known && known->local_port == sk->__sk_common.skc_num && known->misses >= MAX_MISSES)
+	core_read(&local_port, &sk->__sk_common.skc_num);
+	if (known && known->local_port == local_port && known->misses >= MAX_MISSES)
 		return 0;
 	payload.length = length;
 	payload.tgid = bpf_get_current_pid_tgid() >> 32;
-	find_buffer(&payload, registers);
-	if (!payload.buffer)
+	if (!find_datagram(&payload, registers, message))
 		return 0;
 	total = read_bytes(&payload, scratch, 0, 0, DATAGRAM_BYTES);
 	kind = total >= SHORTEST_DNS ? dns_kind(scratch->bytes) : 0;
-	note_datagram_socket(key, known, sk->__sk_common.skc_num, kind);
+	note_datagram_socket(key, known, local_port, kind);
 	if (!kind || total > DATAGRAM_BYTES || bpf_map_lookup_elem(&own_processes, &payload.tgid))
 		return 0;
 	record = (void *)scratch->before;
@@ -140,7 +160,8 @@ static always_inline int on_datagram(struct sock *sk, u32 length, u32 direction)
 	record->connection = *(volatile u64 *)&scratch->fingerprint >> 6;
 	record->tgid = payload.tgid;
 	record->at_ns = bpf_ktime_get_ns();
-	record->length = length;
+	record->length = payload.length;
+	record->local_port = local_port;
 	read_ends(record, sk);
 	if (!record->remote_port && direction == SENT)
 		read_destination(record, registers);

@@ -6,7 +6,7 @@
 #ifndef CORAL_HOOKS_SYSCALL_H
 #define CORAL_HOOKS_SYSCALL_H
 
-#include "user-buffer.h"
+#include "datagram.h"
 
 #define NO_DIRECTION 2
 
@@ -76,11 +76,22 @@ int syscall_exits(u64 *context)
 		return 0;
 	connection = find_connection(sk);
 	if (!connection) {
-		u16 family = 0;
+		u16 family = 0, protocol = 0;
 
 		core_read(&family, &((struct sock *)sk)->__sk_common.skc_family);
 		if (family != AF_INET && family != AF_INET6)
 			return 0;
+		core_read(&protocol, &((struct sock *)sk)->sk_protocol);
+		if (protocol == IPPROTO_UDP) {
+			u64 message = SYSCALL_BUFFER(registers);
+
+			if (number != NR_RECVMMSG && number != NR_SENDMMSG)
+				return on_datagram(sk, (struct sock *)sk, registers, result, direction, 0);
+#pragma clang loop unroll(disable)
+			for (u32 index = 0; index < 4 && index < result; index++)
+				on_datagram(sk, (struct sock *)sk, registers, 0, direction, message + index * sizeof(struct user_message));
+			return 0;
+		}
 		connection = add_connection((struct sock *)sk, SIDE_UNKNOWN);
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)

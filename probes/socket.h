@@ -98,7 +98,10 @@ struct user_message {
 	u64 control;
 	u64 control_length;
 	u32 flags;
-	u32 sent; /* of struct mmsghdr: msg_len */
+	u32 reserved2;
+	/* Of struct mmsghdr: msg_len. */
+	u32 sent;
+	u32 reserved3;
 };
 
 #if defined(__TARGET_ARCH_x86)

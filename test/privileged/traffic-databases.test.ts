@@ -21,6 +21,7 @@ import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
 
 const run = promisify(execFile);
+const hookKinds = ["sockets", "syscalls"] as const;
 
 function missing(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root";
@@ -72,48 +73,51 @@ describe("databases, caches and DNS on sockets", () => {
     server = undefined;
   });
 
-  it("counts what MariaDB is asked: text, prepared, failed and piped statements, large results, old connections", async () => {
-    server = await startMariadb();
-    const { pid, port } = server;
-    using old = await MysqlClient.open(port);
-    await old.query("CREATE DATABASE d");
-    await old.query("CREATE TABLE d.t (id BIGINT PRIMARY KEY, name VARCHAR(40))");
-    const early = await old.prepare("SELECT name FROM d.t WHERE id = ?");
-    observer = await PayloadObserver.open();
-    for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'tell-nobody ${id}')`);
-    for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'tell-nobody')");
-    await old.execute(early, 3);
-    using fresh = await MysqlClient.open(port);
-    const statement = await fresh.prepare("SELECT name FROM d.t WHERE id > ?");
-    for (let id = 0; id < 300; id++) await fresh.execute(statement, id);
-    await fresh.query("SELECT seq, REPEAT('x', 500) FROM d.seq_1_to_2000");
-    for (const text of ["SELECT 1", "SELECT nothing", "SELECT 3"]) fresh.send(0, Buffer.from(`\x03${text}`));
-    for (let count = 0; count < 3; count++) await fresh.result();
-    const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT * FROM d.nowhere;";
-    const client = execFile("mariadb", ["--no-defaults", "--skip-ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "--force", "-e", sql]);
-    await once(client, "close");
-    const routes = {
-      "mysql INSERT | INSERT INTO d.t VALUES (?) | ": 200,
-      "mysql INSERT | INSERT INTO d.t VALUES (?) | 1062!": 7,
-      "mysql  | unknown | ": 1,
-      "mysql PREPARE | SELECT name FROM d.t WHERE id > ? | ": 1,
-      "mysql SELECT | SELECT name FROM d.t WHERE id > ? | ": 300,
-      "mysql SELECT | SELECT seq, REPEAT(?, ?) FROM d.seq_1_to_2000 | ": 1,
-      "mysql SELECT | SELECT ? | ": 2,
-      "mysql SELECT | SELECT nothing | 1054!": 1,
-      "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
-      "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
-    };
-    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 515);
-    expect(observer.countsOf(pid, "server")).toEqual(routes);
-    expect(observer.countsOf(client.pid ?? 0, "client")).toEqual({
-      "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
-      "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
-    });
-    expect(observer.losses).toEqual({});
-    for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
-    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
-  });
+  it.each(hookKinds)(
+    "counts what MariaDB is asked, by hooks at %s: text, prepared, failed and piped statements, large results, old connections",
+    async (kind) => {
+      server = await startMariadb();
+      const { pid, port } = server;
+      using old = await MysqlClient.open(port);
+      await old.query("CREATE DATABASE d");
+      await old.query("CREATE TABLE d.t (id BIGINT PRIMARY KEY, name VARCHAR(40))");
+      const early = await old.prepare("SELECT name FROM d.t WHERE id = ?");
+      observer = await PayloadObserver.open(kind);
+      for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'tell-nobody ${id}')`);
+      for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'tell-nobody')");
+      await old.execute(early, 3);
+      using fresh = await MysqlClient.open(port);
+      const statement = await fresh.prepare("SELECT name FROM d.t WHERE id > ?");
+      for (let id = 0; id < 300; id++) await fresh.execute(statement, id);
+      await fresh.query("SELECT seq, REPEAT('x', 500) FROM d.seq_1_to_2000");
+      for (const text of ["SELECT 1", "SELECT nothing", "SELECT 3"]) fresh.send(0, Buffer.from(`\x03${text}`));
+      for (let count = 0; count < 3; count++) await fresh.result();
+      const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT * FROM d.nowhere;";
+      const client = execFile("mariadb", ["--no-defaults", "--skip-ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "--force", "-e", sql]);
+      await once(client, "close");
+      const routes = {
+        "mysql INSERT | INSERT INTO d.t VALUES (?) | ": 200,
+        "mysql INSERT | INSERT INTO d.t VALUES (?) | 1062!": 7,
+        "mysql  | unknown | ": 1,
+        "mysql PREPARE | SELECT name FROM d.t WHERE id > ? | ": 1,
+        "mysql SELECT | SELECT name FROM d.t WHERE id > ? | ": 300,
+        "mysql SELECT | SELECT seq, REPEAT(?, ?) FROM d.seq_1_to_2000 | ": 1,
+        "mysql SELECT | SELECT ? | ": 2,
+        "mysql SELECT | SELECT nothing | 1054!": 1,
+        "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
+        "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+      };
+      await observer.settle(() => (observer?.of(pid).length ?? 0) >= 515);
+      expect(observer.countsOf(pid, "server")).toEqual(routes);
+      expect(observer.countsOf(client.pid ?? 0, "client")).toEqual({
+        "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
+        "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+      });
+      expect(observer.losses).toEqual({});
+      for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
+      expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+    },
+  );
 
   it.each(["extended", "prepared"])("counts every statement of Postgres pipelines, %s", async (mode) => {
     server = await startPostgres();
@@ -264,9 +268,9 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it("counts DNS over UDP and TCP, at both ends", async () => {
+  it.each(hookKinds)("counts DNS over UDP and TCP, at both ends, by hooks at %s", async (kind) => {
     server = await startDnsmasq();
-    observer = await PayloadObserver.open();
+    observer = await PayloadObserver.open(kind);
     const { pid, port } = server;
     const dig = async (...args: string[]) => run("dig", ["-p", String(port), "@127.0.0.1", "+tries=1", "+time=3", ...args]);
     for (let count = 0; count < 5; count++) await dig("www.x.test", "A");

@@ -51,9 +51,10 @@ export class PayloadObserver implements AsyncDisposable {
     }, 20);
   }
 
-  static async open(): Promise<PayloadObserver> {
+  static async open(kind: KernelHooks["kind"] = "sockets"): Promise<PayloadObserver> {
     const objectPath = process.env["CORAL_TEST_OBJECT"];
-    return new PayloadObserver(await openKernelHooks({ settings, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }));
+    const options = { settings, ownPids: [], kinds: [kind], ...(objectPath === undefined ? {} : { objectPath }) };
+    return new PayloadObserver(await openKernelHooks(options));
   }
 
   #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
