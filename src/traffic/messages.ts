@@ -126,8 +126,7 @@ export interface TrafficState {
   /** `sockets`: socket tracepoints; `syscalls`: the slower fallback; `off`: see `problem`. */
   hooks: "sockets" | "syscalls" | "off";
   problem: string | null;
-  /** Files with probes for plaintext, and how many running processes use them. */
-  /** `other` is a program whose TLS connections stay closed to Coral; its problem says why. */
+  /** Files with probes for plaintext, and how many running processes use them. `other` is a program whose TLS stays closed; its problem says why. */
   tls: { path: string; library: "openssl" | "node" | "go" | "other"; processes: number; problem: string | null }[];
   /** Current step of the ladder; 0 is full detail. */
   step: number;
