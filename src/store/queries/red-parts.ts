@@ -74,7 +74,9 @@ export async function redWindow(
   const startMs = align(query.nowMs - query.sinceMs);
   const newestMs = (numberOrNullIn(row, "newest") ?? Number.NEGATIVE_INFINITY) / 1_000;
   const seenUntilMs = newestMs <= query.nowMs && newestMs > query.nowMs - lagMs ? newestMs : query.nowMs;
-  const firstMs = Math.min(...order.map(oldestMs)) - stepMs.raw;
+  // The bucket of a roll-up begins before its first row, by its step at the most.
+  const rawMs = oldestMs("raw");
+  const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name)))) - stepMs.raw;
   return {
     startMs,
     endMs: Number.POSITIVE_INFINITY,
