@@ -18,30 +18,34 @@ describe("nextStep()", () => {
     expect(walk(process(0.019, 5))).toEqual([0, 0, 0, 0, 0]);
   });
 
-  it("steps down one window at a time, two at once when far above, and never pauses for the process alone", () => {
-    expect(walk(process(0.03, 5))).toEqual([1, 2, 3, 3, 3]);
+  it("steps down after two windows above the budget, by two and at once when far above, and never pauses for the process alone", () => {
+    expect(walk(process(0.03, 8))).toEqual([0, 1, 1, 2, 2, 3, 3, 3]);
     expect(walk(process(0.2, 3))).toEqual([2, 3, 3]);
+    expect(walk([...process(0.03), ...process(0.015), ...process(0.03), ...process(0.015)])).toEqual([0, 0, 0, 0]);
   });
 
   it("pauses only when the programs in the kernel take twenty times the budget", () => {
-    expect(walk([{ processShare: 0, bpfShare: 0.39 }])).toEqual([0]);
-    expect(walk([{ processShare: 0, bpfShare: 0.41 }])).toEqual([4]);
-    expect(walk([{ processShare: 0, bpfShare: null }])).toEqual([0]);
+    const programs = (bpfShare: number | null, times: number): MeasuredCost[] =>
+      Array.from({ length: times }, () => ({ processShare: 0, bpfShare }));
+    expect(walk(programs(0.39, 3))).toEqual([0, 0, 0]);
+    expect(walk(programs(0.41, 2))).toEqual([0, 4]);
+    expect(walk(programs(1.7, 1))).toEqual([4]);
+    expect(walk(programs(null, 2))).toEqual([0, 0]);
   });
 
   it("steps up after three cheap windows in a row, one step at a time", () => {
-    expect(walk([...process(0.03, 2), ...process(0.001, 7)])).toEqual([1, 2, 2, 2, 1, 1, 1, 0, 0]);
+    expect(walk([...process(0.2), ...process(0.001, 7)])).toEqual([2, 2, 2, 1, 1, 1, 0, 0]);
   });
 
   it("does not step up between half and all of the budget", () => {
-    expect(walk([...process(0.03), ...process(0.015, 20)]).at(-1)).toBe(1);
+    expect(walk([...process(0.03, 2), ...process(0.015, 20)]).at(-1)).toBe(1);
   });
 
   it("waits twice as long after stepping up was a mistake, with a limit", () => {
     let state = initialLadder();
     const waits: number[] = [];
     for (let round = 0; round < 8; round++) {
-      state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
+      for (let dear = 0; dear < 2; dear++) state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
       expect(state.step).toBe(1);
       let windows = 0;
       while (state.step === 1) {
@@ -54,7 +58,7 @@ describe("nextStep()", () => {
   });
 
   it("forgets the longer wait when detail went well for a while", () => {
-    let state: LadderState = { step: 0, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
+    let state: LadderState = { step: 0, dearWindows: 1, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
     state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
     expect(state).toMatchObject({ step: 1, patienceWindows: 3 });
   });

@@ -1,5 +1,5 @@
 /**
- * How much detail Coral may take, from what it costs: steps down at once when it costs too much, and back up when that has been cheap for a while.
+ * How much detail Coral may take, from what it costs: steps down when it costs too much twice in a row, or far too much once, and back up when that has been cheap for a while.
  * Pure: the caller measures, and does what a step says.
  */
 
@@ -26,6 +26,8 @@ export interface MeasuredCost {
 
 export interface LadderState {
   step: number;
+  /** Windows in a row that cost too much. One alone may be a burst, or the time in which the decoders are compiled. */
+  dearWindows: number;
   /** Windows in a row that would have allowed more detail. */
   cheapWindows: number;
   /** How many cheap windows it takes to step up; doubles each time that stepping up was a mistake. */
@@ -38,8 +40,9 @@ const lastStep = ladderSteps.length - 1;
 const lastDetailStep = lastStep - 1;
 const firstPatienceWindows = 3;
 const maxPatienceWindows = 60;
-const mistakeWithinWindows = 3;
-/** Above this multiple of the budget, two steps at once. */
+const mistakeWithinWindows = 4;
+const patienceWhenDear = 2;
+/** Above this multiple of the budget, two steps, and at once. */
 const farAbove = 4;
 /** Below this share of the budget, more detail is tried. */
 const cheapShare = 0.5;
@@ -50,17 +53,22 @@ const cheapShare = 0.5;
 const bpfAllowance = 20;
 
 export function initialLadder(): LadderState {
-  return { step: 0, cheapWindows: 0, patienceWindows: firstPatienceWindows, windowsSinceUp: Number.POSITIVE_INFINITY };
+  return { step: 0, dearWindows: 0, cheapWindows: 0, patienceWindows: firstPatienceWindows, windowsSinceUp: Number.POSITIVE_INFINITY };
 }
 
 /** One window later. `cpuBudget` is a share of one core. */
 export function nextStep(state: LadderState, { processShare, bpfShare }: MeasuredCost, cpuBudget: number): LadderState {
   const windowsSinceUp = state.windowsSinceUp + 1;
-  const down = stepsDown(state.step, processShare / cpuBudget, (bpfShare ?? 0) / (cpuBudget * bpfAllowance));
+  const processLoad = processShare / cpuBudget;
+  const bpfLoad = (bpfShare ?? 0) / (cpuBudget * bpfAllowance);
+  const dearWindows = Math.max(processLoad, bpfLoad) > 1 ? state.dearWindows + 1 : 0;
+  const isTooMuch = dearWindows >= patienceWhenDear || Math.max(processLoad, bpfLoad) > farAbove;
+  const down = isTooMuch ? stepsDown(state.step, processLoad, bpfLoad) : state.step;
   if (down > state.step) {
     const isMistake = windowsSinceUp <= mistakeWithinWindows;
     return {
       step: down,
+      dearWindows: 0,
       cheapWindows: 0,
       patienceWindows: isMistake ? Math.min(maxPatienceWindows, state.patienceWindows * 2) : firstPatienceWindows,
       windowsSinceUp: Number.POSITIVE_INFINITY,
@@ -69,9 +77,9 @@ export function nextStep(state: LadderState, { processShare, bpfShare }: Measure
   const isCheap = processShare < cpuBudget * cheapShare && (bpfShare ?? 0) < cpuBudget * bpfAllowance * cheapShare;
   const cheapWindows = isCheap ? state.cheapWindows + 1 : 0;
   if (state.step > 0 && cheapWindows >= state.patienceWindows) {
-    return { ...state, step: state.step - 1, cheapWindows: 0, windowsSinceUp: 0 };
+    return { ...state, step: state.step - 1, dearWindows, cheapWindows: 0, windowsSinceUp: 0 };
   }
-  return { ...state, cheapWindows, windowsSinceUp };
+  return { ...state, dearWindows, cheapWindows, windowsSinceUp };
 }
 
 /** Where to go when it costs that many times what it may: never up. */

@@ -136,7 +136,10 @@ describe("TrafficRuntime", () => {
     expect(states()).toMatchObject([{ hooks: "sockets", step: 0 }]);
     pass(9_900);
     state.cpuMicros += 150_000;
-    pass(100);
+    pass(9_900);
+    expect(steps).toEqual([]);
+    state.cpuMicros += 150_000;
+    pass(200);
     expect(steps).toEqual([1]);
     pass(10_000);
     expect(states().map(({ step }) => step)).toEqual([0, 1]);
