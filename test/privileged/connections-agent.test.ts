@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Topology, TopologyEdge } from "../../src/tools/index.ts";
 import { lastingPort } from "../support/held-port.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WatchedHost } from "../support/watched-host.ts";
+import { childrenOf, WatchedHost } from "../support/watched-host.ts";
 
 function missing(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root";
@@ -83,6 +83,34 @@ describe("an agent that listens to the kernel", () => {
     const edges = await edgesTo(port);
     expect(edges.map(({ from, to, connections }) => [from, to, connections])).toEqual([["service:waiter", "service:kitchen", 2_005]]);
     expect(edges[0]).toMatchObject({ bytesToServer: 2_000 * 3 + 5 * 4, bytesToClient: 2_000 * 7 + 5 * 3, openConnections: 0 });
+  });
+});
+
+describe("an agent whose traffic process is killed", () => {
+  it("goes on with scans, and listens again without telling anything twice", { timeout: 120_000 }, async () => {
+    const port = (await lastingPort()) + 2;
+    const larder = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "larder" } });
+    await host.waitForProcess(port, larder.pid);
+    const start = (short: number) =>
+      host.spawn([process.execPath, "-e", callerCode, String(port), "1", String(short)], { env: { SERVICE_NAME: "cook" } });
+    const countIs = (wanted: Partial<TopologyEdge>) => async (): Promise<boolean> => {
+      const [edge] = (await edgesTo(port)).filter(({ from }) => from === "service:cook");
+      return edge !== undefined && Object.entries(wanted).every(([name, value]) => edge[name as keyof TopologyEdge] === value);
+    };
+    start(100);
+    await waitFor("the first hundred, and five that stay", countIs({ connections: 105, openConnections: 5 }), {
+      timeoutMs: 30_000,
+      intervalMs: 500,
+    });
+    const hooksOff = async (): Promise<boolean> => (await host.agent.status()).notes.some((note) => note.includes("between two scans"));
+    const [child = 0] = childrenOf(host.agent.pid);
+    process.kill(child, "SIGKILL");
+    await waitFor("the agent to notice", hooksOff, { timeoutMs: 20_000, intervalMs: 100 });
+    await waitFor("the kernel to be listened to again", async () => !(await hooksOff()), { timeoutMs: 30_000, intervalMs: 300 });
+    start(200);
+    await waitFor("the others", countIs({ connections: 310, openConnections: 10 }), { timeoutMs: 30_000, intervalMs: 500 });
+    await waitFor("three more seconds of scans", settled(3_000));
+    expect(await countIs({ connections: 310, openConnections: 10 })()).toBe(true);
   });
 });
 
