@@ -126,4 +126,19 @@ describe("createServiceNamer()", () => {
     expect(namer.atServer(end(9), 21)?.service).toBe("echo");
     expect(namer.atServer(end(9), null)).toBeNull();
   });
+
+  it("gives a name from traffic to a master and all its workers, whoever of them was asked", () => {
+    const listener = socketOf("0.0.0.0:80", null, null, { owners: [5, 6] });
+    const processes = [
+      { pid: 5, service: "nginx", confidence: 0.85, ...nginx },
+      { pid: 6, service: "nginx", confidence: 0.85, parent: 5, ...nginx },
+    ];
+    const traffic: TrafficNames = {
+      nameOf: ({ pid, startTicks, port }) => (pid === 5 && startTicks === 5 && port !== 81 ? "shop.example" : undefined),
+    };
+    const namer = namerOf({ processes, listeners: [listener] }, { traffic });
+    expect([5, 6].map((pid) => namer.atListener(listener, pid).service)).toEqual(["shop.example", "shop.example"]);
+    expect([namer.atPort(6, 80)?.service, namer.ofProcess(6)?.service]).toEqual(["shop.example", "shop.example"]);
+    expect([namer.headOf(6), namer.headOf(99)]).toEqual([{ pid: 5, startTicks: 5 }, undefined]);
+  });
 });

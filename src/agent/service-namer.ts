@@ -27,6 +27,8 @@ export interface ServiceNamer {
   atServer(connection: TrackedSocket, pid: number | null): ServiceName | null;
   /** Of a process that answers at a port, whoever listens there. Null when nothing names it. */
   atPort(pid: number, port: number): ServiceName | null;
+  /** Who started a worker, itself for others: what traffic says of one of them holds for all. Undefined when it does not run. */
+  headOf(pid: number): { pid: number; startTicks: number } | undefined;
 }
 
 /** Process managers: their children are services of their own, though they run in the same interpreter. */
@@ -53,9 +55,17 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
   };
 
   const trafficName = (pid: number | null, port: number | null): string | undefined => {
-    const entry = pid === null ? undefined : scan.processOf(pid);
-    if (!entry || !config.methods.includes("traffic_inspection")) return undefined;
-    return traffic.nameOf({ pid: entry.pid, startTicks: entry.startTicks, port }, config.trafficSources);
+    const head = pid === null ? undefined : headOf(pid);
+    if (!head || !config.methods.includes("traffic_inspection")) return undefined;
+    return traffic.nameOf({ ...head, port }, config.trafficSources);
+  };
+
+  const headOf: ServiceNamer["headOf"] = (pid) => {
+    const entry = scan.processOf(pid);
+    if (!entry) return undefined;
+    const facts = scan.factsOf(pid);
+    const head = facts ? familyHead(facts).entry : entry;
+    return { pid: head.pid, startTicks: head.startTicks };
   };
 
   /** By its own facts, or its ancestor's when it is a worker of the same program. */
@@ -69,14 +79,17 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
   };
 
   function nameOfFamily(facts: ProcessFacts): ServiceName | null {
-    if ((facts.name?.confidence ?? 0) >= ownNameConfidence) return facts.name;
+    return (facts.name?.confidence ?? 0) >= ownNameConfidence ? facts.name : familyHead(facts).name;
+  }
+
+  function familyHead(facts: ProcessFacts): ProcessFacts {
     let head = facts;
     for (let depth = 0; depth < maxAncestors; depth++) {
       const parent = scan.factsOf(head.entry.parentPid);
       if (!parent || parent.entry.pid === 1 || !isWorkerOf(head, parent)) break;
       head = parent;
     }
-    return head.name;
+    return head;
   }
 
   function isWorkerOf(child: ProcessFacts, parent: ProcessFacts): boolean {
@@ -170,6 +183,7 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
   return {
     atListener,
     ofProcess,
+    headOf,
     atServer: (connection, pid) => {
       const [listener] = scan.listenersOf(connection);
       if (!listener) return pid === null ? null : ofProcess(pid);

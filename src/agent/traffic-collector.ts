@@ -230,10 +230,7 @@ export class TrafficCollector implements AsyncDisposable {
     if (this.#isScanned || this.#waiting.length >= maxWaitingWindows) this.#flushWaiting();
     this.#figures.add(window);
     this.#peers.add(window.peerNames);
-    names.add(window.names, (pid) => {
-      directory.serviceOf(pid, null);
-      return directory.startTicksOf(pid);
-    });
+    names.add(window.names, (pid) => directory.headOf(pid));
     const windowMs = Math.max(1, Number(window.toNs - window.fromNs) / 1e6);
     const place = { time: this.#timeOf(window), windowMs };
     const groups = window.requests.filter(({ protocol, count }) => count > 0 && !disabledProtocols.includes(protocol));

@@ -28,7 +28,10 @@ describe("createTrafficDirectory()", () => {
       "shop",
     ]);
     expect(directory.serviceOf(99, null)).toBeUndefined();
-    expect(directory.startTicksOf(7)).toBe(7);
+    expect([directory.headOf(7), directory.headOf(6)]).toEqual([
+      { pid: 7, startTicks: 7 },
+      { pid: 5, startTicks: 5 },
+    ]);
     // A backend that has come and gone between two scans.
     expect([directory.serviceOf(99, 5432), directory.serviceOf(99, 5433)]).toEqual(["postgres", undefined]);
   });
@@ -65,7 +68,7 @@ describe("createTrafficDirectory()", () => {
     update(directory, { processes: [{ pid: 5, service: "old", start: 1 }] });
     expect(directory.serviceOf(5, null)).toBe("old");
     update(directory, { processes: [{ pid: 5, service: "new", start: 2 }] });
-    expect([directory.serviceOf(5, null), directory.startTicksOf(5)]).toEqual(["new", 2]);
+    expect([directory.serviceOf(5, null), directory.headOf(5)?.startTicks]).toEqual(["new", 2]);
   });
 
   it("finds the local service behind an address, in the caller's namespace first", () => {

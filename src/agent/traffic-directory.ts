@@ -13,7 +13,8 @@ export interface TrafficDirectory {
    * listens there, because servers start one for each connection; else undefined.
    */
   serviceOf(pid: number, port: number | null): string | undefined;
-  startTicksOf(pid: number): number | undefined;
+  /** The process, or who started it as a worker: those share the names that traffic gives them. Undefined when nobody has seen it. */
+  headOf(pid: number): { pid: number; startTicks: number } | undefined;
   /** The service of this host that a process reaches at an address; null when there is none, or more than one. */
   listenerAt(pid: number, address: string, port: number): string | null;
   /** The only service of this host that calls a process at its port from an address. */
@@ -24,6 +25,7 @@ export interface TrafficDirectory {
 
 interface Known {
   startTicks: number;
+  head: { pid: number; startTicks: number };
   networkNamespace: number | null;
   /** By port; null is the process as a whole. */
   services: Map<number | null, string>;
@@ -57,8 +59,10 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
     const memory = known.get(pid);
     if (!entry || !current) return memory;
     const isSame = memory?.startTicks === entry.startTicks;
-    const next: Known = isSame ? memory : { startTicks: entry.startTicks, networkNamespace: null, services: new Map() };
+    const { startTicks } = entry;
+    const next: Known = isSame ? memory : { startTicks, head: { pid, startTicks }, networkNamespace: null, services: new Map() };
     next.networkNamespace = entry.networkNamespace;
+    next.head = current.namer.headOf(pid) ?? next.head;
     if (next.services.size < maxPortsPerProcess || next.services.has(port)) {
       const name = port === null ? current.namer.ofProcess(pid) : current.namer.atPort(pid, port);
       // A process that nothing names is called what the kernel calls it.
@@ -79,7 +83,7 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
       if (!services && port !== null) return current?.places.onlyAt(port) ?? undefined;
       return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
     },
-    startTicksOf: (pid) => current?.scan.processOf(pid)?.startTicks ?? known.get(pid)?.startTicks,
+    headOf: (pid) => look(pid, null)?.head,
     listenerAt: (pid, address, port) => current?.places.listenerAt(known.get(pid)?.networkNamespace ?? null, address, port) ?? null,
     callerOf: (pid, port, address) => current?.places.callerOf(known.get(pid)?.networkNamespace ?? null, port, address) ?? null,
     pidsOf: (isMeant) => {

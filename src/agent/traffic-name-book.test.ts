@@ -14,7 +14,7 @@ const both = ["http_host", "grpc_service"] as const;
 
 function bookOf(...windows: TrafficName[][]): TrafficNameBook {
   const book = new TrafficNameBook({ hostname: "vm-1" });
-  for (const names of windows) book.add(names, (pid) => (pid === 99 ? undefined : pid * 10));
+  for (const names of windows) book.add(names, (pid) => (pid === 99 ? undefined : { pid, startTicks: pid * 10 }));
   return book;
 }
 const at = (book: TrafficNameBook, port: number | null = 80, startTicks = 50) => book.nameOf({ pid: 5, startTicks, port }, both);
@@ -29,7 +29,7 @@ describe("TrafficNameBook", () => {
   it("keeps a name until another one is asked for much more often", () => {
     const book = bookOf([nameOf("old", 100)], [nameOf("new", 250)]);
     expect(at(book)).toBe("old");
-    book.add([nameOf("new", 100)], () => 50);
+    book.add([nameOf("new", 100)], () => ({ pid: 5, startTicks: 50 }));
     expect(at(book)).toBe("new");
   });
 
@@ -55,7 +55,7 @@ describe("TrafficNameBook", () => {
 
   it("forgets the least recent place when there are too many", () => {
     const book = new TrafficNameBook({ hostname: "vm-1", maxPlaces: 2 });
-    for (const port of [80, 81, 82]) book.add([nameOf("shop", 100, { port })], () => 50);
+    for (const port of [80, 81, 82]) book.add([nameOf("shop", 100, { port })], () => ({ pid: 5, startTicks: 50 }));
     expect([at(book, 80), at(book, 82)]).toEqual([undefined, "shop"]);
   });
 });

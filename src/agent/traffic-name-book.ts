@@ -44,14 +44,14 @@ export class TrafficNameBook implements TrafficNames {
     this.#maxPlaces = maxPlaces;
   }
 
-  /** `startTicksOf` tells a process from a later one with the same id. */
-  add(names: readonly TrafficName[], startTicksOf: (pid: number) => number | undefined): void {
+  /** `headOf` says for whom a process works, and tells it from a later one with the same id. */
+  add(names: readonly TrafficName[], headOf: (pid: number) => { pid: number; startTicks: number } | undefined): void {
     const touched = new Set<Candidates>();
     for (const { pid, port, source, name, requests } of names) {
-      const startTicks = startTicksOf(pid);
+      const head = headOf(pid);
       const clean = source === "tls_sni" ? null : source === "http_host" ? this.#hostName(name) : grpcName(name);
-      if (startTicks === undefined || clean === null || source === "tls_sni" || !(requests > 0)) continue;
-      const candidates = this.#candidatesOf(pid, startTicks, port, source);
+      if (head === undefined || clean === null || source === "tls_sni" || !(requests > 0)) continue;
+      const candidates = this.#candidatesOf(head.pid, head.startTicks, port, source);
       count(candidates, clean, requests);
       touched.add(candidates);
     }
