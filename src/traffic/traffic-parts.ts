@@ -159,7 +159,9 @@ class Parts implements OpenedParts {
   setStep(step: number): void {
     this.#step = step;
     this.#control();
-    if (step === ladderSteps.indexOf("paused")) background(this.#log, "the pause", this.#hooks.detach());
+    const isPaused = step === ladderSteps.indexOf("paused");
+    this.#tls?.setPaused(isPaused);
+    if (isPaused) background(this.#log, "the pause", this.#hooks.detach());
     else this.#hooks.attach();
   }
 

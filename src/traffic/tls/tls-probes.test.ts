@@ -237,6 +237,22 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(0);
     expect(fake.closed).toBe(fake.attached.length);
   });
+
+  it("detaches everything during a pause, and comes back after it", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    const fake = fakeObject();
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await probes.refresh();
+    const links = probes.linkCount;
+    probes.setPaused(true);
+    await probes.refresh();
+    expect(fake.closed).toBe(links);
+    expect(probes.linkCount).toBe(0);
+    probes.setPaused(false);
+    await probes.refresh();
+    expect(probes.linkCount).toBe(links);
+  });
 });
 
 describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot read", () => {

@@ -31,6 +31,8 @@ export interface TlsProbes extends AsyncDisposable {
   refresh(signal?: AbortSignal): Promise<void>;
   /** Takes effect at the next `refresh`; what was read of an excluded program stops at once. */
   applySettings(settings: TrafficSettings["tls"]): void;
+  /** Detaches everything at the next `refresh`, or attaches it again. */
+  setPaused(isPaused: boolean): void;
   state(): TlsProbesState;
   /** Links that are attached now. */
   readonly linkCount: number;
@@ -60,6 +62,7 @@ class Probes implements TlsProbes {
   readonly #attachments = new Map<TlsLibrary, Attachment>();
   #settings: TrafficSettings["tls"];
   #isChanged = true;
+  #isPaused = false;
   #running: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
@@ -84,6 +87,14 @@ class Probes implements TlsProbes {
     this.#isChanged = true;
   }
 
+  setPaused(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+  }
+
+  get #isActive(): boolean {
+    return this.#settings.isEnabled && !this.#isPaused;
+  }
+
   refresh(signal?: AbortSignal): Promise<void> {
     if (this.#closing !== undefined) return this.#closing;
     this.#running ??= this.#refresh(signal).finally(() => {
@@ -94,7 +105,7 @@ class Probes implements TlsProbes {
 
   async #refresh(signal: AbortSignal | undefined): Promise<void> {
     const nowMs = this.#now();
-    if (this.#settings.isEnabled) {
+    if (this.#isActive) {
       const changes = await this.#finder.scan(nowMs, signal);
       this.#writeProcesses(changes);
       this.#opaque.drop(changes.gone);
@@ -120,7 +131,7 @@ class Probes implements TlsProbes {
 
   async #settle(library: TlsLibrary, nowMs: number): Promise<void> {
     const attachment = this.#attachments.get(library);
-    const isWanted = this.#settings.isEnabled && !this.#isOff(library);
+    const isWanted = this.#isActive && !this.#isOff(library);
     if (isWanted && attachment === undefined && library.users.size > 0) {
       this.#attachments.set(library, await this.#attach(library));
       return;
