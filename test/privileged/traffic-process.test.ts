@@ -176,6 +176,29 @@ describe("the traffic process", () => {
     await waitFor("the end of the programs", () => !programs.some(isLoaded));
   });
 
+  it("steps down until nothing is attached when it may cost nothing, and comes back when it may", async () => {
+    const { supervisor, reports } = await watch({ settings: { ...settings, windowMs: 300, cpuBudget: 1e-6 } });
+    await using _closing = supervisor;
+    const isServed = (group: RequestGroup): boolean => group.serverPort === port && group.role === "server";
+    await waitFor("the last step", async () => {
+      await ask(port, 50);
+      return supervisor.status().state?.step === 4;
+    });
+    const before = counted(reports, isServed);
+    await waitFor("a pause", async () => {
+      const known = counted(reports, isServed);
+      await ask(port, 20);
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      return counted(reports, isServed) === known;
+    });
+    expect(before).toBeGreaterThan(0);
+    supervisor.changeSettings({ ...settings, windowMs: 300, cpuBudget: 1 });
+    await waitFor("full detail", () => supervisor.status().state?.step === 0);
+    const paused = counted(reports, isServed);
+    await ask(port, 30);
+    await waitFor("requests again", () => counted(reports, isServed) >= paused + 30);
+  });
+
   it("reads traffic at system calls where sockets have no hooks", async (context) => {
     const object = JSON.parse(
       execFileSync("bpftool", ["-j", "btf", "dump", "file", `${dist}probes/requests.bpf.o`], { encoding: "utf8" }),
