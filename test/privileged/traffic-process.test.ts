@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { Agent, createServer, get, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -197,15 +197,6 @@ describe("the traffic process", () => {
     const paused = counted(reports, isServed);
     await ask(port, 30);
     await waitFor("requests again", () => counted(reports, isServed) >= paused + 30);
-  });
-
-  it("reads traffic at system calls where sockets have no hooks", async (context) => {
-    const object = JSON.parse(
-      execFileSync("bpftool", ["-j", "btf", "dump", "file", `${dist}probes/requests.bpf.o`], { encoding: "utf8" }),
-    ) as {
-      types: { kind: string; name?: string }[];
-    };
-    context.skip(!object.types.some(({ kind, name }) => kind === "FUNC" && name?.startsWith("syscall_")), "there are no such programs yet");
   });
 
   it("says what is missing to a user without capabilities", async () => {
