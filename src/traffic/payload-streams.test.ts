@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../base/seeded-random.fixture.ts";
 import type { LossKind } from "./messages.ts";
 import { type PayloadRecord, PayloadStreams, type PayloadStreamsOptions } from "./payload-streams.ts";
 import { databaseDecoders } from "./protocols/decoders.ts";
@@ -7,7 +8,7 @@ import { dnsUdp, mariadbCommands, type RecordedPayload, redisPipelineSet } from 
 import { RequestGroups } from "./request-groups.ts";
 
 function setUp(changes: Partial<PayloadStreamsOptions> = {}) {
-  const groups = new RequestGroups();
+  const groups = changes.groups ?? new RequestGroups();
   const losses = new Map<LossKind, number>();
   const onLoss = (loss: LossKind, count: number) => losses.set(loss, (losses.get(loss) ?? 0) + count);
   const streams = new PayloadStreams({ groups, decoders: databaseDecoders, recognise, onLoss, ...changes });
@@ -135,11 +136,46 @@ describe("PayloadStreams", () => {
     const { streams, taken } = setUp();
     play(streams, mariadbCommands.slice(0, 1), "client");
     play(streams, mariadbCommands.slice(3, 7), "client", { isTls: true });
+    // The records of TLS go on beside it.
+    streams.onPayload(record("\x17\x03\x03\x00\x20 sealed"));
+    play(streams, mariadbCommands.slice(7, 9), "client", { isTls: true });
     streams.onClose(1, 2e9);
     expect(taken()).toMatchObject([
       { isTls: true, method: "CREATE" },
       { isTls: true, method: "USE" },
+      { isTls: true, method: "DROP" },
     ]);
+  });
+
+  it("survives records of any shape, and stays within its bounds", () => {
+    const random = new SeededRandom(11);
+    const payloads = [...mariadbCommands, ...redisPipelineSet].map(([, , head]) => Buffer.from(head, "base64"));
+    const { streams, groups } = setUp({ maxConnections: 20, groups: new RequestGroups({ maxGroups: 50 }) });
+    for (let round = 0; round < 20_000; round++) {
+      const whole = random.pick(payloads);
+      const bytes = whole.subarray(random.below(3) === 0 ? random.below(whole.length) : 0);
+      streams.onPayload(
+        record(bytes, {
+          ...{
+            connectionId: random.below(60),
+            isSent: random.below(2) === 0,
+            isTls: random.below(9) === 0,
+            isDatagram: random.below(20) === 0,
+          },
+          ...{ protocol: random.pick([null, "mysql", "redis", "postgres", "kafka", "dns", "http", "mongodb", "memcached"]) },
+          ...{ role: random.pick([null, "client", "server"]), isPrepared: random.below(30) === 0 },
+          ...{
+            lengthBytes: random.pick([bytes.length, 0, 2 ** 32 - 1, random.below(20_000)]),
+            offsetBytes: random.pick([0, 0, 0, 4096, 2 ** 31]),
+          },
+          ...{ atNs: random.pick([1e9 + round, 0, 2 ** 53]), startNs: random.pick([0, 1e9, 2 ** 53]) },
+        }),
+      );
+      if (random.below(50) === 0) streams.onClose(random.below(60), 1e9 + round);
+      if (random.below(200) === 0) streams.sweep(5e9 + round);
+    }
+    expect(streams.connectionCount).toBeLessThanOrEqual(20);
+    expect(groups.groupCount).toBeLessThanOrEqual(100);
   });
 
   it("pairs datagrams by peer and id, at a server with many peers", () => {

@@ -139,6 +139,8 @@ export class PayloadStreams {
       return;
     }
     const connection = this.#connectionOf(record);
+    // Records of TLS, whose plaintext has its own.
+    if (connection.ends.isTls && !record.isTls) return;
     connection.isUsed = true;
     connection.lastNs = record.atNs;
     connection.isQuiet = false;
@@ -174,7 +176,7 @@ export class PayloadStreams {
   #connectionOf(record: PayloadRecord): Connection {
     const known = this.#connections.get(record.connectionId);
     if (known !== undefined) {
-      if (known.ends.isTls === record.isTls) return known;
+      if (known.ends.isTls || !record.isTls) return known;
       // The connection has changed to TLS, and its plaintext can be read.
       this.#forget(record.connectionId, known);
     }

@@ -92,7 +92,7 @@ describe("databases, caches and DNS on sockets", () => {
       await fresh.query("SELECT seq, REPEAT('x', 500) FROM d.seq_1_to_2000");
       for (const text of ["SELECT 1", "SELECT nothing", "SELECT 3"]) fresh.send(0, Buffer.from(`\x03${text}`));
       for (let count = 0; count < 3; count++) await fresh.result();
-      const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT * FROM d.nowhere;";
+      const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT SLEEP(0.05); SELECT * FROM d.nowhere;";
       const client = execFile("mariadb", ["--no-defaults", "--skip-ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "--force", "-e", sql]);
       await once(client, "close");
       const routes = {
@@ -106,13 +106,21 @@ describe("databases, caches and DNS on sockets", () => {
         "mysql SELECT | SELECT nothing | 1054!": 1,
         "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
         "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+        "mysql SELECT | SELECT SLEEP(?) | ": 1,
       };
-      await observer.settle(() => (observer?.of(pid).length ?? 0) >= 515);
+      await observer.settle(() => (observer?.of(pid).length ?? 0) >= 516);
       expect(observer.countsOf(pid, "server")).toEqual(routes);
       expect(observer.countsOf(client.pid ?? 0, "client")).toEqual({
         "mysql SELECT | SELECT COUNT(*) FROM d.t WHERE name = ? | ": 1,
         "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+        "mysql SELECT | SELECT SLEEP(?) | ": 1,
       });
+      const slept = observer.requests.filter(({ route }) => route === "SELECT SLEEP(?)");
+      expect(slept).toHaveLength(2);
+      for (const { durationNs } of slept) {
+        expect(durationNs / 1e6).toBeGreaterThan(49);
+        expect(durationNs / 1e6).toBeLessThan(250);
+      }
       expect(observer.losses).toEqual({});
       for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
       expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");

@@ -52,6 +52,18 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(2);
   });
 
+  it("reads nothing behind the request for TLS, and counts nothing", () => {
+    const greeting = Buffer.from(mariadbClient[0]?.[2] ?? "", "base64");
+    const request = packet(1, `\x85\xae\xff\x00${"\0".repeat(28)}`);
+    const replay = new Replay(createMysqlDecoder)
+      .answer(greeting)
+      .ask(request)
+      .ask("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+      .answer("\x16\x03\x03\x00\x7a")
+      .close();
+    expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
+  });
+
   it("times from the command to the last byte of its answer", () => {
     const replay = new Replay(createMysqlDecoder)
       .ask(packet(0, "\x03SELECT a FROM b"))

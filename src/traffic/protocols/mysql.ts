@@ -79,8 +79,8 @@ class MysqlDecoder implements ProtocolDecoder {
   #lastPrepared: SqlTemplate = unknownNames;
   /** The server has greeted and the client has not logged in yet. */
   #isGreeting = false;
-  /** Compressed or encrypted from here on. */
-  #isOpaque = false;
+  /** From here on nothing can be read: what is compressed is counted, what is encrypted comes as a connection of its own where a library has it. */
+  #opaque: "no" | "compressed" | "encrypted" = "no";
 
   constructor(context: DecoderContext) {
     this.#context = context;
@@ -98,8 +98,8 @@ class MysqlDecoder implements ProtocolDecoder {
   }
 
   onRequestBytes(chunk: Chunk): void {
-    if (this.#isOpaque) {
-      this.#context.sink.undecoded(1);
+    if (this.#opaque !== "no") {
+      if (this.#opaque === "compressed") this.#context.sink.undecoded(1);
       return;
     }
     // A command comes as one write, mostly: half a packet that nobody continued must not swallow the next one.
@@ -108,7 +108,7 @@ class MysqlDecoder implements ProtocolDecoder {
   }
 
   onReplyBytes(chunk: Chunk): void {
-    if (this.#isOpaque) return;
+    if (this.#opaque !== "no") return;
     const request = this.#inFlight.oldest;
     if (request === undefined) {
       this.#replies.reset();
@@ -177,11 +177,9 @@ class MysqlDecoder implements ProtocolDecoder {
     if (to - from < 8) return;
     const low = bytes.readUInt16LE(from + 4);
     const capabilities = low & capabilityProtocol41 ? bytes.readUInt32LE(from + 4) : low;
-    // Encrypted bytes are read where the library has them; those come as a connection of their own.
-    if (capabilities & (capabilitySsl | capabilityCompress | capabilityZstd)) {
-      const isShort = bytes.readUIntLE(from, 3) <= 32;
-      this.#isOpaque = (capabilities & capabilitySsl) === 0 || isShort;
-    }
+    // The request for TLS is the login without its names.
+    if (capabilities & capabilitySsl && bytes.readUIntLE(from, 3) <= 32) this.#opaque = "encrypted";
+    else if (capabilities & (capabilityCompress | capabilityZstd)) this.#opaque = "compressed";
   }
 
   #namesOf(command: number, bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate {
