@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * HTTP/2 and gRPC: walks the frames of each direction and sends to the ring what says something about requests: header blocks, resets, GOAWAY,
- * and for bodies how long they were and that they ended. src/traffic/protocols/http2-frames.ts reads the records: the header of a frame, with a
- * sequence number of the direction in place of the length, so that a lost record is noticed.
+ * and for bodies how long they were and that they ended. What one payload has of it goes into one record, which
+ * src/traffic/protocols/http2-frames.ts reads: a sequence number of the direction, so that a lost record is noticed, then frames.
  */
 #ifndef CORAL_HTTP2_H
 #define CORAL_HTTP2_H
@@ -10,8 +10,9 @@
 #include "capture.h"
 #include "http2-frame.h"
 
-/* Most of a frame in one record; below CHUNK_BYTES, which would announce another piece. */
-#define HTTP2_PIECE 2048
+/* Most of a frame at once, and most of a record: below CHUNK_BYTES, which would announce another piece of a payload. */
+#define HTTP2_PIECE 2032
+#define HTTP2_RECORD 4000
 /* Most of a header block that is taken; what is longer is cut, and its table forgotten. */
 #define HTTP2_MAX_BLOCK 16384
 /* Most of a body that a capture sees of one frame. */
@@ -69,44 +70,74 @@ struct http2_walk {
 	u32 vector_count;
 	/* Of the payload, behind the piece. */
 	u32 rest;
+	/* Bytes of the record under way, at scratch->bytes. */
+	u32 filled;
 	u32 wants_bodies;
-	u32 reserved;
 };
 
-/* A record of a frame, `what` is type | flags << 8, with `taken` bytes that stand at scratch->bytes + 9; `length` is what it stands for. */
-static __attribute__((noinline)) void http2_tell(struct http2_direction *direction, struct scratch *scratch, u32 what, u32 taken, u32 length)
+/* In a record, before the bytes that were taken of a frame. */
+struct http2_told {
+	u8 type;
+	u8 flags;
+	u16 taken;
+	u32 stream;
+	u32 length;
+};
+
+#define HTTP2_SEQUENCE_BYTES 4
+
+/* Sends the record under way. */
+static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
 	struct payload_record *record = (void *)scratch->before;
-	u32 type = what & 0xff;
-	u32 stream = type == HTTP2_DATA ? direction->data_stream : direction->stream;
-	u8 *header = scratch->bytes;
+	u32 filled = walk->filled;
 
-	header[0] = direction->sequence >> 16;
-	header[1] = direction->sequence >> 8;
-	header[2] = direction->sequence;
-	header[3] = type;
-	header[4] = what >> 8;
-	*(u32 *)(header + 5) = __builtin_bswap32(stream);
-	direction->sequence++;
-	if (taken > HTTP2_PIECE)
+	walk->filled = HTTP2_SEQUENCE_BYTES;
+	if (filled <= HTTP2_SEQUENCE_BYTES || filled > HTTP2_RECORD)
 		return;
-	record->bytes = HTTP2_HEADER_BYTES + taken;
-	record->length = HTTP2_HEADER_BYTES + length;
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + HTTP2_HEADER_BYTES + taken, BPF_RB_NO_WAKEUP))
+	*(u32 *)scratch->bytes = direction->sequence++;
+	record->bytes = filled;
+	record->length = filled;
+	if (bpf_ringbuf_output(&events, record, sizeof(*record) + filled, BPF_RB_NO_WAKEUP))
 		count_loss(LOSS_RING_FULL);
 }
 
+/* Where the next frame goes that takes so many bytes, its head included. */
+static always_inline u32 http2_room(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 bytes)
+{
+	if (walk->filled + bytes > HTTP2_RECORD)
+		http2_flush(walk, direction, scratch);
+	return walk->filled;
+}
+
+/* Adds a frame to the record, `what` is type | flags << 8 | taken << 16; the bytes taken stand behind its head already. `length` is its own. */
+static __attribute__((noinline)) void http2_tell(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 what, u32 length)
+{
+	u32 at = http2_room(walk, direction, scratch, sizeof(struct http2_told) + (what >> 16));
+	struct http2_told *told;
+
+	if (at > HTTP2_RECORD)
+		return;
+	told = (void *)(scratch->bytes + at);
+	told->type = what;
+	told->flags = what >> 8;
+	told->taken = what >> 16;
+	told->stream = (what & 0xff) == HTTP2_DATA ? direction->data_stream : direction->stream;
+	told->length = length;
+	walk->filled = at + sizeof(*told) + (what >> 16);
+}
+
 /* Tells how long the body of a stream was so far. */
-static always_inline void http2_tell_data(struct http2_direction *direction, struct scratch *scratch, u32 flags)
+static always_inline void http2_tell_data(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 flags)
 {
 	if (direction->data_stream)
-		http2_tell(direction, scratch, HTTP2_DATA | flags << 8, 0, direction->data_bytes);
+		http2_tell(walk, direction, scratch, HTTP2_DATA | flags << 8, direction->data_bytes);
 	direction->data_stream = 0;
 	direction->data_bytes = 0;
 }
 
 /* A header is complete: what is to be taken of its frame. */
-static always_inline int http2_begin(struct http2_direction *direction, struct scratch *scratch, const u8 *header, u32 wants_bodies)
+static always_inline int http2_begin(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, const u8 *header)
 {
 	u32 wanted = 0;
 
@@ -120,25 +151,25 @@ static always_inline int http2_begin(struct http2_direction *direction, struct s
 	switch (direction->type) {
 	case HTTP2_DATA:
 		if (direction->data_stream != direction->stream || direction->data_bytes > HTTP2_MAX_UNTOLD)
-			http2_tell_data(direction, scratch, 0);
+			http2_tell_data(walk, direction, scratch, 0);
 		direction->data_stream = direction->stream;
 		direction->ends = direction->flags & HTTP2_END_STREAM;
-		if (wants_bodies)
+		if (walk->wants_bodies)
 			wanted = direction->length < HTTP2_BODY ? direction->length : HTTP2_BODY;
 		direction->data_bytes += direction->length - wanted;
 		if (direction->ends && !direction->length) {
 			direction->ends = 0;
-			http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+			http2_tell_data(walk, direction, scratch, HTTP2_END_STREAM);
 		}
 		break;
 	case HTTP2_HEADERS:
 	case HTTP2_PUSH_PROMISE:
 	case HTTP2_CONTINUATION:
 		if (direction->data_stream == direction->stream)
-			http2_tell_data(direction, scratch, 0);
+			http2_tell_data(walk, direction, scratch, 0);
 		wanted = direction->length < HTTP2_MAX_BLOCK ? direction->length : HTTP2_MAX_BLOCK;
 		if (!direction->length)
-			http2_tell(direction, scratch, direction->type | direction->flags << 8, 0, 0);
+			http2_tell(walk, direction, scratch, direction->type | direction->flags << 8, 0);
 		break;
 	case HTTP2_RST_STREAM:
 	case HTTP2_GOAWAY:
@@ -155,23 +186,24 @@ static always_inline int http2_begin(struct http2_direction *direction, struct s
 static always_inline int http2_take(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
 	u32 size = direction->take < walk->left ? direction->take : walk->left;
-	u32 type = direction->type;
+	u32 at;
 
-	if (size > HTTP2_PIECE - HTTP2_HEADER_BYTES)
-		size = HTTP2_PIECE - HTTP2_HEADER_BYTES;
-	if (bpf_probe_read_user(scratch->bytes + HTTP2_HEADER_BYTES, size, (void *)walk->base)) {
+	if (size > HTTP2_PIECE)
+		size = HTTP2_PIECE;
+	at = http2_room(walk, direction, scratch, sizeof(struct http2_told) + size);
+	if (at > HTTP2_RECORD || bpf_probe_read_user(scratch->bytes + at + sizeof(struct http2_told), size, (void *)walk->base)) {
 		count_loss(LOSS_UNREADABLE);
 		return 0;
 	}
 	walk->base += size;
 	walk->left -= size;
 	direction->take -= size;
-	if (type == HTTP2_DATA)
-		http2_tell(direction, scratch, HTTP2_DATA, size, size);
+	if (direction->type == HTTP2_DATA)
+		http2_tell(walk, direction, scratch, HTTP2_DATA | size << 16, size);
 	else if (direction->is_first)
-		http2_tell(direction, scratch, type | direction->flags << 8, size, direction->length);
+		http2_tell(walk, direction, scratch, direction->type | direction->flags << 8 | size << 16, direction->length);
 	else
-		http2_tell(direction, scratch, HTTP2_MORE | direction->flags << 8, size, size);
+		http2_tell(walk, direction, scratch, HTTP2_MORE | direction->flags << 8 | size << 16, size);
 	direction->is_first = 0;
 	return 1;
 }
@@ -194,7 +226,7 @@ static always_inline int http2_read_header(struct http2_walk *walk, struct http2
 	direction->header_bytes = kept + size;
 	if (direction->header_bytes < HTTP2_HEADER_BYTES)
 		return 1;
-	return http2_begin(direction, scratch, direction->header, walk->wants_bodies);
+	return http2_begin(walk, direction, scratch, direction->header);
 }
 
 /*
@@ -236,7 +268,7 @@ __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_d
 	}
 	if (direction->ends && !direction->take && !direction->skip) {
 		direction->ends = 0;
-		http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+		http2_tell_data(walk, direction, scratch, HTTP2_END_STREAM);
 	}
 	return direction->in_step;
 }
@@ -269,11 +301,12 @@ static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk)
 }
 
 /* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
-subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction, struct scratch *scratch)
+subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction, struct scratch *scratch,
+				 struct http2_walk *walk)
 {
 	u32 kept, total;
 
-	if (!payload || !connection || !direction || !scratch)
+	if (!payload || !connection || !direction || !scratch || !walk)
 		return 0;
 	kept = connection->prefix_bytes;
 	total = load_head(payload, connection, scratch, 16);
@@ -281,7 +314,7 @@ subprogram int http2_get_in_step(struct payload *payload, struct connection *con
 		kept = 0;
 	if (total >= 8 && *(u64 *)scratch->bytes == HTTP2_PREFACE_WORD) {
 		direction->stream = 0;
-		http2_tell(direction, scratch, HTTP2_PREFACE, 0, 0);
+		http2_tell(walk, direction, scratch, HTTP2_PREFACE, 0);
 		direction->skip = HTTP2_PREFACE_BYTES - kept;
 		direction->in_step = 1;
 	} else if (total >= HTTP2_HEADER_BYTES && kept <= HTTP2_HEADER_BYTES && http2_is_frame(scratch->bytes)) {
@@ -314,6 +347,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	record->tgid = payload->tgid;
 	record->at_ns = payload->at_ns;
 	record->start_ns = payload->start_ns;
+	walk.filled = HTTP2_SEQUENCE_BYTES;
 	if (!payload->buffer) {
 		/* Sent from a file: part of a body, or nobody knows what. */
 		if (!direction->in_step || direction->take || direction->skip < payload->length) {
@@ -323,12 +357,13 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 		direction->skip -= payload->length;
 		if (direction->ends && !direction->skip) {
 			direction->ends = 0;
-			http2_tell_data(direction, scratch, HTTP2_END_STREAM);
+			http2_tell_data(&walk, direction, scratch, HTTP2_END_STREAM);
+			http2_flush(&walk, direction, scratch);
 		}
 		return 0;
 	}
 	if (!direction->in_step)
-		http2_get_in_step(payload, connection, direction, scratch);
+		http2_get_in_step(payload, connection, direction, scratch, &walk);
 	if (connection->prefix_direction == payload->direction)
 		connection->prefix_bytes = 0;
 	if (!direction->in_step)
@@ -348,6 +383,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 		if (!http2_step(&walk, direction, scratch))
 			break;
 	}
+	http2_flush(&walk, direction, scratch);
 	if (!direction->in_step || walk.left || walk.rest) {
 		count_loss(LOSS_UNDECODED);
 		http2_lose(direction);

@@ -1,7 +1,7 @@
 /** Puts the header blocks of one direction of an HTTP/2 connection together, from frames and pieces of frames, and reads them. */
 
 import { type FieldVisitor, HpackDecoder, type HpackDecoderOptions } from "./hpack.ts";
-import { type FrameRecord, fieldsOf, frameFlag, frameHeaderBytes, frameType } from "./http2-frames.ts";
+import { fieldsOf, frameFlag, frameHeaderBytes, frameType, type ToldFrame } from "./http2-frames.ts";
 
 /** Longest block that is put together; what is longer is read as far as it goes. */
 const maxBlockBytes = 65_536;
@@ -47,38 +47,32 @@ export class HeaderBlocks {
     this.#decoder.forget();
   }
 
-  /** HEADERS, PUSH_PROMISE, CONTINUATION and pieces of them. `lengthBytes` is that of the frame, or of all that is still to come of it. */
-  push(frame: FrameRecord, bytes: Buffer, lengthBytes: number, atNs: number, startNs: number): void {
+  /** HEADERS, PUSH_PROMISE, CONTINUATION and pieces of them; the bytes of the frame are those of the record. */
+  push(frame: ToldFrame, bytes: Buffer, atNs: number, startNs: number): void {
     if (frame.type === frameType.more) {
-      if (this.#block !== null && this.#block.streamId === frame.streamId) this.#append(bytes.subarray(frameHeaderBytes));
+      if (this.#block !== null && this.#block.streamId === frame.streamId) this.#append(bytes.subarray(frame.from, frame.to));
       return;
     }
-    if (this.#block === null && isAlone(frame, bytes, lengthBytes)) {
-      const block = {
-        streamId: frame.streamId,
-        promisedId: 0,
-        isEndOfStream: (frame.flags & frameFlag.endStream) !== 0,
-        wireBytes: lengthBytes,
-        atNs,
-        startNs,
-      };
-      this.#onBlock(block, (visit) => {
-        this.#decoder.decode(bytes, visit, frameHeaderBytes, bytes.length);
+    const wireBytes = frameHeaderBytes + frame.lengthBytes;
+    const isEndOfStream = frame.type === frameType.headers && (frame.flags & frameFlag.endStream) !== 0;
+    if (this.#block === null && isAlone(frame)) {
+      const { from, to } = frame;
+      this.#onBlock({ streamId: frame.streamId, promisedId: 0, isEndOfStream, wireBytes, atNs, startNs }, (visit) => {
+        this.#decoder.decode(bytes, visit, from, to);
       });
       return;
     }
     const isContinuation = frame.type === frameType.continuation;
     if (isContinuation !== (this.#block !== null)) this.lose();
     if (isContinuation && this.#block === null) return;
-    this.#block ??= { streamId: frame.streamId, promisedId: 0, isEndOfStream: false, wireBytes: 0, atNs, startNs };
-    this.#block.isEndOfStream ||= frame.type === frameType.headers && (frame.flags & frameFlag.endStream) !== 0;
-    this.#block.wireBytes += lengthBytes;
+    this.#block ??= { streamId: frame.streamId, promisedId: 0, isEndOfStream, wireBytes: 0, atNs, startNs };
+    this.#block.wireBytes += wireBytes;
     this.#frame = [];
     this.#frameBytes = 0;
-    this.#frameLength = lengthBytes - frameHeaderBytes;
+    this.#frameLength = frame.lengthBytes;
     this.#frameType = frame.type;
     this.#frameFlags = frame.flags;
-    this.#append(bytes.subarray(frameHeaderBytes));
+    this.#append(bytes.subarray(frame.from, frame.to));
   }
 
   #append(payload: Buffer): void {
@@ -130,10 +124,7 @@ export class HeaderBlocks {
 }
 
 /** Nearly all are: HEADERS in one piece, with nothing but fields. */
-function isAlone({ type, flags }: FrameRecord, bytes: Buffer, lengthBytes: number): boolean {
-  return (
-    type === frameType.headers &&
-    (flags & (frameFlag.endHeaders | frameFlag.padded | frameFlag.priority)) === frameFlag.endHeaders &&
-    bytes.length >= lengthBytes
-  );
+function isAlone({ type, flags, lengthBytes, from, to }: ToldFrame): boolean {
+  const { endHeaders, padded, priority } = frameFlag;
+  return type === frameType.headers && (flags & (endHeaders | padded | priority)) === endHeaders && to - from >= lengthBytes;
 }

@@ -1,9 +1,9 @@
 /**
- * Frames of HTTP/2 as the kernel passes them on (probes/http2.h): one frame or a piece of one in each record, and only those that say
- * something about requests. A record has the 9 bytes of a frame's header, in which a sequence number of the direction stands in place of the length, and
- * as much of the frame's payload as was taken. The true length is that of the record.
+ * Frames of HTTP/2 as the kernel passes them on (probes/http2.h): only those that say something about requests, all of one payload in one record. A record
+ * begins with a sequence number of its direction; each frame has a head of 12 bytes and as much of its payload as was taken.
  */
 
+/** Of a frame on the wire. */
 export const frameHeaderBytes = 9;
 
 export const frameType = {
@@ -22,23 +22,32 @@ export const frameType = {
 
 export const frameFlag = { endStream: 1, endHeaders: 4, padded: 8, priority: 0x20 } as const;
 
-const knownTypes: ReadonlySet<number> = new Set(Object.values(frameType));
-
-export interface FrameRecord {
-  sequence: number;
+/** One frame of a record: `bytes` from `from` to `to` is what was taken of it. */
+export interface ToldFrame {
   type: number;
   flags: number;
   streamId: number;
+  /** Of its payload; of further bytes, theirs. */
+  lengthBytes: number;
+  from: number;
+  to: number;
 }
 
-/** Reads into `frame`. False when the bytes are no record of a frame. */
-export function readFrameRecord(bytes: Buffer, frame: FrameRecord): boolean {
-  if (bytes.length < frameHeaderBytes) return false;
-  frame.sequence = bytes.readUIntBE(0, 3);
-  frame.type = bytes[3] ?? 0;
-  frame.flags = bytes[4] ?? 0;
-  frame.streamId = bytes.readUInt32BE(5) & 0x7fffffff;
-  return knownTypes.has(frame.type);
+export const sequenceBytes = 4;
+/** `struct http2_told`. */
+export const toldBytes = 12;
+
+/** Reads the frame at `at` into `frame`, and returns where the next one begins; -1 when there is none, or it is damaged. */
+export function readToldFrame(bytes: Buffer, at: number, frame: ToldFrame): number {
+  if (at + toldBytes > bytes.length) return -1;
+  const taken = bytes.readUInt16LE(at + 2);
+  frame.type = bytes[at] ?? 0;
+  frame.flags = bytes[at + 1] ?? 0;
+  frame.streamId = bytes.readUInt32LE(at + 4);
+  frame.lengthBytes = bytes.readUInt32LE(at + 8);
+  frame.from = at + toldBytes;
+  frame.to = frame.from + taken;
+  return frame.to > bytes.length ? -1 : frame.to;
 }
 
 /** Where the fields begin in a HEADERS frame, behind the length of padding and the priority; and how many bytes of padding end it. */
@@ -52,34 +61,4 @@ export function fieldsOf(payload: Buffer, type: number, flags: number): Buffer {
   if (type === frameType.headers && flags & frameFlag.priority) start += 5;
   if (type === frameType.pushPromise) start += 4;
   return payload.subarray(start, Math.max(start, payload.length - padding));
-}
-
-/**
- * Who sent a header block, by its first fields: requests begin with `:method` or another of their pseudo-headers, answers with `:status`. What was
- * added to the dynamic table before is passed over; null when nothing else is there. Same as http2_block_kind() in probes/http2-frame.h.
- */
-export function isRequestBlock(fields: Buffer): boolean | null {
-  for (let at = 0; at < Math.min(8, fields.length); at++) {
-    let byte = fields[at] ?? 0;
-    // Size updates come before the first field, in one byte or, usually, in three.
-    if ((byte & 0xe0) === 0x20) {
-      if (byte !== 0x3f) continue;
-      byte = fields[at + 3] ?? 0;
-    }
-    const index = byte & 0x80 ? byte & 0x7f : byte & 0x40 ? byte & 0x3f : byte & 0x0f;
-    if (index >= 1 && index <= 7) return true;
-    if (index >= 8 && index <= 14) return false;
-    if (index < 62 || index === 127 || (byte & 0x80) === 0) return null;
-  }
-  return null;
-}
-
-/** Whether a record's bytes were sent by who asks; `either` when it does not show. */
-export function recogniseHttp2Record(bytes: Buffer): boolean | "either" {
-  const frame: FrameRecord = { sequence: 0, type: 0, flags: 0, streamId: 0 };
-  if (!readFrameRecord(bytes, frame)) return "either";
-  if (frame.type === frameType.preface) return true;
-  if (frame.type === frameType.pushPromise) return false;
-  if (frame.type !== frameType.headers) return "either";
-  return isRequestBlock(fieldsOf(bytes.subarray(frameHeaderBytes), frame.type, frame.flags)) ?? "either";
 }

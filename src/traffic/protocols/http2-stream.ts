@@ -9,7 +9,7 @@ import type { FieldVisitor } from "./hpack.ts";
 import { hostName } from "./http1-head.ts";
 import { HeaderBlocks, type OpenBlock } from "./http2-blocks.ts";
 import { addRequestField, addResponseField, createExchange, type Exchange, finishExchange } from "./http2-exchange.ts";
-import { type FrameRecord, frameFlag, frameHeaderBytes, frameType, readFrameRecord } from "./http2-frames.ts";
+import { frameFlag, frameHeaderBytes, frameType, readToldFrame, sequenceBytes, type ToldFrame } from "./http2-frames.ts";
 import { createRouteTemplater } from "./route-template.ts";
 
 export interface Http2Options {
@@ -43,7 +43,7 @@ class Http2Decoder implements ProtocolDecoder {
   readonly #streams = new Map<number, Exchange>();
   #lastAuthority = "";
   #lastHost: string | null = null;
-  readonly #frame: FrameRecord = { sequence: 0, type: 0, flags: 0, streamId: 0 };
+  readonly #frame: ToldFrame = { type: 0, flags: 0, streamId: 0, lengthBytes: 0, from: 0, to: 0 };
 
   constructor(context: DecoderContext, options: Http2Options) {
     this.#sink = context.sink;
@@ -96,29 +96,41 @@ class Http2Decoder implements ProtocolDecoder {
   }
 
   #onRecord(direction: Direction, chunk: Chunk): void {
-    const frame = this.#frame;
-    if (!readFrameRecord(chunk.bytes, frame)) {
+    const { bytes } = chunk;
+    if (bytes.length < sequenceBytes) {
       this.#lose(direction);
       direction.nextSequence = -1;
       return;
     }
-    if (direction.nextSequence !== -1 && frame.sequence !== direction.nextSequence) this.#lose(direction);
-    direction.nextSequence = (frame.sequence + 1) & 0xffffff;
+    const sequence = bytes.readUInt32LE(0);
+    if (direction.nextSequence !== -1 && sequence !== direction.nextSequence) this.#lose(direction);
+    direction.nextSequence = (sequence + 1) >>> 0;
+    for (let at = sequenceBytes; at < bytes.length; ) {
+      at = readToldFrame(bytes, at, this.#frame);
+      if (at === -1) {
+        this.#lose(direction);
+        return;
+      }
+      this.#onFrame(direction, this.#frame, chunk);
+    }
+  }
+
+  #onFrame(direction: Direction, frame: ToldFrame, chunk: Chunk): void {
     switch (frame.type) {
       case frameType.headers:
       case frameType.pushPromise:
       case frameType.continuation:
       case frameType.more:
-        direction.blocks.push(frame, chunk.bytes, chunk.fullLength, chunk.atNs, chunk.startNs);
+        direction.blocks.push(frame, chunk.bytes, chunk.atNs, chunk.startNs);
         break;
       case frameType.data:
         this.#onData(direction, frame, chunk);
         break;
       case frameType.reset:
-        this.#onReset(direction, frame.streamId, chunk);
+        this.#onReset(direction, frame, chunk);
         break;
       case frameType.goAway:
-        this.#onGoAway(direction, chunk);
+        this.#onGoAway(direction, frame, chunk);
         break;
       default:
         break;
@@ -187,36 +199,36 @@ class Http2Decoder implements ProtocolDecoder {
     this.#open(exchange);
   }
 
-  #onData(direction: Direction, frame: FrameRecord, chunk: Chunk): void {
-    const exchange = this.#streams.get(frame.streamId);
-    if (exchange === undefined) return;
-    if (exchange.detail !== null) keepBody(exchange, direction.isRequest, chunk.bytes.subarray(frameHeaderBytes));
-    if (direction.isRequest) {
-      exchange.requestBytes += chunk.fullLength;
-      return;
-    }
-    exchange.responseBytes += chunk.fullLength;
-    exchange.lastByteNs = Math.max(exchange.lastByteNs, chunk.atNs);
-    if (frame.flags & frameFlag.endStream) this.#end(exchange);
-  }
-
-  #onReset(direction: Direction, streamId: number, chunk: Chunk): void {
+  #onData(direction: Direction, { streamId, flags, lengthBytes, from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
     const exchange = this.#streams.get(streamId);
     if (exchange === undefined) return;
-    exchange.resetCode = chunk.bytes.length >= frameHeaderBytes + 4 ? chunk.bytes.readUInt32BE(frameHeaderBytes) : 0;
-    exchange.lastByteNs = Math.max(exchange.lastByteNs, chunk.atNs);
-    if (direction.isRequest) exchange.requestBytes += chunk.fullLength;
-    else exchange.responseBytes += chunk.fullLength;
+    if (exchange.detail !== null && to > from) keepBody(exchange, direction.isRequest, bytes.subarray(from, to));
+    if (direction.isRequest) {
+      exchange.requestBytes += frameHeaderBytes + lengthBytes;
+      return;
+    }
+    exchange.responseBytes += frameHeaderBytes + lengthBytes;
+    exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
+    if (flags & frameFlag.endStream) this.#end(exchange);
+  }
+
+  #onReset(direction: Direction, { streamId, lengthBytes, from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
+    const exchange = this.#streams.get(streamId);
+    if (exchange === undefined) return;
+    exchange.resetCode = to - from >= 4 ? bytes.readUInt32BE(from) : 0;
+    exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
+    if (direction.isRequest) exchange.requestBytes += frameHeaderBytes + lengthBytes;
+    else exchange.responseBytes += frameHeaderBytes + lengthBytes;
     this.#end(exchange);
   }
 
   /** The server will not look at streams above the last one that it names. */
-  #onGoAway(direction: Direction, chunk: Chunk): void {
-    if (direction.isRequest || chunk.bytes.length < frameHeaderBytes + 4) return;
-    const lastStreamId = chunk.bytes.readUInt32BE(frameHeaderBytes) & 0x7fffffff;
+  #onGoAway(direction: Direction, { from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
+    if (direction.isRequest || to - from < 4) return;
+    const lastStreamId = bytes.readUInt32BE(from) & 0x7fffffff;
     for (const exchange of this.#streams.values()) {
       if (exchange.streamId <= lastStreamId || exchange.isPushed || exchange.hasAnswer) continue;
-      exchange.lastByteNs = Math.max(exchange.lastByteNs, chunk.atNs);
+      exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
   }

@@ -1,7 +1,7 @@
 /** What probes/http2.h does, for tests without a kernel: cuts the bytes of one direction into the records that the decoder gets. */
 
 import type { Chunk } from "../protocol-decoder.ts";
-import { frameFlag, frameType } from "./http2-frames.ts";
+import { frameFlag, frameType, sequenceBytes, toldBytes } from "./http2-frames.ts";
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -12,6 +12,7 @@ export class FrameWalk {
   #sequence = 0;
   #isStart: boolean;
   #data = { streamId: 0, bytes: 0 };
+  #told: Buffer[] = [];
 
   /** `pieceBytes`: most bytes of a header block in one record. */
   constructor(onRecord: (chunk: Chunk) => void, { isJoinedMidway = false, pieceBytes = 4096 } = {}) {
@@ -26,52 +27,58 @@ export class FrameWalk {
       this.#isStart = false;
       if (this.#rest.toString("latin1", 0, preface.length) === preface) {
         this.#rest = this.#rest.subarray(preface.length);
-        this.#emit(frameType.preface, 0, 0, Buffer.alloc(0), 0, atNs, startNs);
+        this.#tell(frameType.preface, 0, 0, Buffer.alloc(0), 0);
       }
     }
     while (!this.#isStart && this.#rest.length >= 9) {
       const length = this.#rest.readUIntBE(0, 3);
       if (this.#rest.length < 9 + length) break;
-      this.#walk(this.#rest.subarray(0, 9 + length), atNs, startNs);
+      this.#walk(this.#rest.subarray(0, 9 + length));
       this.#rest = this.#rest.subarray(9 + length);
     }
+    if (this.#told.length === 0) return;
+    const sequence = Buffer.alloc(sequenceBytes);
+    sequence.writeUInt32LE(this.#sequence++);
+    const record = Buffer.concat([sequence, ...this.#told.splice(0)]);
+    this.#onRecord({ bytes: record, fullLength: record.length, atNs, startNs });
   }
 
-  #walk(frame: Buffer, atNs: number, startNs: number): void {
+  #walk(frame: Buffer): void {
     const type = frame[3] ?? 0;
     const flags = frame[4] ?? 0;
     const streamId = frame.readUInt32BE(5) & 0x7fffffff;
     const payload = frame.subarray(9);
     if (type === frameType.data) {
-      if (this.#data.streamId !== streamId) this.#flush(atNs);
+      if (this.#data.streamId !== streamId) this.#flush();
       this.#data = { streamId, bytes: this.#data.bytes + payload.length };
-      if (flags & frameFlag.endStream) this.#flush(atNs, frameFlag.endStream);
+      if (flags & frameFlag.endStream) this.#flush(frameFlag.endStream);
       return;
     }
     if (type === frameType.headers || type === frameType.continuation || type === frameType.pushPromise) {
-      this.#flush(atNs);
+      this.#flush();
       for (let at = 0; at === 0 || at < payload.length; at += this.#pieceBytes) {
         const piece = payload.subarray(at, at + this.#pieceBytes);
-        this.#emit(at === 0 ? type : frameType.more, flags, streamId, piece, payload.length - at, atNs, startNs);
+        this.#tell(at === 0 ? type : frameType.more, flags, streamId, piece, at === 0 ? payload.length : piece.length);
       }
     } else if (type === frameType.reset || type === frameType.goAway) {
-      this.#flush(atNs);
-      this.#emit(type, flags, streamId, payload.subarray(0, 8), payload.length, atNs, startNs);
+      this.#flush();
+      this.#tell(type, flags, streamId, payload.subarray(0, 8), payload.length);
     }
   }
 
-  #flush(atNs: number, flags = 0): void {
+  #flush(flags = 0): void {
     if (this.#data.streamId === 0) return;
-    this.#emit(frameType.data, flags, this.#data.streamId, Buffer.alloc(0), this.#data.bytes, atNs, 0);
+    this.#tell(frameType.data, flags, this.#data.streamId, Buffer.alloc(0), this.#data.bytes);
     this.#data = { streamId: 0, bytes: 0 };
   }
 
-  #emit(type: number, flags: number, streamId: number, payload: Buffer, length: number, atNs: number, startNs: number): void {
-    const header = Buffer.alloc(9);
-    header.writeUIntBE(this.#sequence++ & 0xffffff, 0, 3);
-    header[3] = type;
-    header[4] = flags;
-    header.writeUInt32BE(streamId, 5);
-    this.#onRecord({ bytes: Buffer.concat([header, payload]), fullLength: 9 + length, atNs, startNs });
+  #tell(type: number, flags: number, streamId: number, taken: Buffer, length: number): void {
+    const head = Buffer.alloc(toldBytes);
+    head[0] = type;
+    head[1] = flags;
+    head.writeUInt16LE(taken.length, 2);
+    head.writeUInt32LE(streamId, 4);
+    head.writeUInt32LE(length, 8);
+    this.#told.push(head, taken);
   }
 }
