@@ -1,0 +1,245 @@
+import { type ChildProcessByStdio, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface, type Interface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
+import { freePort } from "../support/held-port.ts";
+import { observerProblem, RequestObserver } from "../support/request-observer.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const script = fileURLToPath(new URL("../support/raw-http.mjs", import.meta.url));
+
+type Talker = ChildProcessByStdio<Writable, Readable, null>;
+
+interface Step {
+  sends: string[];
+  answers: number;
+  /** The next step uses the same connection. */
+  keep?: boolean;
+}
+
+/** A client in a process of its own: the observer's is not observed. */
+class Client implements Disposable {
+  readonly #child: Talker;
+  readonly #lines: Interface;
+
+  constructor(port: number, host = "127.0.0.1") {
+    this.#child = spawn(process.execPath, [script, "client", host, String(port)], { stdio: ["pipe", "pipe", "inherit"] });
+    this.#lines = createInterface({ input: this.#child.stdout });
+  }
+
+  async send(step: Step): Promise<void> {
+    const done = once(this.#lines, "line");
+    this.#child.stdin.write(`${JSON.stringify(step)}\n`);
+    await done;
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill();
+  }
+}
+
+const head = (method: string, target: string, extra = "") => `${method} ${target} HTTP/1.1\r\nHost: shop.test\r\n${extra}\r\n`;
+
+describe("HTTP/1 at sockets", () => {
+  let server: Talker | undefined;
+  let port = 0;
+
+  beforeAll(async () => {
+    if (observerProblem() !== undefined) return;
+    server = spawn(process.execPath, [script, "server"], { stdio: ["pipe", "pipe", "inherit"] });
+    const [text] = await once(server.stdout, "data");
+    port = Number(String(text));
+  });
+
+  afterAll(() => {
+    server?.kill();
+  });
+
+  beforeEach((context) => {
+    const reason = observerProblem();
+    context.skip(reason !== undefined, reason);
+  });
+
+  it.each(["sockets", "syscalls"] as const)("counts requests of one connection by route and status, at both ends (%s)", async (kind) => {
+    await using observer = await RequestObserver.open({ kind });
+    using client = new Client(port);
+    for (let id = 0; id < 12; id++) await client.send({ sends: [head("GET", `/users/${id}?q=${id}`)], answers: 1, keep: true });
+    for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"]) {
+      await client.send({ sends: [head(method, "/things", "Content-Length: 0\r\n")], answers: 1, keep: true });
+    }
+    await client.send({ sends: [head("GET", "/status/404")], answers: 1, keep: true });
+    await client.send({ sends: [head("GET", "/status/503")], answers: 1 });
+    await observer.waitForCount(port, 20);
+    const expected = {
+      "GET /users/{id} 200": 12,
+      "POST /things 200": 1,
+      "PUT /things 200": 1,
+      "DELETE /things 200": 1,
+      "PATCH /things 200": 1,
+      "OPTIONS /things 200": 1,
+      "PROPFIND /things 200": 1,
+      "GET /status/{id} 404": 1,
+      "GET /status/{id} 503": 1,
+    };
+    expect(observer.counts(port, "server")).toEqual(expected);
+    expect(observer.counts(port, "client")).toEqual(expected);
+    const isError = (role: "server" | "client", status: string) =>
+      observer.of(port, role).find((group) => group.status === status)?.isError;
+    expect([isError("server", "404"), isError("client", "404"), isError("server", "503")]).toEqual([false, true, true]);
+    expect(observer.of(port, "server")[0]).toMatchObject({ pid: server?.pid, peerAddress: "127.0.0.1", isTls: false });
+  });
+
+  it("reads heads that are split anywhere", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    const whole = head("GET", "/split/here");
+    for (const at of [1, 2, 3, 4, 7, 12, 20]) await client.send({ sends: [whole.slice(0, at), whole.slice(at)], answers: 1 });
+    await client.send({ sends: [...head("GET", "/b")], answers: 1 });
+    await observer.waitForCount(port, 8);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)).toEqual({ "GET /split/here 200": 7, "GET /b 200": 1 });
+    }
+    const requestBytes = observer.of(port, "client").reduce((sum, group) => sum + group.requestBytes, 0);
+    expect(requestBytes).toBeGreaterThanOrEqual(7 * whole.length);
+  });
+
+  it("counts pipelined requests with their own routes", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    const names = ["a", "b", "c", "d", "e"];
+    await client.send({ sends: [names.map((name) => head("GET", `/one/${name}`)).join("")], answers: 5 });
+    await client.send({ sends: names.map((name) => head("GET", `/many/${name}`)), answers: 5, keep: true });
+    await client.send({ sends: [head("GET", "/after")], answers: 1 });
+    await observer.waitForCount(port, 11);
+    const expected = Object.fromEntries([
+      ...names.flatMap((name) => [
+        [`GET /one/${name} 200`, 1],
+        [`GET /many/${name} 200`, 1],
+      ]),
+      ["GET /after 200", 1],
+    ]);
+    expect(observer.counts(port, "server")).toEqual(expected);
+    expect(observer.counts(port, "client")).toEqual(expected);
+  });
+
+  it("takes the last byte as the end, and knows the first", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    await client.send({ sends: [head("GET", "/chunks")], answers: 1 });
+    await observer.waitForCount(port, 1);
+    for (const role of ["server", "client"] as const) {
+      const [group] = observer.of(port, role);
+      expect(percentileNs(fineLayout, group?.duration ?? { lo: 0, counts: [] }, 0.5)).toBeGreaterThan(60e6);
+      expect(group?.firstByte.counts.length).toBe(1);
+      expect(group?.firstByte.lo).toBeLessThan((group?.duration.lo ?? 0) / 2 + 1);
+      expect(group?.responseBytes).toBeGreaterThan(300);
+    }
+  });
+
+  it("passes over 100-continue and ends with an upgrade", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    await client.send({ sends: [head("POST", "/expect", "Expect: 100-continue\r\nContent-Length: 5\r\n"), "hello"], answers: 1 });
+    await client.send({
+      sends: [head("GET", "/socket", "Connection: Upgrade\r\nUpgrade: websocket\r\n"), "GET /not/a/request HTTP/1.1\r\n\r\n"],
+      answers: 1,
+    });
+    await observer.waitForCount(port, 2);
+    for (const role of ["server", "client"] as const)
+      expect(observer.counts(port, role)).toEqual({ "POST /expect 200": 1, "GET /socket 101": 1 });
+  });
+
+  it("counts a request without an answer when its connection ends", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    await client.send({ sends: [head("GET", "/never")], answers: 0 });
+    await observer.waitForCount(port, 1);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)).toEqual({ "GET /never no-reply": 1 });
+      expect(observer.of(port, role)[0]?.isError).toBe(true);
+    }
+  });
+
+  it("follows connections that are older than the hooks, and IPv6", async () => {
+    using old = new Client(port);
+    await old.send({ sends: [head("GET", "/before")], answers: 1, keep: true });
+    await using observer = await RequestObserver.open();
+    await old.send({ sends: [head("GET", "/since")], answers: 1 });
+    using six = new Client(port, "::1");
+    await six.send({ sends: [head("GET", "/six")], answers: 1 });
+    await observer.waitForCount(port, 2);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)).toEqual({ "GET /since 200": 1, "GET /six 200": 1 });
+      expect(
+        observer
+          .of(port, role)
+          .map(({ peerAddress }) => peerAddress)
+          .sort(),
+      ).toEqual(["127.0.0.1", "::1"]);
+    }
+  });
+
+  it("knows how long requests wait, from a connection's first one on", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/wait")], answers: 1, keep: true });
+    await client.send({ sends: [], answers: 0 });
+    await observer.waitForCount(port, 3);
+    const served = observer.of(port, "server");
+    expect(served.reduce((sum, group) => sum + group.queueCount, 0)).toBe(3);
+    expect(observer.of(port, "client").reduce((sum, group) => sum + group.queueCount, 0)).toBe(0);
+  });
+
+  it("gives up connections that are no protocol, and says so", async () => {
+    // In this process, which is not observed: only the client's end is seen.
+    const sink = createServer((socket) => socket.resume().on("error", () => {})).listen(0, "127.0.0.1");
+    await once(sink, "listening");
+    const sinkPort = (sink.address() as AddressInfo).port;
+    await using observer = await RequestObserver.open();
+    using client = new Client(sinkPort);
+    const garbage = Array.from({ length: 12 }, (_, index) => String.fromCharCode(0xf0 + (index % 8)).repeat(40));
+    await client.send({ sends: garbage, answers: 0 });
+    await waitFor("the loss", () => {
+      observer.look(true);
+      return (observer.losses.get("unknown-protocol") ?? 0) > 0;
+    });
+    expect(observer.counts(sinkPort, "client")).toEqual({});
+    sink.close();
+  });
+
+  it("counts what nginx sends from files, to the byte", async (context) => {
+    context.skip(spawnSync("nginx", ["-v"]).error !== undefined, "nginx is not installed");
+    const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
+    const nginxPort = await freePort();
+    writeFileSync(join(directory, "big"), Buffer.alloc(300_000, "x"));
+    const config = `worker_processes 1; daemon off; master_process off; pid ${directory}/pid; error_log ${directory}/log;
+events {} http { access_log off; sendfile on; client_body_temp_path ${directory}; proxy_temp_path ${directory}; fastcgi_temp_path ${directory};
+uwsgi_temp_path ${directory}; scgi_temp_path ${directory}; server { listen 127.0.0.1:${nginxPort}; root ${directory}; } }`;
+    writeFileSync(join(directory, "conf"), config);
+    const nginx = spawn("nginx", ["-c", join(directory, "conf"), "-e", join(directory, "log")], { stdio: "ignore" });
+    try {
+      await waitFor("nginx", async () => (await fetch(`http://127.0.0.1:${nginxPort}/big`)).ok);
+      await using observer = await RequestObserver.open();
+      using client = new Client(nginxPort);
+      await client.send({ sends: ["GET /big HTTP/1.0\r\n\r\n"], answers: 1, keep: true });
+      await waitFor("the end", () => {
+        observer.look();
+        return observer.of(nginxPort, "server").length > 0;
+      });
+      const [group] = observer.of(nginxPort, "server");
+      expect(group).toMatchObject({ method: "GET", route: "/big", status: "200", count: 1, requestBytes: 21 });
+      expect(group?.responseBytes).toBeGreaterThan(300_000);
+      expect(group?.responseBytes).toBeLessThan(300_500);
+    } finally {
+      nginx.kill("SIGKILL");
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,0 +1,74 @@
+import { spawnSync } from "node:child_process";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type RunningServer, startRedis } from "../support/database-servers.ts";
+import { observerProblem, RequestObserver } from "../support/request-observer.ts";
+
+function problem(): string | undefined {
+  if (spawnSync("redis-server", ["--version"]).error !== undefined) return "redis is not installed";
+  return observerProblem();
+}
+
+describe("Redis at sockets", () => {
+  let server: RunningServer | undefined;
+
+  beforeAll(async () => {
+    if (problem() === undefined) server = await startRedis();
+  });
+
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  beforeEach((context) => {
+    const reason = problem();
+    context.skip(reason !== undefined, reason);
+  });
+
+  const benchmark = (...args: string[]) => spawnSync("redis-benchmark", ["-p", String(server?.port), "-q", ...args], { encoding: "utf8" });
+  const cli = (...args: string[]) => spawnSync("redis-cli", ["-p", String(server?.port), ...args], { encoding: "utf8" });
+
+  it("counts commands by verb, as many as redis-benchmark sent", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    benchmark("-n", "400", "-c", "4", "-t", "set,get,lpush");
+    await observer.waitForCount(port, 1200);
+    for (const role of ["server", "client"] as const) {
+      const counts = observer.counts(port, role);
+      expect([counts["SET SET"], counts["GET GET"], counts["LPUSH LPUSH"]]).toEqual([400, 400, 400]);
+    }
+    expect(observer.of(port, "server").every(({ pid }) => pid === server?.pid)).toBe(true);
+  });
+
+  it("tells errors by their first word", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    cli("SET", "text", "x");
+    cli("LPUSH", "text", "x");
+    cli("NOSUCHCOMMAND");
+    await observer.waitForCount(port, 3);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)).toMatchObject({ "SET SET": 1, "LPUSH LPUSH WRONGTYPE": 1, "NOSUCHCOMMAND NOSUCHCOMMAND ERR": 1 });
+    }
+    expect(observer.of(port, "client").filter(({ isError }) => isError).length).toBe(2);
+  });
+
+  it("counts pipelined commands one by one", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    benchmark("-n", "300", "-c", "2", "-P", "10", "-t", "incr");
+    await observer.waitForCount(port, 300);
+    for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["INCR INCR"]).toBe(300);
+  });
+
+  it("follows values that take several writes", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    benchmark("-n", "20", "-c", "1", "-d", "300000", "-t", "set");
+    await observer.waitForCount(port, 20);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)["SET SET"]).toBe(20);
+      const bytes = observer.of(port, role).find(({ method }) => method === "SET")?.requestBytes;
+      expect(bytes).toBeGreaterThan(20 * 300_000);
+    }
+  });
+});

@@ -1,0 +1,83 @@
+/**
+ * A server of HTTP/1 and a client that sends bytes as they are, for tests. `server` prints its port. `client <host> <port>` reads lines of JSON
+ * `{ "sends": [text, …], "answers": n }`: each line is a connection (or goes on with the last one when `keep` was set there), each text a write of its
+ * own; prints a line when n final answers have come, or the connection has ended.
+ */
+
+import * as http from "node:http";
+import * as net from "node:net";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [what, host, port] = process.argv.slice(2);
+const say = (text) => process.stdout.write(`${text}\n`);
+
+function serve() {
+  const server = http.createServer((request, response) => {
+    if (request.url.startsWith("/never")) return;
+    request.resume();
+    request.on("end", async () => {
+      const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
+      response.writeHead(status);
+      if (request.url.startsWith("/chunks")) {
+        for (let chunk = 0; chunk < 3; chunk++) {
+          response.write("x".repeat(100));
+          await sleep(30);
+        }
+      }
+      response.end("done");
+    });
+  });
+  server.on("upgrade", (_request, socket) => {
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    socket.on("data", (bytes) => socket.write(bytes));
+    socket.on("error", () => {});
+  });
+  server.keepAliveTimeout = 60_000;
+  server.listen(0, "::", () => say(server.address().port));
+}
+
+const finalAnswer = /HTTP\/1\.[01] (?!100)\d{3}/g;
+
+async function exchange(socket, { sends, answers }) {
+  let text = "";
+  const over = new Promise((resolve) => {
+    const onData = (bytes) => {
+      text += bytes.toString("latin1");
+      if ((text.match(finalAnswer)?.length ?? 0) >= answers && (!/chunked/i.test(text) || text.endsWith("0\r\n\r\n"))) {
+        socket.off("data", onData);
+        socket.off("close", resolve);
+        resolve();
+      }
+    };
+    socket.on("data", onData);
+    socket.once("close", resolve);
+  });
+  for (const [index, part] of sends.entries()) {
+    // A segment of its own: the server reads what is there.
+    if (index > 0) await sleep(15);
+    socket.write(Buffer.from(part, "latin1"));
+  }
+  if (answers > 0) await over;
+  else await sleep(50);
+}
+
+if (what === "server") serve();
+else {
+  let socket;
+  for await (const line of createInterface({ input: process.stdin })) {
+    const step = JSON.parse(line);
+    if (socket === undefined) {
+      socket = net.connect(Number(port), host);
+      socket.setNoDelay(true);
+      socket.on("error", () => {});
+      await new Promise((resolve) => socket.once("connect", resolve));
+    }
+    if (step.sends.length > 0) await exchange(socket, step);
+    if (!step.keep) {
+      socket.destroy();
+      socket = undefined;
+    }
+    say("ok");
+  }
+}
