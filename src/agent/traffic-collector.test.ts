@@ -119,6 +119,16 @@ describe("TrafficCollector", () => {
     expect(rescans).toBe(0);
   });
 
+  it("names a caller on loopback only when nobody else asked in the same window", async () => {
+    const connections = [socketOf("127.0.0.1:4001", "127.0.0.1:80", "client", { owners: [6] })];
+    scan({ ...web, connections });
+    const served = requestGroup({ peerAddress: "127.0.0.1" });
+    report([served]);
+    report([served, requestGroup({ pid: 6, role: "client", peerAddress: "127.0.0.1" })]);
+    report([served, ...[6, 99].map((pid) => requestGroup({ pid, role: "client", peerAddress: "127.0.0.1" }))]);
+    expect((await stored("red")).filter(({ role }) => role === "server").map(({ peer }) => peer)).toEqual(["shop", "shop", null]);
+  });
+
   it("lets requests of an unknown process wait for a scan", async () => {
     report([requestGroup({ count: 3 })]);
     expect([await stored("red"), rescans]).toEqual([[], 1]);

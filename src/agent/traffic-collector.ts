@@ -2,6 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { isLoopback } from "../base/ip-address.ts";
 import type { Logger } from "../base/log.ts";
 import { matcherOf } from "../base/name-pattern.ts";
 import type { AgentTrafficConfig } from "../config/index.ts";
@@ -262,6 +263,7 @@ export class TrafficCollector implements AsyncDisposable {
     const { directory } = this.#options;
     const named: NamedGroup[] = [];
     const unknown: RequestGroup[] = [];
+    const callers = this.#callersIn(groups);
     let closed = 0;
     for (const group of groups) {
       const known = directory.serviceOf(group.pid, group.role === "server" ? group.serverPort : null);
@@ -269,14 +271,30 @@ export class TrafficCollector implements AsyncDisposable {
       if (service === undefined) unknown.push(group);
       // A process may have been read before the scan that found out whose it is.
       else if (group.isTls && this.#isExcluded(service)) closed += group.count;
-      else named.push({ group, service, peer: this.#peerOf(group) });
+      else named.push({ group, service, peer: this.#peerOf(group, callers) });
     }
     return { named, unknown, closed };
   }
 
-  #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup): string | null {
+  /** By port, who on this host asked in these groups: of a caller on loopback a server knows nothing else. Null stands for several, or unknown ones. */
+  #callersIn(groups: readonly RequestGroup[]): Map<number, string | null> {
+    const callers = new Map<number, string | null>();
+    for (const { role, pid, peerAddress, serverPort } of groups) {
+      if (role !== "client" || !isLoopback(peerAddress)) continue;
+      const service = this.#options.directory.serviceOf(pid, null) ?? null;
+      const known = callers.get(serverPort);
+      callers.set(serverPort, known === undefined || known === service ? service : null);
+    }
+    return callers;
+  }
+
+  #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup, callers: ReadonlyMap<number, string | null>): string | null {
     const { directory } = this.#options;
-    if (role === "server") return directory.callerOf(pid, serverPort, peerAddress);
+    if (role === "server") {
+      // A scan may have missed one that came and went.
+      const seen = isLoopback(peerAddress) ? callers.get(serverPort) : undefined;
+      return seen === undefined ? directory.callerOf(pid, serverPort, peerAddress) : seen;
+    }
     return directory.listenerAt(pid, peerAddress, serverPort) ?? this.#peers.nameOf(peerAddress, serverPort);
   }
 
