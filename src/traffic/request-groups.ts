@@ -99,7 +99,7 @@ export class RequestGroups {
     const key = `${endpoint.pid} ${endpoint.role} ${endpoint.protocol} ${endpoint.isTls} ${endpoint.serverPort} ${endpoint.peerAddress}`;
     let groups = this.#endpoints.get(key);
     if (groups === undefined) {
-      groups = { endpoint: { ...endpoint }, routes: new Map(), isDropped: false };
+      groups = { endpoint: ownEndpoint(endpoint), routes: new Map(), isDropped: false };
       this.#endpoints.set(key, groups);
     }
     return groups;
@@ -177,6 +177,11 @@ export class RequestGroups {
   }
 }
 
+/** Without what else the given object may hold. */
+function ownEndpoint({ pid, role, protocol, isTls, serverPort, peerAddress }: Endpoint): Endpoint {
+  return { pid, role, protocol, isTls, serverPort, peerAddress };
+}
+
 function createGroup(endpoint: Endpoint, method: string, route: string, status: string, isError: boolean): Group {
   return {
     endpoint,
@@ -216,7 +221,6 @@ function ensure<V>(map: Map<string, V>, key: string, create: () => V): V {
 }
 
 function takeGroup(group: Group): RequestGroup {
-  const { pid, role, protocol, isTls, serverPort, peerAddress } = group.endpoint;
   const { method, route, status, isError, count, requestBytes, responseBytes, durationSumNs, queueSumNs, queueCount } = group;
   group.idleWindows = 0;
   group.count = 0;
@@ -226,8 +230,17 @@ function takeGroup(group: Group): RequestGroup {
   group.queueSumNs = 0;
   group.queueCount = 0;
   return {
-    ...{ pid, role, protocol, isTls, serverPort, peerAddress },
-    ...{ method, route, status, isError, count, requestBytes, responseBytes, durationSumNs, queueSumNs, queueCount },
+    ...group.endpoint,
+    method,
+    route,
+    status,
+    isError,
+    count,
+    requestBytes,
+    responseBytes,
+    durationSumNs,
+    queueSumNs,
+    queueCount,
     duration: group.duration.take(),
     queue: group.queue.take(),
     firstByte: group.firstByte.take(),

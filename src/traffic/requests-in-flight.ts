@@ -140,7 +140,9 @@ export class RequestsInFlight {
 
   /** Ends what has begun to be answered, for protocols whose answers have no marked end. */
   endAnswered(): void {
-    for (const request of [...this.#open]) if (request.firstByteNs >= 0) this.end(request);
+    const open = this.#open;
+    this.#open = open.filter((request) => request.firstByteNs < 0);
+    for (const request of open) if (request.firstByteNs >= 0) this.end(request);
   }
 
   /** What is open cannot be paired any more: it is counted as undecoded. */
@@ -157,7 +159,9 @@ export class RequestsInFlight {
       this.giveUp();
       return;
     }
-    for (const request of [...this.#open]) {
+    const open = this.#open;
+    this.#open = [];
+    for (const request of open) {
       request.status = noReply;
       request.isError = true;
       request.lastByteNs = Math.max(atNs, request.lastByteNs);

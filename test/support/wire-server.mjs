@@ -58,5 +58,5 @@ const server = createServer((socket) => {
   });
   socket.on("error", () => {});
 });
-server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+server.listen(0, "127.0.0.1", () => process.stdout.write(`${server.address().port}\n`));
 process.stdin.resume().on("end", () => process.exit());

@@ -131,7 +131,7 @@ class PostgresDecoder implements ProtocolDecoder {
 
   #onRequest(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
     const body = from + 5;
-    switch (bytes[from]) {
+    switch (bytes[from] ?? 0) {
       case 0x51: {
         // Query
         const names = namesOf(bytes, body, to, to - from < frame.lengthBytes);

@@ -92,7 +92,8 @@ function recogniseMysql(bytes: Buffer, lengthBytes: number): boolean | null {
   if (bytes.length < 5 || bytes[3] !== 0 || bytes.readUIntLE(0, 3) + 4 !== lengthBytes) return null;
   const command = bytes[4] ?? 0;
   if (!isMysqlCommand(command)) return null;
-  if (command === 3 || command === 0x16) return /^[A-Za-z(/\s\u0000-]/.test(bytes.toString("latin1", 5, 6)) ? true : null;
+  // Attributes of a query come before its text, and begin with zero when there are none.
+  if (command === 3 || command === 0x16) return bytes[5] === 0 || /^[A-Za-z(/\s-]/.test(bytes.toString("latin1", 5, 6)) ? true : null;
   if (command === 0x17) return lengthBytes >= 14 ? true : null;
   return command === 0x0e && lengthBytes === 5 ? true : null;
 }

@@ -111,7 +111,7 @@ class RedisDecoder implements ProtocolDecoder {
     if (this.#isListening && value.type === 0x2a) {
       if (pushes.has(value.first)) return;
       // One command may subscribe to many channels, each of which is acknowledged.
-      if (/subscribe$/.test(value.first) && request?.method !== value.first.toUpperCase()) return;
+      if (value.first.endsWith("subscribe") && request?.method !== value.first.toUpperCase()) return;
     }
     if (request === undefined || request.isHole) {
       if (request !== undefined) this.#inFlight.answered(request, 0, chunk.atNs);

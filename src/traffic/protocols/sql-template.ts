@@ -4,6 +4,7 @@
  */
 
 import { unknownRoute } from "./route-template.ts";
+import { blank, classes, digit, isDigit, knownVerbs, letter, looksGenerated, mainVerbs, operator, other, valueWords } from "./sql-words.ts";
 
 export interface SqlTemplate {
   /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty when the text begins with no known verb. */
@@ -25,32 +26,6 @@ export interface SqlTemplateOptions {
   /** Characters of the template. Default 200. */
   maxLength?: number;
 }
-
-const knownVerbs = new Set(
-  (
-    "SELECT INSERT UPDATE DELETE MERGE REPLACE WITH VALUES TABLE BEGIN START COMMIT ROLLBACK END ABORT SAVEPOINT RELEASE SET RESET SHOW USE EXPLAIN " +
-    "ANALYZE ANALYSE DESCRIBE DESC CREATE ALTER DROP TRUNCATE RENAME COPY LOAD CALL DO EXECUTE PREPARE DEALLOCATE DECLARE FETCH MOVE CLOSE LOCK UNLOCK " +
-    "GRANT REVOKE VACUUM REINDEX CLUSTER CHECKPOINT REFRESH LISTEN NOTIFY UNLISTEN DISCARD COMMENT KILL FLUSH OPTIMIZE CHECK REPAIR HANDLER XA IMPORT " +
-    "SECURITY REASSIGN CHANGE PURGE STOP SHUTDOWN INSTALL UNINSTALL HELP BINLOG CACHE SIGNAL RESIGNAL GET BACKUP UPSERT EXPORT ATTACH DETACH EXISTS " +
-    "SYSTEM IDENTIFY_SYSTEM START_REPLICATION BASE_BACKUP TIMELINE_HISTORY"
-  ).split(" "),
-);
-const mainVerbs = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES"]);
-const valueWords = new Set(["NULL", "TRUE", "FALSE", "DEFAULT"]);
-
-/** What a character can begin. */
-const other = 0;
-const blank = 1;
-const letter = 2;
-const digit = 3;
-const operator = 4;
-const classes = Uint8Array.from({ length: 128 }, (_, code) => {
-  const char = String.fromCharCode(code);
-  if (code <= 32 || code === 127) return blank;
-  if (/[A-Za-z_]/.test(char)) return letter;
-  if (/[0-9]/.test(char)) return digit;
-  return "=<>!~|&+-*/%^@#:".includes(char) ? operator : other;
-});
 
 /** What was written last; decides about spaces and about the meaning of a sign. */
 type Token = "start" | "word" | "literal" | "open" | "close" | "comma" | "dot" | "operator" | "comparison";
@@ -96,7 +71,7 @@ class SqlScanner {
     let template = this.#out;
     if (this.#isStopped || isCut) template = `${template.slice(0, this.#maxLength - 1).trimEnd()}…`;
     // A quoted name may hold anything, and the template is shown on terminals.
-    if (/[\u0000-\u001f\u007f-\u009f]/.test(template)) template = template.replace(/[\u0000-\u001f\u007f-\u009f]/g, " ");
+    if (/\p{Cc}/u.test(template)) template = template.replace(/\p{Cc}/gu, " ");
     return { verb: this.#verb, template };
   }
 
@@ -454,18 +429,6 @@ function isSpaced(last: Token, next: Token, isBlankBefore: boolean): boolean {
 /** A plus or minus there belongs to the number that follows. */
 function isSignAfter(last: Token): boolean {
   return last === "open" || last === "comma" || last === "comparison" || last === "operator";
-}
-
-function isDigit(code: number): boolean {
-  return code >= 48 && code <= 57;
-}
-
-/** Names made by programs, one per use (temporary tables, savepoints, cursors), would make every statement a kind of its own. */
-function looksGenerated(word: string): boolean {
-  if (word.length < 16) return false;
-  let digits = 0;
-  for (let at = 0; at < word.length; at++) if (isDigit(word.charCodeAt(at))) digits++;
-  return digits >= 8;
 }
 
 /** The verb and the template of a statement, or of several in one text. */

@@ -1,0 +1,43 @@
+/** The words and characters of SQL, as far as templates need them. */
+
+/** What a statement can begin with; text that begins with none of them may be no SQL at all. */
+export const knownVerbs = new Set(
+  (
+    "SELECT INSERT UPDATE DELETE MERGE REPLACE WITH VALUES TABLE BEGIN START COMMIT ROLLBACK END ABORT SAVEPOINT RELEASE SET RESET SHOW USE EXPLAIN " +
+    "ANALYZE ANALYSE DESCRIBE DESC CREATE ALTER DROP TRUNCATE RENAME COPY LOAD CALL DO EXECUTE PREPARE DEALLOCATE DECLARE FETCH MOVE CLOSE LOCK UNLOCK " +
+    "GRANT REVOKE VACUUM REINDEX CLUSTER CHECKPOINT REFRESH LISTEN NOTIFY UNLISTEN DISCARD COMMENT KILL FLUSH OPTIMIZE CHECK REPAIR HANDLER XA IMPORT " +
+    "SECURITY REASSIGN CHANGE PURGE STOP SHUTDOWN INSTALL UNINSTALL HELP BINLOG CACHE SIGNAL RESIGNAL GET BACKUP UPSERT EXPORT ATTACH DETACH EXISTS " +
+    "SYSTEM IDENTIFY_SYSTEM START_REPLICATION BASE_BACKUP TIMELINE_HISTORY"
+  ).split(" "),
+);
+/** What can follow the tables of a `WITH`. */
+export const mainVerbs = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES"]);
+/** Literals that are words. */
+export const valueWords = new Set(["NULL", "TRUE", "FALSE", "DEFAULT"]);
+
+/** What a character can begin. */
+export const other = 0;
+export const blank = 1;
+export const letter = 2;
+export const digit = 3;
+export const operator = 4;
+/** By character code, up to 127. */
+export const classes = Uint8Array.from({ length: 128 }, (_, code) => {
+  const char = String.fromCharCode(code);
+  if (code <= 32 || code === 127) return blank;
+  if (/[A-Za-z_]/.test(char)) return letter;
+  if (/[0-9]/.test(char)) return digit;
+  return "=<>!~|&+-*/%^@#:".includes(char) ? operator : other;
+});
+
+export function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Names made by programs, one per use (temporary tables, savepoints, cursors), would make every statement a kind of its own. */
+export function looksGenerated(word: string): boolean {
+  if (word.length < 16) return false;
+  let digits = 0;
+  for (let at = 0; at < word.length; at++) if (isDigit(word.charCodeAt(at))) digits++;
+  return digits >= 8;
+}
