@@ -129,18 +129,19 @@ function templateSegment(raw: string, parent: string, isLast: boolean): string {
   const semicolon = decoded.indexOf(";");
   const text = semicolon === -1 ? decoded : decoded.slice(0, semicolon);
   if (text === "" || text === idPlaceholder) return text;
-  if (!isLast && /^\d$/.test(text) && versionParent.test(parent)) return text;
+  // Most ids are numbers, and most paths have some.
+  if (/^\d+$/.test(text)) return !isLast && text.length === 1 && versionParent.test(parent) ? text : idPlaceholder;
   if (secretParent.test(parent) && text.length >= 6 && (/\d/.test(text) || text.length >= 20 || /[a-z][A-Z]{2}/.test(text)))
     return idPlaceholder;
-  const file = staticFile.exec(text);
+  const file = text.includes(".") ? staticFile.exec(text) : null;
   if (file !== null && !numeric.test(text)) return templateFile(file[1] ?? "", file[2] ?? "");
   // Verbs of Google's interfaces: projects/12:cancel.
-  const verb = /^([^:]+):([a-z][A-Za-z]{2,30})$/.exec(text);
+  const verb = text.includes(":") ? /^([^:]+):([a-z][A-Za-z]{2,30})$/.exec(text) : null;
   if (verb !== null) return `${isId(verb[1] ?? "") ? idPlaceholder : verb[1]}:${verb[2]}`;
   // OData: Users(12), Users('x').
-  const keyed = /^([A-Za-z]\w{0,40})\(.*\)$/.exec(text);
+  const keyed = text.endsWith(")") ? /^([A-Za-z]\w{0,40})\(.*\)$/.exec(text) : null;
   if (keyed !== null) return `${keyed[1]}(${text.endsWith("()") ? "" : idPlaceholder})`;
-  const pair = /^([A-Za-z][\w.-]{0,30})=[^=]/.exec(text);
+  const pair = text.includes("=") ? /^([A-Za-z][\w.-]{0,30})=[^=]/.exec(text) : null;
   if (pair !== null && !isId(pair[1] ?? "")) return `${pair[1]}=${idPlaceholder}`;
   return isId(text) ? idPlaceholder : text;
 }
