@@ -101,7 +101,8 @@ struct connection {
 	u8 answer_bytes;
 	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
 	u8 patience;
-	u8 reserved;
+	/* Of the names in user space when `head` was told. */
+	u8 head_generation;
 	u8 answer[16];
 	u8 local[16];
 	u8 remote[16];

@@ -399,6 +399,7 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	connection->head_fingerprint = fingerprint;
 	connection->head_method = method;
 	connection->head_payload_bytes = payload->length;
+	connection->head_generation = generation_now();
 	if (is_repeatable && fingerprint)
 		connection->flags |= CONNECTION_REPEATABLE;
 	else
@@ -419,7 +420,7 @@ static always_inline void http1_asked(struct payload *payload, struct connection
 		return;
 	}
 	if ((connection->flags & CONNECTION_REPEATABLE) && state != STATE_ASKED && payload->length == connection->head_payload_bytes &&
-	    is_same_head(scratch->bytes, connection->head)) {
+	    connection->head_generation == generation_now() && is_same_head(scratch->bytes, connection->head)) {
 		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
 		return;
 	}

@@ -71,6 +71,22 @@ struct {
 	MAP_TYPE(value, u64); /* the fingerprint alone */
 } learned SEC(".maps");
 
+/* [0]: rises whenever user space has forgotten names; what connections remember to have been told is void then. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} generations SEC(".maps");
+
+static always_inline u8 generation_now(void)
+{
+	u32 zero = 0;
+	u32 *generation = bpf_map_lookup_elem(&generations, &zero);
+
+	return generation ? *generation : 0;
+}
+
 #define HASH_SEED 0xcbf29ce484222325ULL
 #define HASH_PRIME 0x100000001b3ULL
 #define MIX_PRIME 0x9e3779b97f4a7c15ULL

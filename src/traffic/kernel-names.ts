@@ -16,6 +16,10 @@ export interface KernelName {
   route: string;
 }
 
+interface KnownName extends KernelName {
+  protocol: TrafficProtocol;
+}
+
 /** A name by which a server was asked for. */
 export interface LearnedHost {
   pid: number;
@@ -72,7 +76,7 @@ export function addressText(bytes: Uint8Array): string {
 const maxStatuses = 512;
 
 export class KernelNames {
-  readonly #names = new Map<bigint, KernelName>();
+  readonly #names = new Map<bigint, KnownName>();
   readonly #statuses = new Map<number, string>();
   readonly #hosts = new Map<string, string>();
   readonly #template = createRouteTemplater();
@@ -94,7 +98,7 @@ export class KernelNames {
     }
     const { name, host } = nameOf(record, this.#template);
     if (!this.#names.has(record.fingerprint) && this.#names.size >= this.#maxNames) this.#dropOldest(this.#names);
-    this.#names.set(record.fingerprint, name);
+    this.#names.set(record.fingerprint, { ...name, protocol: record.protocol });
     if (host !== null) {
       if (this.#hosts.size >= this.#maxNames) this.#dropOldest(this.#hosts);
       this.#hosts.set(hostKey(record.fingerprint, record.pid, record.role, record.serverPort, record.peerAddress), host);
@@ -113,6 +117,11 @@ export class KernelNames {
   /** The host that such requests asked for; undefined when they named none. */
   host(fingerprint: bigint, pid: number, role: TrafficRole, serverPort: number, peerAddress: string): string | undefined {
     return this.#hosts.get(hostKey(fingerprint, pid, role, serverPort, peerAddress));
+  }
+
+  /** The protocol that a fingerprint is of; undefined when it is not known. */
+  protocol(fingerprint: bigint): TrafficProtocol | undefined {
+    return this.#names.get(fingerprint)?.protocol;
   }
 
   forget(fingerprint: bigint): void {

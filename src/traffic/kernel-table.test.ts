@@ -5,7 +5,7 @@ import { requestKeyLayout as keyLayout, learnRecordLayout, requestStatsLayout as
 import { KernelTable } from "./kernel-table.ts";
 
 /** A map in memory, as far as the table uses it. */
-class MemoryMap implements Pick<BpfMap, "maxEntries" | "readAll" | "lookup" | "delete"> {
+class MemoryMap implements Pick<BpfMap, "maxEntries" | "readAll" | "lookup" | "update" | "delete"> {
   readonly maxEntries = 64;
   readonly entries = new Map<string, { key: Buffer; value: Buffer }>();
 
@@ -28,6 +28,10 @@ class MemoryMap implements Pick<BpfMap, "maxEntries" | "readAll" | "lookup" | "d
     return found !== undefined;
   }
 
+  update(key: Buffer, value: Buffer): void {
+    this.set(Buffer.from(key), Buffer.from(value));
+  }
+
   delete(key: Buffer): boolean {
     return this.entries.delete(key.toString("hex"));
   }
@@ -40,7 +44,12 @@ interface Request {
 }
 
 class Kernel {
-  readonly maps: Record<string, MemoryMap> = { requests: new MemoryMap(), losses: new MemoryMap(), learned: new MemoryMap() };
+  readonly maps: Record<string, MemoryMap> = {
+    requests: new MemoryMap(),
+    losses: new MemoryMap(),
+    learned: new MemoryMap(),
+    generations: new MemoryMap(),
+  };
   readonly table: KernelTable;
   swept: bigint[] = [];
 
@@ -173,6 +182,24 @@ describe("KernelTable", () => {
     expect(kernel.maps["requests"]?.entries.size).toBe(0);
     kernel.count(kernel.key(), { durationNs: 5000 });
     expect(kernel.table.collect(63n * second).requests).toMatchObject([{ count: 1 }]);
+  });
+
+  it("forgets names that nothing uses when the kernel can take no more, and tells it so", () => {
+    const kernel = new Kernel();
+    for (let index = 0; index < 60; index++) {
+      const [key, value] = [Buffer.alloc(8), Buffer.alloc(8)];
+      key.writeUInt32LE(index + 1000);
+      value.writeBigUInt64LE(BigInt(42 + index));
+      kernel.maps["learned"]?.set(key, value);
+      kernel.learn(BigInt(42 + index), `GET /page${"x".repeat(index)} HTTP/1.1\r\n\r\n`);
+    }
+    kernel.count(kernel.key(), { durationNs: 5000 });
+    kernel.table.collect(second);
+    expect(kernel.maps["learned"]?.entries.size).toBe(1);
+    expect(kernel.table.names.size).toBe(1);
+    expect([...(kernel.maps["generations"]?.entries.values() ?? [])][0]?.value.readUInt32LE()).toBe(1);
+    kernel.count(kernel.key(), { durationNs: 5000 });
+    expect(kernel.table.collect(2n * second).requests).toMatchObject([{ count: 1, route: "/page" }]);
   });
 
   it("gives losses of the window, and sweeps what is quiet for a second", () => {

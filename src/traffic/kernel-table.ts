@@ -48,6 +48,8 @@ export interface KernelWindow {
 /** Windows that a kind waits for its name, which may be on its way through the ring. */
 const maxWaits = 2;
 const words = requestStatsLayout.sizeBytes / 4;
+/** Of the names that the kernel can remember to have told, before unused ones are forgotten. */
+const fullShare = 0.75;
 
 /** One kind of requests in the kernel's table. */
 interface Kind {
@@ -72,6 +74,8 @@ export class KernelTable {
   readonly #object: Pick<BpfObject, "map" | "run">;
   readonly #requests: BpfMap;
   readonly #losses: BpfMap;
+  readonly #learned: BpfMap;
+  readonly #generations: BpfMap;
   readonly #quietNs: bigint;
   readonly #idleNs: bigint;
   readonly #kinds = new Map<string, Kind>();
@@ -84,7 +88,9 @@ export class KernelTable {
     this.#losses = object.map("losses");
     this.#quietNs = quietNs;
     this.#idleNs = idleNs;
-    this.names = new KernelNames({ maxNames: object.map("learned").maxEntries });
+    this.#learned = object.map("learned");
+    this.#generations = object.map("generations");
+    this.names = new KernelNames({ maxNames: this.#learned.maxEntries });
   }
 
   /** Takes a LEARN record of the ring; false when it is none that could be used. */
@@ -134,8 +140,32 @@ export class KernelTable {
       hosts.add(this.names, kind, group.count);
     });
     for (const kind of idle) this.#delete(kind);
+    if (this.names.size > this.#learned.maxEntries * fullShare) this.#forgetUnused();
     hosts.into(window);
     return window;
+  }
+
+  /**
+   * Makes room in the kernel's list of names that it has told, which is full otherwise when many routes have come and gone. Statements of Postgres stay
+   * as long as others can go: they are told when they are prepared, and never again.
+   */
+  #forgetUnused(): void {
+    const used = new Set([...this.#kinds.values()].map(({ fingerprint }) => fingerprint));
+    const told: { key: Buffer; fingerprint: bigint }[] = [];
+    this.#learned.readAll((keys, keyAt, values, valueAt) => {
+      told.push({ key: Buffer.from(keys.subarray(keyAt, keyAt + 8)), fingerprint: values.readBigUInt64LE(valueAt) });
+    });
+    const unused = told.filter(({ fingerprint }) => !used.has(fingerprint));
+    const others = unused.filter(({ fingerprint }) => this.names.protocol(fingerprint) !== "postgres");
+    for (const { key, fingerprint } of others.length > 0 ? others : unused) {
+      this.#learned.delete(key);
+      this.names.forget(fingerprint);
+    }
+    const zero = Buffer.alloc(4);
+    const generation = Buffer.alloc(4);
+    this.#generations.lookup(zero, generation);
+    generation.writeUInt32LE((generation.readUInt32LE() + 1) >>> 0);
+    this.#generations.update(zero, generation);
   }
 
   /** Null: not known yet, wait. */
