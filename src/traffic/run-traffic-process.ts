@@ -46,6 +46,7 @@ class TrafficProcess {
   readonly #channel: TrafficChannel;
   readonly #log: Logger;
   #unsent = 0;
+  #unsentWindows = 0;
   #running: Running | undefined;
   /** Orders are carried out one after the other: loading takes a second. */
   #work: Promise<void> = Promise.resolve();
@@ -96,7 +97,7 @@ class TrafficProcess {
     const connections = await this.#openConnections(settings, resources);
     let requests: Running["requests"] = null;
     try {
-      requests = await this.#openRequests(settings, ownPids, resources);
+      requests = await this.#openRequests(settings, ownPids, connections, resources);
     } catch (error) {
       const problem = CoralError.from(error);
       if (problem.code !== "unsupported" || connections === null) throw error;
@@ -122,21 +123,28 @@ class TrafficProcess {
     }
   }
 
-  async #openRequests(settings: TrafficSettings, ownPids: readonly number[], resources: ResourceStack): Promise<Running["requests"]> {
+  async #openRequests(
+    settings: TrafficSettings,
+    ownPids: readonly number[],
+    connections: ConnectionWatch | null,
+    resources: ResourceStack,
+  ): Promise<Running["requests"]> {
     const hooks = resources.use(await openKernelHooks({ settings, ownPids }));
     const report = (message: TrafficReport): void => this.#send(message);
     const parts = resources.use(openTrafficParts({ hooks, settings, report, log: this.#log }));
-    const maps = hooks.object.maps();
+    // Both objects cost, and a window tells what all of it costs.
+    const objects = connections === null ? [hooks.object] : [hooks.object, connections.object];
+    const maps = objects.flatMap((object) => object.maps());
     const runtime = resources.use(
       new TrafficRuntime({
         settings,
         hooks: hooks.kind,
         ring: hooks.object.ring("events"),
-        programs: hooks.object,
+        programs: { stats: () => objects.flatMap((object) => object.stats()), enableStats: () => hooks.object.enableStats() },
         parts,
         mapBytes: () => maps.reduce((sum, { fd }) => sum + lockedMapBytes(fd), 0),
         report,
-        isReady: () => this.#unsent === 0,
+        isReady: () => this.#unsentWindows === 0,
         log: this.#log,
       }),
     );
@@ -146,9 +154,12 @@ class TrafficProcess {
 
   #send(report: TrafficReport): void {
     if (report.kind === "captured" && this.#unsent >= maxUnsent) return;
+    const windows = report.kind === "window" ? 1 : 0;
     this.#unsent++;
+    this.#unsentWindows += windows;
     this.#channel.send(report, () => {
       this.#unsent--;
+      this.#unsentWindows -= windows;
     });
   }
 

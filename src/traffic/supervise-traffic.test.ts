@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { silentLogger } from "../base/log.ts";
+import { createLogger, silentLogger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
 import type { TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { exitCodeOff, type SuperviseTrafficOptions, superviseTraffic, type TrafficSupervisor } from "./supervise-traffic.ts";
@@ -96,11 +96,20 @@ describe("superviseTraffic()", () => {
 
   it("tells the last line that a failing process wrote, and goes on trying", async () => {
     const ends: string[] = [];
-    const path = fakeChild("failing", 'console.error("out of luck"); const onOrder = () => process.exit(7);');
-    const { supervisor } = start(path, { onUnexpectedEnd: (reason) => ends.push(reason) });
+    const path = fakeChild(
+      "failing",
+      'console.error(JSON.stringify({ at: "x", level: "error", scope: "traffic", message: "out of \\"luck\\"", code: 1 })); const onOrder = () => process.exit(7);',
+    );
+    const lines: string[] = [];
+    const log = createLogger("agent", "warn", ({ level, message }) => lines.push(`${level} ${message}`));
+    const { supervisor } = start(path, { log, onUnexpectedEnd: (reason) => ends.push(reason) });
     await using _closing = supervisor;
     await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(2), within);
-    expect(ends[0]).toBe("exit code 7: out of luck");
+    expect(ends[0]).toBe('exit code 7: out of "luck"');
+    expect(lines.slice(0, 2)).toEqual([
+      'error the traffic process says: out of "luck"',
+      'warn the traffic process ended: exit code 7: out of "luck"',
+    ]);
   });
 
   it("does not start again what cannot work here, until the settings change", async () => {

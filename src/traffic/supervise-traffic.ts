@@ -180,8 +180,9 @@ class Supervisor implements TrafficSupervisor {
     const errors = createInterface({ input: child.stderr ?? Readable.from([]) });
     errors.on("line", (line) => {
       if (line.trim() === "") return;
-      lastLine = line.slice(0, maxLineLength);
-      this.#options.log.debug(`the traffic process says: ${lastLine}`);
+      const { level, message } = readLogLine(line.slice(0, maxLineLength));
+      lastLine = message;
+      this.#options.log[level](`the traffic process says: ${message}`);
     });
     const silent = once(errors, "close");
     child.on("message", (message) => this.#takeReport(message as TrafficReport));
@@ -255,4 +256,12 @@ class Supervisor implements TrafficSupervisor {
     this.#stop.abort();
     await this.#loop;
   }
+}
+
+/** Its own lines are JSON; what else it writes comes from Node, when it crashes. */
+function readLogLine(line: string): { level: "debug" | "info" | "warn" | "error"; message: string } {
+  const [, level, message] =
+    /^\{"at":"[^"]*","level":"(debug|info|warn|error)","scope":"[^"]*","message":("(?:[^"\\]|\\.)*")/.exec(line) ?? [];
+  if (level === undefined || message === undefined) return { level: "debug", message: line };
+  return { level: level as "debug" | "info" | "warn" | "error", message: JSON.parse(message) as string };
 }
