@@ -5,7 +5,7 @@ import type { BpfLink } from "./bpf-object.ts";
 import type { Libbpf } from "./libbpf.ts";
 
 export interface UprobeSites {
-  /** As this process sees it, such as `/proc/42/root/usr/lib/libssl.so.3`; the kernel then knows the file itself, not its name. */
+  /** As this process sees it, also through another process's root; the kernel then knows the file itself, not its name. */
   path: string;
   /** Offsets in the file, at instruction boundaries: a probe inside an instruction breaks the program. */
   offsets: readonly number[];
