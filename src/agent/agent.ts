@@ -23,6 +23,7 @@ import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
 
 export interface AgentOptions {
@@ -63,6 +64,8 @@ const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
+/** The traffic process may be away for a moment and come back. */
+const capabilityHoldMs = 10_000;
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { paths, engine, clock, log, version, owner } = options;
@@ -86,7 +89,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     reportRecovery(store, log);
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
-    let toldCapabilities = "";
+    const capabilityChange = new SteadyChange(capabilityHoldMs);
     const link = new ColonyLink({
       agentId,
       identityDirectory: paths.identityDirectory,
@@ -95,16 +98,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       endpoint: config.colony.endpoint,
       locateColony: options.locateColony,
       obtainToken: options.obtainToken,
-      describe: () => ({
-        protocolVersion,
-        version,
-        host: machine,
-        epoch: store.epoch,
-        labels: config.labels,
-        capabilities: capabilities(),
-        wallMs: BigInt(Math.round(clock.wallMs())),
-        outsideNames: outsideNames(config),
-      }),
+      describe: () => {
+        capabilityChange.tell(JSON.stringify(capabilities()));
+        return {
+          protocolVersion,
+          version,
+          host: machine,
+          epoch: store.epoch,
+          labels: config.labels,
+          capabilities: capabilities(),
+          wallMs: BigInt(Math.round(clock.wallMs())),
+          outsideNames: outsideNames(config),
+        };
+      },
       routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, clock }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
       clock,
@@ -206,10 +212,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         "Telling what this agent can do",
         capabilityIntervalMs,
         async () => {
-          const now = JSON.stringify(capabilities());
-          // Before the first time it is being told anyway.
-          if (toldCapabilities !== "" && now !== toldCapabilities) link.reconnect();
-          toldCapabilities = now;
+          // A new registration ends what runs through the tunnel, so a change must last.
+          if (capabilityChange.isDue(JSON.stringify(capabilities()), clock.monotonicMs()) && traffic.collector.captures.running === 0)
+            link.reconnect();
         },
         log,
         stopped.signal,
