@@ -88,14 +88,12 @@ async function serveGrpc() {
   const pass = (value) => value;
   const method = (name, requestStream, responseStream) => ({
     path: `/shop.v1.Cart/${name}`,
-    ...{
-      requestStream,
-      responseStream,
-      requestSerialize: pass,
-      requestDeserialize: pass,
-      responseSerialize: pass,
-      responseDeserialize: pass,
-    },
+    requestStream,
+    responseStream,
+    requestSerialize: pass,
+    requestDeserialize: pass,
+    responseSerialize: pass,
+    responseDeserialize: pass,
   });
   const server = new grpc.Server();
   server.addService(

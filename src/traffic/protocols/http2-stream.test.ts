@@ -1,83 +1,12 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2, createServer as createHttp2Server, type Http2Server } from "node:http2";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
-import * as grpc from "@grpc/grpc-js";
+import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import type { TrafficRole } from "../messages.ts";
-import type { Chunk, FinishedRequest, ProtocolDecoder } from "../protocol-decoder.ts";
-import { createHttp2Decoder } from "./http2-stream.ts";
-import { FrameWalk } from "./http2-walk.fixture.ts";
-
-interface Piece {
-  isRequest: boolean;
-  bytes: Buffer;
-}
-
-interface Observed {
-  decoder: ProtocolDecoder;
-  requests: FinishedRequest[];
-  undecoded: number;
-}
-
-function observer(role: TrafficRole = "server", isCapturing = false): Observed {
-  const observed: Observed = { requests: [], undecoded: 0, decoder: undefined as never };
-  observed.decoder = createHttp2Decoder({
-    role,
-    isCapturing: () => isCapturing,
-    sink: {
-      finished: (request) => observed.requests.push(request),
-      undecoded: (count) => {
-        observed.undecoded += count;
-      },
-    },
-  });
-  return observed;
-}
-
-/** Feeds pieces as reads of at most `readBytes`, one microsecond apart. */
-function feed(observed: Observed, pieces: readonly Piece[], { readBytes = 65_536, isJoinedMidway = false, pieceBytes = 4096 } = {}): void {
-  const options = { isJoinedMidway, pieceBytes };
-  const requests = new FrameWalk((chunk) => observed.decoder.onRequestBytes(chunk), options);
-  const replies = new FrameWalk((chunk) => observed.decoder.onReplyBytes(chunk), { ...options, isJoinedMidway: true });
-  let atNs = 1_000_000;
-  for (const { isRequest, bytes } of pieces) {
-    for (let at = 0; at < bytes.length; at += readBytes) {
-      atNs += 1000;
-      (isRequest ? requests : replies).push(bytes.subarray(at, at + readBytes), atNs, isRequest ? atNs - 400 : 0);
-    }
-  }
-}
+import type { Chunk } from "../protocol-decoder.ts";
+import { feed, observer, type Piece, recorder, summary } from "./http2-recorder.fixture.ts";
 
 const closers: (() => Promise<void> | void)[] = [];
-
-/** A proxy that remembers what passes. */
-async function recorder(port: number): Promise<{ port: number; pieces: Piece[] }> {
-  const pieces: Piece[] = [];
-  const sockets = new Set<Socket>();
-  const proxy: Server = createServer((client) => {
-    const server = connect(port, "127.0.0.1");
-    for (const [from, to, isRequest] of [
-      [client, server, true],
-      [server, client, false],
-    ] as const) {
-      sockets.add(from);
-      from.on("data", (bytes) => {
-        pieces.push({ isRequest, bytes });
-        to.write(bytes);
-      });
-      from.on("close", () => to.destroy());
-      from.on("error", () => to.destroy());
-    }
-  });
-  proxy.listen(0, "127.0.0.1");
-  await once(proxy, "listening");
-  closers.push(() => {
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
-  });
-  return { port: (proxy.address() as AddressInfo).port, pieces };
-}
 
 async function startHttp2(): Promise<Http2Server> {
   const server = createHttp2Server();
@@ -120,7 +49,8 @@ async function ask(session: ClientHttp2Session, path: string, body?: Buffer): Pr
 
 async function recordHttp2(run: (session: ClientHttp2Session) => Promise<void>): Promise<Piece[]> {
   const server = await startHttp2();
-  const { port, pieces } = await recorder((server.address() as AddressInfo).port);
+  const { port, pieces, close } = await recorder((server.address() as AddressInfo).port);
+  closers.push(close);
   const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { enablePush: true } });
   session.on("stream", (pushed) => {
     pushed.resume();
@@ -131,16 +61,6 @@ async function recordHttp2(run: (session: ClientHttp2Session) => Promise<void>):
   session.close();
   await once(session, "close");
   return pieces;
-}
-
-/** Route, status and how often. */
-function summary(requests: readonly FinishedRequest[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const { protocol, method, route, status, isError } of requests) {
-    const key = `${protocol} ${method} ${route} ${status}${isError ? " error" : ""}`;
-    counts[key] = (counts[key] ?? 0) + 1;
-  }
-  return counts;
 }
 
 afterEach(async () => {
@@ -198,6 +118,7 @@ describe("createHttp2Decoder() on what node sends", () => {
     let pieces: Piece[] = [];
     const server = await startHttp2();
     const recorded = await recorder((server.address() as AddressInfo).port);
+    closers.push(recorded.close);
     const session = connectHttp2(`http://127.0.0.1:${recorded.port}`);
     await once(session, "remoteSettings");
     for (let id = 0; id < 3; id++) await ask(session, `/users/${id}`);
@@ -241,146 +162,6 @@ describe("createHttp2Decoder() on what node sends", () => {
     );
     forgotten.decoder.onClose(null);
     expect(forgotten).toMatchObject({ requests: [], undecoded: 1 });
-  });
-});
-
-const passBytes = {
-  requestSerialize: (v: Buffer) => v,
-  requestDeserialize: (v: Buffer) => v,
-  responseSerialize: (v: Buffer) => v,
-  responseDeserialize: (v: Buffer) => v,
-};
-const shop = {
-  buy: { path: "/shop.v1.Cart/Buy", requestStream: false, responseStream: false, ...passBytes },
-  list: { path: "/shop.v1.Cart/List", requestStream: false, responseStream: true, ...passBytes },
-  fill: { path: "/shop.v1.Cart/Fill", requestStream: true, responseStream: false, ...passBytes },
-  gone: { path: "/shop.v1.Cart/Gone", requestStream: false, responseStream: false, ...passBytes },
-} as const;
-
-async function recordGrpc(run: (client: grpc.Client) => Promise<void>): Promise<Piece[]> {
-  const server = new grpc.Server();
-  server.addService(
-    { buy: shop.buy, list: shop.list, fill: shop.fill },
-    {
-      buy: (call: grpc.ServerUnaryCall<Buffer, Buffer>, done: grpc.sendUnaryData<Buffer>) => {
-        if (call.request.length === 0) done({ code: grpc.status.NOT_FOUND, details: "no such thing" });
-        else if (call.request[0] === 1) done({ code: grpc.status.INTERNAL, details: "broken" });
-        else done(null, call.request);
-      },
-      list: (call: grpc.ServerWritableStream<Buffer, Buffer>) => {
-        for (let index = 0; index < 20; index++) call.write(Buffer.alloc(100));
-        call.end();
-      },
-      fill: (call: grpc.ServerReadableStream<Buffer, Buffer>, done: grpc.sendUnaryData<Buffer>) => {
-        call.on("data", () => {});
-        call.on("end", () => done(null, Buffer.alloc(1)));
-      },
-    },
-  );
-  const serverPort = await new Promise<number>((resolve, reject) =>
-    server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), (error, port) => (error ? reject(error) : resolve(port))),
-  );
-  closers.push(() => server.forceShutdown());
-  const { port, pieces } = await recorder(serverPort);
-  const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure());
-  closers.push(() => client.close());
-  await run(client);
-  return pieces;
-}
-
-const pass = (value: Buffer): Buffer => value;
-
-function unary(client: grpc.Client, path: string, body: Buffer): Promise<void> {
-  return new Promise((resolve) => {
-    client.makeUnaryRequest(path, pass, pass, body, () => resolve());
-  });
-}
-
-function streaming(client: grpc.Client): Promise<void> {
-  return new Promise((resolve) => {
-    const call = client.makeServerStreamRequest(shop.list.path, pass, pass, Buffer.alloc(1));
-    call.on("data", () => {});
-    call.on("error", () => {});
-    call.on("status", () => resolve());
-  });
-}
-
-function filling(client: grpc.Client): Promise<void> {
-  return new Promise((resolve) => {
-    const call = client.makeClientStreamRequest(shop.fill.path, pass, pass, () => resolve());
-    for (let index = 0; index < 10; index++) call.write(Buffer.alloc(50));
-    call.end();
-  });
-}
-
-describe("createHttp2Decoder() on what grpc-js sends", () => {
-  const expected = {
-    "grpc POST shop.v1.Cart/Buy 0": 10,
-    "grpc POST shop.v1.Cart/Buy 5": 2,
-    "grpc POST shop.v1.Cart/Buy 13 error": 1,
-    "grpc POST shop.v1.Cart/Gone 12 error": 1,
-    "grpc POST shop.v1.Cart/List 0": 2,
-    "grpc POST shop.v1.Cart/Fill 0": 1,
-  };
-  const runAll = async (client: grpc.Client): Promise<void> => {
-    await Promise.all(Array.from({ length: 10 }, () => unary(client, shop.buy.path, Buffer.alloc(30, 7))));
-    for (let index = 0; index < 2; index++) await unary(client, shop.buy.path, Buffer.alloc(0));
-    await unary(client, shop.buy.path, Buffer.alloc(1, 1));
-    await unary(client, shop.gone.path, Buffer.alloc(1));
-    await streaming(client);
-    await streaming(client);
-    await filling(client);
-  };
-
-  it("tells service and method, and the status of the trailers", async () => {
-    const pieces = await recordGrpc(runAll);
-    for (const readBytes of [65_536, 11]) {
-      const observed = observer();
-      feed(observed, pieces, { readBytes });
-      expect(summary(observed.requests)).toEqual(expected);
-      expect(observed.undecoded).toBe(0);
-      expect(observed.requests.find(({ route }) => route.endsWith("List"))?.responseBytes).toBeGreaterThan(20 * 105);
-    }
-    const asClient = observer("client");
-    feed(asClient, pieces);
-    expect(summary(asClient.requests)["grpc POST shop.v1.Cart/Buy 5 error"]).toBe(2);
-  });
-
-  it("joined midway: every call is counted, as gRPC", async () => {
-    const pieces = await recordGrpc(async (client) => {
-      await runAll(client);
-      await runAll(client);
-    });
-    // Where the second half begins: as soon as the pieces before it hold the first seventeen calls.
-    const half = pieces.findIndex((_, index) => {
-      const observed = observer();
-      feed(observed, pieces.slice(0, index));
-      return observed.requests.length >= 17;
-    });
-    const late = observer();
-    feed(late, pieces.slice(half), { isJoinedMidway: true });
-    // Statuses that were added to the table in the first half are unknown, and those alone.
-    expect(summary(late.requests)).toEqual({
-      "grpc POST shop.v1.Cart/Buy unknown": 13,
-      "grpc POST shop.v1.Cart/Gone unknown": 1,
-      "grpc POST shop.v1.Cart/List unknown": 2,
-      "grpc POST shop.v1.Cart/Fill unknown": 1,
-    });
-  });
-
-  it("joined midway: knows a status that is new", async () => {
-    const pieces = await recordGrpc(async (client) => {
-      for (let call = 0; call < 5; call++) await unary(client, shop.buy.path, Buffer.alloc(3, 7));
-      for (let call = 0; call < 2; call++) await unary(client, shop.buy.path, Buffer.alloc(0));
-    });
-    const half = pieces.findIndex((_, index) => {
-      const observed = observer();
-      feed(observed, pieces.slice(0, index));
-      return observed.requests.length >= 5;
-    });
-    const late = observer("client");
-    feed(late, pieces.slice(half), { isJoinedMidway: true });
-    expect(summary(late.requests)).toEqual({ "grpc POST shop.v1.Cart/Buy 5 error": 2 });
   });
 });
 
