@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -87,8 +87,8 @@ export async function startMariadb(): Promise<RunningServer> {
   return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
 }
 
-/** `postgres` without a password, database `postgres`. */
-export async function startPostgres(): Promise<RunningServer> {
+/** `postgres` without a password, database `postgres`; with TLS for those who ask for it when files for it are given. */
+export async function startPostgres(tls?: { certificate: string; key: string }): Promise<RunningServer> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "coral-postgres-"));
   const [uid, gid] = userOf("postgres");
@@ -98,6 +98,17 @@ export async function startPostgres(): Promise<RunningServer> {
   chownSync(data, uid, gid);
   execFileSync("initdb", ["-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], { stdio: "ignore", uid, gid });
   const args = ["-D", data, "-p", String(port), "-k", data, "-c", "fsync=off", "-c", "listen_addresses=127.0.0.1"];
+  if (tls !== undefined) {
+    for (const [source, name] of [
+      [tls.certificate, "server.crt"],
+      [tls.key, "server.key"],
+    ] as const) {
+      copyFileSync(source, join(data, name));
+      chownSync(join(data, name), uid, gid);
+      chmodSync(join(data, name), 0o600);
+    }
+    args.push("-c", "ssl=on");
+  }
   return new Server(spawn("postgres", args, { stdio: "ignore", uid, gid }), port, directory).ready();
 }
 

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import type { LossKind, RequestGroup, TrafficSettings } from "../../src/traffic/messages.ts";
+import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { waitFor } from "./wait-for.ts";
@@ -62,6 +62,11 @@ export class RequestObserver implements AsyncDisposable {
     this.#parts.collect(draft, nowNs);
     this.requests.push(...draft.requests);
     for (const [loss, count] of draft.losses) this.losses.set(loss, (this.losses.get(loss) ?? 0) + count);
+  }
+
+  /** Files whose TLS is read, or why not. */
+  tls(): TrafficState["tls"] {
+    return this.#parts.tls();
   }
 
   /** `GET /a 200` and how often, of one side of one port. */

@@ -96,10 +96,12 @@ func main() {
 			fmt.Fprintln(w, "hello")
 		})
 		server := http.Server{Addr: "127.0.0.1:" + os.Args[2]}
-		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		if os.Args[4] == "http1" {
+			server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		}
 		panic(server.ListenAndServeTLS(os.Args[3]+"/cert.pem", os.Args[3]+"/key.pem"))
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: os.Args[3] == "http2"}
 	client := http.Client{Transport: transport}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

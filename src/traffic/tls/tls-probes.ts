@@ -217,9 +217,11 @@ class Probes implements TlsProbes {
     const shown: TlsProbesState = [];
     for (const library of this.#finder.libraries()) {
       if (shown.length >= maxShown) break;
-      if (library.users.size === 0) continue;
       const attachment = this.#attachments.get(library);
-      const problem = this.#isOff(library) ? switchedOff : (attachment?.problem ?? null);
+      const isOff = this.#isOff(library);
+      // Found, but not attached to yet: it is shown once that is done.
+      if (library.users.size === 0 || (attachment === undefined && !isOff)) continue;
+      const problem = isOff ? switchedOff : (attachment?.problem ?? null);
       shown.push({ path: library.path, library: kindOf(library), processes: library.users.size, problem });
     }
     for (const { path, problem, pids } of this.#opaque.values()) {
