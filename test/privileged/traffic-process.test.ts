@@ -141,6 +141,26 @@ describe("the traffic process", () => {
     expect(counted(reports, ({ pid }) => pid === process.pid)).toBe(0);
   });
 
+  it("leaves out protocols that are switched off, without calling it a loss", async () => {
+    const { supervisor, reports } = await watch({ settings: { ...settings, disabledProtocols: ["http"] } });
+    await using _closing = supervisor;
+    const isServed = (group: RequestGroup): boolean => group.serverPort === port && group.role === "server";
+    await ask(port, 50);
+    await waitFor("a window", () => reports.some(({ kind }) => kind === "window"));
+    supervisor.changeSettings(settings);
+    let asked = 0;
+    await waitFor("requests of later connections", async () => {
+      await ask(port, 5);
+      asked += 5;
+      return counted(reports, isServed) > 0;
+    });
+    await waitFor("the last of them", () => counted(reports, isServed) >= 5);
+    expect(counted(reports, isServed)).toBeLessThanOrEqual(asked);
+    expect(reports.flatMap((report) => (report.kind === "window" ? report.losses : []))).not.toContainEqual(
+      expect.objectContaining({ loss: "sampled-out" }),
+    );
+  });
+
   it("is started again when it is killed, and tells the seconds without it", async () => {
     const { supervisor, reports, ends } = await watch();
     await using _closing = supervisor;
