@@ -27,6 +27,13 @@ export interface SparseHistogram {
 /** Same arithmetic as `latency_bucket()` in probes/histogram.h. */
 export function bucketOf(layout: HistogramLayout, ns: number): number {
   if (!(ns >= 1 << firstOctave)) return 0;
+  if (ns < 2 ** 32) {
+    // Nearly all are below 4.3 s, and counting zeros is much faster than a logarithm.
+    const whole = ns >>> 0;
+    const octave = 31 - Math.clz32(whole);
+    const part = (whole >>> (octave - layout.partsPerOctaveLog2)) & ((1 << layout.partsPerOctaveLog2) - 1);
+    return 1 + ((octave - firstOctave) << layout.partsPerOctaveLog2) + part;
+  }
   const octave = Math.floor(Math.log2(ns));
   // log2 of a number just below a power of two may round up to it.
   const exact = 2 ** octave > ns ? octave - 1 : octave;

@@ -10,6 +10,8 @@ import { unknownRoute } from "./route-template.ts";
 const containers = new Set(
   "ACL CLIENT CLUSTER COMMAND CONFIG DEBUG FUNCTION LATENCY MEMORY MODULE OBJECT PUBSUB SCRIPT SENTINEL SLOWLOG XGROUP XINFO".split(" "),
 );
+/** As clients write them. */
+const containerTexts = new Set([...containers].flatMap((name) => [name, name.toLowerCase()]));
 /** After these the server speaks without being asked. */
 const listening = new Set("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR PSYNC SYNC".split(" "));
 /** What subscribers get, as the first word of an array. */
@@ -41,7 +43,7 @@ class RedisDecoder implements ProtocolDecoder {
     this.#context = context;
     this.#inFlight = new RequestsInFlight(context, 8192);
     this.#requests = new RedisScanner(
-      { isFirstWanted: () => true, isSecondWanted: (first) => containers.has(first.toUpperCase()) },
+      { isFirstWanted: () => true, isSecondWanted: (first) => containerTexts.has(first) },
       (value) => this.#onCommand(value),
       (chunk) => this.#inFlight.beginHole(chunk),
     );
