@@ -134,7 +134,9 @@ describe("TrafficRuntime", () => {
     runtime.start();
     runtime[Symbol.dispose]();
     expect(states()).toMatchObject([{ hooks: "sockets", step: 0 }]);
-    pass(9_900);
+    state.cpuMicros += 1_000_000;
+    pass(19_900);
+    expect(steps).toEqual([]);
     state.cpuMicros += 150_000;
     pass(9_900);
     expect(steps).toEqual([]);

@@ -78,6 +78,7 @@ export class TrafficRuntime implements Disposable {
   /** Where in the window the kernel measures; another place each time, so that what comes in beats is met. */
   #sampleFromMs: number;
   #ladder: LadderState = initialLadder();
+  #isWarm = false;
   #lastState = "";
   #failures = 0;
   #isClosed = false;
@@ -171,7 +172,9 @@ export class TrafficRuntime implements Disposable {
     this.#windowCpuMicros = cpu;
     const sampleAfterMs = Math.random() * this.#settings.windowMs * (1 - 2 * sampledShare);
     this.#sampleFromMs = toMs + sampleAfterMs;
-    this.#step(cpuNs / 1e6 / windowMs, bpf.ns === null ? null : bpf.ns / 1e6 / windowMs);
+    // The first window is dear in any case: decoders are compiled, and processes looked at for the first time.
+    if (this.#isWarm) this.#step(cpuNs / 1e6 / windowMs, bpf.ns === null ? null : bpf.ns / 1e6 / windowMs);
+    this.#isWarm = true;
     this.#tellState();
   }
 
