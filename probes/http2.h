@@ -50,6 +50,8 @@ struct http2_direction {
 
 struct http2_connection {
 	struct http2_direction directions[2];
+	/* Whose it is: another connection may come to live at the same address. */
+	u32 id;
 };
 
 struct {
@@ -286,12 +288,12 @@ static always_inline void http2_lose(struct http2_direction *direction)
 	direction->sequence++;
 }
 
-static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk)
+static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk, u32 id)
 {
 	struct http2_connection *state = bpf_map_lookup_elem(&http2_connections, &sk);
-	struct http2_connection fresh = {};
+	struct http2_connection fresh = { .id = id };
 
-	if (state)
+	if (state && state->id == id)
 		return state;
 	if (bpf_map_update_elem(&http2_connections, &sk, &fresh, BPF_ANY)) {
 		count_loss(LOSS_CONNECTIONS_FULL);
@@ -335,7 +337,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 
 	if (!payload || !connection || !scratch)
 		return 0;
-	state = http2_state(payload->sk);
+	state = http2_state(payload->sk, connection->id);
 	if (!state)
 		return 0;
 	record = (void *)scratch->before;

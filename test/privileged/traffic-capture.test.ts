@@ -1,15 +1,18 @@
 /** Captures of real traffic: from the kernel's copies to what leaves the traffic process. */
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import type { CapturedRequest, CaptureOrder, TrafficReport } from "../../src/traffic/messages.ts";
+import type { CapturedRequest, CaptureOrder, TrafficReport, TrafficSettings } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
+import { hasProgram } from "../support/network-hosts.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 function missing(): string | undefined {
@@ -42,10 +45,12 @@ class Capture implements AsyncDisposable {
   readonly parts: OpenedParts;
   /** Records that the kernel copied for captures. */
   copies = 0;
+  /** False: as if the traffic process hung. */
+  isSweeping = true;
   readonly #hooks: KernelHooks;
   readonly #timer: NodeJS.Timeout;
 
-  private constructor(hooks: KernelHooks) {
+  private constructor(hooks: KernelHooks, settings: TrafficSettings) {
     this.#hooks = hooks;
     this.parts = openTrafficParts({
       hooks,
@@ -59,13 +64,14 @@ class Capture implements AsyncDisposable {
         if ((view.getUint8(offset + 3) & 4) !== 0) this.copies++;
         this.parts.onRecord(view, offset, length, bytes);
       });
-      this.parts.sweep(process.hrtime.bigint());
+      if (this.isSweeping) this.parts.sweep(process.hrtime.bigint());
     }, 20);
   }
 
-  static async open(): Promise<Capture> {
+  static async open(more: Partial<TrafficSettings> = {}): Promise<Capture> {
     const objectPath = process.env["CORAL_TEST_OBJECT"];
-    return new Capture(await openKernelHooks({ settings, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }));
+    const all = { ...settings, ...more };
+    return new Capture(await openKernelHooks({ settings: all, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }), all);
   }
 
   get requests(): CapturedRequest[] {
@@ -194,13 +200,16 @@ describe("captures", () => {
     capture.parts.startCapture(orderFor(server, { durationMs: 300 }));
     await ask({ path: "/one" });
     await capture.waitFor(1);
+    capture.isSweeping = false;
     await sleep(350);
     const before = capture.copies;
-    // As the kernel has it: the traffic process may hang, and its map with it.
     expect(before).toBeGreaterThan(0);
     for (let count = 0; count < 5; count++) await ask({ path: "/two" });
     await sleep(150);
     expect(capture.copies).toBe(before);
+    expect(capture.reports).toHaveLength(1);
+    capture.isSweeping = true;
+    await waitFor("the end", () => capture?.reports.length === 2);
     expect(capture.reports.at(-1)).toEqual({ kind: "capture-ended", captureId: "c", reason: "expired" });
   });
 
@@ -230,5 +239,48 @@ describe("captures", () => {
     }
     expect(asText(capture.reports)).not.toContain("tell-nobody");
     capture.parts.stopCapture("c");
+  });
+
+  it("shows requests in TLS", async (context) => {
+    context.skip(!hasProgram("openssl"), "needs openssl");
+    const directory = mkdtempSync(join(tmpdir(), "coral-capture-"));
+    const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
+    const args = [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+      "-subj",
+      "/CN=localhost",
+    ];
+    execFileSync("openssl", [...args, "-keyout", key, "-out", cert], { stdio: "ignore" });
+    const server = start("http2-talker.mjs", "server", "tls", key, cert);
+    const port = await server.line();
+    rmSync(directory, { recursive: true });
+    capture = await Capture.open({ tls: { isEnabled: true, excludedExecutables: [] } });
+    const node = realpathSync(process.execPath);
+    await waitFor("probes in node", () => capture?.parts.tls().some(({ path, processes }) => path === node && processes > 0), {
+      details: () => JSON.stringify(capture?.parts.tls()),
+    });
+    capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
+    const client = start("http2-talker.mjs", "client", port, "tls");
+    expect(await client.line()).toBe("ready");
+    client.send("/orders/7?key=tell-nobody 5 1 30");
+    expect(await client.line()).toBe("done");
+    for (const request of await capture.waitFor(5)) {
+      expect(request).toMatchObject({
+        protocol: "http2",
+        isTls: true,
+        role: "server",
+        target: "/orders/7?key=***",
+        status: "200",
+        responseBody: "hello",
+      });
+    }
   });
 });
