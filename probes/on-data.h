@@ -55,6 +55,23 @@ subprogram int on_tls_record(struct payload *payload, struct connection *connect
 	return 0;
 }
 
+/* MySQL begins in the open; when the client asks for TLS, what follows is recognised anew in the plaintext. extra[0] counts payloads. */
+static always_inline int has_changed_to_tls(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (connection->protocol != PROTOCOL_MYSQL || (payload->flags & PAYLOAD_TLS) || connection->extra[0] >= 8)
+		return 0;
+	connection->extra[0]++;
+	if (!payload->buffer || !load_head(payload, connection, scratch, HEAD_KEPT))
+		return 0;
+	if (scratch->bytes[0] != 0x16 || !is_tls_record(scratch->bytes, scratch->total))
+		return 0;
+	connection->protocol = PROTOCOL_UNKNOWN;
+	connection->role = ROLE_NONE;
+	connection->misses = 0;
+	connection->flags = (connection->flags & ~CONNECTION_STREAMED) | CONNECTION_TLS;
+	return 1;
+}
+
 subprogram int on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	if (!payload || !connection || !scratch)
@@ -65,6 +82,10 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 	if (connection->protocol == PROTOCOL_UNKNOWN && !recognise(payload, connection, scratch)) {
 		if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 			on_tls_record(payload, connection, scratch);
+		return 0;
+	}
+	if (has_changed_to_tls(payload, connection, scratch)) {
+		on_tls_record(payload, connection, scratch);
 		return 0;
 	}
 	if (connection->flags & CONNECTION_STREAMED) {

@@ -127,6 +127,24 @@ describe("databases, caches and DNS on sockets", () => {
     },
   );
 
+  it("counts what MariaDB is asked under TLS", async () => {
+    server = await startMariadb(true);
+    const { pid, port } = server;
+    observer = await PayloadObserver.openWithTls();
+    const sql = "SELECT 1, 'tell-nobody'; SELECT VERSION(); SELECT * FROM d.nowhere;";
+    const client = execFile("mariadb", ["--no-defaults", "--ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "-e", sql]);
+    await once(client, "close");
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 3 && (observer?.of(client.pid ?? 0).length ?? 0) >= 3);
+    const wanted = {
+      "mysql SELECT | SELECT ?, ? | ": 1,
+      "mysql SELECT | SELECT VERSION() | ": 1,
+      "mysql SELECT | SELECT * FROM d.nowhere | 1146!": 1,
+    };
+    expect(observer.countsOf(pid, "server")).toEqual(wanted);
+    expect(observer.countsOf(client.pid ?? 0, "client")).toEqual(wanted);
+    for (const request of observer.of(pid)) expect(request).toMatchObject({ isTls: true, serverPort: port });
+  });
+
   it.each(["extended", "prepared"])("counts every statement of Postgres pipelines, %s", async (mode) => {
     server = await startPostgres();
     const { port } = server;

@@ -72,8 +72,8 @@ export async function startDnsmasq(): Promise<RunningServer> {
   return start("dnsmasq", [...args, "--address=/x.test/1.2.3.4", "--conf-file=/dev/null", "--pid-file=", "-u", "nobody"], port);
 }
 
-/** `root` without a password. */
-export async function startMariadb(): Promise<RunningServer> {
+/** `root` without a password; `isEncrypted`: it speaks TLS with those who want to. */
+export async function startMariadb(isEncrypted = false): Promise<RunningServer> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "coral-mariadb-"));
   const [uid, gid] = userOf("mysql");
@@ -84,6 +84,27 @@ export async function startMariadb(): Promise<RunningServer> {
   const install = ["--no-defaults", `--datadir=${data}`, "--user=mysql", "--auth-root-authentication-method=normal", "--skip-test-db"];
   execFileSync("mariadb-install-db", install, { stdio: "ignore" });
   const args = ["--no-defaults", `--datadir=${data}`, "--user=mysql", `--port=${port}`, "--bind-address=127.0.0.1"];
+  if (isEncrypted) {
+    const [key, certificate] = [join(directory, "key.pem"), join(directory, "cert.pem")];
+    const request = [
+      "req",
+      "-x509",
+      "-newkey",
+      "rsa:2048",
+      "-nodes",
+      "-subj",
+      "/CN=localhost",
+      "-days",
+      "2",
+      "-keyout",
+      key,
+      "-out",
+      certificate,
+    ];
+    execFileSync("openssl", request, { stdio: "ignore" });
+    chownSync(key, uid, gid);
+    args.push(`--ssl-key=${key}`, `--ssl-cert=${certificate}`);
+  }
   return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
 }
 

@@ -9,6 +9,7 @@ import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
 import { databaseDecoders } from "../../src/traffic/protocols/decoders.ts";
 import { recognise } from "../../src/traffic/protocols/recognise.ts";
 import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
 import { waitFor } from "./wait-for.ts";
 
 const settings = {
@@ -33,8 +34,11 @@ export class PayloadObserver implements AsyncDisposable {
   /** Payloads that came through the ring, by protocol. */
   readonly payloads: Record<string, number> = {};
 
-  private constructor(hooks: KernelHooks) {
+  readonly #tls: TlsProbes | null;
+
+  private constructor(hooks: KernelHooks, tls: TlsProbes | null) {
     this.#hooks = hooks;
+    this.#tls = tls;
     this.#streams = new PayloadStreams({
       groups: new RequestGroups(),
       decoders: databaseDecoders,
@@ -54,7 +58,18 @@ export class PayloadObserver implements AsyncDisposable {
   static async open(kind: KernelHooks["kind"] = "sockets"): Promise<PayloadObserver> {
     const objectPath = process.env["CORAL_TEST_OBJECT"];
     const options = { settings, ownPids: [], kinds: [kind], ...(objectPath === undefined ? {} : { objectPath }) };
-    return new PayloadObserver(await openKernelHooks(options));
+    return new PayloadObserver(await openKernelHooks(options), null);
+  }
+
+  /** Also the plaintext of libraries that running processes have loaded. */
+  static async openWithTls(): Promise<PayloadObserver> {
+    const objectPath = process.env["CORAL_TEST_OBJECT"];
+    const tls = { isEnabled: true, excludedExecutables: [] };
+    const options = { settings: { ...settings, tls }, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) };
+    const hooks = await openKernelHooks(options);
+    const probes = createTlsProbes({ object: hooks.object, settings: tls });
+    await probes.refresh();
+    return new PayloadObserver(hooks, probes);
   }
 
   #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
@@ -97,6 +112,7 @@ export class PayloadObserver implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
+    await this.#tls?.[Symbol.asyncDispose]();
     await this.#hooks[Symbol.asyncDispose]();
   }
 }
