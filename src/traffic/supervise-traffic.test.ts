@@ -133,6 +133,20 @@ describe("superviseTraffic()", () => {
     expect(isGone(pid)).toBe(true);
   });
 
+  it("ends a process that hangs, and starts another one", async () => {
+    const ends: string[] = [];
+    const path = fakeChild("hung", 'const onOrder = () => { state("sockets"); setTimeout(() => { for (;;); }, 50); };');
+    const { supervisor } = start(path, {
+      settings: { ...settings, windowMs: 20 },
+      checkMs: 50,
+      onUnexpectedEnd: (reason) => ends.push(reason),
+    });
+    await using _closing = supervisor;
+    await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(1), within);
+    expect(ends[0]).toMatch(/^it hung: no report for \d+ s$/);
+    await vi.waitFor(() => expect(supervisor.status().pid).not.toBeNull(), within);
+  });
+
   it("ends with the signal of its owner", async () => {
     const owner = new AbortController();
     const { supervisor } = start(fakeChild("owner", 'const onOrder = () => state("sockets");'), { signal: owner.signal });

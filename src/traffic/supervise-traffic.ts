@@ -29,6 +29,8 @@ export interface SuperviseTrafficOptions {
   /** For tests: another program than that of the bundle, and faster restarts. */
   childPath?: string;
   backoff?: Backoff;
+  /** How often a silent process is looked at. Default 5 s. */
+  checkMs?: number;
 }
 
 export interface TrafficStatus {
@@ -55,6 +57,9 @@ export interface TrafficSupervisor extends AsyncDisposable {
 /** A process that lived this long gets its first, short pause again. */
 const settledMs = 60_000;
 const killAfterMs = 3_000;
+/** Looks at a process that has not yet said what it can see, and at one that has missed windows, before it is taken to hang. */
+const maxSilentStart = 24;
+const maxMissedWindows = 5;
 const maxLineLength = 500;
 
 /**
@@ -197,10 +202,42 @@ class Supervisor implements TrafficSupervisor {
       });
     });
     const stopChild = this.#endWhenStopped(child);
+    const watchdog = this.#endWhenSilent(child);
     const end = await ended;
+    watchdog[Symbol.dispose]();
     stopChild[Symbol.dispose]();
     this.#child = undefined;
-    return end;
+    return end.reason === "SIGKILL" && watchdog.problem !== null ? { code: null, reason: watchdog.problem } : end;
+  }
+
+  /**
+   * Ends a process that hangs. Counts looks and not time: when it is this process that was held up, there are as few looks as there were
+   * messages taken.
+   */
+  #endWhenSilent(child: ChildProcess): Disposable & { readonly problem: string | null } {
+    const checkMs = this.#options.checkMs ?? 5_000;
+    let silentLooks = 0;
+    let hasState = false;
+    let problem: string | null = null;
+    child.on("message", (message) => {
+      const { kind } = message as TrafficReport;
+      if (kind === "state") hasState = true;
+      if (kind === "state" || kind === "window") silentLooks = 0;
+    });
+    const timer = setInterval(() => {
+      // Where requests cannot be seen there are no windows.
+      if (hasState && this.#state?.hooks === "off") return;
+      const maxLooks = hasState ? Math.ceil((maxMissedWindows * this.#settings.windowMs) / checkMs) + 2 : maxSilentStart;
+      if (++silentLooks <= maxLooks) return;
+      problem = `it hung: no report for ${Math.round((silentLooks * checkMs) / 1_000)} s`;
+      child.kill("SIGKILL");
+    }, checkMs);
+    return {
+      get problem() {
+        return problem;
+      },
+      [Symbol.dispose]: () => clearInterval(timer),
+    };
   }
 
   /** Closing the channel asks it to end; what does not listen is killed. */
