@@ -106,7 +106,8 @@ class Connection implements RequestSink {
   undecoded(count: number): void {
     this.#owner.onLoss("undecoded", count);
     this.#undecodedInARow += count;
-    if (this.#undecodedInARow >= maxUndecodedInARow) this.giveUp();
+    // HTTP/2 is not mistaken for anything else; many of its streams may be lost at once with a few records.
+    if (this.#undecodedInARow >= maxUndecodedInARow && this.ends.protocol !== "http2") this.giveUp();
   }
 
   giveUp(): void {

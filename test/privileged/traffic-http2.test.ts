@@ -194,6 +194,24 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
+  it("counts exactly where frames are cut anywhere, in one call or several", async () => {
+    observer = await Http2Observer.open();
+    const server = new Talker("server");
+    const splitter = new Talker("splitter", await server.line());
+    const client = new Talker("client", await splitter.line());
+    expect(await client.line()).toBe("ready");
+    await client.ask("/users/#", 600, 30);
+    await client.ask("/orders", 40, 10, 20_000);
+    await client.ask("/big", 10, 5);
+    const expected = { "http2 GET /users/{id} 200": 600, "http2 POST /orders 200": 40, "http2 GET /big 200": 10 };
+    await observer.settle(() => [client, server].every(({ pid }) => observer!.total(pid) >= 650) && observer!.total(splitter.pid) >= 1300);
+    expect(observer.counts(splitter.pid, "server")).toEqual(expected);
+    expect(observer.counts(splitter.pid, "client")).toEqual(expected);
+    expect(observer.counts(client.pid, "client")).toEqual(expected);
+    expect(observer.counts(server.pid, "server")).toEqual(expected);
+    expect(observer.losses).toEqual({});
+  });
+
   it("counts what nginx serves and what it passes on", async (context) => {
     context.skip(!hasProgram("nginx"), "needs nginx");
     const behind = new Talker("grpc-server");

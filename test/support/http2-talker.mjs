@@ -1,13 +1,13 @@
 /**
  * Services and clients of HTTP/2 and gRPC for tests. `node http2-talker.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
  * `node http2-talker.mjs client|grpc-client <port> [tls|upgrade]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
- * prints a line when all are answered. A client given `hold` opens its connection and asks once at its start.
+ * prints a line when all are answered. `splitter <port>` passes bytes on to that port in small pieces, several of them in one call. A client given `hold` opens its connection and asks once at its start.
  */
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import * as http2 from "node:http2";
-import { connect } from "node:net";
+import { connect, createServer as createTcpServer } from "node:net";
 import { createInterface } from "node:readline";
 
 const [what, ...rest] = process.argv.slice(2);
@@ -15,6 +15,7 @@ const say = (text) => process.stdout.write(`${text}\n`);
 if (what === "server") serveHttp2();
 else if (what === "grpc-server") await serveGrpc();
 else if (what === "upgrade-server") serveUpgrade();
+else if (what === "splitter") split(Number(rest[0]));
 else if (what === "client") askHttp2(Number(rest[0]), rest[1]);
 else await askGrpc(Number(rest[0]));
 
@@ -35,6 +36,36 @@ function serveUpgrade() {
       .performServerHandshake(socket)
       .on("stream", answerStream)
       .on("error", () => undefined);
+  });
+  server.listen(0, "127.0.0.1", () => say(server.address().port));
+}
+
+/** Seeded, so that every run cuts alike. */
+function split(port) {
+  let seed = 1;
+  const below = (limit) => {
+    seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff;
+    return (seed >> 8) % limit;
+  };
+  const pass = (from, to) => {
+    let last = Promise.resolve();
+    from.on("error", () => to.destroy()).on("close", () => to.destroy());
+    from.on("data", (bytes) => {
+      last = last.then(async () => {
+        for (let at = 0; at < bytes.length; ) {
+          const size = 1 + below(below(4) === 0 ? 3000 : 20);
+          to.write(bytes.subarray(at, at + size));
+          at += size;
+          if (below(3) === 0) await new Promise(setImmediate);
+        }
+      });
+    });
+  };
+  const server = createTcpServer((client) => {
+    const onward = connect(port, "127.0.0.1");
+    for (const socket of [client, onward]) socket.setNoDelay(true);
+    pass(client, onward);
+    pass(onward, client);
   });
   server.listen(0, "127.0.0.1", () => say(server.address().port));
 }
