@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,12 +21,18 @@ import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
 
 const run = promisify(execFile);
+/** Whatever the tests start. */
+const programs =
+  "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl".split(" ");
 const hookKinds = ["sockets", "syscalls"] as const;
 
 function missing(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root";
   const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
+  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
+  const paths = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/usr/local/bin"];
+  const absent = programs.filter((program) => !paths.some((path) => existsSync(join(path, program))));
+  return absent.length > 0 ? `not installed: ${absent.join(", ")}` : undefined;
 }
 
 function int32(value: number): Buffer {
