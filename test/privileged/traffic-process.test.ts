@@ -1,10 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { Agent, createServer, get, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { silentLogger } from "../../src/base/log.ts";
+import { createLogger, silentLogger } from "../../src/base/log.ts";
 import { createBackoff } from "../../src/base/retry.ts";
 import {
   type RequestGroup,
@@ -14,6 +14,7 @@ import {
   type TrafficSettings,
   type TrafficSupervisor,
 } from "../../src/traffic/index.ts";
+import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
@@ -69,6 +70,51 @@ async function ask(port: number, count: number): Promise<void> {
     });
   await Promise.all(Array.from({ length: count }, (_, index) => one(index)));
   agent.destroy();
+}
+
+const beginnings = [
+  "GET /users/1 HTTP/1.1\r\nHost: a\r\n",
+  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u0004\0\0\0\0\0",
+  "*3\r\n$3\r\nSET\r\n$999999999\r\n",
+  "\0\0\0\u0008\u0004\u00d2\u0016\u002f",
+  "\0\u0003\0\0",
+  "Q\0\0\u00ff\u00ffSELECT 1",
+  "J\0\0\0\n8.0.32\0",
+  "\u0003\0\0\0\u0003SEL",
+  "\u0016\u0003\u0001\u0002\0\u0001\0\u0001\u00fc\u0003\u0003",
+  "get key\r\nVALUE key 0 -1\r\n",
+  "\u0080\0\0\u00ff\u0010\0\0\0",
+  "\u003e\0\0\0\u0001\0\0\0\0\0\0\0\u00dd\u0007\0\0",
+  "\0\0\0\u001f\0\u0012\0\u0003\0\0\0\u0001",
+];
+
+/** Connections that begin like a protocol and go on at random, in both directions; some stay open until the end. */
+async function talkGarbage(count: number): Promise<void> {
+  const random = seededRandom(20_261_115);
+  const below = (limit: number): number => Math.floor(random() * limit);
+  const noise = (): Buffer => {
+    const start = Buffer.from(beginnings[below(beginnings.length)] ?? "", "latin1").subarray(0, 1 + below(60));
+    return Buffer.concat([start, seededBytes(random, below(3000))]);
+  };
+  const server = createTcpServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", () => socket.write(noise()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const sockets: Socket[] = [];
+  for (let index = 0; index < count; index++) {
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    sockets.push(socket);
+    socket.on("error", () => undefined);
+    for (let writes = below(4); writes >= 0; writes--) {
+      socket.write(noise());
+      await new Promise((resolve) => socket.once("data", resolve));
+    }
+    if (below(3) === 0) socket.resetAndDestroy();
+  }
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
 }
 
 interface Watched {
@@ -159,6 +205,23 @@ describe("the traffic process", () => {
     expect(reports.flatMap((report) => (report.kind === "window" ? report.losses : []))).not.toContainEqual(
       expect.objectContaining({ loss: "sampled-out" }),
     );
+  });
+
+  it("outlives two hundred connections that break every protocol", async () => {
+    const problems: string[] = [];
+    const log = createLogger("test", "error", ({ message }) => problems.push(message));
+    const { supervisor, reports, ends } = await watch({ log });
+    await using _closing = supervisor;
+    const { pid } = supervisor.status();
+    await talkGarbage(200);
+    await ask(port, 20);
+    const isServed = (group: RequestGroup): boolean => group.serverPort === port && group.role === "server";
+    await waitFor("requests", () => counted(reports, isServed) >= 20);
+    expect(counted(reports, isServed)).toBe(20);
+    expect(ends).toEqual([]);
+    // No decoder threw, either.
+    expect(problems).toEqual([]);
+    expect(supervisor.status().pid).toBe(pid);
   });
 
   it("is started again when it is killed, and tells the seconds without it", async () => {
