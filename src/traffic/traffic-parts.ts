@@ -92,7 +92,8 @@ class Parts implements OpenedParts {
       onLoss: (loss, count) => this.#lost(loss, count),
       // Payloads of the others are copied for a capture.
       onRequest: (ends, request) => {
-        if (this.#captures.isActive && ends.protocol === "http2") this.#captures.onRequest(ends, request);
+        this.#asked.onRequest(ends, request);
+        if (this.#captures.isActive) this.#captures.onRequest(ends, request);
       },
       isCapturing: (pid) => this.#captures.isCapturing(pid),
       maxConnections: settings.maxConnections,

@@ -12,6 +12,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { CapturedRequest, CaptureOrder, TrafficReport, TrafficSettings } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
+import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { hasProgram } from "../support/network-hosts.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -282,5 +283,37 @@ describe("captures", () => {
         responseBody: "hello",
       });
     }
+  });
+
+  it("leaves requests and names in the window, captured or not", async () => {
+    capture = await Capture.open();
+    const server = start("http2-talker.mjs", "grpc-server");
+    const port = await server.line();
+    const client = start("http2-talker.mjs", "grpc-client", port);
+    expect(await client.line()).toBe("ready");
+    capture.parts.startCapture(orderFor(server.pid, { limit: 5 }));
+    client.send("/shop.v1.Cart/Buy 50 5");
+    expect(await client.line()).toBe("done");
+    await capture.waitFor(5);
+    await sleep(150);
+    const draft: WindowDraft = { requests: [], losses: new Map(), names: [], peerNames: [] };
+    capture.parts.collect(draft, process.hrtime.bigint());
+    const groups = draft.requests.filter(({ pid }) => pid === server.pid || pid === client.pid);
+    const common = {
+      protocol: "grpc",
+      isTls: false,
+      serverPort: Number(port),
+      peerAddress: "127.0.0.1",
+      method: "POST",
+      count: 50,
+      status: "0",
+    };
+    expect(groups.sort((one, other) => one.role.localeCompare(other.role))).toMatchObject([
+      { ...common, pid: client.pid, role: "client", route: "shop.v1.Cart/Buy" },
+      { ...common, pid: server.pid, role: "server", route: "shop.v1.Cart/Buy" },
+    ]);
+    for (const { duration, count } of groups) expect(duration.counts.reduce((sum, one) => sum + one, 0)).toBe(count);
+    expect(draft.names).toContainEqual({ pid: server.pid, port: Number(port), source: "grpc_service", name: "shop.v1.Cart", requests: 50 });
+    expect(capture.requests).toHaveLength(5);
   });
 });

@@ -194,6 +194,19 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
+  it("reads paths behind header blocks of many kilobytes", async () => {
+    observer = await Http2Observer.open();
+    const { server, client } = await start("");
+    await client.ask("/heavy/#", 40, 5);
+    await client.ask("/users/#", 40, 5);
+    await client.ask("/heavier/#", 20, 2);
+    await client.ask("/users/#", 10, 5);
+    await observer.settle(() => observer!.total(client.pid) >= 110 && observer!.total(server.pid) >= 110);
+    const expected = { "http2 GET /heavy/{id} 200": 40, "http2 GET /users/{id} 200": 50, "http2 GET /heavier/{id} 200": 20 };
+    expect(observer.counts(client.pid, "client")).toEqual(expected);
+    expect(observer.counts(server.pid, "server")).toEqual(expected);
+  });
+
   it("counts exactly where frames are cut anywhere, in one call or several", async () => {
     observer = await Http2Observer.open();
     const server = new Talker("server");

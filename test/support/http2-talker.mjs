@@ -104,6 +104,10 @@ async function askHttp2(port, how) {
   const ask = (path, bodyBytes) =>
     new Promise((resolve) => {
       const headers = { ":path": path, ":method": bodyBytes ? "POST" : "GET", "x-token": "tell-nobody" };
+      // Longer than a record, and than a frame.
+      if (path.startsWith("/heavy")) headers["x-heavy"] = path.repeat(600);
+      if (path.startsWith("/heavier"))
+        for (let index = 0; index < 4; index++) headers[`x-heavier-${index}`] = `${index}${path}`.repeat(500);
       const stream = session.request(headers);
       stream
         .on("error", () => undefined)
