@@ -33,6 +33,7 @@ const maxLooks = 60;
 /** A process that opens and closes files all the time is read this often. */
 const maxReads = 12;
 const maxWaiting = 2_000;
+const maxFamily = 10_000;
 const maxAncestors = 8;
 
 interface Waiting {
@@ -44,6 +45,8 @@ interface Waiting {
 export function createLateWorkers(options: LateWorkersOptions): LateWorkers {
   const { table, owners, isListener, isAlive, descriptorsPerScan = 250 } = options;
   const waiting = new Map<number, Waiting>();
+  /** Processes whose family was asked in this scan. */
+  const families = new Set<number>();
 
   const holdsListener = (pid: number): boolean => {
     for (const [, inode] of owners.socketsOf(pid)) if (isListener(inode)) return true;
@@ -73,13 +76,14 @@ export function createLateWorkers(options: LateWorkersOptions): LateWorkers {
   };
 
   const expectFamily = (inode: number): void => {
-    const asked = new Set<number>();
     for (const pid of owners.of(inode)) {
       const owner = table.get(pid);
-      const queue = owner ? [headOf(owner)] : [];
-      for (let next = queue.pop(); next !== undefined && asked.size < maxWaiting; next = queue.pop()) {
-        if (asked.has(next.pid)) continue;
-        asked.add(next.pid);
+      // A family with many listeners is asked once.
+      if (!owner || families.has(owner.pid)) continue;
+      const queue = [headOf(owner)];
+      for (let next = queue.pop(); next !== undefined && families.size < maxFamily; next = queue.pop()) {
+        if (families.has(next.pid)) continue;
+        families.add(next.pid);
         expect(next);
         for (const child of table.childrenOf(next.pid)) if (isSameProgram(child, next)) queue.push(child);
       }
@@ -87,6 +91,7 @@ export function createLateWorkers(options: LateWorkersOptions): LateWorkers {
   };
 
   const look = (): void => {
+    families.clear();
     let left = descriptorsPerScan;
     for (const entry of [...waiting.values()].reverse()) {
       const { process } = entry;
