@@ -7,7 +7,8 @@ import { FramedStream, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
-import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
+import type { SqlTemplate } from "./sql-template.ts";
+import { createSqlTemplater, type SqlTemplater } from "./sql-templater.ts";
 
 const comQuit = 0x01;
 const comQuery = 0x03;
@@ -69,6 +70,9 @@ const rules = {
   maxHeadBytes: 1024,
   frameLength: (bytes: Buffer, at: number): number => headerBytes + bytes.readUIntLE(at, 3),
 };
+
+/** Of all connections: they tend to ask the same. */
+let templater: SqlTemplater | undefined;
 
 class MysqlDecoder implements ProtocolDecoder {
   readonly #context: DecoderContext;
@@ -189,7 +193,8 @@ class MysqlDecoder implements ProtocolDecoder {
       if (command === comQuery && bytes[textFrom] === 0 && bytes[textFrom + 1] === 1) textFrom += 2;
       const first = bytes[textFrom] ?? 0;
       if (first < 9) return unknownNames;
-      return sqlTemplate(bytes.toString("utf8", textFrom, to), { dialect: "mysql", isCut });
+      templater ??= createSqlTemplater({ dialect: "mysql" });
+      return templater(bytes, textFrom, to, isCut);
     }
     if (command === comExecute || command === comFetch || command === comBulkExecute) {
       if (to - from < 9) return unknownNames;

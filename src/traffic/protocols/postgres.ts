@@ -7,7 +7,8 @@ import { FramedStream, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
-import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
+import type { SqlTemplate } from "./sql-template.ts";
+import { createSqlTemplater, type SqlTemplater } from "./sql-templater.ts";
 
 const protocol3 = 196_608;
 const cancelRequest = 80_877_102;
@@ -49,6 +50,9 @@ function frameRules(types: ReadonlySet<number>) {
 export function isPostgresMessage(bytes: Buffer, isRequest: boolean): boolean {
   return bytes.length >= 5 && frameRules(isRequest ? requestTypes : replyTypes).frameLength(bytes, 0) > 0;
 }
+
+/** Of all connections: they tend to ask the same. */
+let templater: SqlTemplater | undefined;
 
 class PostgresDecoder implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
@@ -247,7 +251,8 @@ class PostgresDecoder implements ProtocolDecoder {
 
 function namesOf(bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate {
   const end = zeroFrom(bytes, from, to);
-  return sqlTemplate(bytes.toString("utf8", from, end < 0 ? to : end), { isCut: isCut && end < 0 });
+  templater ??= createSqlTemplater({ dialect: "postgres" });
+  return templater(bytes, from, end < 0 ? to : end, isCut && end < 0);
 }
 
 function remember(names: Map<string, SqlTemplate>, key: string, value: SqlTemplate): void {
@@ -266,7 +271,8 @@ function zeroFrom(bytes: Buffer, from: number, to: number): number {
 }
 
 function text(bytes: Buffer, from: number, to: number): string {
-  return bytes.toString("latin1", from, to);
+  // Most statements and portals have no name.
+  return from >= to ? "" : bytes.toString("latin1", from, to);
 }
 
 /** `42P01` of an ErrorResponse: fields of a letter and a text, ended by zero. */
