@@ -288,18 +288,22 @@ static always_inline void http2_lose(struct http2_direction *direction)
 	direction->sequence++;
 }
 
-static __attribute__((noinline)) struct http2_connection *http2_state(u64 sk, u32 id)
+static __attribute__((noinline)) struct http2_connection *http2_new_state(u64 sk, u32 id)
 {
-	struct http2_connection *state = bpf_map_lookup_elem(&http2_connections, &sk);
 	struct http2_connection fresh = { .id = id };
 
-	if (state && state->id == id)
-		return state;
 	if (bpf_map_update_elem(&http2_connections, &sk, &fresh, BPF_ANY)) {
 		count_loss(LOSS_CONNECTIONS_FULL);
 		return 0;
 	}
 	return bpf_map_lookup_elem(&http2_connections, &sk);
+}
+
+static always_inline struct http2_connection *http2_state(u64 sk, u32 id)
+{
+	struct http2_connection *state = bpf_map_lookup_elem(&http2_connections, &sk);
+
+	return state && state->id == id ? state : http2_new_state(sk, id);
 }
 
 /* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
