@@ -14,9 +14,13 @@ describe("nextDrainDelayMs()", () => {
     expect(nextDrainDelayMs(500, ring, 0)).toBe(20);
   });
 
-  it("slows down to ten times a second while nothing comes", () => {
-    const delays: number[] = [];
-    for (let delay = 20; delays.length < 6; ) delays.push((delay = nextDrainDelayMs(0, ring, delay)));
-    expect(delays).toEqual([30, 45, 67.5, 100, 100, 100]);
+  it("slows down while nothing comes, further for a ring that can wait", () => {
+    const delays = (ringBytes: number): number[] => {
+      const found: number[] = [];
+      for (let delay = 20; found.length < 7; ) found.push((delay = nextDrainDelayMs(0, ringBytes, delay)));
+      return found;
+    };
+    expect(delays(ring)).toEqual([30, 45, 67.5, 100, 100, 100, 100]);
+    expect(delays(2 * ring)).toEqual([30, 45, 67.5, 101.25, 151.875, 200, 200]);
   });
 });

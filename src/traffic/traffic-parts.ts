@@ -126,8 +126,8 @@ class Parts implements OpenedParts {
     else this.#streams.onPayload(record);
   };
 
+  /** Not the kernel's table: walking its buckets takes a millisecond, and nobody looks at its counts before the window ends. */
   sweep(nowNs: bigint): void {
-    this.#table.sweep(nowNs);
     this.#streams.sweep(Number(nowNs));
     this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
