@@ -112,14 +112,14 @@ class LoadedMap implements BpfMap {
   }
 
   #readBatches(visit: EntryVisitor, isTaken: boolean): number {
-    const read = isTaken ? this.#libbpf.mapLookupAndDeleteBatch : this.#libbpf.mapLookupBatch;
+    const name = isTaken ? "mapLookupAndDeleteBatch" : "mapLookupBatch";
     let isFirst = true;
     let visited = 0;
     for (;;) {
       const batch = this.#batchOf(this.#batch?.entries ?? Math.max(1, Math.floor(batchBytes / (this.keyBytes + this.valueBytes))));
       this.#count.writeUInt32LE(batch.entries);
       const [position, next] = this.#positions;
-      const result = read(this.fd, isFirst ? null : position, next, batch.keys, batch.values, this.#count);
+      const result = this.#libbpf[name](this.fd, isFirst ? null : position, next, batch.keys, batch.values, this.#count);
       if (result === -ENOSPC && this.#grow(batch)) continue;
       if (isFirst && (result === -EINVAL || result === -EOPNOTSUPP || result === -ENOTSUPP)) {
         this.#isWalked = true;

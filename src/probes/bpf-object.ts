@@ -170,8 +170,9 @@ class LoadedObject implements BpfObject {
 
   maps(): BpfMap[] {
     const found: BpfMap[] = [];
-    const { nextMap } = this.#libbpf;
-    for (let map = nextMap(this.#object, null); map !== null; map = nextMap(this.#object, map)) found.push(this.#describe(map));
+    const libbpf = this.#libbpf;
+    for (let map = libbpf.nextMap(this.#object, null); map !== null; map = libbpf.nextMap(this.#object, map))
+      found.push(this.#describe(map));
     return found.filter(({ fd }) => fd >= 0);
   }
 
