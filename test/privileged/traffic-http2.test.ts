@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Http2Observer } from "../support/http2-observer.ts";
 import { hasProgram } from "../support/network-hosts.ts";
+import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const talker = fileURLToPath(new URL("../support/http2-talker.mjs", import.meta.url));
@@ -194,6 +195,17 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
+  it("counts the same at system calls", async () => {
+    observer = await Http2Observer.open("syscalls");
+    const { server, client } = await start("");
+    await client.ask("/users/#", 500, 20);
+    await client.ask("/orders", 40, 10, 20_000);
+    await observer.settle(() => observer!.total(client.pid) >= 540 && observer!.total(server.pid) >= 540);
+    const expected = { "http2 GET /users/{id} 200": 500, "http2 POST /orders 200": 40 };
+    expect(observer.counts(client.pid, "client")).toEqual(expected);
+    expect(observer.counts(server.pid, "server")).toEqual(expected);
+  });
+
   it("reads paths behind header blocks of many kilobytes", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
@@ -283,26 +295,47 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
-  it("bears a client that speaks no protocol after the preface", async () => {
+  it("bears two hundred connections that break the protocol, and counts what keeps it", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     const port = ports.get(client) ?? 0;
-    for (let round = 0; round < 20; round++) {
-      const garbage = Buffer.from(Array.from({ length: 400 }, (_, index) => (index * 37 + round * 101) & 255));
-      await new Promise((resolve) => {
-        const socket = connect(port, "127.0.0.1", () =>
-          socket.write(Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), garbage])),
-        );
-        socket
-          .on("error", () => {})
-          .on("close", resolve)
-          .resume();
-        setTimeout(() => socket.destroy(), 100);
-      });
+    const random = seededRandom(4);
+    const violations = Array.from({ length: 200 }, () => violation(random));
+    for (let from = 0; from < violations.length; from += 20) {
+      const broken = violations.slice(from, from + 20).map((bytes) => send(port, bytes));
+      await client.ask("/users/#", 20, 10);
+      await Promise.all(broken);
     }
-    await client.ask("/users/#", 100, 10);
-    await observer.settle(() => observer!.total(client.pid) >= 100);
-    expect(observer.counts(client.pid, "client")).toEqual({ "http2 GET /users/{id} 200": 100 });
-    expect(observer.counts(server.pid, "server")["http2 GET /users/{id} 200"]).toBe(100);
+    await observer.settle(() => observer!.total(client.pid) >= 200);
+    expect(observer.counts(client.pid, "client")).toEqual({ "http2 GET /users/{id} 200": 200 });
+    expect(observer.counts(server.pid, "server")["http2 GET /users/{id} 200"]).toBe(200);
+    for (const { route } of observer.requests) expect(route.length).toBeLessThanOrEqual(120);
   });
 });
+
+/** The preface, mostly, and frames whose heads and contents chance made, some of them cut. */
+function violation(random: () => number): Buffer {
+  const below = (limit: number): number => Math.floor(random() * limit);
+  const parts: Buffer[] =
+    below(10) === 0 ? [] : [Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Buffer.from("000000040000000000", "hex")];
+  for (let frame = below(10); frame >= 0; frame--) {
+    const payload = seededBytes(random, below(60));
+    const head = Buffer.alloc(9);
+    head.writeUIntBE(below(4) === 0 ? below(1 << 24) : payload.length, 0, 3);
+    head[3] = below(3) === 0 ? below(256) : below(10);
+    head[4] = below(256);
+    head.writeUInt32BE(below(3) === 0 ? below(2 ** 32) : below(50), 5);
+    parts.push(head, payload);
+  }
+  const all = Buffer.concat(parts);
+  return all.subarray(0, below(4) === 0 ? below(all.length) : all.length);
+}
+
+/** Resolves when the connection has ended, which this end sees to. */
+function send(port: number, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(bytes));
+    socket.on("error", () => {}).on("close", () => resolve());
+    socket.setTimeout(100, () => socket.destroy()).resume();
+  });
+}

@@ -50,9 +50,10 @@ export class Http2Observer implements AsyncDisposable {
     }, 20);
   }
 
-  static async open(): Promise<Http2Observer> {
+  static async open(kind: KernelHooks["kind"] = "sockets"): Promise<Http2Observer> {
     const objectPath = process.env["CORAL_TEST_OBJECT"];
-    return new Http2Observer(await openKernelHooks({ settings, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }));
+    const hooks = await openKernelHooks({ settings, ownPids: [], kinds: [kind], ...(objectPath === undefined ? {} : { objectPath }) });
+    return new Http2Observer(hooks);
   }
 
   #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
