@@ -26,6 +26,8 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 #define TLS_GO_COPY 64 /* a read ends where it copies, not where it returns */
 #define TLS_MAY_BEGIN_AGAIN 128 /* a branch that Go takes when the stack has to grow; the function then starts over */
 
+#define TLS_FRAME_SHIFT 16 /* above: size of the frame in which Go keeps the arguments of a read; 0: they were noted when it began */
+
 /* connection.flags of one whose records need not be looked at. */
 #define TLS_SETTLED (CONNECTION_TLS | CONNECTION_TLS_BOUND | CONNECTION_HELLO)
 

@@ -135,29 +135,42 @@ static always_inline u64 go_file_socket(u64 connection)
 }
 
 /* The socket below a tls.Conn: that of the net.Conn in it, or of the one that a wrapper holds first. */
-static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
+static always_inline u64 go_find_socket(u64 tls_connection)
 {
-	struct connection *connection;
 	u64 value = 0, inner = 0, sk;
 
 	bpf_probe_read_user(&value, sizeof(value), (void *)(tls_connection + GO_INTERFACE_VALUE));
 	sk = go_file_socket(value);
-	if (!sk) {
-		bpf_probe_read_user(&inner, sizeof(inner), (void *)(value + GO_INTERFACE_VALUE));
-		sk = go_file_socket(inner);
+	if (sk)
+		return sk;
+	bpf_probe_read_user(&inner, sizeof(inner), (void *)(value + GO_INTERFACE_VALUE));
+	return go_file_socket(inner);
+}
+
+/* Found once; as long as its connection lasts, the tls.Conn above it stays the same. */
+static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
+{
+	struct tls_object key = { .address = tls_connection, .tgid = tgid };
+	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
+	struct connection *connection;
+	struct tls_socket found = {};
+
+	if (known) {
+		connection = find_connection(known->sk);
+		if (connection && connection->id == known->connection && connection->flags & CONNECTION_TLS_BOUND)
+			return known->sk;
 	}
-	if (!sk)
+	found.sk = go_find_socket(tls_connection);
+	if (!found.sk)
 		return 0;
-	connection = find_connection(sk);
+	connection = find_connection(found.sk);
 	/* A number that looked like a descriptor may be any socket; one with TLS records is the right one. */
-	if (!connection || !(connection->flags & CONNECTION_TLS))
+	if (!connection || !(connection->flags & CONNECTION_TLS) || !tls_may_read(tgid))
 		return 0;
-	if (!(connection->flags & CONNECTION_TLS_BOUND)) {
-		if (!tls_may_read(tgid))
-			return 0;
-		connection->flags |= CONNECTION_TLS_BOUND;
-	}
-	return sk;
+	found.connection = connection->id;
+	connection->flags |= CONNECTION_TLS_BOUND;
+	bpf_map_update_elem(&tls_sockets, &key, &found, BPF_ANY);
+	return found.sk;
 }
 
 static always_inline int go_begins_again(struct pt_regs *context, u32 what)
@@ -205,23 +218,31 @@ int tls_enter(struct pt_regs *context)
 static always_inline u64 go_read_ends(struct pt_regs *context, struct payload *payload, u32 what)
 {
 	struct go_call_key key = { .goroutine = context->r14, .tgid = payload->tgid };
-	struct go_call *known = bpf_map_lookup_elem(&go_calls, &key);
+	struct go_call call = {};
+	u32 frame = what >> TLS_FRAME_SHIFT;
 	s64 length = context->ax;
-	u64 connection;
 
-	if (!known)
-		return 0;
-	payload->buffer = known->buffer;
+	if (frame) {
+		/* Above the frame and the return address. */
+		bpf_probe_read_user(&call, sizeof(call), (void *)(context->sp + frame + 8));
+	} else {
+		struct go_call *known = bpf_map_lookup_elem(&go_calls, &key);
+
+		if (!known)
+			return 0;
+		call = *known;
+	}
+	payload->buffer = call.buffer;
 	if (what & TLS_GO_COPY) {
-		if (context->ax != known->buffer)
+		if (context->ax != call.buffer)
 			return 0;
 		length = context->cx;
 		payload->buffer = context->bx;
 	}
-	connection = known->connection;
-	bpf_map_delete_elem(&go_calls, &key);
+	if (!frame)
+		bpf_map_delete_elem(&go_calls, &key);
 	payload->length = length < 0 || length > 0x7fffffff ? 0 : length;
-	return connection;
+	return call.connection;
 }
 
 static always_inline u64 go_write_begins(struct pt_regs *context, struct payload *payload, u32 what)

@@ -41,6 +41,10 @@ export interface MachineInstruction {
   targetBytes: number | null;
   /** General registers that it writes. A call says nothing of what the callee writes. */
   writes: ReadonlySet<RegisterName>;
+  /** By how much it grows the stack, less than 0 when it shrinks it; null when it sets the stack in another way. Calls leave it as it was. */
+  stackBytes: number | null;
+  /** A register that it keeps on the stack, and how far above the top. */
+  spill: { register: RegisterName; aboveTopBytes: number } | null;
 }
 
 const maxInstructions = 20_000;
@@ -156,7 +160,42 @@ function describe(
     // Addresses count from 0, the start of the function, so a target before it wraps around.
     targetBytes: isDirect ? Number(BigInt.asIntN(64, instruction.nearBranchTarget)) : null,
     writes,
+    stackBytes: stackBytesOf(iced, instruction, kind, writes),
+    spill: spillOf(iced, registers, instruction),
   };
+}
+
+function stackBytesOf(
+  iced: Iced,
+  instruction: InstanceType<Iced["Instruction"]>,
+  kind: InstructionKind,
+  writes: ReadonlySet<RegisterName>,
+): number | null {
+  if (!writes.has("rsp") || kind === "call" || kind === "return") return 0;
+  const { mnemonic } = instruction;
+  if (mnemonic === iced.Mnemonic.Push || mnemonic === iced.Mnemonic.Pop) return -instruction.stackPointerIncrement;
+  const isByNumber = instruction.op0Register === iced.Register.RSP && isImmediate(iced, instruction.op1Kind);
+  if (!isByNumber || (mnemonic !== iced.Mnemonic.Sub && mnemonic !== iced.Mnemonic.Add)) return null;
+  const bytes = Number(BigInt.asIntN(64, instruction.immediate(1)));
+  return mnemonic === iced.Mnemonic.Sub ? bytes : -bytes;
+}
+
+function isImmediate({ OpKind }: Iced, kind: number): boolean {
+  return kind === OpKind.Immediate8to64 || kind === OpKind.Immediate32to64 || kind === OpKind.Immediate8 || kind === OpKind.Immediate32;
+}
+
+function spillOf(
+  iced: Iced,
+  registers: ReadonlyMap<number, RegisterName>,
+  instruction: InstanceType<Iced["Instruction"]>,
+): MachineInstruction["spill"] {
+  const { Mnemonic, OpKind, Register } = iced;
+  if (instruction.mnemonic !== Mnemonic.Mov || instruction.op0Kind !== OpKind.Memory || instruction.op1Kind !== OpKind.Register)
+    return null;
+  if (instruction.memoryBase !== Register.RSP || instruction.memoryIndex !== Register.None) return null;
+  // Only whole registers: parts of them have other numbers.
+  const register = registers.get(instruction.op1Register);
+  return register === undefined ? null : { register, aboveTopBytes: Number(BigInt.asIntN(64, instruction.memoryDisplacement)) };
 }
 
 function kindOf(iced: Iced, instruction: InstanceType<Iced["Instruction"]>, bytes: Buffer): InstructionKind {

@@ -20,6 +20,7 @@ export {
   type ExitSites,
   findCalls,
   findForwarding,
+  findSpillFrame,
   type ProbeSite,
 } from "./probe-site.ts";
 export type { ProgramStats } from "./program-stats.ts";

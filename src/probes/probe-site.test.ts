@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../base/seeded-random.fixture.ts";
 import { decodeFunction, unloadDisassembler } from "./disassembler.ts";
-import { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding } from "./probe-site.ts";
+import { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding, findSpillFrame } from "./probe-site.ts";
 
 const code = (hex: string) => decodeFunction(Buffer.from(hex.replaceAll(/\s+/g, ""), "hex"));
 const c = { keep: ["rdi", "rsi", "rdx"] } as const;
@@ -101,6 +101,37 @@ describe("findForwarding() and findCalls()", () => {
   it("finds direct calls only", () => {
     const instructions = code("e8fb000000 ffd0 e8f4000000 c3");
     expect(findCalls(instructions, 256).map(({ offsetBytes }) => offsetBytes)).toEqual([0, 7]);
+  });
+});
+
+describe("findSpillFrame()", () => {
+  const slots = [
+    { register: "rax", aboveEntryBytes: 8 },
+    { register: "rbx", aboveEntryBytes: 16 },
+  ] as const;
+  /** cmp, jbe · sub $0x68,%rsp · mov %rbp,0x60(%rsp) · lea · mov %rbx,0x78(%rsp) · mov %rax,0x70(%rsp) · call · … · call */
+  const older = "493b6610 0f86c2030000 4883ec68 48896c2460 488d6c2460 48895c2478 4889442470 e800000000 4883c468 c3 90 e800000000 c3";
+  /** cmp, jbe · push %rbp · mov %rsp,%rbp · sub $0x58,%rsp · the same · call: Go since 1.21 */
+  const newer = "493b6610 0f86c2030000 55 4889e5 4883ec58 48895c2470 4889442468 e800000000 c3";
+
+  it.each([
+    ["with a frame pointer kept in the frame", older, 38, 0x68],
+    ["behind an end of the function", older, 43, 0x68],
+    ["with a frame pointer pushed", newer, 28, 0x60],
+  ])("finds the frame %s", (_, hex, place, frame) => {
+    expect(findSpillFrame(code(hex), place, slots)).toBe(frame);
+  });
+
+  it.each([
+    ["one register is not kept", "4883ec68 4889442470 e800000000", 9],
+    ["it is kept elsewhere", "4883ec68 48895c2478 4889442440 e800000000", 14],
+    ["the register was overwritten before", "31c0 4883ec68 48895c2478 4889442470 e800000000", 16],
+    ["a call comes first", "4883ec68 48895c2478 e800000000 4889442470 e800000000", 19],
+    ["the stack is moved by a register", "4829c4 4883ec68 48895c2478 4889442470 e800000000", 17],
+    ["the stack grows once more", "4883ec68 48895c2478 4889442470 e800000000 50 e800000000", 20],
+    ["the place is not in it", "4883ec68 48895c2478 4889442470", 99],
+  ])("is null when %s", (_, hex, place) => {
+    expect(findSpillFrame(code(hex), place, slots)).toBeNull();
   });
 });
 

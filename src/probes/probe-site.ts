@@ -103,6 +103,40 @@ export function findForwarding(instructions: readonly MachineInstruction[], keep
   return null;
 }
 
+/**
+ * The size of the frame at a place of the function, if by then the registers were kept on the stack above the return address, each at the distance
+ * that is given for it, and stay there: where Go keeps arguments across calls. Null when that is not certain.
+ */
+export function findSpillFrame(
+  instructions: readonly MachineInstruction[],
+  placeBytes: number,
+  slots: readonly { register: RegisterName; aboveEntryBytes: number }[],
+): number | null {
+  const written = new Set<RegisterName>();
+  const kept = new Set<RegisterName>();
+  let frameBytes = 0;
+  let isSettled = false;
+  for (const instruction of instructions) {
+    if (instruction.offsetBytes >= placeBytes) return kept.size === slots.length ? frameBytes : null;
+    const { kind, spill, stackBytes } = instruction;
+    if (stackBytes === null) return null;
+    // Once everything is kept, only ends of the function, and what they undo, may change the stack.
+    if (isSettled && stackBytes > 0) return null;
+    if (!isSettled) frameBytes += stackBytes;
+    if (!isSettled && spill !== null && !written.has(spill.register)) {
+      const slot = slots.find(
+        ({ register, aboveEntryBytes }) => register === spill.register && spill.aboveTopBytes - frameBytes === aboveEntryBytes,
+      );
+      if (slot !== undefined) kept.add(slot.register);
+    }
+    // Straight-line code from the entry on, but for the check of the stack before the frame is made.
+    if (kind === "call" || kind === "jump" || (kind === "branch" && frameBytes > 0)) isSettled = true;
+    if (isSettled && kept.size < slots.length) return null;
+    for (const register of instruction.writes) written.add(register);
+  }
+  return null;
+}
+
 /** Walks back from a return over straight-line code that nobody jumps into and that leaves the result alone. */
 function siteBeforeReturn(
   instructions: readonly MachineInstruction[],

@@ -8,12 +8,22 @@ import {
   decodeFunction,
   findCalls,
   findForwarding,
+  findSpillFrame,
   type MachineInstruction,
   type ProbeSite,
 } from "../../probes/index.ts";
 
 /** Repeated from `probes/tls-binding.h`. */
-export const siteCookies = { read: 1, write: 2, free: 3, countByPointer: 16, go: 32, copy: 64, mayBeginAgain: 128 } as const;
+export const siteCookies = {
+  read: 1,
+  write: 2,
+  free: 3,
+  countByPointer: 16,
+  go: 32,
+  copy: 64,
+  mayBeginAgain: 128,
+  frameShift: 16,
+} as const;
 
 export interface PlannedProbe {
   program: "tls_enter" | "tls_plaintext";
@@ -150,10 +160,16 @@ function planGo(image: ElfImage): ProbePlan | PlanProblem | null {
   const [readCode, writeCode] = [codeOf(image, read), codeOf(image, write)];
   const [readSite, writeSite] = [readCode, writeCode].map((code) => chooseEntrySite(code, { keep: ["rax", "rbx", "rcx", "r14"] }));
   if (!readSite || !writeSite) return { library: "go", problem: "its machine code could not be read" };
-  const probes = [goEntry("tls_enter", read, readSite, siteCookies.read), goEntry("tls_plaintext", write, writeSite, siteCookies.write)];
+  const probes = [goEntry("tls_plaintext", write, writeSite, siteCookies.write)];
   const copies = copiesIn(readCode, read, program.functions.get(goNames.copy));
+  const frames = copies.map(({ offsetBytes }) => findSpillFrame(readCode, offsetBytes, goSpills));
+  if (copies.length > 0 && frames.every((bytes) => bytes !== null)) {
+    probes.push(...copies.map((site, index) => probeAt("tls_plaintext", read, site, copyCookie(frames[index] ?? 0))));
+    return { library: "go", probes, costNs: Math.max(writeSite.costNs, costsNs.call) };
+  }
+  probes.push(goEntry("tls_enter", read, readSite, siteCookies.read));
   if (copies.length > 0) {
-    probes.push(...copies.map((site) => probeAt("tls_plaintext", read, site, siteCookies.go | siteCookies.read | siteCookies.copy)));
+    probes.push(...copies.map((site) => probeAt("tls_plaintext", read, site, copyCookie(0))));
     return { library: "go", probes, costNs: readSite.costNs + costsNs.call };
   }
   // A return probe would break Go, which moves its stacks; returns themselves are the place then.
@@ -161,6 +177,17 @@ function planGo(image: ElfImage): ProbePlan | PlanProblem | null {
   if (exits === null) return { library: "go", problem: "no place was found where a read ends" };
   probes.push(...exits.sites.map((site) => probeAt("tls_plaintext", read, site, siteCookies.go | siteCookies.read)));
   return { library: "go", probes, costNs: readSite.costNs + exits.costNs };
+}
+
+/** Where Go keeps the receiver and the buffer of a method across calls: right above the return address. */
+const goSpills = [
+  { register: "rax", aboveEntryBytes: 8 },
+  { register: "rbx", aboveEntryBytes: 16 },
+] as const;
+
+/** With the size of the frame the arguments are found on the stack; without it (0) they were noted when the call began. */
+function copyCookie(frameBytes: number): number {
+  return siteCookies.go | siteCookies.read | siteCookies.copy | (frameBytes << siteCookies.frameShift);
 }
 
 /** Where Read copies the plaintext into the caller's buffer: a direct call, which is cheap to probe; a return is not. */
