@@ -17,6 +17,7 @@ const volatile u32 first_client_port = 32768;
 static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 direction)
 {
 	struct connection *connection;
+	struct task_struct *task;
 	struct scratch *scratch;
 	struct payload payload;
 
@@ -37,18 +38,21 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	/* Plaintext comes from tls.h, and the name of the server has been told: nothing more is wanted of the records. */
 	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED)
 		return 0;
-	scratch = scratch_at(SCRATCH_SOCKET);
-	if (!scratch)
-		return 0;
+	task = bpf_get_current_task_btf();
 	payload.sk = (u64)sk;
 	payload.at_ns = bpf_ktime_get_ns();
 	payload.start_ns = 0;
 	payload.length = length;
-	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	payload.tgid = task->tgid;
 	payload.direction = direction;
 	payload.flags = 0;
 	take_stamp(&payload, connection);
-	find_buffer(&payload, (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf()));
+	find_buffer(&payload, (struct pt_regs *)bpf_task_pt_regs(task));
+	if (http1_quick(&payload, connection))
+		return 0;
+	scratch = scratch_at(SCRATCH_SOCKET);
+	if (!scratch)
+		return 0;
 	if (connection->flags & CONNECTION_TLS)
 		on_tls_record(&payload, connection, scratch);
 	else

@@ -439,9 +439,14 @@ static always_inline void http1_asked(struct payload *payload, struct connection
 		connection->request_bytes += payload->length;
 }
 
+static always_inline u32 http1_status_number(const u8 *text)
+{
+	return (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
+}
+
 static always_inline void http1_status(struct payload *payload, struct connection *connection, const u8 *text)
 {
-	u32 status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
+	u32 status = http1_status_number(text);
 
 	if (status >= 100 && status < 200 && status != 101)
 		return;
@@ -522,6 +527,47 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 		__builtin_memcpy(connection->answer, scratch->bytes, 16);
 		connection->answer_bytes = total;
 	}
+}
+
+/*
+ * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
+ * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed.
+ */
+static always_inline int http1_quick(struct payload *payload, struct connection *connection)
+{
+	struct controls *control = controls_now();
+	u64 words[HEAD_KEPT / 8] = {};
+	const u8 *text = (const u8 *)words;
+	u32 status;
+
+	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & (CONNECTION_STREAMED | CONNECTION_TLS)) || !payload->buffer || !control ||
+	    control->capturing)
+		return 0;
+	if (is_request(connection, payload->direction)) {
+		u32 size = payload->length < HEAD_KEPT ? payload->length : HEAD_KEPT;
+
+		if (!(connection->flags & CONNECTION_REPEATABLE) || connection->state == STATE_ASKED || connection->prefix_bytes ||
+		    payload->length != connection->head_payload_bytes || payload->first_bytes < size ||
+		    connection->head_generation != generation_now())
+			return 0;
+		if (bpf_probe_read_user(words, size, (void *)payload->buffer) || !is_same_head(text, connection->head))
+			return 0;
+		if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
+			count_request_here(connection);
+		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
+		return 1;
+	}
+	if (connection->state != STATE_ASKED || connection->answer_bytes || payload->length < 16 || payload->first_bytes < 16 ||
+	    connection->method == HTTP_CONNECT)
+		return 0;
+	if (bpf_probe_read_user(words, 16, (void *)payload->buffer) || !is_http1_version(text))
+		return 0;
+	status = http1_status_number(text);
+	if (status < 200 || status > 999)
+		return 0;
+	extend_answer(payload, connection);
+	begin_answer(payload, connection, status);
+	return 1;
 }
 
 subprogram int http1_data(struct payload *payload, struct connection *connection, struct scratch *scratch)

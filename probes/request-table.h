@@ -123,17 +123,14 @@ static always_inline struct request_stats *find_kind(struct request_key *key)
 }
 
 /* Counts the open request of a connection. The caller has taken it: see take_request(). */
-subprogram int count_request(struct connection *connection)
+static always_inline int count_request_here(struct connection *connection)
 {
 	struct request_key key;
 	struct request_stats *stats;
-	u64 duration, first;
+	u64 duration;
 	u32 bucket;
 
-	if (!connection)
-		return 0;
 	duration = connection->end_ns - connection->start_ns;
-	first = connection->first_byte_ns - connection->start_ns;
 
 	key.fingerprint = connection->fingerprint;
 	__builtin_memcpy(key.remote, connection->remote, 16);
@@ -159,7 +156,11 @@ subprogram int count_request(struct connection *connection)
 	if (connection->response_bytes)
 		__sync_fetch_and_add(&stats->response_bytes, connection->response_bytes);
 	if (connection->first_byte_ns) {
-		bucket = latency_bucket((s64)first > 0 ? first : 0, COARSE_PARTS_LOG2, COARSE_BUCKETS);
+		/* Most answers are one payload: half of a fine bucket's number is the coarse one. */
+		if (connection->first_byte_ns == connection->end_ns)
+			bucket = (bucket + 1) >> (FINE_PARTS_LOG2 - COARSE_PARTS_LOG2);
+		else
+			bucket = latency_bucket(connection->first_byte_ns - connection->start_ns, COARSE_PARTS_LOG2, COARSE_BUCKETS);
 		if (bucket < COARSE_BUCKETS)
 			__sync_fetch_and_add(&stats->first_byte[bucket], 1);
 	}
@@ -170,6 +171,11 @@ subprogram int count_request(struct connection *connection)
 		__sync_fetch_and_add(&stats->queue_sum_ns, connection->queue_ns);
 	}
 	return 0;
+}
+
+subprogram int count_request(struct connection *connection)
+{
+	return connection ? count_request_here(connection) : 0;
 }
 
 /* The state before; the connection is idle then. Exactly one caller gets a request that is open. */

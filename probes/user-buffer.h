@@ -6,12 +6,10 @@
 #include "on-data.h"
 
 /* Scattered bytes: the first piece that holds any is `buffer`. */
-subprogram int find_in_vectors(struct payload *payload, u64 vectors, u64 count)
+static always_inline int find_in_vectors_here(struct payload *payload, u64 vectors, u64 count)
 {
 	struct user_iovec first = {};
 
-	if (!payload)
-		return 0;
 	if (count > 1024)
 		count = 0;
 	if (!count || bpf_probe_read_user(&first, sizeof(first), (void *)vectors))
@@ -26,6 +24,11 @@ subprogram int find_in_vectors(struct payload *payload, u64 vectors, u64 count)
 			payload->buffer = vectors;
 	}
 	return 0;
+}
+
+subprogram int find_in_vectors(struct payload *payload, u64 vectors, u64 count)
+{
+	return payload ? find_in_vectors_here(payload, vectors, count) : 0;
 }
 
 subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
@@ -64,7 +67,7 @@ static always_inline void find_buffer(struct payload *payload, struct pt_regs *r
 		break;
 	case NR_READV:
 	case NR_WRITEV:
-		find_in_vectors(payload, argument, SYSCALL_COUNT(registers));
+		find_in_vectors_here(payload, argument, SYSCALL_COUNT(registers));
 		break;
 	case NR_RECVMSG:
 	case NR_SENDMSG: {
