@@ -1,6 +1,6 @@
 /** What a process has used so far, as the kernel counts it. */
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 export interface ProcessUsage {
   atMs: number;
@@ -31,4 +31,13 @@ export function usageOf(pid: number): ProcessUsage {
 /** Cores kept busy between two looks. */
 export function coresBetween(before: ProcessUsage, after: ProcessUsage): number {
   return (after.cpuMs - before.cpuMs) / (after.atMs - before.atMs);
+}
+
+/** CPU of all threads that are alive, to the nanosecond: the scheduler's own count. */
+export function cpuNsOf(pid: number): number {
+  let sum = 0;
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    sum += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]);
+  }
+  return sum;
 }

@@ -12,7 +12,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url));
 export interface Figure extends Spread {
   name: string;
   /** `×` is a ratio to the baseline of the same run. */
-  unit: "×" | "ms" | "s" | "rows/s" | "rows" | "MiB" | "cores" | "%";
+  unit: "×" | "ms" | "s" | "rows/s" | "rows" | "MiB" | "cores" | "%" | "µs" | "requests" | "requests/s";
   /** What the median has to reach; for `strict`, the worst value too. */
   target?: { kind: "at-most" | "at-least" | "below"; value: number };
 }
@@ -75,7 +75,7 @@ export function report(result: BenchmarkResult): void {
       old ? format(old.median, old.unit) : "",
     ];
   });
-  print([["", "median", "min – max", "target", "", "reference"], ...rows]);
+  print([["", "median", "min – max [quartiles]", "target", "", "reference"], ...rows]);
   for (const note of result.notes ?? []) process.stdout.write(`  ${note}\n`);
   if (loadBefore > quietLoad) {
     process.stdout.write(`  The machine was busy before this began (load ${loadBefore.toFixed(2)}): compare ratios only.\n`);
@@ -104,8 +104,10 @@ function machine(): StoredResult["machine"] {
   };
 }
 
-function range({ min, max, unit }: Figure): string {
-  return min === max ? "" : `${format(min, unit)} – ${format(max, unit)}`;
+function range({ min, max, quartiles, unit }: Figure): string {
+  if (min === max) return "";
+  const inner = quartiles ? ` [${format(quartiles[0], unit)} – ${format(quartiles[1], unit)}]` : "";
+  return `${format(min, unit)} – ${format(max, unit)}${inner}`;
 }
 
 function aim({ target, unit }: Figure): string {
@@ -119,7 +121,8 @@ function verdict(figure: Figure): string {
 }
 
 function format(value: number, unit: Figure["unit"]): string {
-  const digits = unit === "rows" || unit === "rows/s" || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const isCount = unit === "rows" || unit === "rows/s" || unit === "requests" || unit === "requests/s";
+  const digits = isCount || value >= 100 ? 0 : value >= 10 ? 1 : 2;
   const text = value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   return unit === "×" ? `${text}×` : `${text} ${unit}`;
 }

@@ -3,11 +3,18 @@ export interface Spread {
   median: number;
   min: number;
   max: number;
+  /** The middle half, for quantities with few wild values. */
+  quartiles?: readonly [number, number];
 }
 
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((left, right) => left - right);
   return { median: percentileOf(sorted, 0.5), min: sorted[0] ?? Number.NaN, max: sorted.at(-1) ?? Number.NaN };
+}
+
+export function quartilesOf(values: readonly number[]): Spread {
+  const sorted = [...values].sort((left, right) => left - right);
+  return { ...spreadOf(values), quartiles: [percentileOf(sorted, 0.25), percentileOf(sorted, 0.75)] };
 }
 
 /** Round by round, so that whatever slowed a round down slowed both sides. */

@@ -1,0 +1,150 @@
+/** The hooks in the kernel with all that makes requests of what they see, in this process, which is not observed itself. */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fineLayout, mergeHistograms, percentileNs } from "../../src/base/latency-histogram.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import type { LossKind, RequestGroup, TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
+import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
+import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
+import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
+import { root } from "./report.ts";
+
+const objectPath = join(root, "dist/probes/requests.bpf.o");
+
+const settings: TrafficSettings = {
+  windowMs: 10_000,
+  maxRequestKinds: 4_096,
+  maxConnections: 65_536,
+  maxRoutesPerService: 200,
+  ringBytes: 4 << 20,
+  tls: { isEnabled: false, excludedExecutables: [] },
+  cpuBudget: 1,
+};
+
+/** Ends the benchmark, politely, where programs cannot be loaded. */
+export function requireBpf(): void {
+  const problem = process.getuid?.() !== 0 ? "needs root" : existsSync(objectPath) ? undefined : "the BPF objects are not built (no clang)";
+  if (problem === undefined) return;
+  process.stdout.write(`  left out: ${problem}\n`);
+  process.exit(0);
+}
+
+export interface ProgramTime {
+  runNs: number;
+  runs: number;
+}
+
+export class RequestWatch implements AsyncDisposable {
+  readonly losses = new Map<LossKind, number>();
+  readonly hooks: KernelHooks;
+  readonly #parts: OpenedParts;
+  readonly #tls: TlsProbes | null;
+  readonly #timer: NodeJS.Timeout;
+  #requests: RequestGroup[] = [];
+
+  private constructor(hooks: KernelHooks, parts: OpenedParts, tls: TlsProbes | null) {
+    this.hooks = hooks;
+    this.#parts = parts;
+    this.#tls = tls;
+    const ring = hooks.object.ring("events");
+    this.#timer = setInterval(() => ring.drain(this.#parts.onRecord), 50);
+  }
+
+  /** Nothing is attached yet. */
+  static async open(kind: KernelHooks["kind"], withTls = false): Promise<RequestWatch> {
+    const tlsSettings = { isEnabled: withTls, excludedExecutables: [] };
+    const own = { ...settings, tls: tlsSettings };
+    const hooks = await openKernelHooks({ settings: own, ownPids: [], kinds: [kind], objectPath });
+    await hooks.detach();
+    // Its probes are attached and detached here, so the parts are given none.
+    const parts = openTrafficParts({
+      hooks: { ...asPlain(hooks), plaintextProblem: "attached apart" },
+      settings: own,
+      report: () => undefined,
+      log: silentLogger,
+    });
+    return new RequestWatch(hooks, parts, withTls ? createTlsProbes({ object: hooks.object, settings: tlsSettings }) : null);
+  }
+
+  async attach(): Promise<void> {
+    this.hooks.attach();
+    this.#tls?.setPaused(false);
+    await this.#tls?.refresh();
+  }
+
+  async detach(): Promise<void> {
+    await this.hooks.detach();
+    this.#tls?.setPaused(true);
+    await this.#tls?.refresh();
+  }
+
+  /** Links for plaintext that are attached now. */
+  get tlsLinks(): number {
+    return this.#tls?.linkCount ?? 0;
+  }
+
+  /** Adds what was seen since the last look; every answer counts as ended. */
+  look(): void {
+    this.hooks.object.ring("events").drain(this.#parts.onRecord);
+    const draft: WindowDraft = { requests: [], losses: new Map(), names: [], peerNames: [] };
+    const nowNs = process.hrtime.bigint() + 2_000_000_000n;
+    this.#parts.sweep(nowNs);
+    this.#parts.collect(draft, nowNs);
+    this.#requests.push(...draft.requests);
+    for (const [loss, count] of draft.losses) this.losses.set(loss, (this.losses.get(loss) ?? 0) + count);
+  }
+
+  /** What was seen so far is forgotten. */
+  reset(): void {
+    this.look();
+    this.#requests = [];
+    this.losses.clear();
+  }
+
+  count(port: number, role: TrafficRole): number {
+    return this.#of(port, role).reduce((sum, { count }) => sum + count, 0);
+  }
+
+  /** Of every port: what is beside the load costs too. */
+  countAll(): number {
+    return this.#requests.reduce((sum, { count }) => sum + count, 0);
+  }
+
+  percentileUs(port: number, role: TrafficRole, share: number): number {
+    const merged = this.#of(port, role).reduce((sum, { duration }) => mergeHistograms(sum, duration), { lo: 0, counts: [] as number[] });
+    return (percentileNs(fineLayout, merged, share) ?? Number.NaN) / 1_000;
+  }
+
+  /** Counts of all programs since they were loaded, as far as the kernel was measuring. */
+  programTime(): ProgramTime {
+    const stats = this.hooks.object.stats();
+    return {
+      runNs: stats.reduce((sum, { runNs }) => sum + Number(runNs), 0),
+      runs: stats.reduce((sum, { runs }) => sum + Number(runs), 0),
+    };
+  }
+
+  #of(port: number, role: TrafficRole): RequestGroup[] {
+    return this.#requests.filter((group) => group.serverPort === port && group.role === role);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#tls?.[Symbol.asyncDispose]();
+    await this.#parts[Symbol.asyncDispose]();
+    await this.hooks[Symbol.asyncDispose]();
+  }
+}
+
+function asPlain(hooks: KernelHooks): KernelHooks {
+  return {
+    kind: hooks.kind,
+    object: hooks.object,
+    plaintextProblem: hooks.plaintextProblem,
+    attach: () => hooks.attach(),
+    detach: () => hooks.detach(),
+    [Symbol.asyncDispose]: () => hooks[Symbol.asyncDispose](),
+  };
+}

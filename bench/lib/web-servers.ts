@@ -1,0 +1,117 @@
+/** Real servers to put load on: each tells its CPU and how many requests it has answered. */
+
+import { execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, get, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { until } from "./coral-process.ts";
+import { cpuNsOf } from "./process-usage.ts";
+import { serveParent, Worker } from "./worker.ts";
+
+export interface WebServer extends AsyncDisposable {
+  readonly port: number;
+  readonly url: string;
+  /** Since it began. */
+  answered(): Promise<number>;
+  cpuNs(): number;
+}
+
+async function freePort(): Promise<number> {
+  const server = createTcpServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function makeCertificate(directory: string): void {
+  const files = ["-keyout", join(directory, "key.pem"), "-out", join(directory, "cert.pem")];
+  const kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+  execFileSync("openssl", [...kind, "-subj", "/CN=localhost", ...files], { stdio: "ignore" });
+}
+
+/** One worker with an empty reply; another port tells how many it has given. */
+export async function startNginx({ isTls = false, workers = 1 } = {}): Promise<WebServer> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
+  const [port, statusPort] = [await freePort(), await freePort()];
+  if (isTls) makeCertificate(directory);
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${directory}/${name};`).join(" ");
+  const tls = isTls ? `ssl_certificate ${directory}/cert.pem; ssl_certificate_key ${directory}/key.pem;` : "";
+  const config = `daemon off; master_process ${workers > 1 ? "on" : "off"}; worker_processes ${workers}; pid ${directory}/pid; error_log ${directory}/log;
+events { worker_connections 4096; }
+http { access_log off; keepalive_requests 1000000000; ${temporary}
+  server { listen 127.0.0.1:${port} ${isTls ? "ssl" : ""} ${workers > 1 ? "reuseport" : ""}; ${tls} location / { return 204; } }
+  server { listen 127.0.0.1:${statusPort}; location / { stub_status; } } }`;
+  writeFileSync(join(directory, "conf"), config);
+  const child = spawn("nginx", ["-c", join(directory, "conf"), "-e", join(directory, "log")], { stdio: "ignore" });
+  const answered = async (): Promise<number> => Number(/\n\s*\d+ \d+ (\d+)/.exec(await textOf(statusPort))?.[1]);
+  await until("nginx answers", 10_000, async () => {
+    await answered();
+  });
+  return {
+    port,
+    url: `${isTls ? "https" : "http"}://127.0.0.1:${port}/empty`,
+    answered,
+    cpuNs: () => cpuNsOf(child.pid ?? 0),
+    [Symbol.asyncDispose]: async () => {
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      await ended;
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+function textOf(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    get({ host: "127.0.0.1", port, agent: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => (text += part));
+      response.once("end", () => resolve(text)).once("error", reject);
+    }).once("error", reject);
+  });
+}
+
+/** The role of the other process, for the benchmark's main file: see `serveNode`. */
+export const nodeRole = "node-server";
+
+/** A service of Node that does some work for each request; the benchmark's main file must call `serveNode` in that role. */
+export async function startNode({ isTls = false } = {}): Promise<WebServer> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-node-"));
+  if (isTls) makeCertificate(directory);
+  const worker = new Worker(nodeRole, [isTls ? directory : ""], []);
+  const port = await worker.ask<number>("port");
+  return {
+    port,
+    url: `${isTls ? "https" : "http"}://127.0.0.1:${port}/work`,
+    answered: () => worker.ask<number>("answered"),
+    cpuNs: () => cpuNsOf(worker.pid),
+    [Symbol.asyncDispose]: async () => {
+      await worker[Symbol.asyncDispose]();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Hashing that takes some tens of microseconds, so that a request takes more than fifty. */
+const workBytes = Buffer.alloc(80 * 1024, "coral");
+
+export async function serveNode(directory: string): Promise<void> {
+  let answered = 0;
+  const listener: RequestListener = (_request, response) => {
+    answered++;
+    response.end(createHash("sha256").update(workBytes).digest("hex"));
+  };
+  const file = (name: string): Buffer => readFileSync(join(directory, name));
+  const server = directory === "" ? createServer(listener) : createTlsServer({ key: file("key.pem"), cert: file("cert.pem") }, listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await serveParent((request) => Promise.resolve(request === "port" ? (server.address() as AddressInfo).port : answered));
+  process.exit(0);
+}

@@ -1,0 +1,154 @@
+/**
+ * What counting requests costs the services that are watched, and whether it is right: time in BPF programs, CPU of nginx and of a Node service per
+ * request with hooks on and off in turns (at sockets and, beside it, at system calls), counts and percentiles against those of wrk.
+ */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { measureOnOff, type OnOff } from "./lib/on-off.ts";
+import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
+import { RequestWatch, requireBpf } from "./lib/request-watch.ts";
+import { quartilesOf } from "./lib/spread.ts";
+import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
+import { role, roleArguments } from "./lib/worker.ts";
+import { type LatencyCounts, latencyPercentileUs, Wrk } from "./lib/wrk.ts";
+
+const slices = isSmall ? 4 : 14;
+const sliceMs = 350;
+const timedSlices = isSmall ? 2 : 6;
+const loadSeconds = isSmall ? 2 : 4;
+const loads = isSmall ? 1 : 3;
+const connections = 16;
+const warmMs = 1_000;
+const variants = ["sockets", "syscalls"] as const;
+
+type Watches = Readonly<Record<(typeof variants)[number], RequestWatch>>;
+
+async function measure(): Promise<void> {
+  await using sockets = await RequestWatch.open("sockets");
+  await using syscalls = await RequestWatch.open("syscalls");
+  const watches = { sockets, syscalls };
+  const figures: Figure[] = [];
+  {
+    await using nginx = await startNginx();
+    const load = loadOn(nginx);
+    await sleep(warmMs);
+    figures.push(...(await measurePrograms(watches)), ...(await measureCpu("nginx, empty reply", nginx, watches, 1.1)));
+    await load.stop();
+  }
+  {
+    await using node = await startNode();
+    const load = loadOn(node);
+    await sleep(warmMs);
+    figures.push(...(await measureCpu("node", node, watches, 1.03)));
+    await load.stop();
+  }
+  {
+    await using nginx = await startNginx({ workers: 2 });
+    figures.push(...(await measureCounts("nginx", nginx, sockets, 100_000)));
+  }
+  {
+    await using node = await startNode();
+    figures.push(...(await measureCounts("node", node, sockets)));
+  }
+  report({ name: "requests-kernel", sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections }, figures });
+}
+
+/** Until it is stopped. */
+function loadOn({ url }: WebServer): Wrk {
+  return new Wrk({ url, seconds: 300, connections });
+}
+
+/** The kernel measures programs only meanwhile. What else is on the host is in both the time and the count. */
+async function measurePrograms(watches: Watches): Promise<Figure[]> {
+  const us = { sockets: [] as number[], syscalls: [] as number[] };
+  for (let slice = 0; slice < timedSlices; slice++) {
+    for (const kind of variants) {
+      const watch = watches[kind];
+      await watch.attach();
+      await sleep(50);
+      watch.reset();
+      using _measuring = watch.hooks.object.enableStats();
+      const before = watch.programTime();
+      await sleep(sliceMs);
+      watch.look();
+      us[kind].push((watch.programTime().runNs - before.runNs) / watch.countAll() / 1_000);
+      await watch.detach();
+    }
+  }
+  return [
+    figureOf("time in programs per request and role, at sockets", "µs", us.sockets, { kind: "at-most", value: 0.75 }),
+    figureOf("time in programs per request and role, at system calls", "µs", us.syscalls),
+    figureOf(
+      "time in programs, sockets to system calls",
+      "×",
+      quartilesOf(us.sockets.map((value, slice) => value / (us.syscalls[slice] ?? Number.NaN))),
+    ),
+  ];
+}
+
+async function measureCpu(name: string, server: WebServer, watches: Watches, target: number): Promise<Figure[]> {
+  const results = await measureOnOff({
+    server,
+    variants: variants.map((kind) => ({ name: kind, on: () => watches[kind].attach(), off: () => watches[kind].detach() })),
+    slices,
+    sliceMs,
+  });
+  const of = (kind: (typeof variants)[number]): OnOff => results.get(kind) ?? { offUs: [], onUs: [], ratios: [], addedUs: [] };
+  const [sockets, syscalls] = [of("sockets"), of("syscalls")];
+  return [
+    figureOf(`${name}: CPU per request without hooks`, "µs", quartilesOf([...sockets.offUs, ...syscalls.offUs])),
+    figureOf(`${name}: CPU per request, hooks at sockets`, "×", quartilesOf(sockets.ratios), { kind: "at-most", value: target }),
+    figureOf(`${name}: CPU per request, hooks at system calls`, "×", quartilesOf(syscalls.ratios)),
+    figureOf(`${name}: added by hooks at sockets`, "µs", quartilesOf(sockets.addedUs)),
+    figureOf(`${name}: added by hooks at system calls`, "µs", quartilesOf(syscalls.addedUs)),
+  ];
+}
+
+/** Whole runs of wrk: every request is there, and takes as long as wrk says. */
+async function measureCounts(name: string, server: WebServer, watch: RequestWatch, rateTarget?: number): Promise<Figure[]> {
+  const shares = [0.5, 0.95, 0.99];
+  const rates: number[] = [];
+  const differences: number[] = [];
+  const toMeasured = shares.map(() => [] as number[]);
+  const toPrinted = shares.map(() => [] as number[]);
+  let lost = 0;
+  await watch.attach();
+  for (let load = 0; load < loads; load++) {
+    watch.reset();
+    const result = await new Wrk({ url: server.url, seconds: loadSeconds, connections, threads: 2 }).result;
+    await sleep(100);
+    watch.look();
+    rates.push(result.requests / result.seconds);
+    for (const end of ["server", "client"] as const) differences.push(watch.count(server.port, end) - result.requests);
+    for (const count of ["ring-full", "connections-full", "routes-full", "unreadable"] as const) lost += watch.losses.get(count) ?? 0;
+    for (const [index, share] of shares.entries()) {
+      const seenUs = watch.percentileUs(server.port, "client", share);
+      const wrkUs = (latencies: LatencyCounts): number => seenUs / latencyPercentileUs(latencies, share);
+      toMeasured[index]?.push(wrkUs(result.measured));
+      toPrinted[index]?.push(wrkUs(result.printed));
+    }
+  }
+  await watch.detach();
+  // More than the requests in flight when wrk stops is no noise: something is counted twice or not at all.
+  if (differences.some((difference) => difference < 0 || difference > connections)) {
+    throw new Error(`Counts differ from wrk's by ${differences.join(", ")}, with ${connections} connections`);
+  }
+  return [
+    figureOf(`${name}: rate`, "requests/s", rates, rateTarget === undefined ? undefined : { kind: "at-least", value: rateTarget }),
+    figureOf(`${name}: counted more than by wrk, of ${connections} in flight`, "requests", differences, {
+      kind: "at-most",
+      value: connections,
+    }),
+    figureOf(`${name}: lost`, "requests", single(lost), { kind: "at-most", value: 0 }),
+    ...shares.flatMap((share, index) => [
+      figureOf(`${name}: client p${share * 100} to what wrk measured`, "×", toMeasured[index] ?? []),
+      figureOf(`${name}: client p${share * 100} to what wrk prints, corrected`, "×", toPrinted[index] ?? []),
+    ]),
+  ];
+}
+
+if (role === nodeRole) await serveNode(roleArguments[0] ?? "");
+else {
+  requireBpf();
+  await measure();
+}

@@ -1,0 +1,67 @@
+/** What reading plaintext costs servers with TLS: CPU per request of nginx and Node with all hooks on and off in turns, under load by wrk. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { measureOnOff } from "./lib/on-off.ts";
+import { type Figure, figureOf, isSmall, report } from "./lib/report.ts";
+import { RequestWatch, requireBpf } from "./lib/request-watch.ts";
+import { quartilesOf } from "./lib/spread.ts";
+import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
+import { role, roleArguments } from "./lib/worker.ts";
+import { Wrk } from "./lib/wrk.ts";
+
+const slices = isSmall ? 3 : 10;
+/** Longer than those of plain sockets: probes are attached and detached in tens of milliseconds. */
+const sliceMs = 600;
+const connections = 16;
+const warmMs = 1_500;
+
+async function measure(): Promise<void> {
+  const figures: Figure[] = [];
+  for (const [name, start] of [
+    ["nginx", startNginx],
+    ["node", startNode],
+  ] as const) {
+    await using server = await start({ isTls: true });
+    await using watch = await RequestWatch.open("sockets", true);
+    figures.push(...(await measureServer(name, server, watch)));
+  }
+  report({ name: "requests-tls", sizes: { slices, sliceMs, connections }, figures });
+}
+
+async function measureServer(name: string, server: WebServer, watch: RequestWatch): Promise<Figure[]> {
+  const load = new Wrk({ url: server.url, seconds: 300, connections });
+  await sleep(warmMs);
+  let links = 0;
+  const results = await measureOnOff({
+    server,
+    slices,
+    sliceMs,
+    variants: [
+      {
+        name: "plaintext",
+        on: async () => {
+          await watch.attach();
+          links = watch.tlsLinks;
+        },
+        off: () => watch.detach(),
+      },
+    ],
+  });
+  // Connections are older than the probes, so some of what was seen has no name; that it was seen shows that what was measured is the reading.
+  watch.look();
+  const seen = watch.count(server.port, "server");
+  await load.stop();
+  if (links === 0 || seen === 0) throw new Error(`The plaintext of ${name} was not seen: ${links} links, ${seen} requests`);
+  const { offUs = [], ratios = [], addedUs = [] } = results.get("plaintext") ?? {};
+  return [
+    figureOf(`${name} with TLS: CPU per request without hooks`, "µs", quartilesOf(offUs)),
+    figureOf(`${name} with TLS: CPU per request, all hooks`, "×", quartilesOf(ratios)),
+    figureOf(`${name} with TLS: added by all hooks`, "µs", quartilesOf(addedUs), { kind: "at-most", value: 5 }),
+  ];
+}
+
+if (role === nodeRole) await serveNode(roleArguments[0] ?? "");
+else {
+  requireBpf();
+  await measure();
+}
