@@ -123,7 +123,12 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         return set === kind || set === "both" || set === "on-demand" || (set === "plaintext" && withPlaintext);
       },
       isOptional: (_name, section) => optionalSections.has(section),
-      maxEntries: { requests: settings.maxRequestKinds, connections: settings.maxConnections, events: settings.ringBytes },
+      maxEntries: {
+        requests: settings.maxRequestKinds,
+        connections: settings.maxConnections,
+        http2_connections: settings.maxConnections,
+        events: settings.ringBytes,
+      },
     });
   if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
   try {
