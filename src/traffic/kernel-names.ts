@@ -1,12 +1,12 @@
 /**
  * What the fingerprints of the kernel's table stand for. The kernel tells each once, in a LEARN record with the head of a request; only templates of
- * it are kept. Bounded: with too many, the ones unused for longest go, and the kernel is made to tell them again.
+ * it are kept. Bounded by what the kernel can remember to have told: see `KernelTable`.
  */
 
 import { formatIpv6, withoutMapping } from "../base/ip-address.ts";
 import { learnRecordLayout } from "./kernel-layout.ts";
 import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "./messages.ts";
-import { hostName, methodName, parseRequestHead } from "./protocols/http1-head.ts";
+import { methodName, parseRequestHead } from "./protocols/http1-head.ts";
 import { redisErrorWord, redisNames } from "./protocols/redis.ts";
 import { createRouteTemplater, unknownRoute } from "./protocols/route-template.ts";
 import { sqlTemplate } from "./protocols/sql-template.ts";
@@ -18,16 +18,6 @@ export interface KernelName {
 
 interface KnownName extends KernelName {
   protocol: TrafficProtocol;
-}
-
-/** A name by which a server was asked for. */
-export interface LearnedHost {
-  pid: number;
-  role: TrafficRole;
-  serverPort: number;
-  /** The server for a client, the caller for a server. */
-  peerAddress: string;
-  host: string;
 }
 
 export interface KernelNamesOptions {
@@ -153,7 +143,7 @@ function nameOf({ protocol, bytes }: LearnRecord, template: (target: string, isC
     const head = parseRequestHead(bytes);
     if (head === null) return unknown;
     const route = template(head.target, head.isTargetCut);
-    return { name: { method: methodName(head.method), route }, host: head.host === null ? null : hostName(head.host) };
+    return { name: { method: methodName(head.method), route }, host: head.host };
   }
   if (protocol === "redis") return { name: redisName(bytes), host: null };
   if (protocol === "postgres") return { name: postgresName(bytes), host: null };
