@@ -76,7 +76,9 @@ subprogram int http1_end_segment(struct scratch *scratch)
 	kinds = path->kinds;
 	digits = path->digits;
 	length = path->length;
-	if (kinds == CHAR_DIGIT) {
+	if (kinds == CHAR_DIGIT && length > 1) {
+		added = MIX_PRIME;
+	} else if (kinds == CHAR_DIGIT) {
 		/* The number of a version is part of the name. */
 		switch (path->previous) {
 		case 0xe74fc019056aae07ULL: /* api */
