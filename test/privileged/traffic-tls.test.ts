@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
 import { startPostgres } from "../support/database-servers.ts";
 import { observerProblem, RequestObserver } from "../support/request-observer.ts";
@@ -22,8 +23,12 @@ let programs: TlsPrograms;
 let observer: RequestObserver;
 
 /** Resolves when files of these names are attached to; Node's is always there, since this test runs it. */
-async function observe(names: readonly string[], tls: Partial<TrafficSettings["tls"]> = {}): Promise<void> {
-  observer = await RequestObserver.open({ settings: { tls: { isEnabled: true, excludedExecutables: [], ...tls } } });
+async function observe(
+  names: readonly string[],
+  tls: Partial<TrafficSettings["tls"]> = {},
+  kind: KernelHooks["kind"] = "sockets",
+): Promise<void> {
+  observer = await RequestObserver.open({ kind, settings: { tls: { isEnabled: true, excludedExecutables: [], ...tls } } });
   await attached(names);
 }
 
@@ -101,6 +106,15 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     await expectCounts(port, { "GET /together 200": 240, "GET /missing 404": 3 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
     expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
+  });
+
+  it("counts with hooks at system calls as well", async () => {
+    const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
+    await observe(["libssl.so.3", nodeName], {}, "syscalls");
+    const clients = [python(port), node(port)];
+    await Promise.all(clients.map((client) => client.ask("/by-system-calls", 40)));
+    await expectCounts(port, { "GET /by-system-calls 200": 80 });
+    expect(pidsOf(port, "server")).toEqual(new Set([pid]));
   });
 
   it("counts HTTP/2 over TLS, with its paths", async () => {
