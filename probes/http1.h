@@ -396,7 +396,6 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	scratch->fingerprint = fingerprint;
 	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
 	begin_request(payload, connection, fingerprint, method, bytes);
-	load_head(payload, connection, scratch, HEAD_KEPT);
 	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
 	connection->head_fingerprint = fingerprint;
 	connection->head_method = method;
