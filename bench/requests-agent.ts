@@ -26,8 +26,8 @@ interface Sample {
   answered: number;
 }
 
-interface RedAnswer {
-  rows: { service: string; requests: number }[];
+interface SqlAnswer {
+  rows: unknown[][];
 }
 
 async function measure(): Promise<void> {
@@ -64,7 +64,7 @@ async function measure(): Promise<void> {
   const { requests } = await load.stop();
   agent.check();
   colony.check();
-  const counted = await countedBy(home, requests);
+  const counted = await countedBy(home, nginx.port, requests);
   const between = (of: (before: Sample, after: Sample) => number): number[] =>
     samples.slice(1).map((after, index) => of(samples[index] ?? after, after));
   const share = (of: (sample: Sample) => number): number[] =>
@@ -93,11 +93,12 @@ async function measure(): Promise<void> {
 }
 
 /** The last window comes within a window and a pull. */
-async function countedBy(home: CoralHome, requests: number): Promise<number> {
+async function countedBy(home: CoralHome, port: number, requests: number): Promise<number> {
+  const statement = `SELECT coalesce(sum(requests), 0)::DOUBLE FROM red WHERE server_port = ${port} AND role = 'client'`;
   let counted = 0;
   await until("all requests are stored", 40_000, () => {
-    const { rows } = JSON.parse(home.run("query", "red", "--since", "1h", "--role", "client", "-o", "json")) as RedAnswer;
-    counted = rows.filter(({ service }) => service === "wrk").reduce((sum, row) => sum + row.requests, 0);
+    const { rows } = JSON.parse(home.run("query", "sql", statement, "-o", "json")) as SqlAnswer;
+    counted = Number(rows[0]?.[0]);
     if (counted < requests) throw new Error(`${counted} of ${requests} so far`);
   });
   return counted;

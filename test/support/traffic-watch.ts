@@ -1,0 +1,91 @@
+/** The traffic process as the agent runs it, with all that it reports. */
+
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { silentLogger } from "../../src/base/log.ts";
+import { createBackoff } from "../../src/base/retry.ts";
+import type { LossKind, RequestGroup, TrafficReport, TrafficSettings, TrafficSupervisor } from "../../src/traffic/index.ts";
+import { superviseTraffic } from "../../src/traffic/index.ts";
+import { waitFor } from "./wait-for.ts";
+
+const childPath = fileURLToPath(new URL("../../dist/traffic-process.js", import.meta.url));
+
+const settings: TrafficSettings = {
+  windowMs: 1_000,
+  maxRequestKinds: 2_048,
+  maxConnections: 4_096,
+  maxRoutesPerService: 100,
+  ringBytes: 4 << 20,
+  tls: { isEnabled: false, excludedExecutables: [] },
+  // Tests share the machine: its load must not change what is seen.
+  cpuBudget: 1,
+};
+
+export class TrafficWatch implements AsyncDisposable {
+  readonly reports: TrafficReport[] = [];
+  /** Why the process ended unasked. */
+  readonly ends: string[] = [];
+  readonly supervisor: TrafficSupervisor;
+
+  private constructor(changed: Partial<TrafficSettings>) {
+    this.supervisor = superviseTraffic({
+      settings: { ...settings, ...changed },
+      ownPids: [],
+      onReport: (report) => this.reports.push(report),
+      onUnexpectedEnd: (reason) => this.ends.push(reason),
+      log: silentLogger,
+      childPath,
+      backoff: createBackoff({ initialMs: 100, maxMs: 200 }),
+    });
+  }
+
+  /** Resolves when the hooks are attached. */
+  static async open(changed: Partial<TrafficSettings> = {}): Promise<TrafficWatch> {
+    const watch = new TrafficWatch(changed);
+    await waitFor("the hooks", () => watch.supervisor.status().state?.hooks === "sockets");
+    return watch;
+  }
+
+  get pid(): number {
+    return this.supervisor.status().pid ?? 0;
+  }
+
+  get windows(): number {
+    return this.reports.filter(({ kind }) => kind === "window").length;
+  }
+
+  count(isWanted: (group: RequestGroup) => boolean): number {
+    const groups = this.reports.flatMap((report) => (report.kind === "window" ? report.requests : []));
+    return groups.filter(isWanted).reduce((sum, { count }) => sum + count, 0);
+  }
+
+  lost(loss: LossKind): number {
+    const losses = this.reports.flatMap((report) => (report.kind === "window" ? report.losses : []));
+    return losses.filter((one) => one.loss === loss).reduce((sum, { count }) => sum + count, 0);
+  }
+
+  rssBytes(): number {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1]) * 1024;
+  }
+
+  /** Waits for so many whole windows from now on. */
+  async waitForWindows(count: number): Promise<void> {
+    const before = this.windows;
+    await waitFor(`${count} windows`, () => this.windows >= before + count);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.supervisor[Symbol.asyncDispose]();
+  }
+}
+
+/** Ids of the programs that a process keeps loaded. */
+export function programsOf(pid: number): number[] {
+  const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1"));
+  return [...new Set(texts.flatMap((text) => /^prog_id:\s*(\d+)$/m.exec(text)?.[1] ?? []).map(Number))];
+}
+
+export function isLoaded(program: number): boolean {
+  return spawnSync("bpftool", ["prog", "show", "id", String(program)]).status === 0;
+}
