@@ -97,7 +97,7 @@ const http2: readonly ((random: Random) => Buffer)[] = [
     ]),
   () => preface.subarray(0, 13),
   // A size of the dynamic table that nobody allowed, then an index that does not exist.
-  (random) => Buffer.concat([preface, settingsFrame, frame(1, 5, 1, Buffer.from([0x3f, 0xff, 0xff, 0x03, 0xff, 0xff, 0x7f]))]),
+  () => Buffer.concat([preface, settingsFrame, frame(1, 5, 1, Buffer.from([0x3f, 0xff, 0xff, 0x03, 0xff, 0xff, 0x7f]))]),
 ];
 
 const redis: readonly ((random: Random) => Buffer)[] = [

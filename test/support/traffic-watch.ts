@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { silentLogger } from "../../src/base/log.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { createBackoff } from "../../src/base/retry.ts";
 import type { LossKind, RequestGroup, TrafficReport, TrafficSettings, TrafficSupervisor } from "../../src/traffic/index.ts";
 import { superviseTraffic } from "../../src/traffic/index.ts";
@@ -26,6 +26,8 @@ export class TrafficWatch implements AsyncDisposable {
   readonly reports: TrafficReport[] = [];
   /** Why the process ended unasked. */
   readonly ends: string[] = [];
+  /** What it logged as an error, such as a decoder that threw. */
+  readonly problems: string[] = [];
   readonly supervisor: TrafficSupervisor;
 
   private constructor(changed: Partial<TrafficSettings>) {
@@ -34,7 +36,7 @@ export class TrafficWatch implements AsyncDisposable {
       ownPids: [],
       onReport: (report) => this.reports.push(report),
       onUnexpectedEnd: (reason) => this.ends.push(reason),
-      log: silentLogger,
+      log: createLogger("test", "error", ({ message }) => this.problems.push(message)),
       childPath,
       backoff: createBackoff({ initialMs: 100, maxMs: 200 }),
     });
