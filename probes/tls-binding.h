@@ -74,19 +74,16 @@ struct {
 	MAP_TYPE(value, struct tls_socket);
 } tls_sockets SEC(".maps");
 
-#define TLS_PROCESS_READABLE 1
-#define TLS_PROCESS_EXCLUDED 2
-
-/* Processes (tgid) whose plaintext may, or must not, be read. */
+/* Processes (tgid) whose plaintext may be read; only asked when tls_controls says so. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, 16384);
+	MAP_NUMBER(max_entries, 32768);
 	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u32);
 } tls_processes SEC(".maps");
 
-/* [0]: 1 when only processes with TLS_PROCESS_READABLE are read, because some are excluded and a new one is not known at once. */
+/* [0]: 1 when only those in tls_processes are read, because some are excluded and a new one is not known at once. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -125,11 +122,8 @@ static always_inline int tls_may_read(u32 tgid)
 {
 	u32 zero = 0;
 	u32 *is_strict = bpf_map_lookup_elem(&tls_controls, &zero);
-	u32 *state = bpf_map_lookup_elem(&tls_processes, &tgid);
 
-	if (is_strict && *is_strict)
-		return state && *state == TLS_PROCESS_READABLE;
-	return !state || *state != TLS_PROCESS_EXCLUDED;
+	return !is_strict || !*is_strict || bpf_map_lookup_elem(&tls_processes, &tgid);
 }
 
 static always_inline void tls_note_socket(u64 sk)

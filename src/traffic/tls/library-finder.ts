@@ -26,8 +26,6 @@ export interface TlsLibrary {
 
 export interface FinderChanges {
   added: TlsLibrary[];
-  /** Looked at for the first time, or found to be another program now. */
-  processes: { pid: number; executable: string }[];
   /** Processes that are gone. */
   gone: number[];
 }
@@ -37,7 +35,8 @@ export interface LibraryFinder {
   scan(nowMs: number, signal?: AbortSignal): Promise<FinderChanges>;
   libraries(): IterableIterator<TlsLibrary>;
   executableOf(pid: number): string | null;
-  processes(): IterableIterator<number>;
+  /** Has the process looked at again in the next scan. */
+  recheck(pid: number): void;
   /** What the process has mapped as code, as of the last look; null for an unknown process. */
   filesOf(pid: number): readonly MappedFile[] | null;
   /** Whether the process runs a file with TLS. */
@@ -107,8 +106,9 @@ class Finder implements LibraryFinder {
     return this.#processes.get(pid)?.executable ?? null;
   }
 
-  processes(): IterableIterator<number> {
-    return this.#processes.keys();
+  recheck(pid: number): void {
+    const process = this.#processes.get(pid);
+    if (process !== undefined) process.nextLookMs = 0;
   }
 
   filesOf(pid: number): readonly MappedFile[] | null {
@@ -124,7 +124,7 @@ class Finder implements LibraryFinder {
   }
 
   async scan(nowMs: number, signal?: AbortSignal): Promise<FinderChanges> {
-    const changes: FinderChanges = { added: [], processes: [], gone: [] };
+    const changes: FinderChanges = { added: [], gone: [] };
     const present = new Set(this.#maps.listProcesses().slice(0, maxProcesses));
     for (const [pid, process] of this.#processes) {
       if (present.has(pid)) continue;
@@ -154,7 +154,6 @@ class Finder implements LibraryFinder {
     process.looks++;
     process.nextLookMs = nowMs + delay + (delay > 60_000 ? pid % 30_000 : 0);
     this.#processes.set(pid, process);
-    if (process.executable !== code.executable && code.executable !== null) changes.processes.push({ pid, executable: code.executable });
     process.executable = code.executable;
     const before = process.files;
     process.files = new Map(code.files.map((file) => [file.key, file]));

@@ -8,7 +8,7 @@ import { matcherOf } from "../../base/name-pattern.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
 import type { TrafficSettings, TrafficState } from "../messages.ts";
-import { createLibraryFinder, type FinderChanges, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
+import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
 import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";
 
@@ -39,7 +39,7 @@ export interface TlsProbes extends AsyncDisposable {
 }
 
 /** Repeated from `probes/tls-binding.h`. */
-const processStates = { readable: 1, excluded: 2 } as const;
+const processReadable = 1;
 const maxShown = 64;
 const switchedOff = "switched off by config";
 
@@ -61,7 +61,9 @@ class Probes implements TlsProbes {
   readonly #unusedMs: { host: number; elsewhere: number };
   readonly #attachments = new Map<TlsLibrary, Attachment>();
   #settings: TrafficSettings["tls"];
-  #isChanged = true;
+  #isStrict: boolean | undefined;
+  /** Whom the kernel was told that it may read. */
+  #readable = new Set<number>();
   #isPaused = false;
   #running: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
@@ -84,7 +86,6 @@ class Probes implements TlsProbes {
 
   applySettings(settings: TrafficSettings["tls"]): void {
     this.#settings = settings;
-    this.#isChanged = true;
   }
 
   setPaused(isPaused: boolean): void {
@@ -107,7 +108,7 @@ class Probes implements TlsProbes {
     const nowMs = this.#now();
     if (this.#isActive) {
       const changes = await this.#finder.scan(nowMs, signal);
-      this.#writeProcesses(changes);
+      this.#writeProcesses();
       this.#opaque.drop(changes.gone);
       await this.#explainOpaque();
     }
@@ -144,11 +145,15 @@ class Probes implements TlsProbes {
 
   /** Everybody who runs it is excluded: then no probe costs them anything. */
   #isOff(library: TlsLibrary): boolean {
-    if (this.#settings.excludedExecutables.length === 0 || library.users.size === 0) return false;
+    if (!this.#hasExclusions || library.users.size === 0) return false;
     for (const pid of library.users) {
       if (!this.#isExcluded(pid)) return false;
     }
     return true;
+  }
+
+  get #hasExclusions(): boolean {
+    return this.#settings.excludedExecutables.length > 0 || (this.#settings.excludedPids?.length ?? 0) > 0;
   }
 
   #isExcluded(pid: number): boolean {
@@ -182,33 +187,43 @@ class Probes implements TlsProbes {
     }
   }
 
-  /** Tells the kernel whom it may read. With exclusions a process is not read before it is known not to be excluded. */
-  #writeProcesses(changes: FinderChanges): void {
-    const isStrict = this.#settings.excludedExecutables.length > 0;
-    const states = this.#object.map("tls_processes");
-    for (const pid of changes.gone) states.delete(word(pid));
-    if (this.#isChanged) {
-      this.#isChanged = false;
-      states.takeAll(() => undefined);
-      this.#object.map("tls_controls").update(word(0), word(isStrict ? 1 : 0));
-      if (isStrict) for (const pid of this.#finder.processes()) this.#writeProcess(pid);
-    } else if (isStrict) {
-      for (const { pid } of changes.processes) this.#writeProcess(pid);
+  /**
+   * Tells the kernel whom it may read. With exclusions that is only who runs a file with TLS, is known, and not excluded: a number that was given to another
+   * process since the last look is not taken for the one that had it.
+   */
+  #writeProcesses(): void {
+    const isStrict = this.#hasExclusions;
+    const isNew = isStrict !== this.#isStrict;
+    if (isNew) this.#object.map("tls_controls").update(word(0), word(isStrict ? 1 : 0));
+    this.#isStrict = isStrict;
+    const readable = new Set<number>();
+    if (isStrict) {
+      for (const { users } of this.#finder.libraries()) for (const pid of users) if (this.#mayRead(pid)) readable.add(pid);
     }
+    const states = this.#object.map("tls_processes");
+    const dropped = [...this.#readable].filter((pid) => !readable.has(pid));
+    for (const pid of dropped) states.delete(word(pid));
+    for (const pid of readable) {
+      if (!this.#readable.has(pid)) states.update(word(pid), word(processReadable));
+    }
+    this.#readable = readable;
+    if (isStrict && (isNew || dropped.length > 0)) this.#unbindOthers(readable);
   }
 
-  #writeProcess(pid: number): void {
-    const isExcluded = this.#isExcluded(pid);
-    this.#object.map("tls_processes").update(word(pid), word(isExcluded ? processStates.excluded : processStates.readable));
-    if (isExcluded) this.#unbind(pid);
+  #mayRead(pid: number): boolean {
+    const executable = this.#finder.executableOf(pid);
+    if (executable === null || this.#isExcluded(pid)) return false;
+    if (this.#maps.executableOf(pid) === executable) return true;
+    this.#finder.recheck(pid);
+    return false;
   }
 
-  /** Connections of the process that were bound before it was excluded. */
-  #unbind(pid: number): void {
+  /** Connections that were bound before their process was excluded. */
+  #unbindOthers(readable: ReadonlySet<number>): void {
     const sockets = this.#object.map("tls_sockets");
     const keys: Buffer[] = [];
     sockets.readAll((key, at) => {
-      if (key.readUInt32LE(at + 8) === pid) keys.push(Buffer.from(key.subarray(at, at + sockets.keyBytes)));
+      if (!readable.has(key.readUInt32LE(at + 8))) keys.push(Buffer.from(key.subarray(at, at + sockets.keyBytes)));
     });
     for (const key of keys) sockets.delete(key);
   }
