@@ -80,6 +80,8 @@ export interface ColonyStore extends AsyncDisposable {
   publishedViews(): readonly PublishedView[];
   /** Unqualified names mean the published views. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
+  /** For very many rows: each is handed over in the same object, and must not be kept. */
+  visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
@@ -219,6 +221,10 @@ class DuckDbColonyStore implements ColonyStore {
 
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
     return this.database.query(sql, parameters, signal);
+  }
+
+  visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
+    return this.database.visit(sql, parameters, visit);
   }
 
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {

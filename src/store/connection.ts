@@ -40,6 +40,20 @@ export class Connection {
     return chunks.flatMap((chunk) => rowsOf(names, chunk));
   }
 
+  /** Hands over one row after the other in the same object: many wide rows would otherwise be more garbage than answer. */
+  async visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
+    const { names, chunks } = await this.columns(sql, parameters);
+    const row: Row = Object.fromEntries(names.map((name) => [name, null]));
+    for (const chunk of chunks) {
+      const count = duckdb.data_chunk_get_size(chunk);
+      const columns = names.map((_, column) => readVector(duckdb.data_chunk_get_vector(chunk, column), count));
+      for (let index = 0; index < count; index++) {
+        for (const [column, name] of names.entries()) row[name] = columns[column]?.[index] as SqlValue;
+        visit(row);
+      }
+    }
+  }
+
   /** The number of rows that the (last) statement changed. */
   async run(sql: string, parameters?: SqlParameters): Promise<number> {
     return duckdb.rows_changed(await this.#execute(sql, parameters));

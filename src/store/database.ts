@@ -41,6 +41,8 @@ export interface Database extends AsyncDisposable {
   /** Set once a stored block was found damaged in use: the file is moved aside at the next open. */
   readonly damage: string | undefined;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
+  /** For very many rows: each is handed over in the same object, and must not be kept. */
+  visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
   /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
   write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
   /** Lends a read connection whose default schema is this file's; for other files of this room only. Not to be nested: there are only two. */
@@ -115,6 +117,10 @@ export class AttachedDatabase implements Database {
       if (this.#invalidated) return await attempt();
       throw error;
     }
+  }
+
+  async visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
+    await this.withConnection((connection) => connection.visit(sql, parameters, visit));
   }
 
   async withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {

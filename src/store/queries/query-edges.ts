@@ -1,7 +1,7 @@
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type QueryRow, textIn, textOrNullIn, textsIn, type VisitableStore } from "./queryable.ts";
 
 export interface EdgesQuery {
   /** From now back. */
@@ -60,7 +60,7 @@ export interface EdgesResult {
 /** Bounds what one answer takes in memory. */
 const edgesMax = 100_000;
 
-export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<EdgesResult> {
+export async function queryEdges(store: VisitableStore, query: EdgesQuery): Promise<EdgesResult> {
   const startMs = windowStartMs(query.nowMs, query.sinceMs);
   const startUs = Math.floor(startMs * 1_000);
   const nowUs = Math.floor(query.nowMs * 1_000);
@@ -71,10 +71,16 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
       : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
   const parameters = query.service === undefined ? {} : { service: query.service };
   const select = `${edgeColumns} FROM (${edgesSql(query.database, parts)}) ${wanted}`;
-  let rows = await store.query(`SELECT ${select} LIMIT ${edgesMax + 1}`, parameters);
+  const reader = new EdgeReader();
+  const read = async (sql: string): Promise<EdgeRow[]> => {
+    const edges: EdgeRow[] = [];
+    await store.visit(sql, parameters, (row) => edges.push(reader.read(row)));
+    return edges;
+  };
+  let edges = await read(`SELECT ${select} LIMIT ${edgesMax + 1}`);
   // Sorting so many wide rows costs as much as making them, so it is left to when it decides which ones are kept.
-  if (rows.length > edgesMax)
-    rows = await store.query(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`, parameters);
+  if (edges.length > edgesMax)
+    edges = await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`);
   const [left] = await store.query(
     `WITH part AS (${parts}),
        skipped AS (SELECT agent_id, sum(closed + open) AS connections FROM part WHERE service = '' AND peer_service = '' GROUP BY agent_id)
@@ -83,14 +89,10 @@ export async function queryEdges(store: Queryable, query: EdgesQuery): Promise<E
          AND arrived_at > make_timestamp(${nowUs - settleAfterMs * 1_000})) AS unsettled,
        (SELECT epoch_us(min(first_scan)) FROM "${query.database}".net.agent_scans) AS watched_since`,
   );
-  const reader = new EdgeReader();
   const watchedMs = query.nowMs - (numberOrNullIn(left ?? {}, "watched_since") ?? query.nowMs * 1_000) / 1_000;
   return {
-    edges: rows
-      .slice(0, edgesMax)
-      .map((row) => reader.read(row))
-      .sort((a, b) => b.connections - a.connections),
-    cutEdges: Math.max(0, rows.length - edgesMax),
+    edges: edges.slice(0, edgesMax).sort((a, b) => b.connections - a.connections),
+    cutEdges: Math.max(0, edges.length - edgesMax),
     skippedConnections: numberIn(left ?? {}, "skipped"),
     skippedAgentIds: textsIn(left ?? {}, "skipped_agents"),
     unsettledConnections: numberIn(left ?? {}, "unsettled"),

@@ -5,6 +5,11 @@ export interface Queryable {
   query(sql: string, parameters?: readonly QueryParameter[] | Readonly<Record<string, QueryParameter>>): Promise<Record<string, unknown>[]>;
 }
 
+/** One that can hand over very many rows, each in the same object. */
+export interface VisitableStore extends Queryable {
+  visit(sql: string, parameters: Readonly<Record<string, QueryParameter>> | undefined, visit: (row: QueryRow) => void): Promise<void>;
+}
+
 export type QueryParameter = string | number | bigint | boolean | null;
 export type QueryRow = Record<string, unknown>;
 
