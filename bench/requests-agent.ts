@@ -15,7 +15,7 @@ const windowMs = 10_000;
 const windows = isSmall ? 1 : 4;
 const settleMs = isSmall ? 5_000 : 12_000;
 /** Each connection asks, then pauses: together about the rate that is wanted. */
-const connections = 100;
+const connections = 120;
 const delayMs = 4;
 const mebibyte = 1024 ** 2;
 

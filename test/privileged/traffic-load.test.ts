@@ -171,7 +171,7 @@ func main() {
 }
 `;
 
-  it.each(["python3", "go"])("counts what a server of %s answers", async (language, context) => {
+  it.for(["python3", "go"])("counts what a server of %s answers", async (language, context) => {
     const reason = problem("wrk", language);
     context.skip(reason !== undefined, reason);
     const port = await freePort();
