@@ -124,7 +124,7 @@ export class Captures implements Disposable {
       // What is captured was counted already.
       groups: new RequestGroups({ maxGroups: 1 }),
       decoders: this.#options.decoders,
-      recognise: this.#options.recognise,
+      recognise: (...payload) => this.#options.recognise(...payload),
       onLoss: () => {},
       onRequest: (ends, request) => this.#take(ends, request),
       isCapturing: () => true,

@@ -243,7 +243,15 @@ function difference(kind: Kind, { method, route }: KernelName, status: string, n
   const queue = histogramSince(now, totals, layout.queue / 4, coarseLayout.bucketCount);
   const firstByte = histogramSince(now, totals, layout.first_byte / 4, coarseLayout.bucketCount);
   const group: RequestGroup = {
-    ...{ pid, role, protocol, isTls, serverPort, peerAddress, method, route, status },
+    pid,
+    role,
+    protocol,
+    isTls,
+    serverPort,
+    peerAddress,
+    method,
+    route,
+    status,
     isError: isError(kind),
     count: sum(duration),
     requestBytes: sumSince(now, totals, layout.request_bytes / 4),
@@ -251,7 +259,9 @@ function difference(kind: Kind, { method, route }: KernelName, status: string, n
     durationSumNs: sumSince(now, totals, layout.duration_sum_ns / 4),
     queueSumNs: sumSince(now, totals, layout.queue_sum_ns / 4),
     queueCount: sum(queue),
-    ...{ duration, queue, firstByte },
+    duration,
+    queue,
+    firstByte,
   };
   totals.set(now);
   return group;

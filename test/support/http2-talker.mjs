@@ -16,7 +16,7 @@ if (what === "server") serveHttp2();
 else if (what === "grpc-server") await serveGrpc();
 else if (what === "upgrade-server") serveUpgrade();
 else if (what === "splitter") split(Number(rest[0]));
-else if (what === "client") askHttp2(Number(rest[0]), rest[1]);
+else if (what === "client") await askHttp2(Number(rest[0]), rest[1]);
 else await askGrpc(Number(rest[0]));
 
 function serveHttp2() {
@@ -163,14 +163,16 @@ async function askGrpc(port) {
 }
 
 function runLines(ask) {
-  createInterface({ input: process.stdin }).on("line", async (line) => {
-    const [path, count, parallel, bodyBytes] = line.split(" ");
-    let left = Number(count);
-    const worker = async () => {
-      while (left-- > 0) await ask(path.replace("#", String(left)), Number(bodyBytes ?? 0));
-    };
-    await Promise.all(Array.from({ length: Number(parallel) }, worker));
-    say("done");
-  });
+  createInterface({ input: process.stdin }).on("line", (line) => void runLine(line, ask));
   say("ready");
+}
+
+async function runLine(line, ask) {
+  const [path, count, parallel, bodyBytes] = line.split(" ");
+  let left = Number(count);
+  const worker = async () => {
+    while (left-- > 0) await ask(path.replace("#", String(left)), Number(bodyBytes ?? 0));
+  };
+  await Promise.all(Array.from({ length: Number(parallel) }, worker));
+  say("done");
 }

@@ -16,17 +16,7 @@ function serve() {
   const server = http.createServer((request, response) => {
     if (request.url.startsWith("/never")) return;
     request.resume();
-    request.on("end", async () => {
-      const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
-      response.writeHead(status);
-      if (request.url.startsWith("/chunks")) {
-        for (let chunk = 0; chunk < 3; chunk++) {
-          response.write("x".repeat(100));
-          await sleep(30);
-        }
-      }
-      response.end("done");
-    });
+    request.on("end", () => void answer(request, response));
   });
   server.on("upgrade", (_request, socket) => {
     socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
@@ -35,6 +25,18 @@ function serve() {
   });
   server.keepAliveTimeout = 60_000;
   server.listen(0, "::", () => say(server.address().port));
+}
+
+async function answer(request, response) {
+  const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
+  response.writeHead(status);
+  if (request.url.startsWith("/chunks")) {
+    for (let chunk = 0; chunk < 3; chunk++) {
+      response.write("x".repeat(100));
+      await sleep(30);
+    }
+  }
+  response.end("done");
 }
 
 const finalAnswer = /HTTP\/1\.[01] (?!100)\d{3}/g;
