@@ -6,16 +6,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureOnOff, type OnOff } from "./lib/on-off.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
-import { RequestWatch, requireBpf } from "./lib/request-watch.ts";
+import { type ProgramTime, RequestWatch, requireBpf } from "./lib/request-watch.ts";
 import { quartilesOf } from "./lib/spread.ts";
 import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
 import { role, roleArguments } from "./lib/worker.ts";
-import { type LatencyCounts, latencyPercentileUs, Wrk } from "./lib/wrk.ts";
+import { type LatencyCounts, latencyPercentileUs, Wrk, type WrkResult } from "./lib/wrk.ts";
 
-const slices = isSmall ? 4 : 14;
+const slices = isSmall ? 4 : 10;
 const sliceMs = 350;
 const timedSlices = isSmall ? 2 : 6;
-const loadSeconds = isSmall ? 2 : 4;
+const loadSeconds = isSmall ? 2 : 3;
 const loads = isSmall ? 1 : 3;
 const connections = 16;
 const warmMs = 1_000;
@@ -28,11 +28,12 @@ async function measure(): Promise<void> {
   await using syscalls = await RequestWatch.open("syscalls");
   const watches = { sockets, syscalls };
   const figures: Figure[] = [];
+  const notes: string[] = [];
   {
     await using nginx = await startNginx();
     const load = loadOn(nginx);
     await sleep(warmMs);
-    figures.push(...(await measurePrograms(watches)), ...(await measureCpu("nginx, empty reply", nginx, watches, 1.1)));
+    figures.push(...(await measurePrograms(watches, notes)), ...(await measureCpu("nginx, empty reply", nginx, watches, 1.1)));
     await load.stop();
   }
   {
@@ -50,7 +51,7 @@ async function measure(): Promise<void> {
     await using node = await startNode();
     figures.push(...(await measureCounts("node", node, sockets)));
   }
-  report({ name: "requests-kernel", sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections }, figures });
+  report({ name: "requests-kernel", sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections }, figures, notes });
 }
 
 /** Until it is stopped. */
@@ -59,7 +60,7 @@ function loadOn({ url }: WebServer): Wrk {
 }
 
 /** The kernel measures programs only meanwhile. What else is on the host is in both the time and the count. */
-async function measurePrograms(watches: Watches): Promise<Figure[]> {
+async function measurePrograms(watches: Watches, notes: string[]): Promise<Figure[]> {
   const us = { sockets: [] as number[], syscalls: [] as number[] };
   for (let slice = 0; slice < timedSlices; slice++) {
     for (const kind of variants) {
@@ -68,10 +69,14 @@ async function measurePrograms(watches: Watches): Promise<Figure[]> {
       await sleep(50);
       watch.reset();
       using _measuring = watch.hooks.object.enableStats();
-      const before = watch.programTime();
+      const before = watch.programTimes();
       await sleep(sliceMs);
       watch.look();
-      us[kind].push((watch.programTime().runNs - before.runNs) / watch.countAll() / 1_000);
+      const times = watch.programTimes().map((after, index) => sinceThen(before[index], after));
+      const requests = watch.countAll();
+      us[kind].push(times.reduce((sum, { runNs }) => sum + runNs, 0) / requests / 1_000);
+      if (slice === timedSlices - 1)
+        notes.push(`${kind}, per request and role: ${times.flatMap((time) => described(time, requests)).join(", ")}`);
       await watch.detach();
     }
   }
@@ -84,6 +89,15 @@ async function measurePrograms(watches: Watches): Promise<Figure[]> {
       quartilesOf(us.sockets.map((value, slice) => value / (us.syscalls[slice] ?? Number.NaN))),
     ),
   ];
+}
+
+function sinceThen(before: ProgramTime | undefined, { name, runNs, runs }: ProgramTime): ProgramTime {
+  return { name, runNs: runNs - (before?.runNs ?? 0), runs: runs - (before?.runs ?? 0) };
+}
+
+/** `socket_sent 1.0 × 320 ns`; nothing for programs that hardly ran. */
+function described({ name, runNs, runs }: ProgramTime, requests: number): string[] {
+  return runs < requests / 20 ? [] : [`${name} ${(runs / requests).toFixed(1)} × ${Math.round(runNs / runs)} ns`];
 }
 
 async function measureCpu(name: string, server: WebServer, watches: Watches, target: number): Promise<Figure[]> {
@@ -108,14 +122,18 @@ async function measureCpu(name: string, server: WebServer, watches: Watches, tar
 async function measureCounts(name: string, server: WebServer, watch: RequestWatch, rateTarget?: number): Promise<Figure[]> {
   const shares = [0.5, 0.95, 0.99];
   const rates: number[] = [];
+  const ratesWithout: number[] = [];
   const differences: number[] = [];
   const toMeasured = shares.map(() => [] as number[]);
   const toPrinted = shares.map(() => [] as number[]);
   let lost = 0;
-  await watch.attach();
+  const run = (seconds: number): Promise<WrkResult> => new Wrk({ url: server.url, seconds, connections, threads: 2 }).result;
   for (let load = 0; load < loads; load++) {
+    const without = await run(1);
+    ratesWithout.push(without.requests / without.seconds);
+    await watch.attach();
     watch.reset();
-    const result = await new Wrk({ url: server.url, seconds: loadSeconds, connections, threads: 2 }).result;
+    const result = await run(loadSeconds);
     await sleep(100);
     watch.look();
     rates.push(result.requests / result.seconds);
@@ -127,14 +145,15 @@ async function measureCounts(name: string, server: WebServer, watch: RequestWatc
       toMeasured[index]?.push(wrkUs(result.measured));
       toPrinted[index]?.push(wrkUs(result.printed));
     }
+    await watch.detach();
   }
-  await watch.detach();
   // More than the requests in flight when wrk stops is no noise: something is counted twice or not at all.
   if (differences.some((difference) => difference < 0 || difference > connections)) {
     throw new Error(`Counts differ from wrk's by ${differences.join(", ")}, with ${connections} connections`);
   }
   return [
     figureOf(`${name}: rate`, "requests/s", rates, rateTarget === undefined ? undefined : { kind: "at-least", value: rateTarget }),
+    figureOf(`${name}: rate without hooks`, "requests/s", ratesWithout),
     figureOf(`${name}: counted more than by wrk, of ${connections} in flight`, "requests", differences, {
       kind: "at-most",
       value: connections,

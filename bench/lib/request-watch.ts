@@ -11,7 +11,8 @@ import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-pa
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { root } from "./report.ts";
 
-const objectPath = join(root, "dist/probes/requests.bpf.o");
+/** For whoever tries a change of the programs: another object than that of the bundle. */
+const objectPath = process.env["CORAL_BENCH_OBJECT"] ?? join(root, "dist/probes/requests.bpf.o");
 
 const settings: TrafficSettings = {
   windowMs: 10_000,
@@ -32,6 +33,7 @@ export function requireBpf(): void {
 }
 
 export interface ProgramTime {
+  name: string;
   runNs: number;
   runs: number;
 }
@@ -117,13 +119,9 @@ export class RequestWatch implements AsyncDisposable {
     return (percentileNs(fineLayout, merged, share) ?? Number.NaN) / 1_000;
   }
 
-  /** Counts of all programs since they were loaded, as far as the kernel was measuring. */
-  programTime(): ProgramTime {
-    const stats = this.hooks.object.stats();
-    return {
-      runNs: stats.reduce((sum, { runNs }) => sum + Number(runNs), 0),
-      runs: stats.reduce((sum, { runs }) => sum + Number(runs), 0),
-    };
+  /** Of each program since it was loaded, as far as the kernel was measuring. */
+  programTimes(): ProgramTime[] {
+    return this.hooks.object.stats().map(({ name, runNs, runs }) => ({ name, runNs: Number(runNs), runs: Number(runs) }));
   }
 
   #of(port: number, role: TrafficRole): RequestGroup[] {
