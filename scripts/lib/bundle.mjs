@@ -10,6 +10,7 @@ const entryPoints = {
   coral: "src/main/coral.ts",
   "ability-child": "src/probes/ability-child.ts",
   "traffic-process": "src/main/traffic-process.ts",
+  "tls-plan-child": "src/traffic/tls/plan-child.ts",
 };
 const stamp = "dist/.stamp";
 /** Old chunks stay for an hour: a daemon that was just started from them may still load one lazily. */

@@ -43,6 +43,17 @@ export function findExportedFunctions(image: ElfImage, names: readonly string[])
   return findExported(image, names);
 }
 
+/**
+ * Whether the full table of symbols, where one is left, may have a function of this name: a look at its strings alone. True also when they are
+ * more than `maxStringBytes`, and were not looked at.
+ */
+export function mayDefine(image: ElfImage, name: string, maxStringBytes: number): boolean {
+  return image.sections.some((section) => {
+    const strings = section.type === sectionTypes.symbols ? image.sections[section.link] : undefined;
+    return strings !== undefined && (strings.sizeBytes > maxStringBytes || findStrings(image, strings, [name]).size > 0);
+  });
+}
+
 interface DynamicTable {
   hash: number;
   symbols: number;

@@ -11,7 +11,7 @@ export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner
 export type { DiskCounters } from "./diskstats.ts";
 export { type ReadAt, readBuildId } from "./elf-build-id.ts";
 export { type ElfImage, readElfImage } from "./elf-image.ts";
-export { type ElfFunction, findElfFunctions, findExportedFunctions } from "./elf-symbols.ts";
+export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } from "./elf-symbols.ts";
 export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";
 export { type GoProgram, isGoProgram, readGoProgram } from "./go-symbols.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";

@@ -19,6 +19,8 @@ export interface MappedCode {
 }
 
 export interface OpenedFile extends Disposable {
+  /** Valid while the file is open. */
+  readonly fd: number;
   /** Opens this very file, whatever happened to its name; for calls that take a path, while the file is open. */
   readonly path: string;
   readonly readAt: ReadAt;
@@ -120,6 +122,7 @@ function attemptOpen(path: string): (OpenedFile & { inode: string }) | null {
   const self = `/proc/self/fd/${fd}`;
   const isOverlay = statfsSync(self).type === overlayMagic;
   return {
+    fd,
     path: self,
     inode: String(facts.ino),
     sizeBytes: Number(facts.size),

@@ -1,4 +1,4 @@
-/** Machine code of x86-64 as the choice of probe sites needs it. The library is loaded at the first call and given up by `unloadDisassembler()`. */
+/** Machine code of x86-64 as the choice of probe sites needs it. The library is loaded at the first call and keeps 10 to 20 MB from then on: for processes that end soon. */
 
 import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";
@@ -48,7 +48,7 @@ export interface MachineInstruction {
 }
 
 const maxInstructions = 20_000;
-let loaded: { iced: Iced; registers: ReadonlyMap<number, RegisterName>; path: string } | undefined;
+let loaded: { iced: Iced; registers: ReadonlyMap<number, RegisterName> } | undefined;
 
 function load(): NonNullable<typeof loaded> {
   if (loaded !== undefined) return loaded;
@@ -75,7 +75,7 @@ function load(): NonNullable<typeof loaded> {
       Register.R15,
     ];
     const registers = new Map(registerNames.map((name, index) => [numbers[index] as number, name]));
-    loaded = { iced, registers, path: require.resolve("iced-x86") };
+    loaded = { iced, registers };
     return loaded;
   } catch (error) {
     throw new CoralError({
@@ -84,21 +84,6 @@ function load(): NonNullable<typeof loaded> {
       cause: error,
     });
   }
-}
-
-/** Lets the collector take the library and its memory, about 10 MB. The next use loads it again, in about 30 ms. */
-export function unloadDisassembler(): void {
-  if (loaded === undefined) return;
-  const require = createRequire(import.meta.url);
-  const module = require.cache[loaded.path];
-  if (module !== undefined) {
-    for (const other of Object.values(require.cache)) {
-      const at = other?.children.indexOf(module) ?? -1;
-      if (at >= 0) other?.children.splice(at, 1);
-    }
-    delete require.cache[loaded.path];
-  }
-  loaded = undefined;
 }
 
 /** The instructions of one function, in order; one that is cut at the end is left out. Throws `invalid` when the bytes are no instructions. */

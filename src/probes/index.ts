@@ -8,7 +8,7 @@ export type { BpfMap, EntryVisitor } from "./bpf-map.ts";
 export { type BpfLink, type BpfObject, type LoadBpfOptions, loadBpfObject } from "./bpf-object.ts";
 export { type BtfLayout, type Extent, readBtfLayout, type StructLayout } from "./btf-layout.ts";
 export { type CapabilityName, missingCapabilities } from "./capabilities.ts";
-export { decodeFunction, type MachineInstruction, type RegisterName, unloadDisassembler } from "./disassembler.ts";
+export { decodeFunction, type MachineInstruction, type RegisterName } from "./disassembler.ts";
 export { type BpfFailure, explainBpfFailure } from "./explain-bpf-failure.ts";
 export { type AbilityName, type KernelAbility } from "./kernel-ability.ts";
 export { type PeerCredentials, peerCredentials, releaseFreeMemory, shareOneHeap, tryLockFile } from "./libc.ts";

@@ -4,9 +4,10 @@
  */
 
 import { setImmediate } from "node:timers/promises";
-import { type CodeMaps, type MappedFile, type OpenedFile, readElfImage } from "../../host/index.ts";
-import { unloadDisassembler } from "../../probes/index.ts";
-import { type PlanProblem, type ProbePlan, planProbes } from "./probe-plan.ts";
+import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
+import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
+import type { ProbePlanner } from "./probe-planner.ts";
+import { mayMakeTls } from "./tls-candidate.ts";
 
 /** A file with TLS in it, and who runs it. */
 export interface TlsLibrary {
@@ -57,7 +58,11 @@ interface Process {
   files: Map<string, MappedFile>;
 }
 
-interface Library extends TlsLibrary {
+type Plan = ProbePlan | PlanProblem;
+
+/** Becomes a `TlsLibrary` once it has a plan. */
+interface Library extends Omit<TlsLibrary, "plan"> {
+  plan: Plan | undefined;
   users: Set<number>;
   unusedSinceMs: number | null;
 }
@@ -72,22 +77,30 @@ const lookAfterMs = [2_000, 8_000, 120_000];
 const maxProcesses = 32_768;
 const maxFiles = 16_384;
 const maxLibraries = 1_024;
+/** Remembered for as long as this process lives, also of files that nobody runs now: what runs once a minute is read once. */
+const maxPlans = 8_192;
+/** Files that are open at a time. */
+const maxPlannedAtOnce = 32;
 /** Work on the caller's thread before others get their turn. */
 const sliceMs = 4;
 
-export function createLibraryFinder(maps: CodeMaps): LibraryFinder {
-  return new Finder(maps);
+export function createLibraryFinder(maps: CodeMaps, planner: ProbePlanner): LibraryFinder {
+  return new Finder(maps, planner);
 }
 
 class Finder implements LibraryFinder {
   readonly #maps: CodeMaps;
+  readonly #planner: ProbePlanner;
   readonly #processes = new Map<number, Process>();
   readonly #files = new Map<string, KnownFile>();
   readonly #libraries = new Map<string, Library>();
+  /** By `planName`; null for those without TLS. The oldest go first. */
+  readonly #plans = new Map<string, Plan | null>();
   #skipped = 0;
 
-  constructor(maps: CodeMaps) {
+  constructor(maps: CodeMaps, planner: ProbePlanner) {
     this.#maps = maps;
+    this.#planner = planner;
   }
 
   get processCount(): number {
@@ -98,8 +111,8 @@ class Finder implements LibraryFinder {
     return this.#skipped;
   }
 
-  libraries(): IterableIterator<TlsLibrary> {
-    return this.#libraries.values();
+  *libraries(): IterableIterator<TlsLibrary> {
+    for (const library of this.#libraries.values()) if (hasPlan(library)) yield library;
   }
 
   executableOf(pid: number): string | null {
@@ -132,23 +145,21 @@ class Finder implements LibraryFinder {
       changes.gone.push(pid);
     }
     let sliceStart = performance.now();
-    let hasPlanned = false;
     for (const pid of present) {
       const process = this.#processes.get(pid);
       if (process !== undefined && process.nextLookMs > nowMs) continue;
-      hasPlanned = this.#look(pid, process, nowMs, changes) || hasPlanned;
+      this.#look(pid, process, nowMs, changes);
       if (performance.now() - sliceStart < sliceMs) continue;
       await setImmediate(undefined, signal === undefined ? undefined : { signal });
       sliceStart = performance.now();
     }
-    if (hasPlanned) unloadDisassembler();
+    await this.#planAll(changes, signal);
     return changes;
   }
 
-  /** True when machine code was read. */
-  #look(pid: number, known: Process | undefined, nowMs: number, changes: FinderChanges): boolean {
+  #look(pid: number, known: Process | undefined, nowMs: number, changes: FinderChanges): void {
     const code = this.#maps.read(pid);
-    if (code === null) return false;
+    if (code === null) return;
     const process: Process = known ?? { executable: null, looks: 0, nextLookMs: 0, files: new Map() };
     const delay = lookAfterMs[Math.min(process.looks, lookAfterMs.length - 1)] as number;
     process.looks++;
@@ -157,19 +168,16 @@ class Finder implements LibraryFinder {
     process.executable = code.executable;
     const before = process.files;
     process.files = new Map(code.files.map((file) => [file.key, file]));
-    let hasPlanned = false;
     for (const file of code.files) {
       if (before.has(file.key)) continue;
       const entry = this.#files.get(file.key) ?? this.#inspect(pid, file, code.executable === file.path, changes);
       if (entry === null) continue;
-      hasPlanned ||= entry.users === 0 && entry.library !== null;
       entry.users++;
       this.#use(entry.library, pid);
     }
     for (const key of before.keys()) {
       if (!process.files.has(key)) this.#release(key, pid, nowMs);
     }
-    return hasPlanned;
   }
 
   #use(library: Library | null, pid: number): void {
@@ -207,7 +215,9 @@ class Finder implements LibraryFinder {
     const known: KnownFile = { library: this.#libraries.get(opened.identity) ?? null, users: 0 };
     this.#files.set(file.key, known);
     if (known.library !== null) return known;
-    const plan = planFile(opened, isExecutable);
+    const name = planName(opened.identity, isExecutable);
+    if (!this.#plans.has(name) && !mayMakeTls(opened, isExecutable)) this.#remember(name, null);
+    const plan = this.#plans.get(name);
     if (plan === null) return known;
     const library: Library = {
       identity: opened.identity,
@@ -220,11 +230,69 @@ class Finder implements LibraryFinder {
     };
     this.#libraries.set(library.identity, library);
     known.library = library;
-    changes.added.push(library);
+    if (hasPlan(library)) changes.added.push(library);
     return known;
   }
 
+  async #planAll(changes: FinderChanges, signal: AbortSignal | undefined): Promise<void> {
+    const waiting = [...this.#libraries.values()].filter((library) => !hasPlan(library));
+    for (let start = 0; start < waiting.length; start += maxPlannedAtOnce) {
+      await this.#plan(waiting.slice(start, start + maxPlannedAtOnce), changes, signal);
+    }
+  }
+
+  async #plan(libraries: readonly Library[], changes: FinderChanges, signal: AbortSignal | undefined): Promise<void> {
+    using opened = this.#openAll(libraries);
+    if (opened.files.length === 0) return;
+    const plans = await this.#planner.plan(
+      opened.files.map(({ file, library }) => ({ fd: file.fd, isExecutable: library.isExecutable })),
+      signal,
+    );
+    for (const [index, { library }] of opened.files.entries()) {
+      const { plan, isFinal } = plans[index] ?? { plan: null, isFinal: false };
+      if (isFinal) this.#remember(planName(library.identity, library.isExecutable), plan);
+      library.plan = plan ?? undefined;
+      if (hasPlan(library)) changes.added.push(library);
+      else this.#reject(library);
+    }
+  }
+
+  /** Those that no process lets be opened are forgotten, and looked at again when another one runs them. */
+  #openAll(libraries: readonly Library[]): Disposable & { files: { library: Library; file: OpenedFile }[] } {
+    const files: { library: Library; file: OpenedFile }[] = [];
+    for (const library of libraries) {
+      const file = this.#open(library);
+      if (file === null) this.#dropLibrary(library);
+      else files.push({ library, file });
+    }
+    return {
+      files,
+      [Symbol.dispose]: () => {
+        for (const { file } of files) file[Symbol.dispose]();
+      },
+    };
+  }
+
+  #reject(library: Library): void {
+    this.#libraries.delete(library.identity);
+    for (const file of this.#files.values()) {
+      if (file.library === library) file.library = null;
+    }
+  }
+
+  #remember(name: string, plan: Plan | null): void {
+    this.#plans.set(name, plan);
+    for (const oldest of this.#plans.keys()) {
+      if (this.#plans.size <= maxPlans) break;
+      this.#plans.delete(oldest);
+    }
+  }
+
   open(library: TlsLibrary): OpenedFile | null {
+    return this.#open(library);
+  }
+
+  #open(library: Pick<TlsLibrary, "users" | "identity">): OpenedFile | null {
     for (const pid of library.users) {
       for (const file of this.#processes.get(pid)?.files.values() ?? []) {
         if (this.#files.get(file.key)?.library !== library) continue;
@@ -237,7 +305,10 @@ class Finder implements LibraryFinder {
   }
 
   forget(library: TlsLibrary): void {
-    if (library.users.size > 0) return;
+    if (library.users.size === 0) this.#dropLibrary(library);
+  }
+
+  #dropLibrary(library: Pick<TlsLibrary, "identity">): void {
     this.#libraries.delete(library.identity);
     for (const [key, file] of this.#files) {
       if (file.library === library) this.#files.delete(key);
@@ -245,14 +316,11 @@ class Finder implements LibraryFinder {
   }
 }
 
-/** Null for a file without TLS. Nothing that a file holds may end the scan. */
-function planFile(opened: OpenedFile, isExecutable: boolean): ProbePlan | PlanProblem | null {
-  const image = readElfImage(opened.readAt);
-  if (image === null) return null;
-  try {
-    return planProbes(image, isExecutable);
-  } catch (error) {
-    // Symbols are there, but the bytes at them are no machine code, or it cannot be read on this processor.
-    return { library: "openssl", problem: error instanceof Error ? error.message : String(error) };
-  }
+/** The identity changes with the file. As a library a file is looked at less closely than as a program. */
+function planName(identity: string, isExecutable: boolean): string {
+  return `${isExecutable ? "program" : "library"} ${identity}`;
+}
+
+function hasPlan(library: Library): library is Library & TlsLibrary {
+  return library.plan !== undefined;
 }

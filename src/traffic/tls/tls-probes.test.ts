@@ -3,9 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../base/errors.ts";
-import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
+import { type CodeMaps, type MappedFile, type OpenedFile, readElfImage } from "../../host/index.ts";
 import type { BpfLink, BpfMap, UprobeSites } from "../../probes/index.ts";
 import { createLibraryFinder } from "./library-finder.ts";
+import { planProbes } from "./probe-plan.ts";
+import type { FilePlan, ProbePlanner } from "./probe-planner.ts";
 import { createTlsProbes, type TlsProbesOptions } from "./tls-probes.ts";
 
 const node = realpathSync(process.execPath);
@@ -40,6 +42,7 @@ class Machine implements CodeMaps {
     this.opens++;
     const fd = openSync(known.source, "r");
     return {
+      fd,
       path: `/proc/self/fd/${fd}`,
       identity: known.identity ?? known.key,
       sizeBytes: fstatSync(fd).size,
@@ -55,6 +58,21 @@ class Machine implements CodeMaps {
   isOnHost(_file: OpenedFile, path: string): boolean {
     return path.startsWith("/usr/");
   }
+}
+
+/** Plans here, without a process; the planner's own tests have one. */
+function createPlanner(): ProbePlanner & { planned: number } {
+  const planner = {
+    planned: 0,
+    plan: async (files: Parameters<ProbePlanner["plan"]>[0]): Promise<FilePlan[]> => {
+      planner.planned += files.length;
+      return files.map(({ fd, isExecutable }) => {
+        const image = readElfImage((into, offset) => readSync(fd, into, 0, into.length, offset));
+        return { plan: image === null ? null : planProbes(image, isExecutable), isFinal: true };
+      });
+    },
+  };
+  return planner;
 }
 
 interface FakeObject {
@@ -121,7 +139,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     const fake = fakeObject();
     for (let pid = 10; pid < 60; pid++) host.run(pid, "/usr/bin/node");
     host.run(70, "/bin/sh");
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     const links = fake.attached.length;
     expect(links).toBeGreaterThan(0);
@@ -142,7 +160,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     host.run(1, "/merged/a");
     host.run(2, "/merged/b");
     const fake = fakeObject();
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     expect(new Set(fake.attached.map((one) => `${one.program} ${one.isReturn}`)).size).toBe(fake.attached.length);
     expect(probes.state()[0]?.processes).toBe(2);
@@ -158,6 +176,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
       object: fake.object,
       settings,
       maps: host,
+      planner: createPlanner(),
       now: () => nowMs,
       unusedMs: { host: 60_000, elsewhere: 10_000 },
     });
@@ -181,7 +200,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject(({ isReturn }) => isReturn !== true);
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     expect(probes.state()).toEqual([{ path: "/usr/bin/node", library: "node", processes: 1, problem: "the kernel refuses" }]);
     expect(fake.closed).toBe(fake.attached.length);
@@ -194,7 +213,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     host.run(2, "/opt/node");
     const fake = fakeObject();
     const secretive = { isEnabled: true, excludedExecutables: ["/opt/node"] };
-    await using probes = createTlsProbes({ object: fake.object, settings: secretive, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings: secretive, maps: host, planner: createPlanner() });
     await probes.refresh();
     expect(fake.maps.get("tls_controls")?.get("00000000")).toBe("01000000");
     expect(Object.fromEntries(fake.maps.get("tls_processes") ?? [])).toEqual({ [key(1)]: "01000000" });
@@ -217,7 +236,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     host.run(1, "/usr/bin/node");
     host.run(2, "/opt/node");
     const fake = fakeObject();
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     const links = probes.linkCount;
     const binding = (pid: number): string => `1122334455667788${key(pid)}00000000`;
@@ -238,7 +257,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject();
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     probes.applySettings({ isEnabled: false, excludedExecutables: [] });
     await probes.refresh();
@@ -250,7 +269,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject();
-    await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
     await probes.refresh();
     const links = probes.linkCount;
     probes.setPaused(true);
@@ -277,7 +296,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot
       host.run(3, "/opt/linked");
       host.run(4, "/usr/bin/node");
       const fake = fakeObject();
-      await using probes = createTlsProbes({ object: fake.object, settings, maps: host });
+      await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
       await probes.refresh();
       const others = (): unknown[] => probes.state().filter(({ library }) => library === "other");
       expect(others()).toEqual([]);
@@ -300,7 +319,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
   it("looks at a process thrice soon and rarely then, and at a file once", async () => {
     const host = machine();
     for (let pid = 1; pid <= 20; pid++) host.run(pid, "/bin/sh");
-    const finder = createLibraryFinder(host);
+    const finder = createLibraryFinder(host, createPlanner());
     for (let nowMs = 0; nowMs < 100_000; nowMs += 2_000) await finder.scan(nowMs);
     expect(host.reads).toBe(60);
     expect(host.opens).toBe(1);
@@ -309,7 +328,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
   it("notices another program in the same process, and a library that is loaded late", async () => {
     const host = machine();
     host.run(1, "/bin/sh");
-    const finder = createLibraryFinder(host);
+    const finder = createLibraryFinder(host, createPlanner());
     await finder.scan(0);
     expect([...finder.libraries()]).toEqual([]);
     host.run(1, "/bin/sh", "/opt/node");
@@ -328,7 +347,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     const host = machine();
     host.files.set("/a", { source: "/bin/sh", key: "5:5" });
     host.run(1, "/a");
-    const finder = createLibraryFinder(host);
+    const finder = createLibraryFinder(host, createPlanner());
     await finder.scan(0);
     host.processes.clear();
     await finder.scan(1);
@@ -336,5 +355,60 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     host.run(2, "/a");
     const changes = await finder.scan(2);
     expect(changes.added).toHaveLength(1);
+  });
+
+  it("plans a file once, also when nobody ran it in between", async () => {
+    const host = machine();
+    const planner = createPlanner();
+    const finder = createLibraryFinder(host, planner);
+    for (let nowMs = 0; nowMs < 5_000; nowMs += 1_000) {
+      host.processes.clear();
+      if (nowMs % 2_000 === 0) host.run(nowMs + 1, "/usr/bin/node");
+      const changes = await finder.scan(nowMs);
+      for (const library of [...finder.libraries()]) finder.forget(library);
+      expect(changes.added).toHaveLength(nowMs % 2_000 === 0 ? 1 : 0);
+    }
+    expect(planner.planned).toBe(1);
+  });
+
+  it("has nothing planned that cannot make TLS", async () => {
+    const host = machine();
+    const planner = createPlanner();
+    host.run(1, "/bin/sh");
+    await createLibraryFinder(host, planner).scan(0);
+    expect(planner.planned).toBe(0);
+  });
+
+  it("tells a file that the planner failed at, and has it planned again when it comes back", async () => {
+    const host = machine();
+    const failing: FilePlan = { plan: { library: "openssl", problem: "it died" }, isFinal: false };
+    const answers: FilePlan[] = [failing, { plan: null, isFinal: true }];
+    const finder = createLibraryFinder(host, { plan: async () => answers.splice(0, 1) });
+    host.run(1, "/usr/bin/node");
+    expect((await finder.scan(0)).added.map(({ plan }) => plan)).toEqual([failing.plan]);
+    host.processes.clear();
+    await finder.scan(1);
+    for (const library of [...finder.libraries()]) finder.forget(library);
+    host.run(2, "/usr/bin/node");
+    expect((await finder.scan(2)).added).toEqual([]);
+    expect([...finder.libraries()]).toEqual([]);
+    expect(answers).toEqual([]);
+  });
+
+  it("plans in the next look what an abort left out", async () => {
+    const host = machine();
+    const planner = createPlanner();
+    const stop = new AbortController();
+    const finder = createLibraryFinder(host, {
+      plan: async (files, signal) => {
+        if (signal !== undefined) stop.abort();
+        signal?.throwIfAborted();
+        return planner.plan(files);
+      },
+    });
+    host.run(1, "/usr/bin/node");
+    await expect(finder.scan(0, stop.signal)).rejects.toThrow(/abort/i);
+    expect([...finder.libraries()]).toEqual([]);
+    expect((await finder.scan(1)).added).toHaveLength(1);
   });
 });

@@ -11,6 +11,7 @@ import type { TrafficSettings, TrafficState } from "../messages.ts";
 import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
 import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";
+import { createProbePlanner, type ProbePlanner } from "./probe-planner.ts";
 
 export type TlsProbesState = TrafficState["tls"];
 
@@ -20,6 +21,8 @@ export interface TlsProbesOptions {
   settings: TrafficSettings["tls"];
   /** Default: this host. */
   maps?: CodeMaps;
+  /** Default: a process of its own for the files of each look around that are new. */
+  planner?: ProbePlanner;
   /** Monotonic; default the process's own clock. */
   now?: () => number;
   /** How long probes stay in a file that nobody runs; defaults 5 min and, for files of containers, 15 s: a link keeps their mount from going. */
@@ -65,14 +68,15 @@ class Probes implements TlsProbes {
   /** Whom the kernel was told that it may read. */
   #readable = new Set<number>();
   #isPaused = false;
+  readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor({ object, settings, maps, now, unusedMs }: TlsProbesOptions) {
+  constructor({ object, settings, maps, planner, now, unusedMs }: TlsProbesOptions) {
     this.#object = object;
     this.#settings = settings;
     this.#maps = maps ?? createCodeMaps();
-    this.#finder = createLibraryFinder(this.#maps);
+    this.#finder = createLibraryFinder(this.#maps, planner ?? createProbePlanner());
     this.#opaque = new OpaquePrograms(this.#maps);
     this.#now = now ?? (() => performance.now());
     this.#unusedMs = unusedMs ?? { host: 300_000, elsewhere: 15_000 };
@@ -98,13 +102,14 @@ class Probes implements TlsProbes {
 
   refresh(signal?: AbortSignal): Promise<void> {
     if (this.#closing !== undefined) return this.#closing;
-    this.#running ??= this.#refresh(signal).finally(() => {
+    const stop = this.#stop.signal;
+    this.#running ??= this.#refresh(signal === undefined ? stop : AbortSignal.any([signal, stop])).finally(() => {
       this.#running = undefined;
     });
     return this.#running;
   }
 
-  async #refresh(signal: AbortSignal | undefined): Promise<void> {
+  async #refresh(signal: AbortSignal): Promise<void> {
     const nowMs = this.#now();
     if (this.#isActive) {
       const changes = await this.#finder.scan(nowMs, signal);
@@ -251,6 +256,7 @@ class Probes implements TlsProbes {
   }
 
   async #close(): Promise<void> {
+    this.#stop.abort();
     // A refresh under way may fail; what it attached is closed below all the same.
     await this.#running?.catch(() => undefined);
     const links = [...this.#attachments.values()].flatMap((one) => one.links);

@@ -1,0 +1,119 @@
+/** Plans probes in a process that ends when it is done, so that this one never holds what reading machine code needs, nor stalls for it. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { CoralError } from "../../base/errors.ts";
+import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
+
+export interface FileToPlan {
+  /** Open for reading; stays the caller's. */
+  readonly fd: number;
+  /** It is the program itself, not a library of it. */
+  readonly isExecutable: boolean;
+}
+
+/** Null for a file without TLS. `isFinal`: another try would give the same. */
+export interface FilePlan {
+  plan: ProbePlan | PlanProblem | null;
+  isFinal: boolean;
+}
+
+export interface ProbePlanner {
+  /** One answer for each file, in their order. Rejects only when the signal aborts. */
+  plan(files: readonly FileToPlan[], signal?: AbortSignal): Promise<FilePlan[]>;
+}
+
+export interface ProbePlannerOptions {
+  /** For one process; default 20 s, a hundred times what a large program takes. */
+  timeoutMs?: number;
+  /** For tests: another program than that of the bundle. */
+  childPath?: string;
+}
+
+/** Descriptors that one process is started with. */
+const maxFilesPerChild = 32;
+/** The heap is a fuse: tables are read in pieces, and the library's memory is not part of it. */
+const nodeFlags = ["--max-old-space-size=96", "--v8-pool-size=1"];
+
+/** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
+function builtChild(): string | undefined {
+  return ["./tls-plan-child.js", "../../../dist/tls-plan-child.js"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
+}
+
+export function createProbePlanner({ timeoutMs = 20_000, childPath }: ProbePlannerOptions = {}): ProbePlanner {
+  return {
+    plan: async (files, signal) => {
+      const path = childPath ?? builtChild();
+      if (path === undefined) return files.map(() => failed('the reader of machine code is not built; run "npm run setup"'));
+      const plans: FilePlan[] = [];
+      // Each round settles at least one file, so this ends.
+      while (plans.length < files.length) {
+        const part = files.slice(plans.length, plans.length + maxFilesPerChild);
+        plans.push(...(await runChild(path, part, timeoutMs, signal)));
+      }
+      return plans;
+    },
+  };
+}
+
+function failed(problem: string): FilePlan {
+  return { plan: { library: "openssl", problem }, isFinal: false };
+}
+
+/** Answers for the first files, up to the one at which the process died; for all of them when it did not even begin. */
+async function runChild(path: string, files: readonly FileToPlan[], timeoutMs: number, signal?: AbortSignal): Promise<FilePlan[]> {
+  signal?.throwIfAborted();
+  let child: ReturnType<typeof start>;
+  try {
+    child = start(path, files);
+  } catch (error) {
+    // Such as no memory for one more process.
+    return files.map(() => failed(`its machine code could not be read: ${CoralError.from(error).message}`));
+  }
+  const end = (): boolean => child.kill("SIGKILL");
+  const timer = setTimeout(end, timeoutMs);
+  signal?.addEventListener("abort", end, { once: true });
+  const ended = new Promise<string>((resolve) => {
+    child.on("error", (error) => resolve(error.message));
+    child.on("close", (code, signalName) => resolve(signalName ?? `exit code ${code}`));
+  });
+  const plans: FilePlan[] = [];
+  let begun = 0;
+  try {
+    for await (const line of createInterface({ input: child.stdout ?? Readable.from([]) })) {
+      const { begin, plan } = readLine(line);
+      if (begin !== undefined) begun++;
+      if (plan !== undefined) plans.push({ plan, isFinal: true });
+    }
+    const reason = await ended;
+    signal?.throwIfAborted();
+    const how = reason === "SIGKILL" ? `did not end within ${timeoutMs} ms` : `ended with ${reason}`;
+    const failure = failed(`the process that reads its machine code ${how}`);
+    if (begun === 0) return files.map(() => failure);
+    return plans.length < files.length ? [...plans, failure] : plans;
+  } finally {
+    end();
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+  }
+}
+
+/** Files are handed over by descriptor: their names belong to mount namespaces, and to whoever may see them. */
+function start(path: string, files: readonly FileToPlan[]): ChildProcess {
+  const kinds = files.map(({ isExecutable }) => (isExecutable ? "program" : "library"));
+  return spawn(process.execPath, [...nodeFlags, path, ...kinds], { stdio: ["ignore", "pipe", "ignore", ...files.map(({ fd }) => fd)] });
+}
+
+function readLine(line: string): { begin?: number; plan?: FilePlan["plan"] } {
+  try {
+    return JSON.parse(line) as { begin?: number; plan?: FilePlan["plan"] };
+  } catch {
+    // Cut when the process died.
+    return {};
+  }
+}
