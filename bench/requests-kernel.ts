@@ -166,7 +166,7 @@ async function measureCounts(name: string, server: WebServer, watch: RequestWatc
   ];
 }
 
-if (role === nodeRole) await serveNode(roleArguments[0] ?? "");
+if (role === nodeRole) await serveNode(roleArguments);
 else {
   requireBpf();
   await measure();

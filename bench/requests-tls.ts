@@ -60,7 +60,7 @@ async function measureServer(name: string, server: WebServer, watch: RequestWatc
   ];
 }
 
-if (role === nodeRole) await serveNode(roleArguments[0] ?? "");
+if (role === nodeRole) await serveNode(roleArguments);
 else {
   requireBpf();
   await measure();

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, get, type RequestListener } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { until } from "./coral-process.ts";
@@ -21,13 +21,21 @@ export interface WebServer extends AsyncDisposable {
   cpuNs(): number;
 }
 
+/** A free port that the kernel does not give to clients by itself, as services that are there to stay use. */
 async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  for (let attempt = 0; ; attempt++) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    try {
+      const server = createTcpServer().listen({ port, host: "127.0.0.1", exclusive: true });
+      await once(server, "listening");
+      server.close();
+      await once(server, "close");
+      return port;
+    } catch (error) {
+      // Taken by somebody: another one.
+      if (attempt > 100) throw error;
+    }
+  }
 }
 
 function makeCertificate(directory: string): void {
@@ -85,8 +93,10 @@ export const nodeRole = "node-server";
 export async function startNode({ isTls = false } = {}): Promise<WebServer> {
   const directory = mkdtempSync(join(tmpdir(), "coral-node-"));
   if (isTls) makeCertificate(directory);
-  const worker = new Worker(nodeRole, [isTls ? directory : ""], []);
-  const port = await worker.ask<number>("port");
+  const port = await freePort();
+  const worker = new Worker(nodeRole, [String(port), isTls ? directory : ""], []);
+  // Its first answer comes when it listens.
+  await worker.ask("answered");
   return {
     port,
     url: `${isTls ? "https" : "http"}://127.0.0.1:${port}/work`,
@@ -102,7 +112,8 @@ export async function startNode({ isTls = false } = {}): Promise<WebServer> {
 /** Hashing that takes some tens of microseconds, so that a request takes more than fifty. */
 const workBytes = Buffer.alloc(80 * 1024, "coral");
 
-export async function serveNode(directory: string): Promise<void> {
+/** `args` are those of the role. */
+export async function serveNode([port = "0", directory = ""]: readonly string[]): Promise<void> {
   let answered = 0;
   const listener: RequestListener = (_request, response) => {
     answered++;
@@ -110,8 +121,8 @@ export async function serveNode(directory: string): Promise<void> {
   };
   const file = (name: string): Buffer => readFileSync(join(directory, name));
   const server = directory === "" ? createServer(listener) : createTlsServer({ key: file("key.pem"), cert: file("cert.pem") }, listener);
-  server.listen(0, "127.0.0.1");
+  server.listen(Number(port), "127.0.0.1");
   await once(server, "listening");
-  await serveParent((request) => Promise.resolve(request === "port" ? (server.address() as AddressInfo).port : answered));
+  await serveParent(() => Promise.resolve(answered));
   process.exit(0);
 }
