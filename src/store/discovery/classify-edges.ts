@@ -66,31 +66,31 @@ export function classifySql(database: string, views: string): string {
   ),
   -- Who listens there: as its own agent sees it, and as everybody does when only one service answers.
   listen_here AS (
-    SELECT agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
+    SELECT 'client' AS role, agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
     FROM address WHERE port > 0 GROUP BY ALL HAVING min(service) = max(service)
   ),
   listen_all AS (
-    SELECT address, port, protocol, any_value(service) AS service FROM address WHERE port > 0 AND NOT is_local
+    SELECT 'client' AS role, address, port, protocol, any_value(service) AS service FROM address WHERE port > 0 AND NOT is_local
     GROUP BY ALL HAVING min(service) = max(service)
   ),
   -- Who calls from there: a container has its address for itself, the services of a host share theirs.
   call_here AS (
-    SELECT agent_id, address, any_value(service) AS service FROM address WHERE NOT is_local GROUP BY ALL HAVING min(service) = max(service)
+    SELECT 'server' AS role, agent_id, address, any_value(service) AS service FROM address WHERE NOT is_local GROUP BY ALL HAVING min(service) = max(service)
   ),
   call_all AS (
-    SELECT address, any_value(service) AS service FROM address WHERE NOT is_local
+    SELECT 'server' AS role, address, any_value(service) AS service FROM address WHERE NOT is_local
     GROUP BY ALL HAVING min(service) = max(service) AND min(agent_id) = max(agent_id)
   ),
   owned AS MATERIALIZED (SELECT DISTINCT agent_id, address FROM address WHERE NOT is_local),
   owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1),
   -- Calls from a host whose ports were translated: the only service there that calls the same server.
   caller AS (
-    SELECT agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
+    SELECT 'server' AS role, agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
     FROM lone WHERE role = 'client' AND pairing = '' GROUP BY ALL HAVING min(service) = max(service)
   ),
   -- Calls that their callers told, each under its own name: where the called one cannot tell them apart, its view would only repeat them.
   told AS (
-    SELECT DISTINCT agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
+    SELECT DISTINCT 'server' AS role, agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
   ),
   found AS (
     SELECT v.*, told.agent_id IS NOT NULL AS is_told,
@@ -101,14 +101,14 @@ export function classifySql(database: string, views: string): string {
     FROM lone v
     LEFT JOIN owned here ON here.agent_id = v.agent_id AND here.address = v.peer_address
     LEFT JOIN owner ON owner.address = v.peer_address
-    LEFT JOIN listen_here lh ON v.role = 'client' AND lh.agent_id = v.agent_id AND lh.netns = v.netns AND lh.address = v.peer_address
+    LEFT JOIN listen_here lh ON lh.role = v.role AND lh.agent_id = v.agent_id AND lh.netns = v.netns AND lh.address = v.peer_address
       AND lh.port = v.server_port AND lh.protocol = v.protocol
-    LEFT JOIN listen_all la ON v.role = 'client' AND la.address = v.peer_address AND la.port = v.server_port AND la.protocol = v.protocol
-    LEFT JOIN call_here ch ON v.role = 'server' AND ch.agent_id = v.agent_id AND ch.address = v.peer_address
-    LEFT JOIN call_all ca ON v.role = 'server' AND ca.address = v.peer_address
-    LEFT JOIN caller ON v.role = 'server' AND caller.agent_id = owner.agent_id AND caller.server_address = v.own_address
+    LEFT JOIN listen_all la ON la.role = v.role AND la.address = v.peer_address AND la.port = v.server_port AND la.protocol = v.protocol
+    LEFT JOIN call_here ch ON ch.role = v.role AND ch.agent_id = v.agent_id AND ch.address = v.peer_address
+    LEFT JOIN call_all ca ON ca.role = v.role AND ca.address = v.peer_address
+    LEFT JOIN caller ON caller.role = v.role AND caller.agent_id = owner.agent_id AND caller.server_address = v.own_address
       AND caller.server_port = v.server_port AND caller.protocol = v.protocol
-    LEFT JOIN told ON v.role = 'server' AND told.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
+    LEFT JOIN told ON told.role = v.role AND told.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
       AND told.netns = v.netns AND told.server_address = v.own_address AND told.server_port = v.server_port AND told.protocol = v.protocol
     LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
   ),
