@@ -8,7 +8,7 @@ import type { AgentInfo } from "./schemas/agent.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
-import type { EdgeFact } from "./schemas/network.ts";
+import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "./schemas/network.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
@@ -79,6 +79,24 @@ export interface EdgesRequest {
   service?: string;
 }
 
+/** As much of the topology as one answer shows. */
+export interface EdgePageRequest {
+  /** Nodes with the most connections. */
+  nodes: number;
+  /** Edges between these nodes, those with the most connections, and of each class as many as fit. */
+  edges: number;
+  class?: ConnectionClass;
+  /** Leaves out the edges of this service. */
+  without?: string;
+}
+
+export interface EdgePageFacts {
+  /** Most connections first. */
+  nodes: TopologyNodeFact[];
+  /** Of everything, shown or not; `edges` are those between the nodes that are shown. */
+  totals: { nodes: number; services: number; ingressSources: number; egressDestinations: number; edges: number };
+}
+
 /** Who called whom, and what the colony could not make out. */
 export interface NetworkFacts {
   /** Most connections first. */
@@ -87,6 +105,8 @@ export interface NetworkFacts {
   windowMs: number;
   /** Edges that were left out because there are too many. */
   cutEdges: number;
+  /** Present when `edges` are only a page, as it was asked for. */
+  page?: EdgePageFacts;
   /** Connections neither end of which belongs to a known service. */
   skippedConnections: number;
   /** Why: their agents may not read whose they are. */
@@ -130,7 +150,7 @@ export interface ColonyBackend {
   /** The registry: every service at every agent, stale ones included. */
   services(request: ServicesRequest, context: ToolCallContext): Promise<ServiceAtAgent[]>;
   /** Who called whom within a time. */
-  edges(request: EdgesRequest, context: ToolCallContext): Promise<NetworkFacts>;
+  edges(request: EdgesRequest & { page?: EdgePageRequest }, context: ToolCallContext): Promise<NetworkFacts>;
   /** Rate, errors and durations of requests within a time. */
   red(request: RedRequest, context: ToolCallContext): Promise<RedFacts>;
   /** Requests by edge; each edge once, by the end that saw more. */

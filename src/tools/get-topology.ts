@@ -1,16 +1,17 @@
 import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
-import type { ColonyBackend } from "./backend.ts";
-import { completenessOf } from "./completeness.ts";
-import { defineTool, type ToolCallContext } from "./define-tool.ts";
+import type { ColonyBackend, EdgePageFacts } from "./backend.ts";
+import { type CompletenessNote, completenessOf } from "./completeness.ts";
+import { defineTool, type ToolCallContext, type ToolResult } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { EdgeRequestBook } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
-import { cutList } from "./missing-data.ts";
+import { cutList, cutNotes } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
-import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
-import { compare, cutByClass, edgeOf, TopologyGraph } from "./topology-graph.ts";
+import type { AgentInfo } from "./schemas/agent.ts";
+import { connectionClassSchema, type Topology, topologySchema } from "./schemas/network.ts";
+import { compare, cutByClass, edgeOf, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
 
@@ -35,15 +36,18 @@ export const getTopology = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    // The walk needs every edge, so the service is not part of the request.
+    // The walk needs every edge, so the service is not part of the request. Without one the store counts and cuts, and only what is shown is read.
     const { service, ...rest } = input;
+    const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
     const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
     const [{ facts, agents, notes }, asked] = await Promise.all([
-      readNetwork(backend, rest, context),
+      readNetwork(backend, service === undefined ? { ...rest, page } : rest, context),
       backend.edgeRed({ sinceMs: input.since, ...which }, context),
     ]);
     const book = new EdgeRequestBook(asked);
     const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
+    const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
+    if (facts.page) return pageOf(facts.page, graph, notes, { input, agents: agentOf, windowMs: facts.windowMs, book });
     const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
     const weights = graph.weights();
@@ -53,11 +57,10 @@ export const getTopology = defineTool({
         (weights.get(b) ?? 0) - (weights.get(a) ?? 0) ||
         compare(a, b),
     );
-    const shown = cutList(ids, input.limit, "nodes", "ask about one service, or raise limit");
+    const shown = cutList(ids, input.limit, "nodes", nodeAdvice);
     const all = graph.linksAmong(new Set(shown.items));
     const links = cutByClass(all, input.edges);
-    const { notes: cut } = cutList(all, input.edges, "edges", "ask about one service, or narrow with class");
-    const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
+    const { notes: cut } = cutList(all, input.edges, "edges", edgeAdvice);
     return {
       output: {
         sinceMs: input.since,
@@ -74,6 +77,45 @@ export const getTopology = defineTool({
     };
   },
 });
+
+const nodeAdvice = "ask about one service, or raise limit";
+const edgeAdvice = "ask about one service, or narrow with class";
+
+interface PageContext {
+  input: { since: number; limit: number; edges: number };
+  agents: ReadonlyMap<string, AgentInfo>;
+  windowMs: number;
+  book: EdgeRequestBook;
+}
+
+/** The answer about everything, of which the store chose what is shown. */
+function pageOf(
+  { nodes, totals }: EdgePageFacts,
+  graph: TopologyGraph,
+  notes: CompletenessNote[],
+  { input, agents, windowMs, book }: PageContext,
+): ToolResult<Topology> {
+  const links = graph.linksAmong(new Set(graph.nodes.keys()));
+  return {
+    output: {
+      sinceMs: input.since,
+      matched: [],
+      totals: {
+        services: totals.services,
+        ingressSources: totals.ingressSources,
+        egressDestinations: totals.egressDestinations,
+        edges: links.length,
+      },
+      nodes: nodes.map((node) => nodeOfFact(node, agents)),
+      edges: links.flatMap((link) => edgeOf(link, windowMs, book)),
+    },
+    completeness: completenessOf([
+      ...notes,
+      ...cutNotes(totals.nodes, input.limit, "nodes", nodeAdvice),
+      ...cutNotes(totals.edges, input.edges, "edges", edgeAdvice),
+    ]),
+  };
+}
 
 async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string[]> {
   return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);

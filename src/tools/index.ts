@@ -18,6 +18,8 @@ export type {
   ColonyFacts,
   CreateTokenRequest,
   DuplicateAgentFact,
+  EdgePageFacts,
+  EdgePageRequest,
   EdgesRequest,
   EventsRequest,
   HostRequest,

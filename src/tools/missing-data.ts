@@ -44,8 +44,13 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
 
 /** Keeps the first `limit` of a list and says how many were left out. */
 export function cutList<T>(items: T[], limit: number, what: string, advice: string): { items: T[]; notes: CompletenessNote[] } {
-  if (items.length <= limit) return { items, notes: [] };
-  return { items: items.slice(0, limit), notes: [{ kind: "limit", message: `${limit} of ${items.length} ${what} are shown; ${advice}` }] };
+  const notes = cutNotes(items.length, limit, what, advice);
+  return { items: notes.length === 0 ? items : items.slice(0, limit), notes };
+}
+
+/** The same about a list that was cut elsewhere. */
+export function cutNotes(total: number, limit: number, what: string, advice: string): CompletenessNote[] {
+  return total <= limit ? [] : [{ kind: "limit", message: `${limit} of ${total} ${what} are shown; ${advice}` }];
 }
 
 function boundNotes(notes: CompletenessNote[], kind: CompletenessNote["kind"], what: string): CompletenessNote[] {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { ColonyBackend, NetworkFacts } from "./backend.ts";
+import type { ColonyBackend, EdgePageRequest, NetworkFacts } from "./backend.ts";
 import type { CompletenessNote } from "./completeness.ts";
 import type { ToolCallContext } from "./define-tool.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
@@ -29,6 +29,8 @@ interface NetworkAsked {
   agent?: string | undefined;
   coral: boolean;
   since: number;
+  /** Only the most important edges; without Coral's own unless they are wanted. */
+  page?: Omit<EdgePageRequest, "without">;
 }
 
 /** Edges as asked for, without Coral's own unless wanted, and what is not known about them. */
@@ -36,14 +38,20 @@ export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, c
   const agents = activeAgents(await backend.agents(context));
   const chosen = asked.agent === undefined ? undefined : matchAgents(agents, asked.agent);
   const agentIds = chosen?.map((agent) => agent.agentId);
+  const isOwnWanted = asked.coral || asked.service === ownService;
   const [facts, losses] = await Promise.all([
     backend.edges(
-      { sinceMs: asked.since, ...(agentIds ? { agentIds } : {}), ...(asked.service === undefined ? {} : { service: asked.service }) },
+      {
+        sinceMs: asked.since,
+        ...(agentIds ? { agentIds } : {}),
+        ...(asked.service === undefined ? {} : { service: asked.service }),
+        ...(asked.page === undefined ? {} : { page: { ...asked.page, ...(isOwnWanted ? {} : { without: ownService }) } }),
+      },
       context,
     ),
     backend.losses({ signals: networkSignals, sinceMs: asked.since, ...(agentIds ? { agentIds } : {}) }, context),
   ]);
-  const edges = asked.coral || asked.service === ownService ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
+  const edges = isOwnWanted ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
   return { facts: { ...facts, edges }, agents, notes: networkNotes(facts, chosen ?? agents, losses) };
 }
 

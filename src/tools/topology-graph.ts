@@ -4,7 +4,7 @@ import type { EdgeRequestBook } from "./edge-requests.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { outsideName } from "./external-names.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
-import type { EdgeEnd, EdgeFact, TopologyEdge, TopologyNode } from "./schemas/network.ts";
+import type { EdgeEnd, EdgeFact, TopologyEdge, TopologyNode, TopologyNodeFact } from "./schemas/network.ts";
 
 export type Direction = "dependencies" | "dependents" | "both";
 
@@ -128,21 +128,8 @@ export class TopologyGraph {
   }
 
   nodeOf(id: string, reached: Reached | undefined, agents: ReadonlyMap<string, AgentInfo>): TopologyNode {
-    const node = this.nodes.get(id);
-    const agentIds = node?.agentIds ?? [];
-    const name = node?.kind === "host" ? (agents.get(node.name)?.hostname ?? node.name) : (node?.name ?? id);
-    return {
-      id,
-      kind: node?.kind ?? "service",
-      name,
-      addresses: node?.addresses ?? [],
-      agents: agentIds.slice(0, agentsMax).map((agentId) => agents.get(agentId)?.hostname ?? agentId),
-      agentCount: agentIds.length,
-      provider: node?.provider ?? null,
-      product: node?.product ?? null,
-      distance: reached?.distance ?? null,
-      relation: reached?.relation ?? null,
-    };
+    const node = this.nodes.get(id) ?? { id, kind: "service", name: id, addresses: [], agentIds: [], provider: null, product: null };
+    return nodeOfFact({ ...node, agentCount: node.agentIds.length }, agents, reached);
   }
 
   #nodeOf(end: EdgeEnd): string {
@@ -165,6 +152,22 @@ export class TopologyGraph {
     this.#ids.set(end, id);
     return id;
   }
+}
+
+export function nodeOfFact(node: TopologyNodeFact, agents: ReadonlyMap<string, AgentInfo>, reached?: Reached): TopologyNode {
+  const { id, kind, name, addresses, agentIds, agentCount, provider, product } = node;
+  return {
+    id,
+    kind,
+    name: kind === "host" ? (agents.get(name)?.hostname ?? name) : name,
+    addresses,
+    agents: agentIds.slice(0, agentsMax).map((agentId) => agents.get(agentId)?.hostname ?? agentId),
+    agentCount,
+    provider,
+    product,
+    distance: reached?.distance ?? null,
+    relation: reached?.relation ?? null,
+  };
 }
 
 /** By code unit: a graph has many names, and the rules of a language cost ten times as much. */

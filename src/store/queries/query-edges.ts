@@ -1,6 +1,7 @@
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
+import { type EdgePage, type EdgePageQuery, EdgePageReader, edgePageSql } from "./edge-page.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type QueryRow, textIn, textOrNullIn, textsIn, type VisitableStore } from "./queryable.ts";
 
 export interface EdgesQuery {
@@ -11,6 +12,8 @@ export interface EdgesQuery {
   agentIds?: readonly string[];
   /** Only edges with this service at either end. */
   service?: string;
+  /** Only the most important ones, with the nodes that they belong to. */
+  page?: EdgePageQuery;
   /** The colony's file, as it is attached. */
   database: string;
 }
@@ -49,7 +52,10 @@ export interface EdgeRow {
 
 export interface EdgesResult {
   edges: EdgeRow[];
+  /** Edges beyond what one answer may take; those that a page leaves out are in its totals. */
   cutEdges: number;
+  /** Present when one was asked for. */
+  page?: EdgePage;
   skippedConnections: number;
   skippedAgentIds: string[];
   unsettledConnections: number;
@@ -65,22 +71,7 @@ export async function queryEdges(store: VisitableStore, query: EdgesQuery): Prom
   const startUs = Math.floor(startMs * 1_000);
   const nowUs = Math.floor(query.nowMs * 1_000);
   const parts = partsSql(query.database, startUs, nowUs, query.agentIds);
-  const wanted =
-    query.service === undefined
-      ? ""
-      : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
-  const parameters = query.service === undefined ? {} : { service: query.service };
-  const select = `${edgeColumns} FROM (${edgesSql(query.database, parts)}) ${wanted}`;
-  const reader = new EdgeReader();
-  const read = async (sql: string): Promise<EdgeRow[]> => {
-    const edges: EdgeRow[] = [];
-    await store.visit(sql, parameters, (row) => edges.push(reader.read(row)));
-    return edges;
-  };
-  let edges = await read(`SELECT ${select} LIMIT ${edgesMax + 1}`);
-  // Sorting so many wide rows costs as much as making them, so it is left to when it decides which ones are kept.
-  if (edges.length > edgesMax)
-    edges = await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`);
+  const { edges, page } = query.page ? await readPage(store, query.database, parts, query.page) : await readEdges(store, query, parts);
   const [left] = await store.query(
     `WITH part AS (${parts}),
        skipped AS (SELECT agent_id, sum(closed + open) AS connections FROM part WHERE service = '' AND peer_service = '' GROUP BY agent_id)
@@ -93,11 +84,50 @@ export async function queryEdges(store: VisitableStore, query: EdgesQuery): Prom
   return {
     edges: edges.slice(0, edgesMax).sort((a, b) => b.connections - a.connections),
     cutEdges: Math.max(0, edges.length - edgesMax),
+    ...(page ? { page } : {}),
     skippedConnections: numberIn(left ?? {}, "skipped"),
     skippedAgentIds: textsIn(left ?? {}, "skipped_agents"),
     unsettledConnections: numberIn(left ?? {}, "unsettled"),
     windowMs: Math.max(60_000, Math.min(query.nowMs - startMs, watchedMs)),
   };
+}
+
+interface ReadEdges {
+  edges: EdgeRow[];
+  page?: EdgePage;
+}
+
+/** One more than an answer may take when there are more. */
+async function readEdges(store: VisitableStore, { database, service }: EdgesQuery, parts: string): Promise<ReadEdges> {
+  const wanted =
+    service === undefined ? "" : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
+  const parameters = service === undefined ? {} : { service };
+  const select = `${edgeColumns} FROM (${edgesSql(database, parts)}) ${wanted}`;
+  const reader = new EdgeReader();
+  const read = async (sql: string): Promise<EdgeRow[]> => {
+    const edges: EdgeRow[] = [];
+    await store.visit(sql, parameters, (row) => edges.push(reader.read(row)));
+    return edges;
+  };
+  const edges = await read(`SELECT ${select} LIMIT ${edgesMax + 1}`);
+  if (edges.length <= edgesMax) return { edges };
+  // Sorting so many wide rows costs as much as making them, so it is left to when it decides which ones are kept.
+  return { edges: await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`) };
+}
+
+async function readPage(store: VisitableStore, database: string, parts: string, page: EdgePageQuery): Promise<ReadEdges> {
+  const edges: EdgeRow[] = [];
+  const reader = new EdgeReader();
+  const rest = new EdgePageReader();
+  const explain = (relation: string): string => withFirstUse(database, relation);
+  await store.visit(
+    edgePageSql(page, { database, edges: edgeAmountsSql(database, parts), edgeColumns, explain }),
+    page.without === undefined ? {} : { without: page.without },
+    (row) => {
+      if (!rest.read(row)) edges.push(reader.read(row));
+    },
+  );
+  return { edges, page: rest.page() };
 }
 
 /** Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them. */
@@ -147,34 +177,42 @@ export function partsSql(database: string, startUs: number, nowUs: number | "now
 
 /** Edges from views: one row per client, server, protocol and port. Both ends' views of the same connections are joined, not added. */
 export function edgesSql(database: string, parts: string): string {
-  const net = `"${database}".net`;
+  return withFirstUse(
+    database,
+    `(SELECT e.*, r.resolved_name, r.resolution_method, r.provider, r.product FROM (${edgeAmountsSql(database, parts)}) e
+      LEFT JOIN "${database}".net.endpoint_resolution r ON r.ip_address = CASE class WHEN 'INGRESS' THEN client WHEN 'EGRESS' THEN server END)`,
+  );
+}
+
+/** Edges as they were seen, without what is known about them from elsewhere. */
+function edgeAmountsSql(database: string, parts: string): string {
   const larger = (expression: string): string =>
     `greatest(coalesce(sum(${expression}) FILTER (role = 'client'), 0), coalesce(sum(${expression}) FILTER (role = 'server'), 0))`;
   const client = (own: string, peer: string): string => `CASE WHEN role = 'client' THEN ${own} ELSE ${peer} END`;
   const server = (own: string, peer: string): string => `CASE WHEN role = 'server' THEN ${own} ELSE ${peer} END`;
   return `
-    WITH judged AS (${classifySql(database, parts)}),
-    edge AS (
-      SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
-        ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
-        max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
-        ${failures.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
-        sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
-        min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
-        list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
-      FROM judged GROUP BY 1, 2, 3, 4, 5, 6, 7
-    ),
-    first_use AS (
+    SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
+      ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
+      max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
+      ${failures.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
+      sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
+      min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
+      list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
+    FROM (${classifySql(database, parts)}) GROUP BY 1, 2, 3, 4, 5, 6, 7`;
+}
+
+/** Adds when a service first used something outside, and with which build. */
+function withFirstUse(database: string, edges: string): string {
+  const net = `"${database}".net`;
+  return `
+    SELECT e.* REPLACE (least(e.first_seen, coalesce(u.first_seen, e.first_seen)) AS first_seen), u.build AS first_build
+    FROM ${edges} e
+    LEFT JOIN (
       SELECT e.service, n.ip_address, n.endpoint_type, CASE WHEN n.endpoint_type = 'ingress' THEN e.service_port ELSE n.port END AS port, n.protocol,
         min(e.first_seen) AS first_seen, arg_min(e.first_build, e.first_seen) AS build
       FROM ${net}.service_endpoints e JOIN ${net}.network_endpoints n ON n.id = e.endpoint_id GROUP BY ALL
-    )
-    SELECT e.* REPLACE (least(e.first_seen, coalesce(u.first_seen, e.first_seen)) AS first_seen), u.build AS first_build,
-      r.resolved_name, r.resolution_method, r.provider, r.product
-    FROM edge e
-    LEFT JOIN first_use u ON u.endpoint_type = lower(e.class) AND u.port = e.server_port AND u.protocol = e.protocol
-      AND u.service = CASE WHEN e.class = 'INGRESS' THEN e.server ELSE e.client END AND u.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END
-    LEFT JOIN ${net}.endpoint_resolution r ON e.class <> 'INTERNAL' AND r.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END`;
+    ) u ON u.endpoint_type = lower(e.class) AND u.port = e.server_port AND u.protocol = e.protocol
+      AND u.service = CASE WHEN e.class = 'INGRESS' THEN e.server ELSE e.client END AND u.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END`;
 }
 
 /** Makes edges of rows. Ends and evidences that are the same are one object: there are many edges and few of those. */

@@ -48,6 +48,8 @@ const lagMs = 120_000;
 export interface RedWindow extends RedRange {
   /** The part of the time that rows cover. */
   coveredMs: number;
+  /** False when no request was ever stored, or none is kept. */
+  hasRows: boolean;
 }
 
 /**
@@ -81,6 +83,7 @@ export async function redWindow(
     startMs,
     endMs: Number.POSITIVE_INFINITY,
     resolution,
+    hasRows: Number.isFinite(firstMs),
     coveredMs: Math.max(stepMs.raw, seenUntilMs - Math.max(startMs, Number.isFinite(firstMs) ? firstMs : startMs)),
   };
 }

@@ -183,6 +183,12 @@ export interface EdgeFact {
   firstBuild: string | null;
 }
 
+/** A node with the agents that saw it, by their ids. */
+export interface TopologyNodeFact extends Omit<TopologyNode, "agents" | "distance" | "relation"> {
+  /** At most 5 of `agentCount`. */
+  agentIds: string[];
+}
+
 /** `kind` says what it is: `name` is the service's name, the address outside, or the agent id of a host whose process was not seen. */
 export interface EdgeEnd {
   kind: "service" | "external" | "host";
