@@ -6,6 +6,7 @@ import { fineLayout, mergeHistograms, percentileNs } from "../../src/base/latenc
 import { silentLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { LossKind, RequestGroup, TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
+import { createProbePlanner } from "../../src/traffic/tls/probe-planner.ts";
 import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
@@ -67,7 +68,9 @@ export class RequestWatch implements AsyncDisposable {
       report: () => undefined,
       log: silentLogger,
     });
-    return new RequestWatch(hooks, parts, withTls ? createTlsProbes({ object: hooks.object, settings: tlsSettings }) : null);
+    const planner = createProbePlanner({ childPath: join(root, "dist/tls-plan-child.js") });
+    const tls = withTls ? createTlsProbes({ object: hooks.object, settings: tlsSettings, planner }) : null;
+    return new RequestWatch(hooks, parts, tls);
   }
 
   async attach(): Promise<void> {
