@@ -48,7 +48,8 @@ export class Connection {
       const count = duckdb.data_chunk_get_size(chunk);
       const columns = names.map((_, column) => readVector(duckdb.data_chunk_get_vector(chunk, column), count));
       for (let index = 0; index < count; index++) {
-        for (const [column, name] of names.entries()) row[name] = columns[column]?.[index] as SqlValue;
+        // No iterator: it would make an object for each value.
+        for (let column = 0; column < names.length; column++) row[names[column] ?? ""] = columns[column]?.[index] as SqlValue;
         visit(row);
       }
     }

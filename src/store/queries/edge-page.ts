@@ -42,16 +42,13 @@ const linkKey = "from_node, to_node, protocol, server_port, class";
 
 /**
  * Rows of three kinds, told by `part`: `edge` with `edgeColumns`, `node`, and `totals`, which is one. All at once, so that edges are made once and
- * nothing changes in between. `explain` adds to a relation of edges how they began; `$without` is a parameter.
+ * nothing changes in between. `explain` adds to a relation of edges how they began. Without parameters: to prepare such a statement is to plan it twice.
  */
 export function edgePageSql(
   page: EdgePageQuery,
   sql: { database: string; edges: string; edgeColumns: string; explain: (edges: string) => string },
 ): string {
-  const own =
-    page.without === undefined
-      ? ""
-      : " AND NOT ((client_kind = 'service' AND client = $without) OR (server_kind = 'service' AND server = $without))";
+  const own = page.without === undefined ? "" : ` AND NOT (${isEnd("client", page.without)} OR ${isEnd("server", page.without)})`;
   const ofClass = page.class === undefined ? "" : ` AND class = '${page.class}'`;
   return `
   WITH named AS MATERIALIZED (
@@ -104,6 +101,10 @@ export function edgePageSql(
     (count(*) FILTER (is_called AND starts_with(node, 'external:')))::DOUBLE AS egress_destinations,
     (SELECT count(*) FROM among)::DOUBLE AS edges
   FROM node`;
+}
+
+function isEnd(end: "client" | "server", service: string): string {
+  return `(${end}_kind = 'service' AND ${end} = '${service.replaceAll("'", "''")}')`;
 }
 
 /** What people call an end; something outside by its product, else its host name, else its address. The tools' outsideName() says the same. */

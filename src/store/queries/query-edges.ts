@@ -70,7 +70,7 @@ export async function queryEdges(store: VisitableStore, query: EdgesQuery): Prom
   const startMs = windowStartMs(query.nowMs, query.sinceMs);
   const startUs = Math.floor(startMs * 1_000);
   const nowUs = Math.floor(query.nowMs * 1_000);
-  const parts = partsSql(query.database, startUs, nowUs, query.agentIds);
+  const parts = partsSql(query.database, startUs, nowUs, query.agentIds, kindsOfFailure);
   const { edges, page } = query.page ? await readPage(store, query.database, parts, query.page) : await readEdges(store, query, parts);
   const [left] = await store.query(
     `WITH part AS (${parts}),
@@ -102,7 +102,7 @@ async function readEdges(store: VisitableStore, { database, service }: EdgesQuer
   const wanted =
     service === undefined ? "" : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
   const parameters = service === undefined ? {} : { service };
-  const select = `${edgeColumns} FROM (${edgesSql(database, parts)}) ${wanted}`;
+  const select = `${edgeColumns} FROM (${edgesSql(database, parts, kindsOfFailure)}) ${wanted}`;
   const reader = new EdgeReader();
   const read = async (sql: string): Promise<EdgeRow[]> => {
     const edges: EdgeRow[] = [];
@@ -121,8 +121,8 @@ async function readPage(store: VisitableStore, database: string, parts: string, 
   const rest = new EdgePageReader();
   const explain = (relation: string): string => withFirstUse(database, relation);
   await store.visit(
-    edgePageSql(page, { database, edges: edgeAmountsSql(database, parts), edgeColumns, explain }),
-    page.without === undefined ? {} : { without: page.without },
+    edgePageSql(page, { database, edges: edgeAmountsSql(database, parts, kindsOfFailure), edgeColumns, explain }),
+    undefined,
     (row) => {
       if (!rest.read(row)) edges.push(reader.read(row));
     },
@@ -150,8 +150,17 @@ export function windowStartMs(nowMs: number, sinceMs: number): number {
   return Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
 }
 
+/** An answer tells their sum only, and summing what nobody reads is a good part of what edges cost. */
+const kindsOfFailure = ["failures"] as const;
+
 /** Amounts by view: what is in the totals, and what live ends have gathered since. */
-export function partsSql(database: string, startUs: number, nowUs: number | "now", agentIds?: readonly string[]): string {
+export function partsSql(
+  database: string,
+  startUs: number,
+  nowUs: number | "now",
+  agentIds?: readonly string[],
+  failed: readonly string[] = failures,
+): string {
   const net = `"${database}".net`;
   const chosen =
     agentIds === undefined ? "" : `WHERE v.agent_id IN (${["", ...agentIds].map((id) => `'${id.replaceAll("'", "''")}'`).join(", ")})`;
@@ -161,31 +170,31 @@ export function partsSql(database: string, startUs: number, nowUs: number | "now
   // Sums of sums would be 128 bits wide, which cost three times as much; a DOUBLE is exact up to 2^53.
   return `
     SELECT v.*, p.* EXCLUDE (view_id) FROM (
-      SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count", ...failures].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
+      SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count", ...failed].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
         min(first_seen) AS first_seen, max(last_seen) AS last_seen
       FROM (
-        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, ${failures.join(", ")}, first_seen, last_seen
+        SELECT view_id, opened, closed, 0 AS open, bytes_out, bytes_in, retransmits, rtt_sum, rtt_count, ${failed.join(", ")}, first_seen, last_seen
         FROM ${net}.edge_totals WHERE bucket >= make_timestamp(${startUs})
         UNION ALL
         SELECT view_id, pend_opened, pend_closed, CASE WHEN ${isOpen} THEN connections ELSE 0 END, pend_out, pend_in, pend_retransmits,
           CASE WHEN ${lastRtt} THEN rtt_us ELSE pend_rtt_sum END, CASE WHEN ${lastRtt} THEN 1 ELSE pend_rtt_count END,
-          ${failures.map((name) => `pend_${name}`).join(", ")}, began, last_seen
+          ${failed.map((name) => `pend_${name}`).join(", ")}, began, last_seen
         FROM ${net}.connection_sides WHERE (${isOpen}) OR last_seen >= make_timestamp(${startUs})
       ) GROUP BY view_id
     ) p JOIN ${net}.edge_views v USING (view_id) ${chosen}`;
 }
 
 /** Edges from views: one row per client, server, protocol and port. Both ends' views of the same connections are joined, not added. */
-export function edgesSql(database: string, parts: string): string {
+export function edgesSql(database: string, parts: string, failed: readonly string[] = failures): string {
   return withFirstUse(
     database,
-    `(SELECT e.*, r.resolved_name, r.resolution_method, r.provider, r.product FROM (${edgeAmountsSql(database, parts)}) e
+    `(SELECT e.*, r.resolved_name, r.resolution_method, r.provider, r.product FROM (${edgeAmountsSql(database, parts, failed)}) e
       LEFT JOIN "${database}".net.endpoint_resolution r ON r.ip_address = CASE class WHEN 'INGRESS' THEN client WHEN 'EGRESS' THEN server END)`,
   );
 }
 
 /** Edges as they were seen, without what is known about them from elsewhere. */
-function edgeAmountsSql(database: string, parts: string): string {
+function edgeAmountsSql(database: string, parts: string, failed: readonly string[]): string {
   const larger = (expression: string): string =>
     `greatest(coalesce(sum(${expression}) FILTER (role = 'client'), 0), coalesce(sum(${expression}) FILTER (role = 'server'), 0))`;
   const client = (own: string, peer: string): string => `CASE WHEN role = 'client' THEN ${own} ELSE ${peer} END`;
@@ -194,7 +203,7 @@ function edgeAmountsSql(database: string, parts: string): string {
     SELECT class, protocol, server_port, ${client("'service'", "peer_kind")} AS client_kind, ${client("service", "peer_name")} AS client,
       ${server("'service'", "peer_kind")} AS server_kind, ${server("service", "peer_name")} AS server,
       max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
-      ${failures.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
+      ${failed.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
       sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
       min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
       list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
