@@ -7,6 +7,7 @@
 export type { KernelUnits } from "./auxiliary-vector.ts";
 export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
+export { type AddressRange, cleanCodeRanges } from "./clean-code.ts";
 export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
 export type { DiskCounters } from "./diskstats.ts";
 export { type ReadAt, readBuildId } from "./elf-build-id.ts";

@@ -11,7 +11,15 @@ export { type CapabilityName, missingCapabilities } from "./capabilities.ts";
 export { decodeFunction, type MachineInstruction, type RegisterName } from "./disassembler.ts";
 export { type BpfFailure, explainBpfFailure } from "./explain-bpf-failure.ts";
 export { type AbilityName, type KernelAbility } from "./kernel-ability.ts";
-export { type PeerCredentials, peerCredentials, releaseFreeMemory, shareOneHeap, tryLockFile } from "./libc.ts";
+export {
+  dropMappedPages,
+  memoryPageBytes,
+  type PeerCredentials,
+  peerCredentials,
+  releaseFreeMemory,
+  shareOneHeap,
+  tryLockFile,
+} from "./libc.ts";
 export { type BpfReport, type ProbeAbilitiesOptions, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";
 export {
   chooseEntrySite,

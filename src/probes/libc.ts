@@ -17,6 +17,8 @@ interface Libc {
   mallocTrim: ((padBytes: number) => number) | undefined;
   /** Of glibc only. */
   mallopt: ((parameter: number, value: number) => number) | undefined;
+  madvise(start: number, sizeBytes: number, advice: number): number;
+  pageBytes: number;
   errno(): number;
 }
 
@@ -27,6 +29,10 @@ const LOCK_EX = 2;
 const LOCK_NB = 4;
 /** <malloc.h> */
 const M_ARENA_MAX = -8;
+/** <asm-generic/mman-common.h> */
+const MADV_DONTNEED = 4;
+/** <bits/confname.h>; the same in musl. */
+const _SC_PAGESIZE = 30;
 const EINTR = 4;
 const EWOULDBLOCK = 11;
 
@@ -50,6 +56,8 @@ function load(what: string): Libc {
       flock: self.func("int flock(int fd, int operation)") as Libc["flock"],
       mallocTrim: optional(() => self.func("int malloc_trim(size_t pad)") as Libc["mallocTrim"]),
       mallopt: optional(() => self.func("int mallopt(int parameter, int value)") as Libc["mallopt"]),
+      madvise: self.func("int madvise(uintptr_t start, size_t size, int advice)") as Libc["madvise"],
+      pageBytes: (self.func("long sysconf(int name)") as (name: number) => number)(_SC_PAGESIZE),
       errno: () => koffi.errno(),
     };
   } catch (error) {
@@ -99,6 +107,21 @@ export function releaseFreeMemory(): boolean {
   if (mallocTrim === undefined) return false;
   mallocTrim(0);
   return true;
+}
+
+/** Of memory, on this machine. */
+export function memoryPageBytes(): number {
+  return libc("ask for the size of pages").pageBytes;
+}
+
+/**
+ * Lets go of pages of this process. To be given only ranges that hold nothing but unchanged bytes of a file: they come back from it when they are used
+ * again, without a read from disk while the kernel holds them. Everything else in a range would be lost.
+ */
+export function dropMappedPages(ranges: readonly { start: number; sizeBytes: number }[]): void {
+  const { madvise } = libc("let go of pages");
+  // Refused for pages that are locked: those stay.
+  for (const { start, sizeBytes } of ranges) madvise(start, sizeBytes, MADV_DONTNEED);
 }
 
 /**

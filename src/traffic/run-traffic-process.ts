@@ -4,10 +4,10 @@ import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { lockedMapBytes } from "../host/index.ts";
-import { releaseFreeMemory } from "../probes/index.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./connection-watch.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel-hooks.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import { releaseMemory } from "./release-memory.ts";
 import { exitCodeOff } from "./supervise-traffic.ts";
 import { type OpenedParts, openTrafficParts } from "./traffic-parts.ts";
 import { TrafficRuntime } from "./traffic-runtime.ts";
@@ -104,8 +104,8 @@ class TrafficProcess {
       this.#send(stateOff(problem.message));
     }
     // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
-    releaseFreeMemory();
-    const timer = setInterval(releaseFreeMemory, releaseIntervalMs);
+    releaseMemory();
+    const timer = setInterval(releaseMemory, releaseIntervalMs);
     resources.defer(() => clearInterval(timer));
     return { settings, requests, connections, resources };
   }

@@ -63,10 +63,18 @@ const maxMissedWindows = 5;
 const maxLineLength = 500;
 
 /**
- * V8 is kept small: it collects early and keeps one helper thread. The limit of the heap is a fuse, far above what the bounded tables need: at it
- * the process ends and is started again.
+ * V8 is kept small: it collects early and keeps one helper thread, and makes machine code only of what is really hot, which decoders under load are
+ * after a moment, and nothing on an idle host is. The limit of the heap is a fuse, far above what the bounded tables need: at it the process ends and
+ * is started again.
  */
-const nodeFlags = ["--optimize-for-size", "--semi-space-growth-factor=1", "--max-old-space-size=160", "--v8-pool-size=1"];
+const nodeFlags = [
+  "--optimize-for-size",
+  "--semi-space-growth-factor=1",
+  "--max-old-space-size=160",
+  "--v8-pool-size=1",
+  "--no-sparkplug",
+  "--interrupt-budget=4000000",
+];
 
 /** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
 function builtChild(): string | undefined {
