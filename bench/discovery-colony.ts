@@ -20,13 +20,14 @@ import {
   defaultDiscoverySettings,
   openColonyStore,
   openEngine,
+  queryEdgeRed,
   queryEdges,
   type RowOf,
   type Signal,
   serviceInstance,
   signals,
 } from "../src/store/index.ts";
-import { type ColonyBackend, colonyTools, findTool, type Topology } from "../src/tools/index.ts";
+import { type ColonyBackend, colonyTools, type EdgesRequest, findTool, type Topology } from "../src/tools/index.ts";
 import { CoralHome, coralFile } from "./lib/coral-process.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 
@@ -252,7 +253,8 @@ async function fill() {
   const backend = {
     agents: () => Promise.resolve([]),
     losses: () => Promise.resolve([]),
-    edges: (request: { sinceMs: number }) => queryEdges(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
+    edges: (request: EdgesRequest) => queryEdges(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
+    edgeRed: (request: EdgesRequest) => queryEdgeRed(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
   } as unknown as ColonyBackend;
   const topology = findTool(colonyTools, "coral_get_topology", "read");
   const askMs: number[] = [];

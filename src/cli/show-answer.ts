@@ -20,8 +20,10 @@ export interface AnswerView<T> {
   dot?: (answer: T) => string;
   /** Called after a table, page or CSV was printed, for what is to be said on stderr. */
   after?: (answer: T) => void;
-  /** Said on stderr when the table has no rows. */
+  /** Said on stderr when there is nothing to show. */
   empty?: string;
+  /** Default: when the table has no rows. For answers whose table is long and not what people see. */
+  isEmpty?: (answer: T) => boolean;
 }
 
 const defaultWatchMs = 2_000;
@@ -80,7 +82,7 @@ function harmless(csv: string, isTerminal: boolean): string {
 function printNotes<T extends object>(invocation: Invocation, answer: T, view: AnswerView<T>): void {
   const { format, print } = invocation;
   if (format === "json" || format === "yaml") return;
-  if (view.empty !== undefined && view.table(answer).cells.length === 0) print.note(view.empty);
+  if (view.empty !== undefined && (view.isEmpty?.(answer) ?? view.table(answer).cells.length === 0)) print.note(view.empty);
   view.after?.(answer);
   const isTold = format === "csv" ? undefined : view.pageTells;
   for (const note of notesOf(answer).filter((item) => isTold?.(answer, item) !== true)) print.warning(escapeText(note.message));

@@ -38,6 +38,7 @@ export async function run(invocation: Invocation): Promise<void> {
     page: (answer, wide) => topologyPage(answer, print, { wide, asked: given.service }),
     dot: topologyDot,
     empty: `No connections were seen in the last ${since}; look further back with --since`,
+    isEmpty: (answer) => answer.edges.length === 0,
   });
 }
 
