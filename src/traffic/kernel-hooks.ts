@@ -160,8 +160,11 @@ class AttachedHooks implements KernelHooks {
 
   async detach(): Promise<void> {
     const links = this.#links;
+    if (links.length === 0) return;
     this.#links = [];
     await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
+    // What passes from now on is not seen: a request that is open here would later be taken for one of two at once, and its connection for pipelined.
+    this.object.map("connections").takeAll(() => {});
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -186,6 +186,26 @@ describe("HTTP/1 at sockets", () => {
     }
   });
 
+  it("forgets what is open while nothing is attached: what comes later is not the second request at once", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    await client.send({ sends: [head("GET", "/first")], answers: 1, keep: true });
+    const asked = client.send({ sends: [head("GET", "/chunks")], answers: 1, keep: true });
+    const connections = observer.hooks.object.map("connections");
+    await waitFor("the connection", () => connections.readAll(() => {}) > 0, { intervalMs: 5 });
+    await observer.hooks.detach();
+    expect(connections.readAll(() => {})).toBe(0);
+    await asked;
+    observer.hooks.attach();
+    for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/later")], answers: 1, keep: true });
+    await client.send({ sends: [], answers: 0 });
+    await waitFor("three requests", () => {
+      observer.look(true);
+      return (observer.counts(port, "server")["GET /later 200"] ?? 0) >= 3;
+    });
+    for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["GET /later 200"]).toBe(3);
+  });
+
   it("knows how long requests wait, from a connection's first one on", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
