@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureOnOff, type OnOff } from "./lib/on-off.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
-import { type ProgramTime, RequestWatch, requireBpf } from "./lib/request-watch.ts";
+import { otherWatchers, type ProgramTime, RequestWatch, requireBpf } from "./lib/request-watch.ts";
 import { quartilesOf } from "./lib/spread.ts";
 import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
 import { role, roleArguments } from "./lib/worker.ts";
@@ -51,7 +51,12 @@ async function measure(): Promise<void> {
     await using node = await startNode();
     figures.push(...(await measureCounts("node", node, sockets)));
   }
-  report({ name: "requests-kernel", sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections }, figures, notes });
+  report({
+    name: "requests-kernel",
+    sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections },
+    figures,
+    notes: [...notes, ...otherWatchers()],
+  });
 }
 
 /** Until it is stopped. */

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureOnOff } from "./lib/on-off.ts";
 import { type Figure, figureOf, isSmall, report } from "./lib/report.ts";
-import { RequestWatch, requireBpf } from "./lib/request-watch.ts";
+import { otherWatchers, RequestWatch, requireBpf } from "./lib/request-watch.ts";
 import { quartilesOf } from "./lib/spread.ts";
 import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
 import { role, roleArguments } from "./lib/worker.ts";
@@ -25,7 +25,7 @@ async function measure(): Promise<void> {
     await using watch = await RequestWatch.open("sockets", true);
     figures.push(...(await measureServer(name, server, watch)));
   }
-  report({ name: "requests-tls", sizes: { slices, sliceMs, connections }, figures });
+  report({ name: "requests-tls", sizes: { slices, sliceMs, connections }, figures, notes: otherWatchers() });
 }
 
 async function measureServer(name: string, server: WebServer, watch: RequestWatch): Promise<Figure[]> {

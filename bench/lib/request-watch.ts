@@ -1,6 +1,6 @@
 /** The hooks in the kernel with all that makes requests of what they see, in this process, which is not observed itself. */
 
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fineLayout, mergeHistograms, percentileNs } from "../../src/base/latency-histogram.ts";
 import { silentLogger } from "../../src/base/log.ts";
@@ -31,6 +31,23 @@ export function requireBpf(): void {
   if (problem === undefined) return;
   process.stdout.write(`  left out: ${problem}\n`);
   process.exit(0);
+}
+
+/** What else watches this host: its hooks are on when those of the benchmark are off, and ratios come out too small or too large. */
+export function otherWatchers(): string[] {
+  const found = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry) && isTrafficProcess(entry));
+  return found.length === 0
+    ? []
+    : [`${found.length} other traffic processes ran at the end: stop their agents for figures that mean something`];
+}
+
+function isTrafficProcess(pid: string): boolean {
+  try {
+    return /traffic-process\.js\0/.test(readFileSync(`/proc/${pid}/cmdline`, "latin1"));
+  } catch {
+    // It ended meanwhile.
+    return false;
+  }
 }
 
 export interface ProgramTime {
