@@ -54,6 +54,7 @@ enum state {
 #define CONNECTION_TLS 1 /* raw bytes are TLS records; requests come as plaintext from tls.h */
 #define CONNECTION_TLS_BOUND 2 /* tls.h knows which SSL object this is: no need to remember the thread */
 #define CONNECTION_STREAMED 4 /* every payload goes to the ring: several requests at once, or a protocol read in user space */
+#define CONNECTION_NAMED 8 /* a record has told what its process is called */
 #define CONNECTION_COPY 16 /* Postgres: COPY is under way, bytes asked are data */
 #define CONNECTION_REPEATABLE 32 /* `head` holds a whole request line whose fingerprint is known in user space */
 #define CONNECTION_HELLO 64 /* the ClientHello was sent to the ring */

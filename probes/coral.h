@@ -65,6 +65,8 @@ static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 struct task_struct {
 	s32 pid;
 	s32 tgid;
+	struct task_struct *group_leader;
+	char comm[16];
 };
 
 #pragma clang attribute pop

@@ -162,6 +162,7 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	record->at_ns = bpf_ktime_get_ns();
 	record->length = payload.length;
 	record->local_port = local_port;
+	read_process_name(record->comm);
 	read_ends(record, sk);
 	if (!record->remote_port && direction == SENT)
 		read_destination(record, registers);

@@ -353,6 +353,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	record->tgid = payload->tgid;
 	record->at_ns = payload->at_ns;
 	record->start_ns = payload->start_ns;
+	name_process(record, connection);
 	walk.filled = HTTP2_SEQUENCE_BYTES;
 	if (!payload->buffer) {
 		/* Sent from a file: part of a body, or nobody knows what. */

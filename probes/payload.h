@@ -50,6 +50,8 @@ struct learn_record {
 	u32 status;
 	u64 fingerprint;
 	u8 remote[16];
+	/* The name of the process, at most 15 bytes. */
+	u8 comm[16];
 };
 
 /* A piece of a payload; `bytes` bytes follow, from `offset` on, of `length` in all. */
@@ -73,6 +75,8 @@ struct payload_record {
 	u32 reserved2;
 	u8 local[16];
 	u8 remote[16];
+	/* The name of the process in the first record of a connection, and in datagrams; else empty. */
+	u8 comm[16];
 };
 
 struct {
@@ -239,6 +243,26 @@ static always_inline void fill_record(struct payload_record *record, const struc
 	__builtin_memcpy(record->remote, connection->remote, 16);
 }
 
+/* What the running process is called: its first thread, as user space would read it, because threads have names of their own. */
+static always_inline void read_process_name(u8 *comm)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *leader = 0;
+
+	core_read(&leader, &task->group_leader);
+	if (leader)
+		bpf_probe_read_kernel(comm, 16, __builtin_preserve_access_index(&leader->comm));
+}
+
+/* Once for each connection, for a process that ends before user space could look. The record is of a call of its process. */
+static always_inline void name_process(struct payload_record *record, struct connection *connection)
+{
+	if (connection->flags & CONNECTION_NAMED)
+		return;
+	connection->flags |= CONNECTION_NAMED;
+	read_process_name(record->comm);
+}
+
 /* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
 subprogram int stream_payload(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit, u32 flags)
 {
@@ -287,6 +311,7 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		record->bytes = size;
 		record->length = payload->length;
 		record->offset = offset;
+		name_process(record, connection);
 		if (bpf_ringbuf_output(&events, record, sizeof(*record) + size, BPF_RB_NO_WAKEUP))
 			count_loss(LOSS_RING_FULL);
 		if (size < CHUNK_BYTES)

@@ -287,6 +287,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	record->tgid = payload->tgid;
 	record->fingerprint = fingerprint;
 	__builtin_memcpy(record->remote, connection->remote, 16);
+	read_process_name(record->comm);
 	if (bpf_map_update_elem(&learned, &key, &fingerprint, BPF_NOEXIST)) {
 		count_loss(LOSS_ROUTES_FULL);
 		return FINGERPRINT_OTHER;

@@ -27,7 +27,7 @@ export { ownPidNamespace } from "./pid-namespace.ts";
 export type { PressureTotals } from "./pressure.ts";
 export type { CpuTicks } from "./proc-stat.ts";
 export type { ProcessFacts } from "./process-facts.ts";
-export { readProcessName } from "./process-name.ts";
+export { decodeProcessName, readProcessName } from "./process-name.ts";
 export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";

@@ -35,7 +35,7 @@ export const requestStatsLayout = {
 
 /** `struct learn_record` of probes/payload.h. */
 export const learnRecordLayout = {
-  sizeBytes: 40,
+  sizeBytes: 56,
   kind: 0,
   protocol: 1,
   role: 2,
@@ -46,6 +46,7 @@ export const learnRecordLayout = {
   status: 12,
   fingerprint: 16,
   remote: 24,
+  comm: 40,
 } as const;
 
 /** `struct sweep` of probes/sweep.h. */

@@ -8,7 +8,7 @@ export const recordKinds = { learn: 1, payload: 2, closed: 3 } as const;
 
 /** Offsets of the fields; a test compares them with the object's type information. */
 export const payloadRecordLayout = {
-  sizeBytes: 80,
+  sizeBytes: 96,
   kind: 0,
   protocol: 1,
   role: 2,
@@ -25,6 +25,7 @@ export const payloadRecordLayout = {
   remote_port: 42,
   local: 48,
   remote: 64,
+  comm: 80,
 } as const;
 
 const flags = { tls: 1, udp: 2, capture: 4, prepared: 16 } as const;

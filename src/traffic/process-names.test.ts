@@ -1,6 +1,10 @@
 import { expect, it } from "vitest";
 import { ProcessNames } from "./process-names.ts";
 
+const at = 8;
+/** A record with the name of its process at byte 8; without one: 16 zeros. */
+const record = (name = ""): Buffer => Buffer.concat([Buffer.alloc(at, 1), Buffer.from(name.padEnd(16, "\0")), Buffer.from("more")]);
+
 it("ProcessNames keeps the name of a process that has ended for the window that saw it and the next", () => {
   const running = new Map([[5, "curl"]]);
   let reads = 0;
@@ -8,21 +12,43 @@ it("ProcessNames keeps the name of a process that has ended for the window that 
     reads++;
     return running.get(pid) ?? null;
   });
-  names.see(5);
+  names.see(5, record(), at);
   running.clear();
-  names.see(5);
-  names.see(6);
+  names.see(5, record(), at);
+  names.see(6, record(), at);
   expect([names.nameOf(5), names.nameOf(6), reads]).toEqual(["curl", undefined, 2]);
   names.turn();
-  names.see(5);
+  names.see(5, record(), at);
   expect(names.nameOf(5)).toBe("curl");
   names.turn();
   names.turn();
   expect(names.nameOf(5)).toBeUndefined();
 });
 
+it("ProcessNames takes the name that a record tells, without a look at the process", () => {
+  let reads = 0;
+  const names = new ProcessNames(() => {
+    reads++;
+    return null;
+  });
+  names.see(5, record("curl"), at);
+  names.see(6, record("fifteen-letters"), at);
+  names.see(7, record("tab\there"), at);
+  expect([names.nameOf(5), names.nameOf(6), names.nameOf(7), reads]).toEqual(["curl", "fifteen-letters", "tabhere", 0]);
+});
+
+it("ProcessNames takes a name that is told later, and one that was told in the window before", () => {
+  const names = new ProcessNames(() => null);
+  names.see(5, record(), at);
+  names.see(5, record("curl"), at);
+  names.turn();
+  names.see(5, record(), at);
+  names.turn();
+  expect(names.nameOf(5)).toBe("curl");
+});
+
 it("ProcessNames reads no more processes than it may keep", () => {
   const names = new ProcessNames((pid) => `p${pid}`, 2);
-  for (const pid of [1, 2, 3]) names.see(pid);
+  for (const pid of [1, 2, 3]) names.see(pid, record(), at);
   expect([names.nameOf(2), names.nameOf(3)]).toEqual(["p2", undefined]);
 });

@@ -1,4 +1,4 @@
-import { readProcessName } from "../host/index.ts";
+import { decodeProcessName, readProcessName } from "../host/index.ts";
 
 /**
  * Names of processes at the moment their traffic is seen, for those that have ended before the agent looks. Kept for the window that saw them and
@@ -15,10 +15,12 @@ export class ProcessNames {
     this.#maxNames = maxNames;
   }
 
-  /** Asked with every record; reads once per window and process. */
-  see(pid: number): void {
-    if (this.#now.has(pid) || this.#now.size >= this.#maxNames) return;
-    this.#now.set(pid, this.#read(pid) ?? this.#before.get(pid) ?? null);
+  /** Asked with every record; the name lies in it at `nameAt`, or nothing does. Decodes, or reads, once per window and process. */
+  see(pid: number, record: Buffer, nameAt: number): void {
+    const known = this.#now.get(pid);
+    if (known !== undefined && (known !== null || record[nameAt] === 0)) return;
+    if (known === undefined && this.#now.size >= this.#maxNames) return;
+    this.#now.set(pid, decodeProcessName(record, nameAt) ?? this.#read(pid) ?? this.#before.get(pid) ?? null);
   }
 
   nameOf(pid: number): string | undefined {

@@ -11,7 +11,7 @@ import { learnRecordLayout } from "./kernel-layout.ts";
 import { KernelTable } from "./kernel-table.ts";
 import { ladderSteps } from "./ladder.ts";
 import type { CaptureOrder, LossKind, TrafficProtocol, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
-import { PayloadRecordView, recordKinds } from "./payload-records.ts";
+import { PayloadRecordView, payloadRecordLayout, recordKinds } from "./payload-records.ts";
 import { PayloadStreams } from "./payload-streams.ts";
 import { ProcessNames } from "./process-names.ts";
 import type { DecoderFactory } from "./protocol-decoder.ts";
@@ -106,7 +106,10 @@ class Parts implements OpenedParts {
   onRecord: TrafficParts["onRecord"] = (view, offset, length, bytes) => {
     const kind = view.getUint8(offset);
     if (kind === recordKinds.learn) {
-      if (length >= learnRecordLayout.sizeBytes) this.#processNames.see(view.getUint32(offset + learnRecordLayout.tgid, true));
+      if (length >= learnRecordLayout.sizeBytes) {
+        const pid = view.getUint32(offset + learnRecordLayout.tgid, true);
+        this.#processNames.see(pid, bytes, offset + learnRecordLayout.comm);
+      }
       if (!this.#table.onLearn(view, offset, length, bytes)) this.#lost("undecoded", 1);
       return;
     }
@@ -120,7 +123,7 @@ class Parts implements OpenedParts {
       this.#captures.onClose(record.connectionId, record.atNs);
       return;
     }
-    this.#processNames.see(record.pid);
+    this.#processNames.see(record.pid, bytes, offset + payloadRecordLayout.comm);
     if (record.isCapture) this.#captures.onPayload(record);
     else if (record.protocol === "tls") this.#asked.onHello(record);
     else this.#streams.onPayload(record);

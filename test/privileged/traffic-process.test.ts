@@ -1,6 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { Agent, createServer, get, type Server } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -177,6 +179,28 @@ describe("the traffic process", () => {
     await supervisor[Symbol.asyncDispose]();
     expect(existsSync(`/proc/${pid}`)).toBe(false);
     await waitFor("the end of its programs", () => !programs.some(isLoaded));
+  });
+
+  it.skipIf(!existsSync("/usr/bin/curl"))("names processes that have ended by their program, whatever reads their requests", async () => {
+    const { supervisor, reports } = await watch();
+    await using _closing = supervisor;
+    const http2 = createHttp2Server((_request, response) => response.end("ok"));
+    await new Promise<void>((resolve) => http2.listen(0, "127.0.0.1", resolve));
+    const ports = [port, (http2.address() as AddressInfo).port];
+    const curls = ports.map((at, index) =>
+      spawn("/usr/bin/curl", ["-s", ...(index === 1 ? ["--http2-prior-knowledge"] : []), `http://127.0.0.1:${at}/short`]),
+    );
+    await Promise.all(curls.map((curl) => once(curl, "exit")));
+    http2.close();
+    const asked = (at: number): RequestGroup[] =>
+      reports
+        .flatMap((report) => (report.kind === "window" ? report.requests : []))
+        .filter(({ serverPort, role }) => serverPort === at && role === "client");
+    await waitFor("both requests", () => ports.every((at) => asked(at).length > 0));
+    expect(ports.flatMap(asked).map(({ pid, protocol, processName }) => ({ pid, protocol, processName }))).toEqual([
+      { pid: curls[0]?.pid, protocol: "http", processName: "curl" },
+      { pid: curls[1]?.pid, protocol: "http2", processName: "curl" },
+    ]);
   });
 
   it("does not observe processes of Coral", async () => {
