@@ -14,11 +14,14 @@ export interface CaptureHubOptions {
   stopCapture: (captureId: string) => void;
   /** Why no request can be seen now; null while hooks run. */
   problem: () => string | null;
+  /** What has yet to come since the agent was started, before it is known what can be captured; null when all has. */
+  awaited: () => string | null;
 }
 
 export class CaptureHub {
   readonly #options: CaptureHubOptions;
   readonly #listeners = new Map<string, (report: CaptureReport) => void>();
+  readonly #waiters = new Set<() => void>();
 
   constructor(options: CaptureHubOptions) {
     this.#options = options;
@@ -30,6 +33,31 @@ export class CaptureHub {
 
   get problem(): string | null {
     return this.#options.problem();
+  }
+
+  /** Waits until the agent has started to the end, `timeoutMs` at the most; then what it still waits for, null when nothing. */
+  async started(timeoutMs: number, signal: AbortSignal): Promise<string | null> {
+    const { awaited } = this.#options;
+    if (awaited() === null) return null;
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", end);
+        this.#waiters.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(end, timeoutMs);
+      signal.addEventListener("abort", end);
+      this.#waiters.add(end);
+      if (signal.aborted) end();
+    });
+    return awaited();
+  }
+
+  /** To be called whenever something may have come that was awaited. */
+  changed(): void {
+    if (this.#options.awaited() !== null) return;
+    for (const end of this.#waiters) end();
   }
 
   start(order: CaptureOrder, listener: (report: CaptureReport) => void): void {

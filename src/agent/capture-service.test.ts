@@ -17,7 +17,16 @@ const limits: CaptureLimits = {
   headers: ["Host", "x-request-id"],
 };
 
-function setUp(change: { limits?: Partial<CaptureLimits>; problem?: string | null; pids?: number[]; isAway?: boolean } = {}) {
+interface Change {
+  limits?: Partial<CaptureLimits>;
+  problem?: string | null;
+  awaited?: string | null;
+  pids?: number[];
+  isAway?: boolean;
+}
+
+/** What is in `change` counts when it is asked for. */
+function setUp(change: Change = {}) {
   const orders: TrafficOrder[] = [];
   const rows: RowOf<typeof event.columns>[] = [];
   const hub = new CaptureHub({
@@ -27,6 +36,7 @@ function setUp(change: { limits?: Partial<CaptureLimits>; problem?: string | nul
     },
     stopCapture: (captureId) => orders.push({ kind: "stop-capture", captureId }),
     problem: () => change.problem ?? null,
+    awaited: () => change.awaited ?? null,
   });
   const service = createCaptureService({
     hub,
@@ -245,6 +255,48 @@ test.each<[string, Parameters<typeof setUp>[0], Asked, string]>([
   expect((await stream.next()).done).toBe(true);
   expect(orders).toEqual([]);
   expect(rows).toEqual([]);
+});
+
+test("capture() waits for an agent that has just been started", async () => {
+  const change: Change = { awaited: "its first scan for services has not ended", pids: [] };
+  const { orders, hub, service } = setUp(change);
+  const stream = service.capture(request(), idle);
+  const first = stream.next();
+  hub.changed();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(orders).toEqual([]);
+  Object.assign(change, { awaited: null, pids: [7] });
+  hub.changed();
+  expect((await first).value).toMatchObject({ event: { case: "started", value: { processes: 1 } } });
+  await stream.return(undefined);
+});
+
+test("capture() tells to try again when the agent has not started in ten seconds, and ends its wait with the caller", async () => {
+  vi.useFakeTimers();
+  try {
+    const { orders, rows, service } = setUp({ awaited: "its traffic process is still loading" });
+    const first = service.capture(request(), idle).next();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect((await first).value).toMatchObject({
+      event: {
+        case: "ended",
+        value: {
+          reason: "failed",
+          code: "unavailable",
+          problem:
+            'Cannot capture "api": the agent was started a moment ago, and its traffic process is still loading; try again in a few seconds',
+        },
+      },
+    });
+    const caller = new AbortController();
+    const second = service.capture(request(), caller.signal).next();
+    caller.abort();
+    expect((await second).value).toMatchObject({ event: { case: "ended" } });
+    expect(vi.getTimerCount()).toBe(0);
+    expect([orders, rows]).toEqual([[], []]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("capture() refuses more at once than the config allows", async () => {

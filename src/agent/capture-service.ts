@@ -41,6 +41,8 @@ export interface CaptureServiceOptions {
 const maxWaiting = 1_000;
 /** The traffic process ends a capture by itself; this is for one that does not. */
 const graceMs = 2_000;
+/** What an agent needs to load its hooks and to scan for services, with room to spare. */
+const startMs = 10_000;
 
 export interface CaptureService {
   /** Until it ends; aborting the signal, or no longer reading, ends it too. Never throws: a failure is the last message. */
@@ -54,7 +56,7 @@ export function createCaptureService(options: CaptureServiceOptions): CaptureSer
 async function* runCapture(options: CaptureServiceOptions, request: CaptureRequest, signal: AbortSignal): AsyncGenerator<Response> {
   let order: CaptureOrder;
   try {
-    order = await orderOf(options, request);
+    order = await orderOf(options, request, signal);
   } catch (error) {
     const { code, message } = CoralError.from(error);
     options.log.warn(`Refused to capture ${request.service}: ${message}`, { caller: request.caller });
@@ -243,12 +245,18 @@ const endTexts: Record<EndReason, string> = {
 };
 
 /** What the traffic process is told; throws what the caller should read. */
-async function orderOf({ hub, pidsOf, limits }: CaptureServiceOptions, request: CaptureRequest): Promise<CaptureOrder> {
+async function orderOf(
+  { hub, pidsOf, limits }: CaptureServiceOptions,
+  request: CaptureRequest,
+  signal: AbortSignal,
+): Promise<CaptureOrder> {
   const allowed = limits();
-  const fail = (code: "not-permitted" | "unsupported" | "exhausted" | "not-found", state: string): CoralError =>
+  const fail = (code: "not-permitted" | "unsupported" | "unavailable" | "exhausted" | "not-found", state: string): CoralError =>
     new CoralError({ code, message: `Cannot capture "${request.service}": ${state}` });
   if (!allowed.isEnabled) throw fail("not-permitted", "traffic.capture.enabled is false in the agent's config");
   if (request.includeBody && !allowed.allowBody) throw fail("not-permitted", "traffic.capture.bodies is false in the agent's config");
+  const awaited = await hub.started(startMs, signal);
+  if (awaited !== null) throw fail("unavailable", `the agent was started a moment ago, and ${awaited}; try again in a few seconds`);
   const { problem } = hub;
   if (problem !== null) throw fail("unsupported", `the agent sees no requests: ${problem}`);
   if (hub.running >= allowed.maxCaptures)

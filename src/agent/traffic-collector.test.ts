@@ -207,6 +207,22 @@ describe("TrafficCollector", () => {
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "off", reason: "traffic.enabled is false in the agent's config" });
   });
 
+  it("lets captures wait until the process has told its state and a scan has ended, and not when nothing is watched", async () => {
+    const idle = new AbortController().signal;
+    expect(await collector.captures.started(0, idle)).toBe("its traffic process is still loading");
+    const waiting = collector.captures.started(600_000, idle);
+    const state = { kind: "state", hooks: "sockets", problem: null, tls: [], step: 0 } as const;
+    traffic.status.state = { ...state, tls: [] };
+    traffic.options?.onReport({ ...state, tls: [] });
+    expect(await collector.captures.started(0, idle)).toBe("its first scan for services has not ended");
+    scan(web);
+    expect(await waiting).toBeNull();
+    traffic.status.state = null;
+    config = { ...config, enabled: false };
+    expect(await collector.captures.started(600_000, idle)).toBeNull();
+    expect(collector.captures.problem).toBe("traffic.enabled is false in the agent's config");
+  });
+
   it("follows the config: starts, changes and ends the process", async () => {
     expect([traffic.started, traffic.settings[0]?.cpuBudget, traffic.options?.ownPids]).toEqual([1, 0.04, [1]]);
     config = { ...config, intervalMs: 30_000, disabledProtocols: ["redis"] };

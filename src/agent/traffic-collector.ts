@@ -97,6 +97,7 @@ export class TrafficCollector implements AsyncDisposable {
       capture: (order) => this.#supervisor?.capture(order) ?? false,
       stopCapture: (captureId) => this.#supervisor?.stopCapture(captureId),
       problem: () => this.#problem(),
+      awaited: () => this.#awaited(),
     });
   }
 
@@ -110,6 +111,7 @@ export class TrafficCollector implements AsyncDisposable {
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void {
     this.#options.directory.update(scan, namer);
     this.#isScanned = true;
+    this.captures.changed();
     this.#sendSettings();
     if (this.#waiting.length === 0) return;
     let isHelped = false;
@@ -192,8 +194,15 @@ export class TrafficCollector implements AsyncDisposable {
   #problem(): string | null {
     if (!this.#options.config().enabled) return "traffic.enabled is false in the agent's config";
     const state = this.#supervisor?.status().state;
-    if (!state) return "its traffic process has just been started";
-    return state.hooks === "off" ? (state.problem ?? "the kernel's hooks are off") : null;
+    return state?.hooks === "off" ? (state.problem ?? "the kernel's hooks are off") : null;
+  }
+
+  /** Whoever is known to be off needs not be waited for. */
+  #awaited(): string | null {
+    if (!this.#options.config().enabled) return null;
+    const state = this.#supervisor?.status().state;
+    if (!state) return "its traffic process is still loading";
+    return this.#isScanned || state.hooks === "off" ? null : "its first scan for services has not ended";
   }
 
   #take(report: TrafficReport): void {
@@ -316,6 +325,7 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #takeState(state: TrafficState): void {
+    this.captures.changed();
     if (state.hooks === "off" && state.problem !== null) {
       this.#options.log.warn(`Requests are not watched: ${state.problem}`);
       this.#options.connections?.explain(state.problem);

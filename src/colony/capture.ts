@@ -13,8 +13,8 @@ import type { AgentRegistry } from "./agent-registry.ts";
 
 /** Events that wait for the reader; the agents wait then, and drop what does not fit there. */
 const maxWaiting = 256;
-/** After its time an agent has this long to say that it is over. */
-const graceMs = 5_000;
+/** After its time an agent has this long to say that it is over. One that was just started begins up to ten seconds late. */
+const graceMs = 15_000;
 const lossGraceMs = 200;
 
 export interface CaptureOptions {
