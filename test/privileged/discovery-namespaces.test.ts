@@ -182,7 +182,7 @@ describe("four hosts with an agent each", () => {
 
   it("knows a call over IPv6 from both of its ends", async () => {
     const edge = await waitForEdge("service:modern", "service:orders", { class: "INTERNAL", confidence: 0.9 });
-    expect(edge).toMatchObject({ port: 5001, evidence: ["both-ends"] });
+    expect(edge).toMatchObject({ port: 5001, evidence: expect.arrayContaining(["both-ends"]) });
   });
 
   it("shows a load balancer as a service between caller and called, and a service that calls itself through it", async () => {
@@ -237,7 +237,7 @@ describe("four hosts with an agent each", () => {
   it("finds the called one where only its address was translated", async (context) => {
     context.skip(whyNoRouter !== undefined, whyNoRouter);
     const edge = await waitForEdge("service:guest", "service:cellar", { class: "INTERNAL", confidence: 0.9 });
-    expect(edge.evidence).toEqual(["both-ends", "translated"]);
+    expect(edge.evidence).toEqual(expect.arrayContaining(["both-ends", "translated"]));
   });
 
   it("says what breaks with a service, over several hops", async () => {

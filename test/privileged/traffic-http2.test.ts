@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { lastingPort } from "../support/held-port.ts";
 import { Http2Observer } from "../support/http2-observer.ts";
 import { hasProgram } from "../support/network-hosts.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
@@ -73,7 +74,7 @@ async function start(
 /** One process, so that its number is known: serves HTTP/2 in the clear and passes gRPC on. */
 async function startNginx(grpcPort: string): Promise<{ pid: number; port: number }> {
   const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
-  const port = 20_000 + (process.pid % 20_000);
+  const port = await lastingPort();
   writeFileSync(join(directory, "index.html"), "x".repeat(100_000));
   writeFileSync(
     join(directory, "nginx.conf"),
