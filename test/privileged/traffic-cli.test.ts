@@ -24,6 +24,7 @@ const skipReason =
         ? "needs wrk, curl and openssl"
         : undefined;
 
+const agentConfig = `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n`;
 const service = "storefront";
 let home: TestHome;
 let colony: ColonyDaemon;
@@ -68,7 +69,7 @@ beforeAll(async () => {
   if (skipReason !== undefined) return;
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: fastColonyConfig });
-  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n` });
+  agent = await startAgent({ home: home.path, config: agentConfig });
   await agent.waitUntilConnected();
   const directory = join(home.path, "nginx");
   mkdirSync(directory);
@@ -179,6 +180,17 @@ describe("coral query red", () => {
       return found.rows[0] && found;
     });
     expect(Math.abs(serverCount(asked) - sent)).toBeLessThanOrEqual(connections);
+  }, 60_000);
+
+  it("names clients that end at once by their program", async () => {
+    for (let count = 0; count < 10; count++) await run("curl", ["-s", "-o", "/dev/null", `http://127.0.0.1:${port}/short`]);
+    const rows = await waitFor("the client's side", async () => {
+      const found = await colony.sql(
+        "SELECT service, sum(requests) AS n FROM red WHERE role = 'client' AND route = '/short' GROUP BY service",
+      );
+      return found.reduce((sum, row) => sum + Number(row["n"]), 0) >= 10 && found;
+    });
+    expect(rows).toEqual([{ service: "curl", n: 10 }]);
   }, 60_000);
 
   it("reads requests inside TLS, at the server and at curl", async () => {
@@ -331,6 +343,18 @@ describe("coral capture", () => {
     await agent.kill("SIGKILL");
     expect((await second.ended).code).toBe(1);
   }, 100_000);
+
+  it("waits for an agent that was just started", async () => {
+    agent = await startAgent({ home: home.path, config: agentConfig });
+    await agent.waitUntilConnected();
+    await using capture = startCapture(["--limit", "1", "--route", "/early", "-o", "json"]);
+    await capture.waitForOutput(/watching \d+ process/);
+    await askUntil(
+      () => capture.hasEnded,
+      () => ask("/early"),
+    );
+    expect((await capture.ended).code).toBe(0);
+  }, 60_000);
 
   it("says which service there is none of", async () => {
     expect((await runCoral(["capture", "nobody-of-that-name"], { home: home.path })).code).toBe(4);
