@@ -17,6 +17,7 @@ import type {
   ConnectionsFacts,
   ConnectionsRequest,
   EdgeRedFacts,
+  EdgeRedKey,
   RedFacts,
   RedRequest,
   ServiceCpuFact,
@@ -153,8 +154,8 @@ export interface ColonyBackend {
   edges(request: EdgesRequest & { page?: EdgePageRequest }, context: ToolCallContext): Promise<NetworkFacts>;
   /** Rate, errors and durations of requests within a time. */
   red(request: RedRequest, context: ToolCallContext): Promise<RedFacts>;
-  /** Requests by edge; each edge once, by the end that saw more. */
-  edgeRed(request: EdgesRequest, context: ToolCallContext): Promise<EdgeRedFacts>;
+  /** Requests by edge, of all or those named; each edge once, by the end that saw more. */
+  edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
   /** What the hooks of agents did not see. */
   trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;

@@ -2,16 +2,16 @@ import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend, EdgePageFacts } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
-import { defineTool, type ToolCallContext, type ToolResult } from "./define-tool.ts";
+import { defineTool, type ToolResult } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { EdgeRequestBook } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { matchAgents } from "./match-agents.ts";
 import { cutList, cutNotes } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import { connectionClassSchema, type Topology, topologySchema } from "./schemas/network.ts";
-import { compare, cutByClass, edgeOf, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
+import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
 
@@ -39,15 +39,17 @@ export const getTopology = defineTool({
     // The walk needs every edge, so the service is not part of the request. Without one the store counts and cuts, and only what is shown is read.
     const { service, ...rest } = input;
     const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
-    const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
-    const [{ facts, agents, notes }, asked] = await Promise.all([
-      readNetwork(backend, service === undefined ? { ...rest, page } : rest, context),
-      backend.edgeRed({ sinceMs: input.since, ...which }, context),
-    ]);
-    const book = new EdgeRequestBook(asked);
+    const { facts, agents, notes } = await readNetwork(backend, service === undefined ? { ...rest, page } : rest, context);
+    const which = input.agent === undefined ? {} : { agentIds: matchAgents(agents, input.agent).map((agent) => agent.agentId) };
+    /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
+    const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> =>
+      new EdgeRequestBook(await backend.edgeRed({ sinceMs: input.since, ...which, among: links.flatMap((link) => link.facts) }, context));
     const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
-    if (facts.page) return pageOf(facts.page, graph, notes, { input, agents: agentOf, windowMs: facts.windowMs, book });
+    if (facts.page) {
+      const links = graph.linksAmong(new Set(graph.nodes.keys()));
+      return pageOf(facts.page, links, notes, { input, agents: agentOf, windowMs: facts.windowMs, book: await bookOf(links) });
+    }
     const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
     const weights = graph.weights();
@@ -60,6 +62,7 @@ export const getTopology = defineTool({
     const shown = cutList(ids, input.limit, "nodes", nodeAdvice);
     const all = graph.linksAmong(new Set(shown.items));
     const links = cutByClass(all, input.edges);
+    const book = await bookOf(links);
     const { notes: cut } = cutList(all, input.edges, "edges", edgeAdvice);
     return {
       output: {
@@ -91,11 +94,10 @@ interface PageContext {
 /** The answer about everything, of which the store chose what is shown. */
 function pageOf(
   { nodes, totals }: EdgePageFacts,
-  graph: TopologyGraph,
+  links: readonly Link[],
   notes: CompletenessNote[],
   { input, agents, windowMs, book }: PageContext,
 ): ToolResult<Topology> {
-  const links = graph.linksAmong(new Set(graph.nodes.keys()));
   return {
     output: {
       sinceMs: input.since,
@@ -115,10 +117,6 @@ function pageOf(
       ...cutNotes(totals.edges, input.edges, "edges", edgeAdvice),
     ]),
   };
-}
-
-async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string[]> {
-  return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);
 }
 
 /** A service by its name, else something outside, else services whose names hold the text. */

@@ -290,7 +290,10 @@ describe("coral_get_topology with requests", () => {
     const edgeRed = vi.fn<ColonyBackend["edgeRed"]>(async () => ({ windowMs: 1, edges: [] }));
     await call<Topology>("coral_get_topology", { agent: "web-2" }, { edgeRed });
     await call<Topology>("coral_get_topology", {}, { edgeRed });
-    expect(edgeRed.mock.calls.map(([request]) => request)).toEqual([{ sinceMs: 3_600_000, agentIds: ["web-2"] }, { sinceMs: 3_600_000 }]);
+    expect(edgeRed.mock.calls.map(([request]) => request)).toEqual([
+      { sinceMs: 3_600_000, agentIds: ["web-2"], among: [] },
+      { sinceMs: 3_600_000, among: [] },
+    ]);
   });
 
   it("adds up several addresses of one name outside; the busiest tells the percentiles", async () => {

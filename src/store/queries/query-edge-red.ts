@@ -13,9 +13,13 @@ export interface EdgeRedQuery {
   agentIds?: readonly string[];
   /** Only edges with this service at either end. */
   service?: string;
+  /** Only these edges. */
+  among?: readonly EdgeRedKey[];
   /** The colony's file, as it is attached. */
   database?: string;
 }
+
+export type EdgeRedKey = Pick<EdgeRedRow, "client" | "server" | "serverPort">;
 
 export interface EdgeRedEnd {
   kind: "service" | "external" | "host";
@@ -48,34 +52,41 @@ export interface EdgeRedAnswer {
 
 const edgesMax = 100_000;
 const ends = "client_kind, client, server_kind, server, server_port";
+/** What tells one end's view of requests from another; a row of the store has it besides its route, status and time. */
+const viewKey = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address"];
+const [edgeSeparator, fieldSeparator] = ["\u001e", "\u001f"];
 
 export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedAnswer> {
   const window = await redWindow(store, { sinceMs: query.sinceMs, nowMs: query.nowMs, one: query.service !== undefined });
   const windowMs = Math.min(window.coveredMs, query.sinceMs);
   // Who is at the other end is found out for all connections at once, which nobody has to wait for where no hook has seen a request.
-  if (!window.hasRows) return { edges: [], windowMs };
+  if (!window.hasRows || query.among?.length === 0) return { edges: [], windowMs };
   const { sql, parameters } = redPartsSql(window, query.agentIds === undefined ? {} : { agentIds: query.agentIds }, false);
-  const wanted =
-    query.service === undefined
-      ? ""
-      : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
+  const { where, parameters: chosen } = wanted(query);
   const rows = await store.query(
-    `WITH part AS (${namedEndsSql(query.database ?? "colony", sql)}),
+    // Summed before their ends are found, and only the histograms of edges that are told are taken apart: both cost more than all the rest.
+    `WITH seen AS MATERIALIZED (
+       SELECT row_number() OVER () AS view, * FROM (
+         SELECT ${viewKey.join(", ")}, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM (${sql}) GROUP BY ALL
+       )
+     ),
+     part AS MATERIALIZED (SELECT * FROM (${namedEndsSql(query.database ?? "colony", "SELECT * FROM seen")}) ${where}),
      counted AS (
        SELECT ${ends}, role, sum(requests) AS requests, sum(errors) AS errors, arg_max(protocol, requests) AS protocol FROM (
-         SELECT ${ends}, role, protocol, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM part ${wanted} GROUP BY ALL
+         SELECT ${ends}, role, protocol, sum(requests) AS requests, sum(errors) AS errors FROM part GROUP BY ALL
        ) GROUP BY ALL
      ),
      grouped AS MATERIALIZED (
        SELECT *, row_number() OVER (ORDER BY requests DESC, ${ends}) AS gid FROM (
          SELECT * FROM counted QUALIFY row_number() OVER (PARTITION BY ${ends} ORDER BY requests DESC, role) = 1
        ) QUALIFY gid <= ${edgesMax}
-     )
+     ),
+     told AS (SELECT g.gid, s.* FROM part p JOIN grouped g USING (${ends}, role) JOIN seen s USING (view))
      SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(
-       `SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g USING (${ends}, role)`,
+       `SELECT t.gid, r.duration_lo, r.duration_counts FROM (${sql}) r JOIN told t ON ${viewKey.map((name) => (name === "peer" ? "coalesce(r.peer, '') = coalesce(t.peer, '')" : `r.${name} = t.${name}`)).join(" AND ")}`,
        "duration",
      )}) d ON d.gid = g.gid ORDER BY g.gid`,
-    { ...parameters, ...(query.service === undefined ? {} : { service: query.service }) },
+    { ...parameters, ...chosen },
   );
   return {
     edges: rows.map((row) => ({
@@ -94,6 +105,29 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
   };
 }
 
+function wanted({ service, among }: EdgeRedQuery): { where: string; parameters: Record<string, string> } {
+  const conditions: string[] = [];
+  if (service !== undefined) {
+    conditions.push("((client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service))");
+  }
+  if (among !== undefined) {
+    const key = ends.split(", ").join(`, '${fieldSeparator}', `);
+    conditions.push(`concat(${key}) IN (SELECT unnest(string_split($among, '${edgeSeparator}')))`);
+  }
+  return {
+    where: conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`,
+    parameters: {
+      ...(service === undefined ? {} : { service }),
+      ...(among === undefined ? {} : { among: among.map(textOfKey).join(edgeSeparator) }),
+    },
+  };
+}
+
+/** Names with a separator in them would only find nothing. */
+function textOfKey({ client, server, serverPort }: EdgeRedKey): string {
+  return [client.kind, client.name, server.kind, server.name, serverPort].join(fieldSeparator);
+}
+
 /**
  * Rows with both their ends. What the agent or the registry recognised comes first; then what connections of the same ends were understood
  * as. Callers on the host itself that nobody recognised are left out: their address is everybody's.
@@ -106,7 +140,7 @@ function namedEndsSql(database: string, rows: string): string {
   return `SELECT *, ${own("client", "'service'", "other_kind")} AS client_kind, ${own("client", "service", "other")} AS client,
       ${own("server", "'service'", "other_kind")} AS server_kind, ${own("server", "service", "other")} AS server
     FROM (
-      SELECT p.role, p.service, p.protocol, p.server_port, p.requests, p.is_error, p.duration_lo, p.duration_counts, ${kind} AS other_kind, ${name} AS other
+      SELECT p.view, p.role, p.service, p.protocol, p.server_port, p.requests, p.errors, ${kind} AS other_kind, ${name} AS other
       FROM (${withPeerSql(rows)}) p JOIN internal.sources s ON s.source = p.source
       LEFT JOIN (
         SELECT agent_id, role, service, peer_address, server_port, any_value(peer_kind) AS kind, any_value(peer_name) AS name

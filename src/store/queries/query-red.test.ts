@@ -216,6 +216,16 @@ describe("queryEdgeRed()", () => {
     ]);
     expect(edges[0]?.p95Us).toBeCloseTo(bucketMiddleNs(fineLayout, bucketOf(fineLayout, 5e6)) / 1_000, 6);
   });
+
+  it("tells the edges that it is asked about as it tells them among all", async () => {
+    const all = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall });
+    expect(all.edges.length).toBeGreaterThan(2);
+    const ask = async (among: typeof all.edges) => (await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, among })).edges;
+    expect(await ask(all.edges)).toEqual(all.edges);
+    for (const edge of all.edges) expect(await ask([edge])).toEqual([edge]);
+    expect(await ask(all.edges.slice(0, 1).map((edge) => ({ ...edge, serverPort: edge.serverPort + 1 })))).toEqual([]);
+    expect(await ask([])).toEqual([]);
+  });
 });
 
 describe("queryTrafficLosses()", () => {

@@ -170,6 +170,9 @@ export interface EdgeRedFact {
   p99Us: number | null;
 }
 
+/** Which edge; ends may say more about themselves. */
+export type EdgeRedKey = Pick<EdgeRedFact, "client" | "server" | "serverPort">;
+
 export interface EdgeRedFacts {
   edges: EdgeRedFact[];
   /** The time that the amounts cover. */
