@@ -5,6 +5,7 @@ import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/l
 import { ResourceStack } from "../base/resource-stack.ts";
 import { lockedMapBytes } from "../host/index.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./connection-watch.ts";
+import { preferSpeed } from "./engine-flags.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel-hooks.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
@@ -144,6 +145,7 @@ class TrafficProcess {
         parts,
         mapBytes: () => maps.reduce((sum, { fd }) => sum + lockedMapBytes(fd), 0),
         report,
+        onBusy: preferSpeed,
         isReady: () => this.#unsentWindows === 0,
         log: this.#log,
       }),

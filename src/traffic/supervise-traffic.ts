@@ -10,6 +10,7 @@ import { type Clock, sleep, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { type Backoff, createBackoff } from "../base/retry.ts";
 import { AwayTime } from "./away-time.ts";
+import { smallEngineFlags } from "./engine-flags.ts";
 import type { CaptureOrder, TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
 
 /** How the traffic process says that it has nothing to do here, and why is in its last state: it is not started again. */
@@ -61,20 +62,6 @@ const killAfterMs = 3_000;
 const maxSilentStart = 24;
 const maxMissedWindows = 5;
 const maxLineLength = 500;
-
-/**
- * V8 is kept small: it collects early and keeps one helper thread, and makes machine code only of what is really hot, which decoders under load are
- * after a moment, and nothing on an idle host is. The limit of the heap is a fuse, far above what the bounded tables need: at it the process ends and
- * is started again.
- */
-const nodeFlags = [
-  "--optimize-for-size",
-  "--semi-space-growth-factor=1",
-  "--max-old-space-size=160",
-  "--v8-pool-size=1",
-  "--no-sparkplug",
-  "--interrupt-budget=4000000",
-];
 
 /** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
 function builtChild(): string | undefined {
@@ -182,7 +169,7 @@ class Supervisor implements TrafficSupervisor {
       this.#takeReport({ kind: "state", hooks: "off", problem: 'the traffic process is not built; run "npm run setup"', tls: [], step: 0 });
       return { code: exitCodeOff, reason: "not built" };
     }
-    const child = spawn(process.execPath, [...nodeFlags, path], {
+    const child = spawn(process.execPath, [...smallEngineFlags, path], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       serialization: "advanced",
       // Threads of the C library share one heap, and two threads are enough to load and to detach.

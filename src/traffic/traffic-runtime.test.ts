@@ -31,7 +31,7 @@ function setUp() {
   const reports: TrafficReport[] = [];
   const seen: string[] = [];
   const steps: number[] = [];
-  const state = { nowMs: 5_000, cpuMicros: 0, sweeps: 0, isReady: true, tls: [] as TrafficState["tls"], runs: 0n };
+  const state = { nowMs: 5_000, cpuMicros: 0, sweeps: 0, busy: 0, isReady: true, tls: [] as TrafficState["tls"], runs: 0n };
   const parts: TrafficParts = {
     onRecord: (_view, offset, length, bytes) => {
       const text = bytes.toString("latin1", offset, offset + length);
@@ -58,6 +58,7 @@ function setUp() {
     parts,
     mapBytes: () => 77,
     report: (report) => reports.push(structuredClone(report)),
+    onBusy: () => void state.busy++,
     isReady: () => state.isReady,
     log: silentLogger,
     nowMs: () => state.nowMs,
@@ -76,6 +77,18 @@ function setUp() {
 }
 
 describe("TrafficRuntime", () => {
+  it("tells once that much comes through the ring", () => {
+    const { ring, state, pass } = setUp();
+    ring.put("a");
+    pass(100);
+    expect(state.busy).toBe(0);
+    for (let round = 0; round < 3; round++) {
+      ring.put("b", "c", "d");
+      pass(100);
+    }
+    expect(state.busy).toBe(1);
+  });
+
   it("closes a window when its time is over, with everything that waited in the ring", () => {
     const { ring, pass, windows, seen, state } = setUp();
     pass(9_900);

@@ -45,6 +45,8 @@ export interface RuntimeOptions {
   parts: TrafficParts;
   mapBytes: () => number;
   report: (report: TrafficReport) => void;
+  /** Called once, when more has waited in the ring than an idle host ever leaves there. */
+  onBusy?: () => void;
   /** False while the last report has not left: a window then goes on until it has. */
   isReady: () => boolean;
   log: Logger;
@@ -61,6 +63,8 @@ const closingMs = 100;
 /** The part of a window in which the kernel measures its programs. */
 const sampledShare = 0.1;
 const maxLoggedFailures = 10;
+/** Of the ring, at one look. */
+const busyShare = 1 / 64;
 
 export class TrafficRuntime implements Disposable {
   readonly #options: RuntimeOptions;
@@ -82,6 +86,7 @@ export class TrafficRuntime implements Disposable {
   #lastState = "";
   #failures = 0;
   #isClosed = false;
+  #wasBusy = false;
 
   constructor(options: RuntimeOptions) {
     this.#options = options;
@@ -118,6 +123,10 @@ export class TrafficRuntime implements Disposable {
   turn(): number {
     const { ring } = this.#options;
     const pendingBytes = ring.pendingBytes();
+    if (!this.#wasBusy && pendingBytes > ring.sizeBytes * busyShare) {
+      this.#wasBusy = true;
+      this.#options.onBusy?.();
+    }
     if (pendingBytes > 0) ring.drain(this.#visit, { maxMs: sliceMs });
     const nowMs = this.#nowMs();
     if (nowMs - this.#sweptMs >= sweepMs) {
