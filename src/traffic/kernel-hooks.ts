@@ -156,15 +156,15 @@ class AttachedHooks implements KernelHooks {
   attach(): void {
     if (this.#links.length > 0) return;
     for (const program of this.#programs) this.#links.push(this.object.attach(program));
+    // Until the last one was attached, some saw requests and none their answers: the next request would be taken for one of two at once, and its
+    // connection for pipelined, for as long as it lasts.
+    this.object.map("connections").takeAll(() => {});
   }
 
   async detach(): Promise<void> {
     const links = this.#links;
-    if (links.length === 0) return;
     this.#links = [];
     await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
-    // What passes from now on is not seen: a request that is open here would later be taken for one of two at once, and its connection for pipelined.
-    this.object.map("connections").takeAll(() => {});
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

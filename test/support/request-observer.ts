@@ -10,7 +10,7 @@ import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { waitFor } from "./wait-for.ts";
 
 const builtObject = fileURLToPath(new URL("../../dist/probes/requests.bpf.o", import.meta.url));
-const objectPath = process.env["CORAL_TEST_OBJECT"] ?? builtObject;
+export const objectPath = process.env["CORAL_TEST_OBJECT"] ?? builtObject;
 
 /** Why requests cannot be observed here; undefined when they can. */
 export function observerProblem(): string | undefined {
