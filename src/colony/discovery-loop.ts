@@ -21,6 +21,8 @@ export interface DiscoveryLoopOptions {
 /** A query that comes later than this after the loop should have run does its work first. */
 const lateMs = 1_000;
 /** An address without a name is looked at again after this long; the lookup itself keeps what it knows for longer. */
+/** A resolver may take this long, however short the interval is. */
+const minQuickMs = 5_000;
 const askAgainMs = 30_000;
 /** Addresses whose last look is remembered; the oldest go. */
 const askedMax = 50_000;
@@ -90,12 +92,13 @@ export class DiscoveryLoop {
     await storeEndpointNames(store, found);
   }
 
-  /** Looked at in two steps in a row, so that a quick answer is taken at once, then only now and then. */
+  /** Looked at in a few steps in a row, so that a quick answer is taken at once, then only now and then. */
   #isDue(address: string): boolean {
     const nowMs = this.#options.clock.monotonicMs();
     const askedMs = this.#askedMs.get(address);
     const sinceMs = askedMs === undefined ? 0 : nowMs - askedMs;
-    if (askedMs !== undefined && sinceMs > 3 * this.#options.config().intervalMs && sinceMs < askAgainMs) return false;
+    const quickMs = Math.max(3 * this.#options.config().intervalMs, minQuickMs);
+    if (askedMs !== undefined && sinceMs > quickMs && sinceMs < askAgainMs) return false;
     if (askedMs !== undefined && sinceMs < askAgainMs) return true;
     this.#askedMs.delete(address);
     this.#askedMs.set(address, nowMs);

@@ -119,9 +119,9 @@ export function memoryPageBytes(): number {
  * again, without a read from disk while the kernel holds them. Everything else in a range would be lost.
  */
 export function dropMappedPages(ranges: readonly { start: number; sizeBytes: number }[]): void {
-  const { madvise } = libc("let go of pages");
+  const c = libc("let go of pages");
   // Refused for pages that are locked: those stay.
-  for (const { start, sizeBytes } of ranges) madvise(start, sizeBytes, MADV_DONTNEED);
+  for (const { start, sizeBytes } of ranges) c.madvise(start, sizeBytes, MADV_DONTNEED);
 }
 
 /**

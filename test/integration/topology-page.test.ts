@@ -76,8 +76,10 @@ async function ask(input: object, who: "store" | "tool"): Promise<Answer> {
   const tool = findTool(colonyTools, "coral_get_topology", "read");
   const answer = (await tool.call(backend as ColonyBackend, input, { signal: AbortSignal.timeout(60_000) })) as unknown as Answer;
   // Which five of many are named does not matter, and where there are fewer their order does not.
-  for (const node of answer.nodes)
-    for (const list of [node.agents, node.addresses]) list.length < 5 ? list.sort() : list.fill("one of many");
+  for (const list of answer.nodes.flatMap((node) => [node.agents, node.addresses])) {
+    if (list.length < 5) list.sort();
+    else list.fill("one of many");
+  }
   return answer;
 }
 
