@@ -21,9 +21,9 @@ export interface DiscoveryLoopOptions {
 /** A query that comes later than this after the loop should have run does its work first. */
 const lateMs = 1_000;
 /** An address without a name is looked at again after this long; the lookup itself keeps what it knows for longer. */
+const askAgainMs = 30_000;
 /** A resolver may take this long, however short the interval is. */
 const minQuickMs = 5_000;
-const askAgainMs = 30_000;
 /** Addresses whose last look is remembered; the oldest go. */
 const askedMax = 50_000;
 
