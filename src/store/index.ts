@@ -77,6 +77,29 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export { batchFromSegmentRows, type SegmentRow } from "./segments/batch-builder.ts";
+export {
+  defineSegmentSignal,
+  type SegmentColumnSpec,
+  type SegmentColumns,
+  type SegmentColumnType,
+  type SegmentSignal,
+} from "./segments/define-segment-signal.ts";
+export {
+  type BatchColumn,
+  type BoolColumn,
+  type DictionaryColumn,
+  type DoubleColumn,
+  type FixedColumn,
+  type Int32Column,
+  type Int64Column,
+  isPresent,
+  type SegmentBatch,
+  type TextColumn,
+  transferablesOf,
+} from "./segments/segment-batch.ts";
+export type { SealedSegment, SealJob, SealSegment, SegmentSummary } from "./segments/segment-sealing.ts";
+export { hexSql, idSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
