@@ -101,6 +101,7 @@ export {
 export type { SealedSegment, SealJob, SealSegment, SegmentSummary } from "./segments/segment-sealing.ts";
 export { hexSql, idSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
+export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";
