@@ -3,11 +3,11 @@
  * found in cut payloads, so it ends with the next command, the close, or when it gets quiet.
  */
 
+import { type SqlTemplate, sqlTemplate } from "../../base/sql-template.ts";
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
-import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
 
 const comQuit = 0x01;
 const comQuery = 0x03;

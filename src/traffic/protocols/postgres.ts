@@ -3,11 +3,11 @@
  * where the kernel does not count by itself: several requests at once, and plaintext in pieces.
  */
 
+import { type SqlTemplate, sqlTemplate } from "../../base/sql-template.ts";
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
-import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
 
 const protocol3 = 196_608;
 const cancelRequest = 80_877_102;
