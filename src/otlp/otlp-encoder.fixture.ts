@@ -223,3 +223,37 @@ export function groupFields<T>(group: TestGroup<T>, itemFields: (item: T) => Fie
 export function traceRequest(groups: readonly TestGroup<TestSpan>[]): Buffer {
   return message(groups.map((group): Field => [1, "message", groupFields(group, spanFields)]));
 }
+
+export interface TestLog {
+  timeNs?: bigint;
+  observedNs?: bigint;
+  severity?: number;
+  severityText?: string;
+  body?: TestValue;
+  attributes?: TestAttributes;
+  traceId?: string;
+  spanId?: string;
+  eventName?: string;
+  flags?: number;
+  dropped?: number;
+}
+
+export function logFields(log: TestLog): Field[] {
+  return [
+    ...given(log.timeNs, (time): Field[] => [[1, "fixed64", time]]),
+    ...given(log.severity, (number): Field[] => [[2, "varint", number]]),
+    ...given(log.severityText, (text): Field[] => [[3, "text", text]]),
+    ...given(log.body, (value): Field[] => [[5, "message", valueFields(value)]]),
+    ...attributeFields(6, log.attributes),
+    ...given(log.dropped, (count): Field[] => [[7, "varint", count]]),
+    ...given(log.flags, (flags): Field[] => [[8, "fixed32", flags]]),
+    ...given(log.traceId, (id): Field[] => [[9, "bytes", hex(id)]]),
+    ...given(log.spanId, (id): Field[] => [[10, "bytes", hex(id)]]),
+    ...given(log.observedNs, (time): Field[] => [[11, "fixed64", time]]),
+    ...given(log.eventName, (text): Field[] => [[12, "text", text]]),
+  ];
+}
+
+export function logRequest(groups: readonly TestGroup<TestLog>[]): Buffer {
+  return message(groups.map((group): Field => [1, "message", groupFields(group, logFields)]));
+}

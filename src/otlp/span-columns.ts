@@ -1,6 +1,5 @@
 /** The columns of a span while a batch grows, and which attributes they come from. */
 
-import type { SegmentBatch } from "../store/index.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
 import {
   CodeBuilder,
@@ -13,6 +12,7 @@ import {
   TextBuilder,
 } from "./column-builders.ts";
 import { KnownKeys } from "./known-keys.ts";
+import { ColumnSet, OwnerColumns } from "./owner-columns.ts";
 
 /**
  * Text attributes with a column of their own, by current and older semantic conventions. The first that a span has wins; another one with a
@@ -61,30 +61,16 @@ export const spanKeys = new KnownKeys([
 
 export const textId = (name: PromotedText): number => textNames.indexOf(name);
 
-const initialRows = 2_048;
-
 export class SpanColumns {
   readonly time = new Int64Builder();
   readonly durationNs = new Int64Builder();
   readonly traceId = new FixedBuilder(16, false);
   readonly spanId = new FixedBuilder(8, false);
   readonly parentSpanId = new FixedBuilder(8, true);
-  readonly service: CodeBuilder;
   readonly name: CodeBuilder;
   readonly kind: CodeBuilder;
   readonly status: CodeBuilder;
   readonly statusMessage: CodeBuilder;
-  readonly serviceVersion: CodeBuilder;
-  readonly serviceNamespace: CodeBuilder;
-  readonly serviceInstance: CodeBuilder;
-  readonly environment: CodeBuilder;
-  readonly hostName: CodeBuilder;
-  readonly resource: CodeBuilder;
-  readonly resourceSchemaUrl: CodeBuilder;
-  readonly scopeName: CodeBuilder;
-  readonly scopeVersion: CodeBuilder;
-  readonly scopeAttributes: CodeBuilder;
-  readonly scopeSchemaUrl: CodeBuilder;
   readonly traceState: CodeBuilder;
   readonly flags = new Int32Builder(true);
   readonly dropped = new Int32Builder(true);
@@ -94,35 +80,24 @@ export class SpanColumns {
   readonly weight = new DoubleBuilder();
   readonly texts: readonly CodeBuilder[];
   readonly ints: readonly Int32Builder[];
-  readonly #all: ReadonlyMap<string, ColumnBuilder>;
-  #capacity = 0;
+  readonly owner: OwnerColumns;
+  readonly set: ColumnSet;
 
   constructor(dictionary: ByteDictionary) {
     const packed = sharedDictionary(dictionary);
     const required = (): CodeBuilder => new CodeBuilder(false, packed);
     const optional = (): CodeBuilder => new CodeBuilder(true, packed);
-    this.service = required();
     this.name = required();
     this.kind = required();
     this.status = required();
     this.statusMessage = optional();
-    this.serviceVersion = optional();
-    this.serviceNamespace = optional();
-    this.serviceInstance = optional();
-    this.environment = optional();
-    this.hostName = optional();
-    this.resource = optional();
-    this.resourceSchemaUrl = optional();
-    this.scopeName = optional();
-    this.scopeVersion = optional();
-    this.scopeAttributes = optional();
-    this.scopeSchemaUrl = optional();
     this.traceState = optional();
     this.texts = textNames.map(optional);
     this.ints = intNames.map(() => new Int32Builder(true));
-    this.#all = new Map<string, ColumnBuilder>([
+    this.owner = new OwnerColumns(packed);
+    this.set = new ColumnSet([
       ["time", this.time],
-      ["service", this.service],
+      ...this.owner.entries(),
       ["trace_id", this.traceId],
       ["span_id", this.spanId],
       ["parent_span_id", this.parentSpanId],
@@ -132,44 +107,14 @@ export class SpanColumns {
       ["status", this.status],
       ["status_message", this.statusMessage],
       ["weight", this.weight],
-      ["service_version", this.serviceVersion],
-      ["service_namespace", this.serviceNamespace],
-      ["service_instance", this.serviceInstance],
-      ["environment", this.environment],
-      ["host_name", this.hostName],
       ...textNames.map((name, index) => [name, this.texts[index]] as [string, ColumnBuilder]),
       ...intNames.map((name, index) => [name, this.ints[index]] as [string, ColumnBuilder]),
       ["attributes", this.attributes],
       ["events", this.events],
       ["links", this.links],
-      ["resource", this.resource],
-      ["resource_schema_url", this.resourceSchemaUrl],
-      ["scope_name", this.scopeName],
-      ["scope_version", this.scopeVersion],
-      ["scope_attributes", this.scopeAttributes],
-      ["scope_schema_url", this.scopeSchemaUrl],
       ["trace_state", this.traceState],
       ["flags", this.flags],
       ["dropped", this.dropped],
     ]);
-  }
-
-  /** Room for one more row than `row`. */
-  ensure(row: number): void {
-    if (row < this.#capacity) return;
-    this.#capacity = Math.max(initialRows, this.#capacity * 2);
-    for (const column of this.#all.values()) column.grow(this.#capacity);
-  }
-
-  clear(row: number): void {
-    for (const column of this.#all.values()) column.clear(row);
-  }
-
-  finish(rows: number): SegmentBatch {
-    const columns = [...this.#all].flatMap(([name, builder]) => {
-      const column = builder.finish(rows);
-      return column === undefined ? [] : [[name, column] as const];
-    });
-    return { rows, columns: Object.fromEntries(columns) };
   }
 }

@@ -5,16 +5,15 @@ import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { utf8Cut } from "./byte-writer.ts";
 import type { CodeBuilder } from "./column-builders.ts";
+import { setCode } from "./owner-columns.ts";
 import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
-import { type ResourceCodes, ResourceReader, type ScopeCodes } from "./resource-reader.ts";
+import { type ItemOwner, walkGroups } from "./request-groups.ts";
+import { ResourceReader } from "./resource-reader.ts";
 import { firstIntId, SpanColumns, spanKeys, textId } from "./span-columns.ts";
 import { SpanParts } from "./span-parts.ts";
 import { StatementMasker } from "./statement-masker.ts";
 import { microseconds, nanosecondsBetween } from "./time-words.ts";
 
-const requestTag = { resourceSpans: 10 } as const;
-/** ResourceSpans, ResourceLogs and ResourceMetrics share these numbers, as do their scopes. */
-const groupTag = { owner: 10, items: 18, schemaUrl: 26 } as const;
 const spanTag = {
   traceId: 10,
   spanId: 18,
@@ -62,6 +61,8 @@ export class SpanDecoder {
   readonly #masker = new StatementMasker();
   readonly #kindCodes: number[];
   readonly #statusCodes: number[];
+  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
+  #receivedAtUs = 0;
   #rows = 0;
   #malformed = 0;
 
@@ -80,99 +81,28 @@ export class SpanDecoder {
 
   /** Adds the spans of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
   add(body: Uint8Array, receivedAtUs: number): void {
-    const reader = this.#reader;
-    reader.open(body);
-    try {
-      while (reader.at < body.length) {
-        const tag = reader.tag();
-        if (tag === requestTag.resourceSpans) this.#resourceSpans(reader.end(body.length), receivedAtUs);
-        else reader.skip(tag, body.length);
-      }
-    } catch (error) {
-      if (!(error instanceof MalformedError)) throw error;
-      this.#malformed++;
-    }
+    this.#receivedAtUs = receivedAtUs;
+    const unread = walkGroups(this.#reader, this.#owners, body, this.#visitor);
+    this.#malformed += unread;
   }
 
   /** After the last request. The decoder is then used up. */
   finish(): SegmentBatch {
-    return this.#columns.finish(this.#rows);
+    return this.#columns.set.finish(this.#rows);
   }
 
-  #resourceSpans(end: number, receivedAtUs: number): void {
-    const reader = this.#reader;
-    const start = reader.at;
-    // The owner may come after its rows: it is looked for first.
-    const owner = this.#findOwner(end);
-    const resource = this.#owners.resource(owner.start, owner.end);
-    reader.at = start;
-    while (reader.at < end) {
-      const tag = reader.tag();
-      if (tag === groupTag.items) this.#scopeSpans(reader.end(end), resource, owner.schemaUrl, receivedAtUs);
-      else reader.skip(tag, end);
+  #visit(end: number, owner: ItemOwner): void {
+    const row = this.#rows;
+    try {
+      this.#columns.set.ensure(row);
+      this.#span(row, end, this.#receivedAtUs);
+      this.#columns.owner.set(row, owner);
+      this.#rows++;
+    } catch (error) {
+      if (!(error instanceof MalformedError)) throw error;
+      this.#columns.set.clear(row);
+      this.#malformed++;
     }
-  }
-
-  #scopeSpans(end: number, resource: ResourceCodes, resourceSchemaUrl: number, receivedAtUs: number): void {
-    const reader = this.#reader;
-    const start = reader.at;
-    const owner = this.#findOwner(end);
-    const scope = this.#owners.scope(owner.start, owner.end);
-    reader.at = start;
-    while (reader.at < end) {
-      const tag = reader.tag();
-      if (tag !== groupTag.items) {
-        reader.skip(tag, end);
-        continue;
-      }
-      const spanEnd = reader.end(end);
-      const row = this.#rows;
-      try {
-        this.#columns.ensure(row);
-        this.#span(row, spanEnd, receivedAtUs);
-        this.#owner(row, resource, resourceSchemaUrl, scope, owner.schemaUrl);
-        this.#rows++;
-      } catch (error) {
-        if (!(error instanceof MalformedError)) throw error;
-        this.#columns.clear(row);
-        this.#malformed++;
-      }
-      reader.at = spanEnd;
-    }
-  }
-
-  #findOwner(end: number): { start: number; end: number; schemaUrl: number } {
-    const reader = this.#reader;
-    const owner = { start: 0, end: 0, schemaUrl: 0 };
-    while (reader.at < end) {
-      const tag = reader.tag();
-      if (tag === groupTag.owner) {
-        owner.end = reader.end(end);
-        owner.start = reader.at;
-        reader.at = owner.end;
-      } else if (tag === groupTag.schemaUrl) {
-        owner.schemaUrl = this.#owners.text(end);
-      } else {
-        reader.skip(tag, end);
-      }
-    }
-    return owner;
-  }
-
-  #owner(row: number, resource: ResourceCodes, resourceSchemaUrl: number, scope: ScopeCodes, scopeSchemaUrl: number): void {
-    const columns = this.#columns;
-    columns.service.set(row, resource.service);
-    setCode(columns.serviceVersion, row, resource.serviceVersion);
-    setCode(columns.serviceNamespace, row, resource.serviceNamespace);
-    setCode(columns.serviceInstance, row, resource.serviceInstance);
-    setCode(columns.environment, row, resource.environment);
-    setCode(columns.hostName, row, resource.hostName);
-    setCode(columns.resource, row, resource.json);
-    setCode(columns.resourceSchemaUrl, row, resourceSchemaUrl);
-    setCode(columns.scopeName, row, scope.name);
-    setCode(columns.scopeVersion, row, scope.version);
-    setCode(columns.scopeAttributes, row, scope.json);
-    setCode(columns.scopeSchemaUrl, row, scopeSchemaUrl);
   }
 
   #span(row: number, end: number, receivedAtUs: number): void {
@@ -354,10 +284,6 @@ export class SpanDecoder {
     if (masked === 0) column.clear(row);
     else column.set(row, masked);
   }
-}
-
-function setCode(column: CodeBuilder, row: number, code: number): void {
-  if (code !== 0) column.set(row, code);
 }
 
 function endOfPath(bytes: Uint8Array, start: number, end: number): number {
