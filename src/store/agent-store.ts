@@ -10,6 +10,7 @@ import type { Columns, RowOf, Signal } from "./define-signal.ts";
 import type { Engine } from "./engine.ts";
 import { type LossCount, LossCounts } from "./loss-counts.ts";
 import type { Migration } from "./migrations.ts";
+import { type AgentSegments, type AgentSegmentsOptions, openAgentSegments } from "./segments/agent-segments.ts";
 import type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
@@ -27,6 +28,8 @@ export interface AgentStoreOptions {
   maxQueuedRows?: number;
   /** Why an existing file must not be used any more: it is moved aside, and an empty one takes its place. */
   discard?: string;
+  /** Signals that are kept as segments, beside the file. Absent: none. */
+  segments?: AgentSegmentsOptions;
 }
 
 /** The last hours of one agent's signals. */
@@ -41,6 +44,8 @@ export interface AgentStore extends AsyncDisposable {
   /** Rows after a sequence, oldest first. An unknown signal is `not-found`. */
   readAfter(signal: string, afterSeq: number, limits: ReadLimits): Promise<SignalSlice>;
   losses(): LossCount[];
+  /** Present when the options have segments. */
+  readonly segments: AgentSegments | undefined;
   /** Retention by age and by bytes, oldest sequences first. The owner calls it about once a minute. */
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
@@ -94,6 +99,7 @@ class DuckDbAgentStore implements AgentStore {
   readonly #options: AgentStoreOptions;
   readonly #states: Map<string, SignalState>;
   readonly #losses = new LossCounts();
+  segments: AgentSegments | undefined;
   #queue: Waiting[] = [];
   #queuedRows = 0;
   #draining: Promise<void> | undefined;
@@ -115,6 +121,10 @@ class DuckDbAgentStore implements AgentStore {
     for (const signal of options.signals) states.set(signal.name, await openSignal(database, signal));
     const store = new DuckDbAgentStore(database, options, epoch, states);
     store.#losses.load(await database.query("SELECT signal, reason, rows FROM internal.losses"));
+    if (options.segments) {
+      const { clock, log } = options;
+      store.segments = await openAgentSegments({ database, epoch, losses: store.#losses, clock, log }, options.segments);
+    }
     return store;
   }
 
@@ -171,6 +181,7 @@ class DuckDbAgentStore implements AgentStore {
       for (const state of this.#states.values()) await this.#drop(state, await this.#lastAgedSeq(state), prunedRows);
     }
     const usedBytes = await this.#pruneBytes(prunedRows);
+    await this.segments?.maintain();
     return { prunedRows, usedBytes };
   }
 
@@ -287,6 +298,7 @@ class DuckDbAgentStore implements AgentStore {
 
   async #close(): Promise<void> {
     await Promise.allSettled([this.#draining, this.#pruning]);
+    await this.segments?.close();
     await this.#database.close();
   }
 }

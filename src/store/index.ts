@@ -77,6 +77,12 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export {
+  type AgentSegments,
+  type AgentSegmentsOptions,
+  type SegmentListing,
+  type SegmentStats,
+} from "./segments/agent-segments.ts";
 export { batchFromSegmentRows, type SegmentRow } from "./segments/batch-builder.ts";
 export {
   defineSegmentSignal,
@@ -85,6 +91,7 @@ export {
   type SegmentColumnType,
   type SegmentSignal,
 } from "./segments/define-segment-signal.ts";
+export { type DecodeBodies, type DecodedBodies, sealSegment } from "./segments/seal-segment.ts";
 export {
   type BatchColumn,
   type BoolColumn,
@@ -98,10 +105,12 @@ export {
   type TextColumn,
   transferablesOf,
 } from "./segments/segment-batch.ts";
+export type { SegmentEntry } from "./segments/segment-manifest.ts";
 export type { SealedSegment, SealJob, SealSegment, SegmentSummary } from "./segments/segment-sealing.ts";
 export { hexSql, idSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
-export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
+export { readWriteAhead, type WriteAheadContent, type WriteAheadRecord } from "./segments/write-ahead.ts";
 export { writeSegmentFile } from "./segments/write-segment-file.ts";
+export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { signals } from "./signals/index.ts";

@@ -1,7 +1,10 @@
 /** A segment signal with every kind of column, and rows for it. */
 
-import type { SegmentRow } from "./batch-builder.ts";
+import { batchFromSegmentRows, type SegmentRow } from "./batch-builder.ts";
 import { defineSegmentSignal } from "./define-segment-signal.ts";
+import { type DecodeBodies, sealSegment } from "./seal-segment.ts";
+import type { SealSegment } from "./segment-sealing.ts";
+import type { WriteAheadRecord } from "./write-ahead.ts";
 
 const hourMs = 3_600_000;
 
@@ -63,3 +66,22 @@ export function tickRow(index: number, timeUs = tickStartUs + index * 1_000): Ti
 export function tickRows(count: number, first = 0): TickRow[] {
   return Array.from({ length: count }, (_, index) => tickRow(first + index));
 }
+
+/** A body as tests send it: rows as JSON, numbers of 64 bits as text. */
+export function tickBody(rows: readonly TickRow[]): WriteAheadRecord {
+  const body = Buffer.from(JSON.stringify(rows, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value)));
+  return { kind: 1, rows: rows.length, receivedUs: tickStartUs, body };
+}
+
+/** Bodies of kind 1 are rows; any other kind is one row that cannot be decoded. */
+export const decodeTicks: DecodeBodies = (records) => {
+  const parse = (text: string): TickRow[] =>
+    JSON.parse(text, (_, value: unknown) =>
+      typeof value === "string" && /^-?\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
+    ) as TickRow[];
+  const good = records.filter(({ kind }) => kind === 1).flatMap(({ body }) => parse(Buffer.from(body).toString()));
+  const malformed = records.filter(({ kind }) => kind !== 1).length;
+  return { batch: batchFromSegmentRows(tick, good), ...(malformed > 0 && { lost: { malformed } }) };
+};
+
+export const sealTicks: SealSegment = (job) => Promise.resolve(sealSegment(tick, job, decodeTicks));
