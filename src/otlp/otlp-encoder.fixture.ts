@@ -257,3 +257,16 @@ export function logFields(log: TestLog): Field[] {
 export function logRequest(groups: readonly TestGroup<TestLog>[]): Buffer {
   return message(groups.map((group): Field => [1, "message", groupFields(group, logFields)]));
 }
+
+/** Fields of a Metric, as they are: its data is too varied for a shape of its own. */
+export function metricRequest(groups: readonly TestGroup<readonly Field[]>[]): Buffer {
+  return message(groups.map((group): Field => [1, "message", groupFields(group, (fields) => [...fields])]));
+}
+
+/** A packed list of fixed64 counts or of doubles. */
+export function packed(number: number, values: readonly number[], kind: "fixed64" | "double" | "varint"): Field {
+  const parts = values.map((value) =>
+    kind === "varint" ? varint(value) : message([[1, kind, kind === "fixed64" ? BigInt(value) : value]]).subarray(1),
+  );
+  return [number, "bytes", Buffer.concat(parts)];
+}
