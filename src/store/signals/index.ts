@@ -1,8 +1,11 @@
 /** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
 
 import type { Signal } from "../define-signal.ts";
+import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
+import { logRecord } from "./log.ts";
+import { span } from "./span.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
 export const signals: readonly Signal[] = [
@@ -19,3 +22,6 @@ export const signals: readonly Signal[] = [
   red,
   trafficLoss,
 ] as readonly Signal[];
+
+/** Signals that are kept as segments: too many rows for a table. */
+export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];
