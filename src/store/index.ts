@@ -84,6 +84,7 @@ export {
   type SegmentStats,
 } from "./segments/agent-segments.ts";
 export { batchFromSegmentRows, type SegmentRow } from "./segments/batch-builder.ts";
+export type { ColonySegments, ColonySegmentsOptions, SegmentPullOutcome } from "./segments/colony-segments.ts";
 export {
   defineSegmentSignal,
   type SegmentColumnSpec,
@@ -91,6 +92,7 @@ export {
   type SegmentColumnType,
   type SegmentSignal,
 } from "./segments/define-segment-signal.ts";
+export type { PulledSignal, SegmentOffer, SegmentPull } from "./segments/plan-segments.ts";
 export { type DecodeBodies, type DecodedBodies, sealSegment } from "./segments/seal-segment.ts";
 export {
   type BatchColumn,

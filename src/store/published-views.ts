@@ -17,7 +17,7 @@ export interface PublishedView {
 /** Schema of the published views inside the colony's file; everything else there is internal. */
 export const viewSchema = "views";
 
-interface ViewDefinition extends PublishedView {
+export interface ViewDefinition extends PublishedView {
   sql: string;
 }
 
@@ -98,8 +98,14 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
 }
 
 /** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
-export async function publishViews(transaction: Transaction, database: string, signals: readonly Signal[]): Promise<PublishedView[]> {
+export async function publishViews(
+  transaction: Transaction,
+  database: string,
+  signals: readonly Signal[],
+  more: readonly ViewDefinition[] = [],
+): Promise<PublishedView[]> {
   const definitions = [
+    ...more,
     ...signals.flatMap((signal) => signalViews(database, signal)),
     ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),

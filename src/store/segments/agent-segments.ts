@@ -30,6 +30,7 @@ import {
   deleteEntries,
   ensureManifest,
   insertEntry,
+  loadFilters,
   loadHeads,
   markLost,
   replaceEntry,
@@ -92,6 +93,8 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   /** What was appended so far survives a power loss when this resolves. */
   sync(): Promise<void>;
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing;
+  /** Of the given entries, those that have one. */
+  lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
   /** A stored segment's bytes from an offset on, in pieces of 256 KiB. `not-found` when it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
   /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
@@ -187,6 +190,10 @@ class FileAgentSegments implements AgentSegments {
       entries: entries.slice(0, maxEntries),
       more: entries.length > maxEntries,
     };
+  }
+
+  lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>> {
+    return loadFilters(this.#host.database, entries);
   }
 
   async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
