@@ -26,7 +26,7 @@ function made(trace: number, index: number, over: Partial<Row> = {}): Row {
     service: "api",
     trace_id: (Math.imul(trace + 1, 0x9e3779b1) >>> 0)
       .toString(16)
-      
+
       .padStart(32, "0"),
     span_id: (trace * 16 + index + 1).toString(16).padStart(16, "0"),
     name: "GET /",
