@@ -22,6 +22,7 @@ import {
   loadEndpointNames,
   openColonyStore,
   type ResolvedEndpoint,
+  segmentSignals,
   signals,
   storeEndpointNames,
 } from "../store/index.ts";
@@ -36,6 +37,7 @@ import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/c
 import { Ingest } from "./ingest.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
+import { SegmentPuller } from "./segment-puller.ts";
 import { TokenBook } from "./token-book.ts";
 import { answersHello, hostTunnel } from "./tunnel-host.ts";
 
@@ -84,8 +86,13 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const authority = await openAuthority(paths.caDirectory, state.config.id);
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
-    signals: withRetention(state.config),
+    signals: withRetention(signals, state.config),
     maxBytes: state.config.store.maxSizeBytes,
+    segments: {
+      signals: withRetention(segmentSignals, state.config),
+      directory: paths.dataDirectory,
+      maxBytes: state.config.store.maxSegmentBytes,
+    },
     clock,
     log: log.child("store"),
   });
@@ -115,6 +122,15 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     metrics,
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
   });
+  const segmentPuller =
+    store.segments &&
+    new SegmentPuller({
+      segments: store.segments,
+      signals: segmentSignals.map((signal) => signal.name),
+      settings: () => state.config.pull,
+      metrics,
+      log: log.child("segments"),
+    });
   const names = stack.use(
     await createEndpointNames({
       settings: state.config.serviceDiscovery.externalResolution,
@@ -183,7 +199,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
         }),
       http,
       onTunnel: (tunnel) => {
-        const hosted = hostTunnel(tunnel, { registry, scheduler, log: log.child("agents"), signal: stopped.signal });
+        const hosted = hostTunnel(tunnel, { registry, scheduler, segmentPuller, log: log.child("agents"), signal: stopped.signal });
         tunnels.add(hosted);
         background(
           log,
@@ -250,8 +266,11 @@ const resolvedEndpoint = (name: StoredEndpointName): ResolvedEndpoint => ({ ...n
 const storedName = (name: ResolvedEndpoint): StoredEndpointName => ({ ...name, method: name.method as StoredEndpointName["method"] });
 
 /** The signals with the ages that the config sets. */
-function withRetention(config: ColonyConfig): typeof signals {
-  return signals.map((signal) => {
+function withRetention<S extends (typeof signals)[number] | (typeof segmentSignals)[number]>(
+  declared: readonly S[],
+  config: ColonyConfig,
+): S[] {
+  return declared.map((signal) => {
     const maxAgeMs = config.retentionMs[signal.name];
     if (maxAgeMs === undefined) return signal;
     return { ...signal, retention: { ...signal.retention, colony: { ...signal.retention.colony, maxAgeMs } } };

@@ -29,6 +29,9 @@ export const agentConfigSchema = z.strictObject({
   log: logSection,
   store: section({
     max_size: size("Most disk the agent's database may take; the oldest rows go first", { min: "32MiB" }).prefault("512MiB"),
+    max_segments: size("Most disk that spans and logs may take beside the database; the oldest go first", { min: "32MiB" }).prefault(
+      "1GiB",
+    ),
     memory: size("Most memory the database engine may take", { min: "32MiB" }).prefault("64MiB"),
   }),
   host: section({
@@ -53,7 +56,7 @@ export interface AgentConfig {
   listen: ListenAddress;
   labels: Record<string, string>;
   log: LogConfig;
-  store: { maxSizeBytes: number; memoryBytes: number };
+  store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
@@ -114,7 +117,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     listen: file.listen,
     labels: file.labels,
     log: file.log,
-    store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
+    store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),

@@ -34,6 +34,9 @@ export const colonyConfigSchema = z
     }),
     store: section({
       max_size: size("Most disk the colony's database may take; the oldest rows go first", { min: "64MiB" }).prefault("4GiB"),
+      max_segments: size("Most disk that spans and logs may take beside the database; the oldest go first", { min: "64MiB" }).prefault(
+        "16GiB",
+      ),
       memory: size("Most memory the database engine may take", { min: "64MiB" }).prefault("192MiB"),
     }),
     retention: z
@@ -67,7 +70,7 @@ export interface ColonyConfig {
   advertise: string[];
   pull: { intervalMs: number; concurrency: number; timeoutMs: number; maxBatchBytes: number };
   health: { degradedAfterMs: number; unhealthyAfterMs: number };
-  store: { maxSizeBytes: number; memoryBytes: number };
+  store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   /** Signal name → age in milliseconds; only signals that override their own declaration. */
   retentionMs: Record<string, number>;
   certificates: { agentTtlMs: number };
@@ -136,7 +139,7 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
       maxBatchBytes: file.pull.max_batch,
     },
     health: { degradedAfterMs: file.health.degraded_after, unhealthyAfterMs: file.health.unhealthy_after },
-    store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
+    store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     retentionMs: file.retention,
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },

@@ -157,7 +157,7 @@ describe("loadAgentConfig()", () => {
       listen: { host: "127.0.0.1", port: 9001 },
       labels: {},
       log: { level: "info", format: "auto" },
-      store: { maxSizeBytes: 512 * 1024 ** 2, memoryBytes: 64 * 1024 ** 2 },
+      store: { maxSizeBytes: 512 * 1024 ** 2, maxSegmentBytes: 1024 ** 3, memoryBytes: 64 * 1024 ** 2 },
       host: { intervalMs: 15_000, topProcesses: 10 },
       serviceDiscovery: {
         enabled: true,

@@ -55,6 +55,6 @@ export {
 } from "./identity.ts";
 export type { FileOwner } from "./private-file.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
-export { fromConnectError } from "./rpc-errors.ts";
+export { fromConnectError, toConnectError } from "./rpc-errors.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

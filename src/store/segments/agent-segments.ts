@@ -92,6 +92,7 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   flush(): Promise<void>;
   /** What was appended so far survives a power loss when this resolves. */
   sync(): Promise<void>;
+  has(signal: string): boolean;
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing;
   /** Of the given entries, those that have one. */
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
@@ -175,6 +176,10 @@ class FileAgentSegments implements AgentSegments {
 
   async segmentSource(signal: SegmentSignal, range?: SegmentRange): Promise<SegmentSource> {
     return await this.#catalog.source(signal, range, this.#lane(signal.name).emptyFile);
+  }
+
+  has(signal: string): boolean {
+    return this.#lanes.has(signal);
   }
 
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing {
@@ -375,7 +380,10 @@ class FileAgentSegments implements AgentSegments {
 
   async #maintain(): Promise<void> {
     await this.#removeExpired(this.#options.maxBytes);
-    for (const lane of this.#lanes.values()) await this.#mergeSmall(lane);
+    for (const lane of this.#lanes.values()) {
+      // Many small files are slow, not wrong; a merge may need more memory than there is.
+      await this.#mergeSmall(lane).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
+    }
   }
 
   async #removeExpired(maxBytes: number): Promise<void> {

@@ -30,6 +30,7 @@ import {
 } from "./segment-manifest.ts";
 import { chooseExpired } from "./segment-retention.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
+import { maxListedServices } from "./write-segment-file.ts";
 
 export interface ColonySegmentsOptions {
   signals: readonly SegmentSignal[];
@@ -78,6 +79,8 @@ const agentPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const epochPattern = /^[0-9A-Za-z-]{1,64}$/;
 /** Larger ones are refused before a byte is written. */
 const maxSegmentBytes = 256 * 1024 * 1024;
+const maxFilterBytes = 1024 * 1024;
+const maxServiceLength = 4_096;
 
 const headKey = (epoch: string, signal: string): string => `${epoch} ${signal}`;
 
@@ -240,6 +243,12 @@ class FileColonySegments implements ColonySegments {
       throw new CoralError({ code: "invalid", message: `Cannot take a segment of agent "${agentId.slice(0, 64)}": ${why}` });
     };
     if (!agentPattern.test(agentId) || !epochPattern.test(epoch)) fail("its id or epoch cannot name a folder");
+    if (![offer.minTimeUs, offer.maxTimeUs].every(Number.isSafeInteger)) fail("its times are out of range");
+    if (!/^[0-9a-f]{64}$/.test(offer.sha256)) fail("its hash is no SHA-256");
+    if ((offer.lookupFilter?.length ?? 0) > maxFilterBytes) fail("its look-up filter is too long");
+    if (offer.services?.some((service) => service.length > maxServiceLength) || (offer.services?.length ?? 0) > maxListedServices) {
+      fail("its services are too many or too long");
+    }
     if (offer.sizeBytes > maxSegmentBytes) fail(`it has ${offer.sizeBytes} bytes, more than ${maxSegmentBytes}`);
     return this.#signals.get(offer.signal) ?? fail(`there is no signal "${offer.signal.slice(0, 64)}"`);
   }
@@ -285,7 +294,10 @@ class FileColonySegments implements ColonySegments {
       this.#options.crashPoints?.reached("prune-committed");
       for (const entry of expired) this.#unlinks.add(this.#catalog.fileOf(entry));
     }
-    for (const signal of this.#signals.values()) await this.#mergeSmall(signal);
+    for (const signal of this.#signals.values()) {
+      // Many small files are slow, not wrong; a merge may need more memory than there is.
+      await this.#mergeSmall(signal).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
+    }
   }
 
   async #mergeSmall(signal: SegmentSignal): Promise<void> {
