@@ -43,7 +43,7 @@ const openRooms = new Set(["base", "proto"]);
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main"]), packages: new Set(["commander"]) };
 /** Sockets are opened in `mesh`; `main` asks whether a port is free. */
 const networkModules = { modules: new Set(["net", "tls", "http", "https", "http2", "dgram"]), rooms: new Set(["mesh", "main"]) };
-const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client"]);
+const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
 
 export interface SourceFile {
