@@ -1,7 +1,9 @@
 import { MetricsRegistry } from "../base/metrics.ts";
 import { processFigures } from "../base/process-figures.ts";
 import type { AgentStore } from "../store/index.ts";
+import type { AgentOtlpStatus } from "../tools/index.ts";
 import type { LinkState } from "./colony-link.ts";
+import { addOtlpMetrics } from "./otlp-metrics.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 
 /** What an agent says of itself on /metrics. */
@@ -9,6 +11,7 @@ export function createAgentMetrics(
   store: AgentStore,
   link: { readonly state: LinkState },
   traffic: () => TrafficReadings,
+  otlp: () => AgentOtlpStatus,
 ): MetricsRegistry {
   const metrics = new MetricsRegistry();
   for (const figure of processFigures) metrics.read(figure, figure.read);
@@ -30,6 +33,7 @@ export function createAgentMetrics(
     return usedBytes + walBytes;
   });
   addTrafficMetrics(metrics, traffic);
+  addOtlpMetrics(metrics, otlp);
   return metrics;
 }
 

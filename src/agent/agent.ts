@@ -1,6 +1,7 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
 import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -10,7 +11,7 @@ import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
 import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
-import { type AgentStore, type Engine, signals } from "../store/index.ts";
+import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
@@ -22,6 +23,7 @@ import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
+import { Otlp } from "./open-otlp.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
@@ -77,9 +79,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
+    const otlp = stack.use(new Otlp({ config: config.otlp, clock, log: log.child("otlp") }));
     const store = await openHealingStore(engine, {
       file: paths.databaseFile,
       signals,
+      segments: {
+        signals: segmentSignals,
+        directory: dirname(paths.databaseFile),
+        maxBytes: config.store.maxSegmentBytes,
+        seal: otlp.pool.seal,
+        sealConcurrency: config.otlp.workers,
+      },
       maxBytes: config.store.maxSizeBytes,
       clock,
       log: log.child("store"),
@@ -167,13 +177,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       managed: managed.services,
       facts: managed.facts,
       traffic: () => traffic.collector.readings(),
+      otlp: () => otlp.status(),
       notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
       startedMonotonicMs: clock.monotonicMs(),
     };
-    const metrics = createAgentMetrics(store, link, () => traffic.collector.readings());
+    const metrics = createAgentMetrics(
+      store,
+      link,
+      () => traffic.collector.readings(),
+      () => otlp.status(),
+    );
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
@@ -203,6 +219,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
+    await otlp.start({ segments: () => store.segments });
+    stack.defer(() => otlp.stop());
     await traffic.collector.reconfigure();
     const loops = [
       link.run(stopped.signal),
@@ -234,7 +252,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         const fixed = needsRestart(config, next);
         // The colony learns them when this agent registers.
         const isToldAnew = saidOf(config) !== saidOf(next);
-        config = { ...next, listen: config.listen, store: config.store, colony: config.colony };
+        config = { ...next, listen: config.listen, store: config.store, colony: config.colony, otlp: config.otlp };
         if (isToldAnew) link.reconnect();
         background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;
@@ -300,6 +318,6 @@ function saidOf(config: AgentConfig): string {
 }
 
 function needsRestart(before: AgentConfig, after: AgentConfig): string[] {
-  const keys = ["listen", "store", "colony"] as const;
+  const keys = ["listen", "store", "colony", "otlp"] as const;
   return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
 }

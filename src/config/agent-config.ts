@@ -7,6 +7,7 @@ import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
+import { type OtlpConfig, otlpSection, toOtlp } from "./otlp-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
 
 export const agentConfigSchema = z.strictObject({
@@ -40,6 +41,7 @@ export const agentConfigSchema = z.strictObject({
   }),
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
+  otlp: otlpSection(true),
   health_checks: section({
     interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
       min: "1s",
@@ -60,6 +62,7 @@ export interface AgentConfig {
   host: { intervalMs: number; topProcesses: number };
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
+  otlp: OtlpConfig;
   healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
@@ -121,6 +124,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
+    otlp: toOtlp(file.otlp),
     healthChecks: {
       intervalMs: file.health_checks.interval,
       timeoutMs: file.health_checks.timeout,

@@ -8,6 +8,7 @@
 export type {
   AgentColonyLink,
   AgentHostSummary,
+  AgentOtlpStatus,
   AgentStatus,
   AgentStoreStatus,
   AgentTrafficCost,
