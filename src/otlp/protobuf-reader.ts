@@ -14,9 +14,12 @@ const maxVarintBytes = 10;
 
 export const wire = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
 
+const noBytes = new Uint8Array(0);
+const noView = new DataView(noBytes.buffer);
+
 export class ProtobufReader {
-  bytes: Uint8Array = new Uint8Array(0);
-  view: DataView = new DataView(new ArrayBuffer(0));
+  bytes: Uint8Array = noBytes;
+  view: DataView = noView;
   /** Of the next byte. */
   at = 0;
 
