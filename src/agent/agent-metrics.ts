@@ -1,9 +1,8 @@
 import { MetricsRegistry } from "../base/metrics.ts";
 import { processFigures } from "../base/process-figures.ts";
+import { addOtlpMetrics, type OtlpStatus } from "../otlp/index.ts";
 import type { AgentStore } from "../store/index.ts";
-import type { AgentOtlpStatus } from "../tools/index.ts";
 import type { LinkState } from "./colony-link.ts";
-import { addOtlpMetrics } from "./otlp-metrics.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 
 /** What an agent says of itself on /metrics. */
@@ -11,7 +10,7 @@ export function createAgentMetrics(
   store: AgentStore,
   link: { readonly state: LinkState },
   traffic: () => TrafficReadings,
-  otlp: () => AgentOtlpStatus,
+  otlp: () => OtlpStatus,
 ): MetricsRegistry {
   const metrics = new MetricsRegistry();
   for (const figure of processFigures) metrics.read(figure, figure.read);

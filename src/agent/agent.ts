@@ -10,7 +10,16 @@ import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
-import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
+import {
+  type Authorize,
+  type ControlServerOptions,
+  createHttpRoutes,
+  createOtlpClient,
+  startControlServer,
+  startHealthServer,
+  startOtlpServers,
+} from "../mesh/index.ts";
+import { OtlpIntake } from "../otlp/index.ts";
 import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
@@ -23,7 +32,6 @@ import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { openManaged } from "./open-managed.ts";
-import { Otlp } from "./open-otlp.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
@@ -79,7 +87,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
-    const otlp = stack.use(new Otlp({ config: config.otlp, clock, log: log.child("otlp") }));
+    const otlp = stack.use(
+      new OtlpIntake({
+        config: config.otlp,
+        doors: { listen: startOtlpServers, connect: createOtlpClient },
+        clock,
+        log: log.child("otlp"),
+      }),
+    );
     const store = await openHealingStore(engine, {
       file: paths.databaseFile,
       signals,

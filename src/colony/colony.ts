@@ -16,6 +16,7 @@ import {
   startColonyServer,
   startControlServer,
 } from "../mesh/index.ts";
+import { addOtlpMetrics } from "../otlp/index.ts";
 import {
   type ColonyStore,
   type Engine,
@@ -35,6 +36,7 @@ import { addColonyService } from "./colony-service.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
+import { openInbox } from "./open-inbox.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
 import { SegmentPuller } from "./segment-puller.ts";
@@ -131,6 +133,11 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
       metrics,
       log: log.child("segments"),
     });
+  const inbox = store.segments && state.config.otlp.enabled ? await openInbox(options, store.segments) : undefined;
+  if (inbox) {
+    stack.use(inbox);
+    addOtlpMetrics(metrics.registry, () => inbox.status());
+  }
   const names = stack.use(
     await createEndpointNames({
       settings: state.config.serviceDiscovery.externalResolution,
@@ -227,6 +234,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
+    ...(inbox ? inbox.run(stopped.signal) : []),
     repeat(
       "Renewing the colony's certificate",
       3_600_000,
@@ -255,6 +263,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
         listen: state.config.listen,
         store: state.config.store,
         retentionMs: state.config.retentionMs,
+        otlp: state.config.otlp,
       };
       return fixed;
     },
@@ -317,7 +326,7 @@ function countByHealth(registry: AgentRegistry): Record<string, number> {
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {
-  const keys = { id: "id", listen: "listen", store: "store", retentionMs: "retention" } as const;
+  const keys = { id: "id", listen: "listen", store: "store", retentionMs: "retention", otlp: "otlp" } as const;
   return (Object.keys(keys) as (keyof typeof keys)[])
     .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
     .map((key) => keys[key]);

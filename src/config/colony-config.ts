@@ -6,6 +6,7 @@ import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
+import { type OtlpConfig, otlpSection, toOtlp } from "./otlp-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
 
 export const colonyConfigSchema = z
@@ -54,6 +55,7 @@ export const colonyConfigSchema = z
       timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
     service_discovery: colonyDiscoverySection,
+    otlp: otlpSection(false),
     log: logSection,
   })
   .superRefine((config, context) => {
@@ -76,6 +78,7 @@ export interface ColonyConfig {
   certificates: { agentTtlMs: number };
   sql: { maxRows: number; timeoutMs: number };
   serviceDiscovery: ColonyDiscoveryConfig;
+  otlp: OtlpConfig;
   log: LogConfig;
 }
 
@@ -144,6 +147,7 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },
     serviceDiscovery: toColonyDiscovery(file.service_discovery),
+    otlp: toOtlp(file.otlp),
     log: file.log,
   };
 }

@@ -6,7 +6,7 @@ import { duration, integer, listenAddress, section, size, text } from "./schema-
 
 const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
 
-export const defaultOtlpPorts = { grpc: 4_317, http: 4_318 } as const;
+const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
 const loopback = "127.0.0.1";
 
 export function otlpSection(isEnabled: boolean) {
@@ -14,11 +14,11 @@ export function otlpSection(isEnabled: boolean) {
     enabled: flag("Take traces, logs and metrics that programs send by OTLP").prefault(isEnabled),
     grpc: section({
       enabled: flag("Take them by gRPC").prefault(true),
-      listen: listenAddress("Address of OTLP by gRPC; port 0 picks a free one").prefault(`${loopback}:${defaultOtlpPorts.grpc}`),
+      listen: listenAddress("Address of OTLP by gRPC; port 0 picks a free one").prefault(`${loopback}:${defaultPorts.grpc}`),
     }),
     http: section({
       enabled: flag("Take them by HTTP, as protobuf or JSON").prefault(true),
-      listen: listenAddress("Address of OTLP by HTTP; port 0 picks a free one").prefault(`${loopback}:${defaultOtlpPorts.http}`),
+      listen: listenAddress("Address of OTLP by HTTP; port 0 picks a free one").prefault(`${loopback}:${defaultPorts.http}`),
     }),
     max_body: size("Largest request, also after it was unpacked", { min: "64KiB", max: "64MiB" }).prefault("16MiB"),
     max_in_flight: size("Bytes of requests that are worked on at the same time; more are asked to come back", {

@@ -13,6 +13,8 @@ export { jsonToProtobuf } from "./json-request.ts";
 export { LogDecoder } from "./log-request.ts";
 export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 export { type DecodedMetrics, decodeMetricRequest } from "./metric-request.ts";
+export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
+export { addOtlpMetrics } from "./otlp-metrics.ts";
 export { MalformedError } from "./protobuf-reader.ts";
 export { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
 export { type DecodePort, runDecodeWorker } from "./run-decode-worker.ts";

@@ -19,6 +19,8 @@ export type { SignalSlice } from "./signal-slice.ts";
 
 export interface AgentStoreOptions {
   file: string;
+  /** Under which the engine knows it; one of each. Default `agent`. */
+  name?: string;
   signals: readonly Signal[];
   /** What the file may hold before the oldest rows go. The newest 8,192 rows of each signal stay in any case. */
   maxBytes: number;
@@ -69,7 +71,7 @@ const migrations: readonly Migration[] = [
 
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
   // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
-  const database = await engine.attach("agent", options.file, migrations, {
+  const database = await engine.attach(options.name ?? "agent", options.file, migrations, {
     blockBytes: 16_384,
     rowGroupRows: agentRowGroupRows,
     ...(options.discard === undefined ? {} : { discard: options.discard }),

@@ -1,11 +1,11 @@
 import type { MetricsRegistry, Sample } from "../base/metrics.ts";
-import type { AgentOtlpStatus } from "../tools/index.ts";
+import type { OtlpStatus } from "./otlp-intake.ts";
 
 /** What is taken by OTLP, on /metrics. */
-export function addOtlpMetrics(metrics: MetricsRegistry, status: () => AgentOtlpStatus): void {
-  const received = (read: (counts: AgentOtlpStatus["received"][number]) => number) => (): Sample[] =>
+export function addOtlpMetrics(metrics: MetricsRegistry, status: () => OtlpStatus): void {
+  const received = (read: (counts: OtlpStatus["received"][number]) => number) => (): Sample[] =>
     status().received.map((counts) => [{ signal: counts.signal }, read(counts)]);
-  const counter = (name: string, help: string, read: (counts: AgentOtlpStatus["received"][number]) => number): void =>
+  const counter = (name: string, help: string, read: (counts: OtlpStatus["received"][number]) => number): void =>
     metrics.read({ name, help, kind: "counter" }, received(read));
   counter("coral_otlp_requests_total", "OTLP requests since the start", (counts) => counts.requests);
   counter("coral_otlp_rows_total", "Spans, log records and data points that were acknowledged since the start", (counts) => counts.rows);
