@@ -29,6 +29,8 @@ export interface SegmentPullerOptions {
 /** What one commit takes: enough to make its cost small, little enough to be repeated after a crash. */
 const maxSegmentsPerCommit = 16;
 const maxBytesPerCommit = 64 * 1024 * 1024;
+/** One segment's wait for the disk is another's time on the wire. */
+const streamsPerAgent = 3;
 /** A segment whose bytes are wrong so often is passed over, and its rows are a gap. */
 const maxAttempts = 3;
 /** A stream that broke is taken up where it ended, so often. */
@@ -120,18 +122,24 @@ export class SegmentPuller {
       sizeBytes,
       ...(failure === undefined ? {} : { failure }),
     });
+    const wanted: SegmentOffer[] = [];
     for (const info of list.segments) {
       const offer = toOffer(list.signal, info);
-      if (offers.length > 0 && sizeBytes + offer.sizeBytes > maxBytes) return result(false);
-      try {
-        if (offer.isLost || (await this.#receive(target, offer, signal))) offers.push(offer);
-        else offers.push({ ...offer, passOver: "unreadable" });
-      } catch (error) {
-        return result(false, error);
-      }
+      if (wanted.length > 0 && sizeBytes + offer.sizeBytes > maxBytes) break;
+      wanted.push(offer);
       sizeBytes += offer.sizeBytes;
     }
-    return result(!list.more);
+    const streams = new Semaphore(streamsPerAgent);
+    const outcomes = await Promise.allSettled(
+      wanted.map((offer) => streams.run(async () => offer.isLost || (await this.#receive(target, offer, signal)))),
+    );
+    for (const [index, outcome] of outcomes.entries()) {
+      const offer = wanted[index] as SegmentOffer;
+      // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
+      if (outcome.status === "rejected") return result(false, outcome.reason);
+      offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
+    }
+    return result(!list.more && wanted.length === list.segments.length);
   }
 
   /** False: it has failed for good. */

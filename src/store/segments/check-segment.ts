@@ -29,19 +29,21 @@ export async function checkSegment(
   const fail = (why: string, cause?: unknown): never => {
     throw new CoralError({ code: "invalid", message: `Cannot take a segment of "${signal.name}": ${why}`, cause });
   };
-  const [columns, facts] = await database
-    .withConnection(async (connection) => [
-      await connection.query(`DESCRIBE SELECT * FROM read_parquet(${quoted(file)})`),
-      await connection.query(`SELECT num_rows FROM parquet_file_metadata(${quoted(file)})`),
-    ])
+  const found = await database
+    .query(
+      `SELECT column_name, column_type, (SELECT num_rows FROM parquet_file_metadata(${quoted(file)})) AS num_rows
+       FROM (DESCRIBE SELECT * FROM read_parquet(${quoted(file)}))`,
+    )
     .catch((error: unknown) => fail("it is no readable Parquet file", error));
-  const types = new Map(columns?.map((row) => [row["column_name"], row["column_type"]]));
+  const types = new Map(found.map((row) => [row["column_name"], row["column_type"]]));
   for (const { name, type, nullable } of schemaOf(signal)) {
-    const found = types.get(name);
+    const foundType = types.get(name);
     const mayLack = nullable && schemaVersion !== signal.version;
-    if (found === undefined && !mayLack) fail(`column "${name}" is missing`);
-    if (found !== undefined && found !== segmentSqlTypes[type]) fail(`column "${name}" is ${String(found)}, not ${segmentSqlTypes[type]}`);
+    if (foundType === undefined && !mayLack) fail(`column "${name}" is missing`);
+    if (foundType !== undefined && foundType !== segmentSqlTypes[type]) {
+      fail(`column "${name}" is ${String(foundType)}, not ${segmentSqlTypes[type]}`);
+    }
   }
-  const counted = Number(facts?.[0]?.["num_rows"]);
+  const counted = Number(found[0]?.["num_rows"]);
   if (counted !== rows) fail(`it has ${counted} rows instead of ${rows}`);
 }

@@ -90,7 +90,8 @@ export class SegmentCatalog {
         (agentId === undefined || entry.agentId === agentId) &&
         (service === undefined || entry.services === null || entry.services.includes(service)),
     );
-    if (lookup !== undefined && signal.lookup !== undefined) entries = await this.#holding(entries, lookup);
+    if (lookup !== undefined && signal.lookup !== undefined)
+      entries = await this.#holding(entries, typeof lookup === "string" ? [lookup] : lookup);
     return {
       entries,
       files: entries.map((entry) => this.fileOf(entry)),
@@ -111,16 +112,16 @@ export class SegmentCatalog {
     };
   }
 
-  async #holding(entries: readonly SegmentEntry[], lookup: string): Promise<SegmentEntry[]> {
-    if (!/^[0-9a-f]{32}$/i.test(lookup)) {
+  async #holding(entries: readonly SegmentEntry[], lookups: readonly string[]): Promise<SegmentEntry[]> {
+    const ids = lookups.map((lookup) => {
+      if (/^[0-9a-f]{32}$/i.test(lookup)) return Buffer.from(lookup, "hex");
       throw new CoralError({ code: "usage", message: `Cannot look up "${lookup}": it is no id of 32 hex digits` });
-    }
-    const id = Buffer.from(lookup, "hex");
+    });
     const unknown = entries.filter((entry) => !this.#filters.has(entry));
     const loaded = await loadFilters(this.#database, unknown);
     const held = entries.filter((entry) => {
       const filter = this.#filters.get(entry) ?? loaded.get(entry);
-      return filter === undefined || mayHold(filter, id);
+      return filter === undefined || ids.some((id) => mayHold(filter, id));
     });
     for (const [entry, filter] of loaded) this.#keepFilter(entry, filter);
     return held;

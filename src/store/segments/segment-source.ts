@@ -8,8 +8,8 @@ export interface SegmentRange {
   fromUs?: number;
   untilUs?: number;
   service?: string;
-  /** The look-up column's value in hex, such as a trace id. */
-  lookup?: string;
+  /** The look-up column's value in hex, such as a trace id; several: files that may hold any of them. */
+  lookup?: string | readonly string[];
   /** At the colony: only this agent's files. */
   agentId?: string;
 }
