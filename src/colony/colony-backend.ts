@@ -19,6 +19,7 @@ import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, Store
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
+import { createLogsBackend } from "./logs-backend.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
 
@@ -58,6 +59,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...createLogsBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

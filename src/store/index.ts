@@ -45,6 +45,16 @@ export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, query
 export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
+export {
+  type LogPatternRow,
+  type LogPatternsAnswer,
+  type LogRow,
+  type LogsAnswer,
+  type LogsQuery,
+  type LogsStore,
+  queryLogPatterns,
+  queryLogs,
+} from "./queries/query-logs.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
 export { queryServiceCpu, type ServiceCpuRow } from "./queries/query-service-cpu.ts";
 export {
@@ -116,7 +126,7 @@ export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-sli
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { segmentSignals, signals } from "./signals/index.ts";
-export { logRecord } from "./signals/log.ts";
+export { logPattern, logRecord } from "./signals/log.ts";
 export { span } from "./signals/span.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";

@@ -8,6 +8,7 @@ import type { AgentInfo } from "./schemas/agent.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
+import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
 import type { EdgeFact } from "./schemas/network.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
@@ -138,6 +139,10 @@ export interface ColonyBackend {
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
   /** What the hooks of agents did not see. */
   trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
+  /** Log records, newest first. */
+  logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
+  /** The same records by pattern, most first; `page` means nothing here. */
+  logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
   /** Of services with a process among the busiest of its host. */
   serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
   /**

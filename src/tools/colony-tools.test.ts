@@ -35,6 +35,7 @@ describe("colonyTools", () => {
       "coral_query_top",
       "coral_query_red",
       "coral_query_connections",
+      "coral_query_logs",
       "coral_query_host",
       "coral_query_sql",
       "coral_list_events",
@@ -44,7 +45,7 @@ describe("colonyTools", () => {
 
   it("changes nothing without the permission admin", () => {
     for (const tool of colonyTools) if (tool.changes) expect([tool.name, tool.permission]).toEqual([tool.name, "admin"]);
-    expect(listTools(colonyTools, "admin")).toHaveLength(18);
+    expect(listTools(colonyTools, "admin")).toHaveLength(19);
   });
 
   it("describes every field of its outputs in JSON schema", () => {

@@ -12,6 +12,7 @@ import { listServices } from "./list-services.ts";
 import { listTokens } from "./list-tokens.ts";
 import { queryConnections } from "./query-connections.ts";
 import { queryHost } from "./query-host.ts";
+import { queryLogs } from "./query-logs.ts";
 import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
 import { queryTop } from "./query-top.ts";
@@ -31,6 +32,7 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   queryRed,
   queryConnections,
   captureRequests,
+  queryLogs,
   queryHost,
   querySql,
   listEvents,

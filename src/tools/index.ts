@@ -59,6 +59,16 @@ export type {
   HostTotals,
 } from "./schemas/host.ts";
 export type {
+  LogFact,
+  LogPattern,
+  LogPatternFact,
+  LogPatternsFacts,
+  LogRecord,
+  LogResult,
+  LogsFacts,
+  LogsRequest,
+} from "./schemas/logs.ts";
+export type {
   ConnectionClass,
   DependencyList,
   EdgeEnd,

@@ -211,6 +211,8 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     edgeRed: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
     connections: async () => ({ rows: [], total: 0 }),
     trafficLosses: async () => [],
+    logs: async () => ({ rows: [], next: null, services: [] }),
+    logPatterns: async () => ({ rows: [], total: 0, records: 0, services: [] }),
     serviceCpu: async () => [],
     capture: async function* () {
       yield await refuse();

@@ -4,7 +4,7 @@ import type { Signal } from "../define-signal.ts";
 import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
-import { logRecord } from "./log.ts";
+import { logPattern, logRecord } from "./log.ts";
 import { span } from "./span.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
@@ -21,6 +21,7 @@ export const signals: readonly Signal[] = [
   event,
   red,
   trafficLoss,
+  logPattern,
 ] as readonly Signal[];
 
 /** Signals that are kept as segments: too many rows for a table. */

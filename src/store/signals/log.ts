@@ -1,3 +1,4 @@
+import { defineSignal } from "../define-signal.ts";
 import { defineSegmentSignal } from "../segments/define-segment-signal.ts";
 
 const hourMs = 3_600_000;
@@ -21,6 +22,8 @@ export const logRecord = defineSegmentSignal({
     span_id: "id8?",
     event_name: "text?",
     exception_type: "text?",
+    /** Of the body without what changes; see the signal `log_pattern`. */
+    pattern: "text?",
     service_version: "text?",
     service_namespace: "text?",
     service_instance: "text?",
@@ -46,5 +49,29 @@ export const logRecord = defineSegmentSignal({
   retention: {
     agent: { maxAgeMs: 24 * hourMs, weight: 8 },
     colony: { maxAgeMs: 14 * 24 * hourMs, weight: 8 },
+  },
+});
+
+/** How often each pattern of log records was seen, by window of a minute. */
+export const logPattern = defineSignal({
+  name: "log_pattern",
+  description: "How many log records of a service had the same pattern and severity within a minute",
+  columns: {
+    service: "text",
+    /** The same for the same template, wherever it was seen: 12 hex digits. */
+    pattern: "text",
+    /** The text with `<*>`, `<num>` and the like for what changes. */
+    template: "text",
+    /** As in the signal `log`. */
+    severity: "text",
+    records: "int",
+    /** Whether this agent had not seen it before. */
+    is_new: "bool",
+    /** One record's text, shortened. */
+    example: "text?",
+  },
+  retention: {
+    agent: { maxAgeMs: 7 * 24 * hourMs, weight: 1 },
+    colony: { maxAgeMs: 30 * 24 * hourMs, weight: 2 },
   },
 });
