@@ -50,7 +50,9 @@ export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: Otlp
             ...(request.encoding === "gzip" ? { "content-encoding": "gzip" } : {}),
           },
         },
-        (response) => readOutcome(response).then(resolve, reject),
+        (response) => {
+          readOutcome(response).then(resolve, reject);
+        },
       );
       outgoing.on("timeout", () => outgoing.destroy(new Error(`${base.host} did not answer within ${timeoutMs} ms`)));
       outgoing.on("error", reject);

@@ -155,7 +155,7 @@ function concatColumns(a: BatchColumn | undefined, rowsA: number, b: BatchColumn
 
 function withoutPresent(column: BatchColumn): BatchColumn {
   const { present: _present, ...rest } = column;
-  return rest as BatchColumn;
+  return rest;
 }
 
 /** Values for rows that have none. */

@@ -69,7 +69,7 @@ export class Forwarder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopped.abort();
-    for (const wake of [...this.#sleepers]) wake();
+    for (const wake of this.#sleepers) wake();
     await Promise.all(this.#lanes);
     this.#stats.dropped += this.#queue.splice(0).length;
   }

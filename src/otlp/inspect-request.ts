@@ -40,10 +40,9 @@ class Inspector {
 
   inspect(signal: OtlpSignal, body: Uint8Array): void {
     const reader = this.#reader;
-    const visit = signal === "traces" ? this.#span : signal === "logs" ? this.#log : this.#metric;
     reader.open(body);
     this.#each(body.length, groupsTag, (groupEnd) =>
-      this.#each(groupEnd, itemsTag, (scopeEnd) => this.#each(scopeEnd, itemsTag, (end) => visit.call(this, end))),
+      this.#each(groupEnd, itemsTag, (scopeEnd) => this.#each(scopeEnd, itemsTag, (end) => this.#item(signal, end))),
     );
     if (reader.at !== body.length) throw new MalformedError("the message ends inside a field");
   }
@@ -63,8 +62,10 @@ class Inspector {
     if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
   }
 
-  #log(): void {
-    this.rows++;
+  #item(signal: OtlpSignal, end: number): void {
+    if (signal === "traces") this.#span(end);
+    else if (signal === "metrics") this.#metric(end);
+    else this.rows++;
   }
 
   #span(end: number): void {
