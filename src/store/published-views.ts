@@ -12,6 +12,8 @@ export interface PublishedView {
   /** One line for people and language models. */
   description: string;
   columns: readonly ViewColumn[];
+  /** It reads files, those that its connection was told of. */
+  isSegmented?: boolean;
 }
 
 /** Schema of the published views inside the colony's file; everything else there is internal. */
@@ -120,5 +122,5 @@ export async function publishViews(
     if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
   }
   for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
-  return definitions.map(({ name, description, columns }) => ({ name, description, columns }));
+  return definitions.map(({ sql: _, ...view }) => view);
 }

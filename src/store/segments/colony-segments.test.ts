@@ -128,6 +128,8 @@ describe("openColonySegments()", () => {
     const { rows, views } = await sqlOf(colony, sql);
     expect(rows).toEqual([["a1", [0, 1, 2, 3].map(traceOf).sort()[0], 3]]);
     expect(views).toEqual(["tick"]);
+    expect((await sqlOf(colony, `SELECT count(*) FROM tick WHERE trace_id = '${traceOf(1)}' AND time < now()`)).rows).toEqual([[3]]);
+    expect((await sqlOf(colony, "SELECT count(*) FROM tick WHERE time > TIMESTAMP '2026-01-01 01:00'")).rows).toEqual([[0]]);
     expect(await colony.store.query("SELECT count(*) AS n FROM tick")).toEqual([{ n: 0 }]);
     for (const refused of [
       "SELECT getvariable('segment_files_tick')",

@@ -30,6 +30,7 @@ export function segmentView(signal: SegmentSignal, emptyFile: string): ViewDefin
   return {
     name: signal.name,
     description: signal.description,
+    isSegmented: true,
     columns: [
       { name: "agent_id", type: "VARCHAR" },
       { name: "epoch", type: "VARCHAR" },
