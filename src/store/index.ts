@@ -64,6 +64,18 @@ export {
   type ServiceProcessRow,
   type ServicesQuery,
 } from "./queries/query-services.ts";
+export {
+  querySpanServices,
+  queryTrace,
+  queryTraces,
+  type SpanRow,
+  type TraceAnswer,
+  type TraceQuery,
+  type TraceRow,
+  type TraceStore,
+  type TracesAnswer,
+  type TracesQuery,
+} from "./queries/query-traces.ts";
 export { queryTrafficLosses, type TrafficLossRow } from "./queries/query-traffic-losses.ts";
 export type { RedFilterQuery, RedResolution } from "./queries/red-parts.ts";
 export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
@@ -127,6 +139,7 @@ export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { segmentSignals, signals } from "./signals/index.ts";
 export { logPattern, logRecord } from "./signals/log.ts";
+export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
