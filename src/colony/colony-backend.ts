@@ -21,6 +21,7 @@ import { createCapture } from "./capture.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import { createLogsBackend } from "./logs-backend.ts";
 import type { TokenBook } from "./token-book.ts";
+import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
 
 export interface ColonyBackendOptions {
@@ -60,6 +61,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
     ...createLogsBackend({ store, clock }),
+    ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

@@ -16,6 +16,7 @@ import { queryLogs } from "./query-logs.ts";
 import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
 import { queryTop } from "./query-top.ts";
+import { queryTraces } from "./query-traces.ts";
 import { revokeAgent } from "./revoke-agent.ts";
 import { revokeToken } from "./revoke-token.ts";
 
@@ -31,6 +32,7 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   queryTop,
   queryRed,
   queryConnections,
+  queryTraces,
   captureRequests,
   queryLogs,
   queryHost,

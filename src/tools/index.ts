@@ -86,6 +86,12 @@ export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
 export type {
+  TraceSpan,
+  TraceSummary,
+  TracesResult,
+  WholeTrace,
+} from "./schemas/trace.ts";
+export type {
   ConnectionList,
   ConnectionRow,
   ConnectionsFacts,

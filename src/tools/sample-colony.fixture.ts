@@ -214,6 +214,9 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     logs: async () => ({ rows: [], next: null, services: [] }),
     logPatterns: async () => ({ rows: [], total: 0, records: 0, services: [] }),
     serviceCpu: async () => [],
+    traces: async () => ({ rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 }),
+    trace: async () => ({ spans: [], total: 0 }),
+    spanServices: async () => [],
     capture: async function* () {
       yield await refuse();
     },
