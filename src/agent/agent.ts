@@ -19,7 +19,7 @@ import {
   startHealthServer,
   startOtlpServers,
 } from "../mesh/index.ts";
-import { OtlpIntake } from "../otlp/index.ts";
+import { MetricIntake, OtlpIntake } from "../otlp/index.ts";
 import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
@@ -72,6 +72,7 @@ export interface Agent extends AsyncDisposable {
 /** Raised when the meaning of a message changes. */
 const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
+const lossIntervalMs = 60_000;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
 /** The traffic process may be away for a moment and come back. */
@@ -234,7 +235,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
-    await otlp.start({ segments: () => store.segments });
+    const metricIntake = new MetricIntake({ store, clock });
+    await otlp.start({ segments: () => store.segments, storeMetrics: (points) => metricIntake.store(points) });
     stack.defer(() => otlp.stop());
     await traffic.collector.reconfigure();
     const loops = [
@@ -253,6 +255,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         stopped.signal,
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
+      repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];
     stack.defer(async () => {

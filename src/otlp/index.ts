@@ -5,6 +5,7 @@
  */
 
 export type { DecodeOrder, DecodeReport } from "./decode-orders.ts";
+export { MetricIntake, type MetricIntakeOptions, type NotKept } from "./metric-intake.ts";
 export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
 export { addOtlpMetrics } from "./otlp-metrics.ts";

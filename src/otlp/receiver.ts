@@ -9,6 +9,7 @@ import type { Logger } from "../base/log.ts";
 import { type AgentSegments, logRecord, span } from "../store/index.ts";
 import type { DecodePool } from "./decode-pool.ts";
 import { inspectRequest, type OtlpSignal } from "./inspect-request.ts";
+import type { NotKept } from "./metric-intake.ts";
 import type { MetricPoint } from "./metric-point.ts";
 import { MalformedError } from "./protobuf-reader.ts";
 
@@ -32,8 +33,8 @@ export type OtlpReply =
 export interface OtlpReceiverOptions {
   segments: Pick<AgentSegments, "append">;
   pool: DecodePool;
-  /** Resolves when the points are durable. Absent: metrics are not kept, and senders are told so. */
-  storeMetrics?: (points: readonly MetricPoint[]) => Promise<void>;
+  /** Resolves when the points are durable, with those that are not kept. Absent: metrics are not kept, and senders are told so. */
+  storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
   /** Told of each request that was accepted. */
   forward?: (request: OtlpRequest) => void;
   /** Of a body after it was unpacked. */
@@ -102,7 +103,7 @@ export class OtlpReceiver {
     }
   }
 
-  async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<{ rejected: number; message: string }> {
+  async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<NotKept> {
     const { segments, clock } = this.#options;
     const receivedUs = Math.round(clock.wallMs() * 1_000);
     if (signal !== "metrics") {
@@ -112,12 +113,13 @@ export class OtlpReceiver {
     return this.#storeMetrics(body, rows, receivedUs);
   }
 
-  async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<{ rejected: number; message: string }> {
+  async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<NotKept> {
     const { pool, storeMetrics } = this.#options;
     if (storeMetrics === undefined) return { rejected: rows, message: "metrics are not kept here" };
     const { points, malformed } = await pool.decodeMetrics(body, receivedUs);
-    if (points.length > 0) await storeMetrics(points);
-    return malformed > 0 ? { rejected: malformed, message: "a metric has a point that cannot be read" } : { rejected: 0, message: "" };
+    const notKept = points.length > 0 ? await storeMetrics(points) : undefined;
+    const unread = malformed > 0 ? "a metric has a point that cannot be read" : "";
+    return { rejected: malformed + (notKept?.rejected ?? 0), message: unread || (notKept?.message ?? "") };
   }
 
   async #unpack({ encoding, body }: OtlpRequest): Promise<Uint8Array> {

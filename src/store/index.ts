@@ -55,6 +55,15 @@ export {
   queryLogPatterns,
   queryLogs,
 } from "./queries/query-logs.ts";
+export {
+  type MetricAnswer,
+  type MetricGroupRow,
+  type MetricNameRow,
+  type MetricNamesQuery,
+  type MetricQuery,
+  queryMetric,
+  queryMetricNames,
+} from "./queries/query-metrics.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
 export { queryServiceCpu, type ServiceCpuRow } from "./queries/query-service-cpu.ts";
 export {

@@ -5,6 +5,7 @@ import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 import { logPattern, logRecord } from "./log.ts";
+import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
 import { span } from "./span.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
@@ -21,6 +22,9 @@ export const signals: readonly Signal[] = [
   event,
   red,
   trafficLoss,
+  metricPoint,
+  metricSeries,
+  metricLoss,
   logPattern,
 ] as readonly Signal[];
 
