@@ -96,7 +96,7 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing;
   /** Of the given entries, those that have one. */
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
-  /** A stored segment's bytes from an offset on, in pieces of 256 KiB. `not-found` when it was removed or merged meanwhile: list again. */
+  /** A stored segment's bytes from an offset on, in pieces of 1 MiB. `not-found` when it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
   /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
   maintain(): Promise<void>;
@@ -123,7 +123,7 @@ interface Lane {
   askedAtMs: number;
 }
 
-const pieceBytes = 256 * 1024;
+const pieceBytes = 1024 * 1024;
 /** A colony that has not asked for so long does not read what is merged away. */
 const silentColonyMs = 10 * 60_000;
 const defaultCut: CutLimits = { rows: 20_000, bytes: 16 * 1024 * 1024, ageMs: 700 };

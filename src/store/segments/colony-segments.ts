@@ -353,12 +353,18 @@ async function writeBytes(file: string, bytes: AsyncIterable<Uint8Array>, { size
   let written = 0;
   const handle: FileHandle = await open(file, "w", 0o600);
   try {
+    // One part is written while the next one comes and is hashed.
+    let writing: Promise<void> = Promise.resolve();
     for await (const part of bytes) {
       written += part.length;
       if (written > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+      await writing;
+      writing = handle.writeFile(part);
+      // Its failure is met at the next await, which may be a moment away.
+      writing.catch(() => undefined);
       hash.update(part);
-      await handle.writeFile(part);
     }
+    await writing;
     if (written !== sizeBytes) throw differs(`${written} of ${sizeBytes} bytes came`);
     if (hash.digest("hex") !== sha256) throw differs("their hash is another");
     await handle.datasync();
