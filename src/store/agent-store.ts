@@ -7,6 +7,7 @@ import { maxAttempts, planByteRetention } from "./byte-retention.ts";
 import { batchFromRows, type ColumnBatch } from "./column-batch.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Columns, RowOf, Signal } from "./define-signal.ts";
+import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
 import { type LossCount, LossCounts } from "./loss-counts.ts";
 import type { Migration } from "./migrations.ts";
@@ -192,8 +193,13 @@ class DuckDbAgentStore implements AgentStore {
     return { ...(await this.#database.size()), rows };
   }
 
-  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
-    return this.#database.query(sql, parameters, signal);
+  async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    try {
+      return await this.#database.query(sql, parameters, signal);
+    } catch (error) {
+      if (isUnexplained(error)) this.segments?.suspect();
+      throw error;
+    }
   }
 
   close(): Promise<void> {

@@ -9,6 +9,7 @@ import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
+import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
 import { insertGap } from "./gap-ledger.ts";
 import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
@@ -237,8 +238,13 @@ class DuckDbColonyStore implements ColonyStore {
     return segments ? await segmentVariables(segments, this.#options.segments?.signals ?? [], views) : { before: [], after: [] };
   }
 
-  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
-    return this.database.query(sql, parameters, signal);
+  async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    try {
+      return await this.database.query(sql, parameters, signal);
+    } catch (error) {
+      if (isUnexplained(error)) this.segments?.suspect();
+      throw error;
+    }
   }
 
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {

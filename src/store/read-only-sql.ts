@@ -5,7 +5,7 @@ import { CoralError } from "../base/errors.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { formatDurationMs } from "../base/units.ts";
 import type { Connection } from "./connection.ts";
-import { failureOf } from "./duckdb-errors.ts";
+import { failureOf, isUnexplained } from "./duckdb-errors.ts";
 import type { PublishedView } from "./published-views.ts";
 import type { ViewPreparation, ViewUse } from "./segments/segment-views.ts";
 import { approveStatement } from "./sql-guard/approve-statement.ts";
@@ -37,6 +37,8 @@ export interface ReadOnlySqlSource {
   publishedViews(): readonly PublishedView[];
   /** What the connection needs before these views are read. */
   prepareViews?(views: readonly ViewUse[]): Promise<ViewPreparation>;
+  /** Told of failures that are not the statement's. */
+  readonly segments?: { suspect(): void } | undefined;
   database: { withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> };
 }
 
@@ -72,6 +74,8 @@ async function runGuarded(connection: Connection, source: ReadOnlySqlSource, opt
     const result = approved.kind === "answered" ? bounded(approved, options.maxRows) : await stream(connection, options);
     return { ...result, views: approved.views, elapsedMs: Math.round(performance.now() - startMs) };
   } catch (error) {
+    if (prepared !== undefined && prepared.before.length > 0 && watch.ended === undefined && isUnexplained(error))
+      source.segments?.suspect();
     throw explained(error, watch, options);
   } finally {
     watch.stop();

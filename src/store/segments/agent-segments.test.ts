@@ -235,6 +235,32 @@ describe("openAgentSegments()", () => {
     await third.store.close();
   });
 
+  it("finds a segment whose bytes have changed after a query failed, and leaves the database alone", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    for (let index = 0; index < 3; index++) {
+      await first.segments.append("tick", tickBody(tickRows(500, index * 500)));
+      await first.segments.flush();
+    }
+    await first.store.close();
+    const file = folder.file("segments/tick/000000002.parquet");
+    const bytes = readFileSync(file);
+    bytes.fill(0x5a, 4, bytes.length - 2_000);
+    writeFileSync(file, bytes);
+    const opened = await openStore(engine, folder.path);
+    const sum = async (): Promise<unknown> => {
+      const { sql } = await opened.segments.segmentSource(tick);
+      return (await opened.store.query(`SELECT count(*) AS n, max(hash(t)) IS NOT NULL AS read FROM ${sql} t`))[0]?.["n"];
+    };
+    await expect(sum()).rejects.not.toMatchObject({ code: "corrupt" });
+    await opened.store.prune();
+    expect(await sum()).toBe(1_000);
+    expect(opened.store.losses()).toEqual([{ signal: "tick", reason: "segment-damaged", rows: 500 }]);
+    expect(filesIn(folder.path)).not.toContain("agent.duckdb.corrupt");
+    await opened.store.close();
+  });
+
   it("removes what is too old or too much, the manifest row first and the file later", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);

@@ -42,6 +42,7 @@ import { chooseExpired } from "./segment-retention.ts";
 import { type ReadySegment, SegmentSealer } from "./segment-sealer.ts";
 import type { SealSegment } from "./segment-sealing.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
+import { SegmentVerifier } from "./segment-verifier.ts";
 import { readWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
 
 export interface AgentSegmentsOptions {
@@ -98,6 +99,8 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
   /** A stored segment's bytes from an offset on, in pieces of 1 MiB. `not-found` when it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
+  /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
+  suspect(): void;
   /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
   maintain(): Promise<void>;
   stats(): Record<string, SegmentStats>;
@@ -124,6 +127,8 @@ interface Lane {
 }
 
 const pieceBytes = 1024 * 1024;
+/** What `maintain` reads when damage is suspected. */
+const verifyBytes = 256 * 1024 * 1024;
 /** A colony that has not asked for so long does not read what is merged away. */
 const silentColonyMs = 10 * 60_000;
 const defaultCut: CutLimits = { rows: 20_000, bytes: 16 * 1024 * 1024, ageMs: 700 };
@@ -145,6 +150,7 @@ class FileAgentSegments implements AgentSegments {
   readonly #catalog: SegmentCatalog;
   readonly #lanes = new Map<string, Lane>();
   readonly #unlinks: LateUnlinks;
+  readonly #verifier: SegmentVerifier;
   #maintaining: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -152,6 +158,7 @@ class FileAgentSegments implements AgentSegments {
     this.#host = host;
     this.#options = options;
     this.#catalog = catalog;
+    this.#verifier = new SegmentVerifier(catalog);
     this.#segmentsRoot = join(options.directory, "segments");
     this.#writeAheadRoot = join(options.directory, "wal");
     this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
@@ -224,6 +231,10 @@ class FileAgentSegments implements AgentSegments {
     } finally {
       await handle.close();
     }
+  }
+
+  suspect(): void {
+    this.#verifier.suspect();
   }
 
   maintain(): Promise<void> {
@@ -338,14 +349,16 @@ class FileAgentSegments implements AgentSegments {
   async #moveDamagedAside(): Promise<void> {
     for (const entry of this.#catalog.all()) {
       if (entry.state === "lost" || entry.rows === 0) continue;
-      const file = this.#catalog.fileOf(entry);
-      const reason = damageOf(file, entry.sizeBytes);
-      if (reason === undefined) continue;
-      moveAside(file, this.#host.log, reason);
-      this.#host.losses.add(entry.signal, "segment-damaged", entry.rows);
-      await this.#host.database.write((transaction) => markLost(transaction, entry));
-      entry.state = "lost";
+      const reason = damageOf(this.#catalog.fileOf(entry), entry.sizeBytes);
+      if (reason !== undefined) await this.#lose(entry, reason);
     }
+  }
+
+  async #lose(entry: SegmentEntry, reason: string): Promise<void> {
+    moveAside(this.#catalog.fileOf(entry), this.#host.log, reason);
+    this.#host.losses.add(entry.signal, "segment-damaged", entry.rows);
+    await this.#host.database.write((transaction) => markLost(transaction, entry));
+    entry.state = "lost";
   }
 
   async #commit(lane: Lane, ready: readonly ReadySegment[]): Promise<void> {
@@ -380,6 +393,7 @@ class FileAgentSegments implements AgentSegments {
 
   async #maintain(): Promise<void> {
     await this.#removeExpired(this.#options.maxBytes);
+    for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) await this.#lose(entry, reason);
     for (const lane of this.#lanes.values()) {
       // Many small files are slow, not wrong; a merge may need more memory than there is.
       await this.#mergeSmall(lane).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));

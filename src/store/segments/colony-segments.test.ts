@@ -224,6 +224,26 @@ describe("openColonySegments()", () => {
     await again.store.close();
   });
 
+  it("finds a segment whose bytes have changed after people's SQL failed", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) await put(agent, 500, index * 500);
+    await pull(agent, colony);
+    const file = folder.file(`colony/segments/tick/a1~${agent.store.epoch}/000000002.parquet`);
+    const bytes = readFileSync(file);
+    bytes.fill(0x5a, 4, bytes.length - 2_000);
+    writeFileSync(file, bytes);
+    const sql = "SELECT count(*), max(hash(tick)) IS NOT NULL FROM tick";
+    await expect(sqlOf(colony, sql)).rejects.toThrow();
+    await colony.store.prune();
+    expect((await sqlOf(colony, sql)).rows).toEqual([[1_000, true]]);
+    expect(await colony.store.gaps()).toMatchObject([{ reason: "colony-damaged", rows: 500 }]);
+    await agent.store.close();
+    await colony.store.close();
+  });
+
   it("merges small neighbours and removes what is too old", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);

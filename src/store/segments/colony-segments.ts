@@ -30,6 +30,7 @@ import {
 } from "./segment-manifest.ts";
 import { chooseExpired } from "./segment-retention.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
+import { SegmentVerifier } from "./segment-verifier.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
 export interface ColonySegmentsOptions {
@@ -65,6 +66,8 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
   /** Manifest rows, checkpoint and gaps of one agent's pull in one transaction. Repeats change nothing. */
   commit(pull: SegmentPull): Promise<SegmentPullOutcome>;
+  /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
+  suspect(): void;
   /** Retention and merging. The owner calls it every minute or so. */
   maintain(): Promise<void>;
   /** Files for SQL that reads the view of a signal. */
@@ -79,6 +82,8 @@ const agentPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const epochPattern = /^[0-9A-Za-z-]{1,64}$/;
 /** Larger ones are refused before a byte is written. */
 const maxSegmentBytes = 256 * 1024 * 1024;
+/** What `maintain` reads when damage is suspected. */
+const verifyBytes = 1024 * 1024 * 1024;
 const maxFilterBytes = 1024 * 1024;
 const maxServiceLength = 4_096;
 
@@ -102,6 +107,7 @@ class FileColonySegments implements ColonySegments {
   /** As of the last commit. */
   readonly #heads = new Map<string, StoredHead>();
   readonly #unlinks: LateUnlinks;
+  readonly #verifier: SegmentVerifier;
   #maintaining: Promise<void> | undefined;
   #closed = false;
 
@@ -116,6 +122,7 @@ class FileColonySegments implements ColonySegments {
     this.#options = options;
     this.#root = root;
     this.#catalog = catalog;
+    this.#verifier = new SegmentVerifier(catalog);
     this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
     this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
     for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
@@ -166,6 +173,10 @@ class FileColonySegments implements ColonySegments {
         plan.added.reduce((total, { entry }) => total + entry.rows, 0) - plan.replaced.reduce((total, { rows }) => total + rows, 0),
       lostRows: plan.gaps.reduce((total, { rows }) => total + (rows ?? 0), 0),
     };
+  }
+
+  suspect(): void {
+    this.#verifier.suspect();
   }
 
   maintain(): Promise<void> {
@@ -293,6 +304,9 @@ class FileColonySegments implements ColonySegments {
       );
       this.#options.crashPoints?.reached("prune-committed");
       for (const entry of expired) this.#unlinks.add(this.#catalog.fileOf(entry));
+    }
+    for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) {
+      await this.#lose(entry, this.#catalog.fileOf(entry), reason);
     }
     for (const signal of this.#signals.values()) {
       // Many small files are slow, not wrong; a merge may need more memory than there is.
