@@ -24,14 +24,15 @@ export const rooms: Readonly<Record<string, Room>> = {
   host: { rooms: ["base"], packages: [] },
   traffic: { rooms: ["base", "probes", "host"], packages: [] },
   store: { rooms: ["base"], packages: ["@duckdb/node-bindings"] },
+  otlp: { rooms: ["base", "store"], packages: [] },
   mesh: { rooms: ["base", "proto"], packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"] },
   tools: { rooms: ["base", "proto"], packages: ["zod"], node: false },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
-  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "tools"], packages: rpc },
-  colony: { rooms: [...daemonBasics, "tools", "mcp"], packages: rpc },
+  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "otlp", "tools"], packages: rpc },
+  colony: { rooms: [...daemonBasics, "otlp", "tools", "mcp"], packages: rpc },
   cli: { rooms: ["base", "proto", "config", "tools", "mcp", "mesh"], packages: ["commander", "yaml"] },
   main: {
-    rooms: ["base", "proto", "config", "probes", "host", "traffic", "store", "mesh", "tools", "mcp", "agent", "colony", "cli"],
+    rooms: ["base", "proto", "config", "probes", "host", "traffic", "store", "otlp", "mesh", "tools", "mcp", "agent", "colony", "cli"],
     packages: [],
   },
 };
@@ -42,7 +43,7 @@ const openRooms = new Set(["base", "proto"]);
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main"]), packages: new Set(["commander"]) };
 /** Sockets are opened in `mesh`; `main` asks whether a port is free. */
 const networkModules = { modules: new Set(["net", "tls", "http", "https", "http2", "dgram"]), rooms: new Set(["mesh", "main"]) };
-const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client"]);
+const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
 
 export interface SourceFile {

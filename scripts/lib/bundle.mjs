@@ -5,12 +5,13 @@ import { SetupError } from "./report.mjs";
 import { root } from "./run.mjs";
 import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
 
-/** What runs as its own process gets its own file in dist/. */
+/** What runs as its own process or thread gets its own file in dist/. */
 const entryPoints = {
   coral: "src/main/coral.ts",
   "ability-child": "src/probes/ability-child.ts",
   "traffic-process": "src/main/traffic-process.ts",
   "tls-plan-child": "src/traffic/tls/plan-child.ts",
+  "decode-worker": "src/main/decode-worker.ts",
 };
 const stamp = "dist/.stamp";
 /** Old chunks stay for an hour: a daemon that was just started from them may still load one lazily. */

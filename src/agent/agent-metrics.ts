@@ -1,5 +1,6 @@
 import { MetricsRegistry } from "../base/metrics.ts";
 import { processFigures } from "../base/process-figures.ts";
+import { addOtlpMetrics, type OtlpStatus } from "../otlp/index.ts";
 import type { AgentStore } from "../store/index.ts";
 import type { LinkState } from "./colony-link.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
@@ -9,6 +10,7 @@ export function createAgentMetrics(
   store: AgentStore,
   link: { readonly state: LinkState },
   traffic: () => TrafficReadings,
+  otlp: () => OtlpStatus,
 ): MetricsRegistry {
   const metrics = new MetricsRegistry();
   for (const figure of processFigures) metrics.read(figure, figure.read);
@@ -30,6 +32,7 @@ export function createAgentMetrics(
     return usedBytes + walBytes;
   });
   addTrafficMetrics(metrics, traffic);
+  addOtlpMetrics(metrics, otlp);
   return metrics;
 }
 

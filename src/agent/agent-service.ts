@@ -5,11 +5,12 @@ import type { Clock } from "../base/clock.ts";
 import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
 import type { CaptureService } from "./capture-service.ts";
+import { answerListSegments, answerReadSegment } from "./segment-service.ts";
 
 export interface AgentServiceOptions {
   agentId: string;
   sessionId: string;
-  store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses">;
+  store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
   clock: Clock;
@@ -24,6 +25,8 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
+    listSegments: (request) => answerListSegments(options.store, request),
+    readSegment: (request) => answerReadSegment(options.store, request),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
 }

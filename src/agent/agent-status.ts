@@ -2,7 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
-import type { AgentColonyLink, AgentHostSummary, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
+import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { ServiceFacts } from "./service-facts.ts";
@@ -18,6 +18,7 @@ export interface AgentStatusSources {
   managed: ManagedServices;
   facts: Pick<ServiceFacts, "newestScan">;
   traffic: () => TrafficReadings;
+  otlp: () => AgentOtlpStatus;
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
@@ -47,6 +48,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     services: { total: services.length, items: services.slice(0, maxServices) },
     process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
     traffic: trafficStatus(sources.traffic()),
+    otlp: sources.otlp(),
     notes: [...recoveryNotes(store), ...sources.notes()],
   };
 }

@@ -1,6 +1,7 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
 import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -9,8 +10,17 @@ import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
-import { type Authorize, type ControlServerOptions, createHttpRoutes, startControlServer, startHealthServer } from "../mesh/index.ts";
-import { type AgentStore, type Engine, signals } from "../store/index.ts";
+import {
+  type Authorize,
+  type ControlServerOptions,
+  createHttpRoutes,
+  createOtlpClient,
+  startControlServer,
+  startHealthServer,
+  startOtlpServers,
+} from "../mesh/index.ts";
+import { MetricIntake, OtlpIntake } from "../otlp/index.ts";
+import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
@@ -62,6 +72,7 @@ export interface Agent extends AsyncDisposable {
 /** Raised when the meaning of a message changes. */
 const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
+const lossIntervalMs = 60_000;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
 /** The traffic process may be away for a moment and come back. */
@@ -77,9 +88,24 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
+    const otlp = stack.use(
+      new OtlpIntake({
+        config: config.otlp,
+        doors: { listen: startOtlpServers, connect: createOtlpClient },
+        clock,
+        log: log.child("otlp"),
+      }),
+    );
     const store = await openHealingStore(engine, {
       file: paths.databaseFile,
       signals,
+      segments: {
+        signals: segmentSignals,
+        directory: dirname(paths.databaseFile),
+        maxBytes: config.store.maxSegmentBytes,
+        seal: otlp.pool.seal,
+        sealConcurrency: config.otlp.workers,
+      },
       maxBytes: config.store.maxSizeBytes,
       clock,
       log: log.child("store"),
@@ -167,13 +193,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       managed: managed.services,
       facts: managed.facts,
       traffic: () => traffic.collector.readings(),
+      otlp: () => otlp.status(),
       notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
       startedMonotonicMs: clock.monotonicMs(),
     };
-    const metrics = createAgentMetrics(store, link, () => traffic.collector.readings());
+    const metrics = createAgentMetrics(
+      store,
+      link,
+      () => traffic.collector.readings(),
+      () => otlp.status(),
+    );
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
@@ -203,6 +235,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
+    const metricIntake = new MetricIntake({ store, clock });
+    await otlp.start({ segments: () => store.segments, storeMetrics: (points) => metricIntake.store(points) });
+    stack.defer(() => otlp.stop());
     await traffic.collector.reconfigure();
     const loops = [
       link.run(stopped.signal),
@@ -220,6 +255,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         stopped.signal,
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
+      repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];
     stack.defer(async () => {
@@ -234,7 +270,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         const fixed = needsRestart(config, next);
         // The colony learns them when this agent registers.
         const isToldAnew = saidOf(config) !== saidOf(next);
-        config = { ...next, listen: config.listen, store: config.store, colony: config.colony };
+        config = { ...next, listen: config.listen, store: config.store, colony: config.colony, otlp: config.otlp };
         if (isToldAnew) link.reconnect();
         background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;
@@ -300,6 +336,6 @@ function saidOf(config: AgentConfig): string {
 }
 
 function needsRestart(before: AgentConfig, after: AgentConfig): string[] {
-  const keys = ["listen", "store", "colony"] as const;
+  const keys = ["listen", "store", "colony", "otlp"] as const;
   return keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
 }

@@ -1,6 +1,7 @@
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import {
+  type AgentSegments,
   type AgentStore,
   type AgentStoreOptions,
   type Columns,
@@ -54,6 +55,10 @@ class HealingStore implements AgentStore {
 
   get opened(): Opened {
     return this.#store.opened;
+  }
+
+  get segments(): AgentSegments | undefined {
+    return this.#store.segments;
   }
 
   append<C extends Columns>(signal: Signal<C>, rows: readonly RowOf<C>[]): Promise<SeqRange> {

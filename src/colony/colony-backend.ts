@@ -19,7 +19,9 @@ import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, Store
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
+import { createLogsBackend } from "./logs-backend.ts";
 import type { TokenBook } from "./token-book.ts";
+import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
 
 export interface ColonyBackendOptions {
@@ -58,6 +60,8 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...createLogsBackend({ store, clock }),
+    ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

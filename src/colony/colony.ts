@@ -16,12 +16,14 @@ import {
   startColonyServer,
   startControlServer,
 } from "../mesh/index.ts";
+import { addOtlpMetrics } from "../otlp/index.ts";
 import {
   type ColonyStore,
   type Engine,
   loadEndpointNames,
   openColonyStore,
   type ResolvedEndpoint,
+  segmentSignals,
   signals,
   storeEndpointNames,
 } from "../store/index.ts";
@@ -34,8 +36,10 @@ import { addColonyService } from "./colony-service.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
+import { openInbox } from "./open-inbox.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
+import { SegmentPuller } from "./segment-puller.ts";
 import { TokenBook } from "./token-book.ts";
 import { answersHello, hostTunnel } from "./tunnel-host.ts";
 
@@ -84,8 +88,13 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const authority = await openAuthority(paths.caDirectory, state.config.id);
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
-    signals: withRetention(state.config),
+    signals: withRetention(signals, state.config),
     maxBytes: state.config.store.maxSizeBytes,
+    segments: {
+      signals: withRetention(segmentSignals, state.config),
+      directory: paths.dataDirectory,
+      maxBytes: state.config.store.maxSegmentBytes,
+    },
     clock,
     log: log.child("store"),
   });
@@ -115,6 +124,20 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     metrics,
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
   });
+  const segmentPuller =
+    store.segments &&
+    new SegmentPuller({
+      segments: store.segments,
+      signals: segmentSignals.map((signal) => signal.name),
+      settings: () => state.config.pull,
+      metrics,
+      log: log.child("segments"),
+    });
+  const inbox = store.segments && state.config.otlp.enabled ? await openInbox(options, store.segments) : undefined;
+  if (inbox) {
+    stack.use(inbox);
+    addOtlpMetrics(metrics.registry, () => inbox.status());
+  }
   const names = stack.use(
     await createEndpointNames({
       settings: state.config.serviceDiscovery.externalResolution,
@@ -183,7 +206,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
         }),
       http,
       onTunnel: (tunnel) => {
-        const hosted = hostTunnel(tunnel, { registry, scheduler, log: log.child("agents"), signal: stopped.signal });
+        const hosted = hostTunnel(tunnel, { registry, scheduler, segmentPuller, log: log.child("agents"), signal: stopped.signal });
         tunnels.add(hosted);
         background(
           log,
@@ -211,6 +234,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
+    ...(inbox ? inbox.run(stopped.signal) : []),
     repeat(
       "Renewing the colony's certificate",
       3_600_000,
@@ -239,6 +263,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
         listen: state.config.listen,
         store: state.config.store,
         retentionMs: state.config.retentionMs,
+        otlp: state.config.otlp,
       };
       return fixed;
     },
@@ -250,8 +275,11 @@ const resolvedEndpoint = (name: StoredEndpointName): ResolvedEndpoint => ({ ...n
 const storedName = (name: ResolvedEndpoint): StoredEndpointName => ({ ...name, method: name.method as StoredEndpointName["method"] });
 
 /** The signals with the ages that the config sets. */
-function withRetention(config: ColonyConfig): typeof signals {
-  return signals.map((signal) => {
+function withRetention<S extends (typeof signals)[number] | (typeof segmentSignals)[number]>(
+  declared: readonly S[],
+  config: ColonyConfig,
+): S[] {
+  return declared.map((signal) => {
     const maxAgeMs = config.retentionMs[signal.name];
     if (maxAgeMs === undefined) return signal;
     return { ...signal, retention: { ...signal.retention, colony: { ...signal.retention.colony, maxAgeMs } } };
@@ -298,7 +326,7 @@ function countByHealth(registry: AgentRegistry): Record<string, number> {
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {
-  const keys = { id: "id", listen: "listen", store: "store", retentionMs: "retention" } as const;
+  const keys = { id: "id", listen: "listen", store: "store", retentionMs: "retention", otlp: "otlp" } as const;
   return (Object.keys(keys) as (keyof typeof keys)[])
     .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
     .map((key) => keys[key]);

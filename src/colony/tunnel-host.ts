@@ -7,6 +7,7 @@ import { fromConnectError, type Tunnel } from "../mesh/index.ts";
 import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
 import type { PullScheduler } from "./pull-scheduler.ts";
+import type { SegmentPuller } from "./segment-puller.ts";
 
 const helloTimeoutMs = 5_000;
 /** Told to the agents. */
@@ -15,13 +16,15 @@ const stopping = "the colony is stopping";
 export interface TunnelHostOptions {
   registry: AgentRegistry;
   scheduler: PullScheduler;
+  /** Absent: only tables are pulled. */
+  segmentPuller: SegmentPuller | undefined;
   log: Logger;
   signal: AbortSignal;
 }
 
 /** Resolves when the tunnel is over; never rejects for what an agent does. */
 export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Promise<void> {
-  const { registry, scheduler, log } = options;
+  const { registry, scheduler, segmentPuller, log } = options;
   await using owned = tunnel;
   const ended = new AbortController();
   void owned.closed.then(({ reason }) => ended.abort(new CoralError({ code: "cancelled", message: reason })));
@@ -46,7 +49,7 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
   }
   log.info(`Agent ${tunnel.agentId} is connected`, { from: tunnel.remoteAddress });
   try {
-    await scheduler.run(tunnel, session.epoch, signal);
+    await Promise.all([scheduler.run(tunnel, session.epoch, signal), segmentPuller?.run(tunnel, session.epoch, signal)]);
   } finally {
     registry.detach(session, tunnel);
   }

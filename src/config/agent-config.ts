@@ -7,6 +7,7 @@ import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
+import { type OtlpConfig, otlpSection, toOtlp } from "./otlp-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
 
 export const agentConfigSchema = z.strictObject({
@@ -29,6 +30,9 @@ export const agentConfigSchema = z.strictObject({
   log: logSection,
   store: section({
     max_size: size("Most disk the agent's database may take; the oldest rows go first", { min: "32MiB" }).prefault("512MiB"),
+    max_segments: size("Most disk that spans and logs may take beside the database; the oldest go first", { min: "32MiB" }).prefault(
+      "1GiB",
+    ),
     memory: size("Most memory the database engine may take", { min: "32MiB" }).prefault("64MiB"),
   }),
   host: section({
@@ -37,6 +41,7 @@ export const agentConfigSchema = z.strictObject({
   }),
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
+  otlp: otlpSection(true),
   health_checks: section({
     interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
       min: "1s",
@@ -53,10 +58,11 @@ export interface AgentConfig {
   listen: ListenAddress;
   labels: Record<string, string>;
   log: LogConfig;
-  store: { maxSizeBytes: number; memoryBytes: number };
+  store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
+  otlp: OtlpConfig;
   healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
@@ -114,10 +120,11 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     listen: file.listen,
     labels: file.labels,
     log: file.log,
-    store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
+    store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
+    otlp: toOtlp(file.otlp),
     healthChecks: {
       intervalMs: file.health_checks.interval,
       timeoutMs: file.health_checks.timeout,

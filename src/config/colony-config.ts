@@ -6,6 +6,7 @@ import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
 import type { LogConfig } from "./log-config.ts";
+import { type OtlpConfig, otlpSection, toOtlp } from "./otlp-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "./schema-parts.ts";
 
 export const colonyConfigSchema = z
@@ -34,6 +35,9 @@ export const colonyConfigSchema = z
     }),
     store: section({
       max_size: size("Most disk the colony's database may take; the oldest rows go first", { min: "64MiB" }).prefault("4GiB"),
+      max_segments: size("Most disk that spans and logs may take beside the database; the oldest go first", { min: "64MiB" }).prefault(
+        "16GiB",
+      ),
       memory: size("Most memory the database engine may take", { min: "64MiB" }).prefault("192MiB"),
     }),
     retention: z
@@ -51,6 +55,7 @@ export const colonyConfigSchema = z
       timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
     service_discovery: colonyDiscoverySection,
+    otlp: otlpSection(false),
     log: logSection,
   })
   .superRefine((config, context) => {
@@ -67,12 +72,13 @@ export interface ColonyConfig {
   advertise: string[];
   pull: { intervalMs: number; concurrency: number; timeoutMs: number; maxBatchBytes: number };
   health: { degradedAfterMs: number; unhealthyAfterMs: number };
-  store: { maxSizeBytes: number; memoryBytes: number };
+  store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   /** Signal name → age in milliseconds; only signals that override their own declaration. */
   retentionMs: Record<string, number>;
   certificates: { agentTtlMs: number };
   sql: { maxRows: number; timeoutMs: number };
   serviceDiscovery: ColonyDiscoveryConfig;
+  otlp: OtlpConfig;
   log: LogConfig;
 }
 
@@ -136,11 +142,12 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
       maxBatchBytes: file.pull.max_batch,
     },
     health: { degradedAfterMs: file.health.degraded_after, unhealthyAfterMs: file.health.unhealthy_after },
-    store: { maxSizeBytes: file.store.max_size, memoryBytes: file.store.memory },
+    store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     retentionMs: file.retention,
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },
     serviceDiscovery: toColonyDiscovery(file.service_discovery),
+    otlp: toOtlp(file.otlp),
     log: file.log,
   };
 }

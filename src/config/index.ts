@@ -19,6 +19,7 @@ export { agentPaths, checkSocketPath, colonyPaths, homePaths, resolveHome } from
 export type { ListenAddress } from "./listen-address.ts";
 export type { LoadedConfig } from "./load-config.ts";
 export type { LogConfig } from "./log-config.ts";
+export type { OtlpConfig } from "./otlp-config.ts";
 export type { FileOwner, WriteOptions } from "./ownership.ts";
 export { makePrivateDirectory, sudoOwner, writePrivateFile } from "./ownership.ts";
 export { saveContext, writeContexts } from "./save-contexts.ts";

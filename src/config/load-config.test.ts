@@ -42,7 +42,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a key in the wrong section",
       "interval: 5s\n",
-      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, traffic, health_checks',
+      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, health_checks',
     ],
     ["a word that is like nothing", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
@@ -110,7 +110,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a file that is one word",
       "hello\n",
-      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, traffic, health_checks',
+      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, health_checks',
     ],
   ];
   it.each(cases)("%s", async (_name, content, message) => {
@@ -157,7 +157,7 @@ describe("loadAgentConfig()", () => {
       listen: { host: "127.0.0.1", port: 9001 },
       labels: {},
       log: { level: "info", format: "auto" },
-      store: { maxSizeBytes: 512 * 1024 ** 2, memoryBytes: 64 * 1024 ** 2 },
+      store: { maxSizeBytes: 512 * 1024 ** 2, maxSegmentBytes: 1024 ** 3, memoryBytes: 64 * 1024 ** 2 },
       host: { intervalMs: 15_000, topProcesses: 10 },
       serviceDiscovery: {
         enabled: true,
@@ -174,6 +174,8 @@ describe("loadAgentConfig()", () => {
       },
       // agent-traffic-config.test.ts has its defaults.
       traffic: absent.config.traffic,
+      // otlp-config.test.ts has its defaults.
+      otlp: absent.config.otlp,
       healthChecks: { intervalMs: 10_000, timeoutMs: 2_000, unhealthyAfter: 3, healthyAfter: 2 },
     });
     const file = join(home, "a.yaml");

@@ -53,8 +53,12 @@ export {
   type ProofInput,
   saveIdentity,
 } from "./identity.ts";
+export { createOtlpClient, type OtlpClient, type OtlpClientOptions, type OtlpSendOutcome } from "./otlp-client.ts";
+export type { OtlpLimits, OtlpServer } from "./otlp-grpc-server.ts";
+export type { OtlpAnswer, OtlpExport, OtlpHandler, OtlpSignalName } from "./otlp-messages.ts";
+export { type OtlpListen, type OtlpServers, type OtlpServersOptions, startOtlpServers } from "./otlp-servers.ts";
 export type { FileOwner } from "./private-file.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
-export { fromConnectError } from "./rpc-errors.ts";
+export { fromConnectError, toConnectError } from "./rpc-errors.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

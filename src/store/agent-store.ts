@@ -7,9 +7,11 @@ import { maxAttempts, planByteRetention } from "./byte-retention.ts";
 import { batchFromRows, type ColumnBatch } from "./column-batch.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Columns, RowOf, Signal } from "./define-signal.ts";
+import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
 import { type LossCount, LossCounts } from "./loss-counts.ts";
 import type { Migration } from "./migrations.ts";
+import { type AgentSegments, type AgentSegmentsOptions, openAgentSegments } from "./segments/agent-segments.ts";
 import type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
@@ -18,6 +20,8 @@ export type { SignalSlice } from "./signal-slice.ts";
 
 export interface AgentStoreOptions {
   file: string;
+  /** Under which the engine knows it; one of each. Default `agent`. */
+  name?: string;
   signals: readonly Signal[];
   /** What the file may hold before the oldest rows go. The newest 8,192 rows of each signal stay in any case. */
   maxBytes: number;
@@ -27,6 +31,8 @@ export interface AgentStoreOptions {
   maxQueuedRows?: number;
   /** Why an existing file must not be used any more: it is moved aside, and an empty one takes its place. */
   discard?: string;
+  /** Signals that are kept as segments, beside the file. Absent: none. */
+  segments?: AgentSegmentsOptions;
 }
 
 /** The last hours of one agent's signals. */
@@ -41,6 +47,8 @@ export interface AgentStore extends AsyncDisposable {
   /** Rows after a sequence, oldest first. An unknown signal is `not-found`. */
   readAfter(signal: string, afterSeq: number, limits: ReadLimits): Promise<SignalSlice>;
   losses(): LossCount[];
+  /** Present when the options have segments. */
+  readonly segments: AgentSegments | undefined;
   /** Retention by age and by bytes, oldest sequences first. The owner calls it about once a minute. */
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
@@ -64,7 +72,7 @@ const migrations: readonly Migration[] = [
 
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
   // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
-  const database = await engine.attach("agent", options.file, migrations, {
+  const database = await engine.attach(options.name ?? "agent", options.file, migrations, {
     blockBytes: 16_384,
     rowGroupRows: agentRowGroupRows,
     ...(options.discard === undefined ? {} : { discard: options.discard }),
@@ -94,6 +102,7 @@ class DuckDbAgentStore implements AgentStore {
   readonly #options: AgentStoreOptions;
   readonly #states: Map<string, SignalState>;
   readonly #losses = new LossCounts();
+  segments: AgentSegments | undefined;
   #queue: Waiting[] = [];
   #queuedRows = 0;
   #draining: Promise<void> | undefined;
@@ -115,6 +124,10 @@ class DuckDbAgentStore implements AgentStore {
     for (const signal of options.signals) states.set(signal.name, await openSignal(database, signal));
     const store = new DuckDbAgentStore(database, options, epoch, states);
     store.#losses.load(await database.query("SELECT signal, reason, rows FROM internal.losses"));
+    if (options.segments) {
+      const { clock, log } = options;
+      store.segments = await openAgentSegments({ database, epoch, losses: store.#losses, clock, log }, options.segments);
+    }
     return store;
   }
 
@@ -171,6 +184,7 @@ class DuckDbAgentStore implements AgentStore {
       for (const state of this.#states.values()) await this.#drop(state, await this.#lastAgedSeq(state), prunedRows);
     }
     const usedBytes = await this.#pruneBytes(prunedRows);
+    await this.segments?.maintain();
     return { prunedRows, usedBytes };
   }
 
@@ -179,8 +193,13 @@ class DuckDbAgentStore implements AgentStore {
     return { ...(await this.#database.size()), rows };
   }
 
-  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
-    return this.#database.query(sql, parameters, signal);
+  async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    try {
+      return await this.#database.query(sql, parameters, signal);
+    } catch (error) {
+      if (isUnexplained(error)) this.segments?.suspect();
+      throw error;
+    }
   }
 
   close(): Promise<void> {
@@ -287,6 +306,7 @@ class DuckDbAgentStore implements AgentStore {
 
   async #close(): Promise<void> {
     await Promise.allSettled([this.#draining, this.#pruning]);
+    await this.segments?.close();
     await this.#database.close();
   }
 }

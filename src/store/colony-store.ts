@@ -9,12 +9,16 @@ import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
+import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
+import { insertGap } from "./gap-ledger.ts";
 import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
 import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
 import { type Resolution, rollupName, rollupSql } from "./rollup.ts";
+import { type ColonySegments, type ColonySegmentsOptions, openColonySegments } from "./segments/colony-segments.ts";
+import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "./segments/segment-views.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
-import type { Row, SqlParameter, SqlParameters } from "./sql-values.ts";
+import type { Row, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
 
 export interface ColonyStoreOptions {
@@ -24,6 +28,8 @@ export interface ColonyStoreOptions {
   maxBytes: number;
   clock: Clock;
   log: Logger;
+  /** Signals that are pulled as segments, beside the file. Absent: none. */
+  segments?: ColonySegmentsOptions;
 }
 
 /** Where the next pull of one agent begins. */
@@ -66,6 +72,8 @@ export interface RollupResult {
 export interface ColonyStore extends AsyncDisposable {
   readonly opened: Opened;
   readonly database: Database;
+  /** Present when the options have segments. */
+  readonly segments: ColonySegments | undefined;
   /** From memory. With an epoch: where that one stands; without: the one that the agent last answered with. */
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
   /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
@@ -78,6 +86,8 @@ export interface ColonyStore extends AsyncDisposable {
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
   publishedViews(): readonly PublishedView[];
+  /** For SQL over views of segments: which files they read now, as statements for its connection. */
+  prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation>;
   /** Unqualified names mean the published views. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
   /** For very many rows: each is handed over in the same object, and must not be kept. */
@@ -115,10 +125,12 @@ interface Opening {
   views: readonly PublishedView[];
   ingest: number;
   progress: Map<string, number>;
+  segments: ColonySegments | undefined;
 }
 
 class DuckDbColonyStore implements ColonyStore {
   readonly database: Database;
+  readonly segments: ColonySegments | undefined;
   readonly #options: ColonyStoreOptions;
   readonly #tables: Map<string, SignalTables>;
   readonly #columns: ReadonlyMap<string, ReturnType<typeof storedColumns>>;
@@ -139,16 +151,20 @@ class DuckDbColonyStore implements ColonyStore {
     this.#views = opening.views;
     this.#ingest = opening.ingest;
     this.#progress = opening.progress;
+    this.segments = opening.segments;
   }
 
   static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
     const tables = new Map<string, SignalTables>();
     for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
-    const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals));
+    const { clock, log } = options;
+    const segments = options.segments && (await openColonySegments({ database, clock, log }, options.segments));
+    const segmentViews = (options.segments?.signals ?? []).map((signal) => segmentView(signal, segments?.emptyFileOf(signal) ?? ""));
+    const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals, segmentViews));
     const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
     const progress = await loadProgress(database, tables);
     const ingest = await lastIngest(database, tables, progress);
-    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress });
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments });
     if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
     return store;
   }
@@ -219,8 +235,18 @@ class DuckDbColonyStore implements ColonyStore {
     return this.#views;
   }
 
-  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
-    return this.database.query(sql, parameters, signal);
+  async prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation> {
+    const { segments } = this;
+    return segments ? await segmentVariables(segments, this.#options.segments?.signals ?? [], views) : { before: [], after: [] };
+  }
+
+  async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    try {
+      return await this.database.query(sql, parameters, signal);
+    } catch (error) {
+      if (isUnexplained(error)) this.segments?.suspect();
+      throw error;
+    }
   }
 
   visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
@@ -233,6 +259,7 @@ class DuckDbColonyStore implements ColonyStore {
 
   async close(): Promise<void> {
     await Promise.allSettled([this.#maintenance]);
+    await this.segments?.close();
     await this.database.close();
   }
 
@@ -356,6 +383,7 @@ class DuckDbColonyStore implements ColonyStore {
     for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
       pruned.set(name, (pruned.get(name) ?? 0) + rows);
     }
+    await this.segments?.maintain();
     return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
   }
 
@@ -396,11 +424,6 @@ class DuckDbColonyStore implements ColonyStore {
       await insertGap(transaction, gap, nowUs);
     });
   }
-}
-
-async function insertGap(transaction: Transaction, gap: GapEntry, nowUs: number): Promise<void> {
-  const values: SqlParameter[] = [nowUs, gap.agentId, gap.signal, gap.epoch, gap.reason, gap.rows, gap.firstSeq, gap.lastSeq];
-  await transaction.run("INSERT INTO internal.gaps VALUES (make_timestamp(?), ?, ?, ?, ?, ?, ?, ?)", values);
 }
 
 function numberOrNull(value: unknown): number | null {

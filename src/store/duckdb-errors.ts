@@ -20,6 +20,8 @@ const statementError =
 const patterns: readonly [StoreFailure, RegExp][] = [
   ["statement", statementError],
   ["no-space", /No space left on device|Disk quota exceeded|File too large/],
+  // Something about a segment, which is never a reason to move the database aside.
+  ["other", /\.parquet\b/],
   ["locked", /Could not set lock on file/],
   ["out-of-memory", /Out of Memory Error|[Ff]ailed to allocate|[Cc]ould not allocate/],
   ["interrupted", /^INTERRUPT Error/],
@@ -43,6 +45,12 @@ export function failureOf(error: unknown): StoreFailure {
   if (error instanceof CoralError) return error.code === "corrupt" ? "corrupt" : "other";
   const text = error instanceof Error ? error.message : String(error);
   return patterns.find(([, pattern]) => pattern.test(text))?.[0] ?? "other";
+}
+
+/** Neither the statement's fault nor anything else that we know: a damaged segment makes such failures. Also of what `storeError` made. */
+export function isUnexplained(error: unknown): boolean {
+  const failure = error instanceof CoralError ? error.details["failure"] : failureOf(error);
+  return failure === "other" || (failure === "statement" && error instanceof Error && error.message.startsWith("Invalid Input Error"));
 }
 
 const codes: Record<StoreFailure, ErrorCode> = {

@@ -45,6 +45,25 @@ export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, query
 export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
+export {
+  type LogPatternRow,
+  type LogPatternsAnswer,
+  type LogRow,
+  type LogsAnswer,
+  type LogsQuery,
+  type LogsStore,
+  queryLogPatterns,
+  queryLogs,
+} from "./queries/query-logs.ts";
+export {
+  type MetricAnswer,
+  type MetricGroupRow,
+  type MetricNameRow,
+  type MetricNamesQuery,
+  type MetricQuery,
+  queryMetric,
+  queryMetricNames,
+} from "./queries/query-metrics.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
 export { queryServiceCpu, type ServiceCpuRow } from "./queries/query-service-cpu.ts";
 export {
@@ -54,6 +73,18 @@ export {
   type ServiceProcessRow,
   type ServicesQuery,
 } from "./queries/query-services.ts";
+export {
+  querySpanServices,
+  queryTrace,
+  queryTraces,
+  type SpanRow,
+  type TraceAnswer,
+  type TraceQuery,
+  type TraceRow,
+  type TraceStore,
+  type TracesAnswer,
+  type TracesQuery,
+} from "./queries/query-traces.ts";
 export { queryTrafficLosses, type TrafficLossRow } from "./queries/query-traffic-losses.ts";
 export type { RedFilterQuery, RedResolution } from "./queries/red-parts.ts";
 export { type ReadOnlySqlOptions, type ReadOnlySqlResult, runReadOnlySql } from "./read-only-sql.ts";
@@ -77,10 +108,48 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export {
+  type AgentSegments,
+  type AgentSegmentsOptions,
+  type SegmentListing,
+  type SegmentStats,
+} from "./segments/agent-segments.ts";
+export { batchFromSegmentRows, type SegmentRow } from "./segments/batch-builder.ts";
+export type { ColonySegments, ColonySegmentsOptions, SegmentPullOutcome } from "./segments/colony-segments.ts";
+export {
+  defineSegmentSignal,
+  type SegmentColumnSpec,
+  type SegmentColumns,
+  type SegmentColumnType,
+  type SegmentSignal,
+} from "./segments/define-segment-signal.ts";
+export type { PulledSignal, SegmentOffer, SegmentPull } from "./segments/plan-segments.ts";
+export { type DecodeBodies, type DecodedBodies, sealSegment } from "./segments/seal-segment.ts";
+export {
+  type BatchColumn,
+  type BoolColumn,
+  type DictionaryColumn,
+  type DoubleColumn,
+  type FixedColumn,
+  type Int32Column,
+  type Int64Column,
+  isPresent,
+  type SegmentBatch,
+  type TextColumn,
+  transferablesOf,
+} from "./segments/segment-batch.ts";
+export type { SegmentEntry } from "./segments/segment-manifest.ts";
+export type { SealedSegment, SealJob, SealSegment, SegmentSummary } from "./segments/segment-sealing.ts";
+export { hexSql, idSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
+export { readWriteAhead, type WriteAheadContent, type WriteAheadRecord } from "./segments/write-ahead.ts";
+export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
-export { signals } from "./signals/index.ts";
+export { segmentSignals, signals } from "./signals/index.ts";
+export { logPattern, logRecord } from "./signals/log.ts";
+export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
+export { span } from "./signals/span.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";

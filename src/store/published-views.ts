@@ -12,12 +12,14 @@ export interface PublishedView {
   /** One line for people and language models. */
   description: string;
   columns: readonly ViewColumn[];
+  /** It reads files, those that its connection was told of. */
+  isSegmented?: boolean;
 }
 
 /** Schema of the published views inside the colony's file; everything else there is internal. */
 export const viewSchema = "views";
 
-interface ViewDefinition extends PublishedView {
+export interface ViewDefinition extends PublishedView {
   sql: string;
 }
 
@@ -98,8 +100,14 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
 }
 
 /** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
-export async function publishViews(transaction: Transaction, database: string, signals: readonly Signal[]): Promise<PublishedView[]> {
+export async function publishViews(
+  transaction: Transaction,
+  database: string,
+  signals: readonly Signal[],
+  more: readonly ViewDefinition[] = [],
+): Promise<PublishedView[]> {
   const definitions = [
+    ...more,
     ...signals.flatMap((signal) => signalViews(database, signal)),
     ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),
@@ -114,5 +122,5 @@ export async function publishViews(transaction: Transaction, database: string, s
     if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
   }
   for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
-  return definitions.map(({ name, description, columns }) => ({ name, description, columns }));
+  return definitions.map(({ sql: _, ...view }) => view);
 }

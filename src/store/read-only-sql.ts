@@ -5,8 +5,9 @@ import { CoralError } from "../base/errors.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { formatDurationMs } from "../base/units.ts";
 import type { Connection } from "./connection.ts";
-import { failureOf } from "./duckdb-errors.ts";
+import { failureOf, isUnexplained } from "./duckdb-errors.ts";
 import type { PublishedView } from "./published-views.ts";
+import type { ViewPreparation, ViewUse } from "./segments/segment-views.ts";
 import { approveStatement } from "./sql-guard/approve-statement.ts";
 import { BudgetSpent, ByteBudget, jsonReader } from "./sql-guard/json-reader.ts";
 import { typeName } from "./sql-guard/type-name.ts";
@@ -34,6 +35,10 @@ export interface ReadOnlySqlResult {
 /** The part of a store that this needs: a read connection whose unqualified names are the published views. */
 export interface ReadOnlySqlSource {
   publishedViews(): readonly PublishedView[];
+  /** What the connection needs before these views are read. */
+  prepareViews?(views: readonly ViewUse[]): Promise<ViewPreparation>;
+  /** Told of failures that are not the statement's. */
+  readonly segments?: { suspect(): void } | undefined;
   database: { withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> };
 }
 
@@ -54,25 +59,27 @@ export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnl
   }
   return await gate.run(async () => {
     options.signal?.throwIfAborted();
-    return await source.database.withConnection((connection) => runGuarded(connection, source.publishedViews(), options));
+    return await source.database.withConnection((connection) => runGuarded(connection, source, options));
   });
 }
 
-async function runGuarded(
-  connection: Connection,
-  views: readonly PublishedView[],
-  options: ReadOnlySqlOptions,
-): Promise<ReadOnlySqlResult> {
+async function runGuarded(connection: Connection, source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<ReadOnlySqlResult> {
   const startMs = performance.now();
   const watch = watchSql(connection, options);
+  let prepared: ViewPreparation | undefined;
   try {
-    const approved = await approveStatement(connection, views, options.sql);
+    const approved = await approveStatement(connection, source.publishedViews(), options.sql);
+    if (approved.kind === "query") prepared = await source.prepareViews?.(approved.uses);
+    for (const statement of prepared?.before ?? []) await connection.run(statement);
     const result = approved.kind === "answered" ? bounded(approved, options.maxRows) : await stream(connection, options);
     return { ...result, views: approved.views, elapsedMs: Math.round(performance.now() - startMs) };
   } catch (error) {
+    if (prepared !== undefined && prepared.before.length > 0 && watch.ended === undefined && isUnexplained(error))
+      source.segments?.suspect();
     throw explained(error, watch, options);
   } finally {
     watch.stop();
+    for (const statement of prepared?.after ?? []) await connection.run(statement);
   }
 }
 

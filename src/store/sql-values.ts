@@ -5,7 +5,7 @@ import { CoralError } from "../base/errors.ts";
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array | SqlValue[] | { [key: string]: SqlValue };
 export type Row = Record<string, SqlValue>;
 /** What a `?` or `$name` may be bound to. Times are bound as `make_timestamp(?)` of microseconds. */
-export type SqlParameter = string | number | bigint | boolean | null;
+export type SqlParameter = string | number | bigint | boolean | null | Uint8Array;
 export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>;
 
 const utf8 = new TextDecoder("utf-8");
@@ -28,6 +28,7 @@ function bindParameter(statement: duckdb.PreparedStatement, index: number, value
   if (value === null) duckdb.bind_null(statement, index);
   else if (typeof value === "string") duckdb.bind_varchar(statement, index, value);
   else if (typeof value === "boolean") duckdb.bind_boolean(statement, index, value);
+  else if (value instanceof Uint8Array) duckdb.bind_blob(statement, index, value);
   else if (typeof value === "bigint") duckdb.bind_int64(statement, index, value);
   else if (Number.isSafeInteger(value)) duckdb.bind_int64(statement, index, BigInt(value));
   else duckdb.bind_double(statement, index, value);

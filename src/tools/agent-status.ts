@@ -22,8 +22,29 @@ export interface AgentStatus {
   process: { cpuRatio: number; rssBytes: number };
   /** Absent from agents that cannot watch requests. */
   traffic?: AgentTrafficStatus;
+  /** Absent from agents that do not know OTLP. */
+  otlp?: AgentOtlpStatus;
   /** What an operator should know, ready to print. */
   notes: string[];
+}
+
+/** What programs send by OTLP, and where. Counts are since the start. */
+export interface AgentOtlpStatus {
+  state: "on" | "off" | "unavailable";
+  /** Why it is not on; null when it is. */
+  reason: string | null;
+  /** host:port; null for a closed door. */
+  grpc: string | null;
+  http: string | null;
+  received: { signal: string; requests: number; rows: number; rejected: number; refused: number; bytes: number }[];
+  inFlightBytes: number;
+  /** Decode threads that run now, and their unexpected ends. */
+  workers: number;
+  workerRestarts: number;
+  /** Share of ordinary traces that is kept now, and spans that were let go. */
+  sampling: { share: number; droppedSpans: number };
+  /** Null when nothing is forwarded. */
+  forward: { endpoint: string; sent: number; dropped: number; refused: number; queuedBytes: number; problem: string } | null;
 }
 
 /** How requests are watched, and what that costs and misses. */

@@ -8,11 +8,13 @@ import type { AgentInfo } from "./schemas/agent.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
+import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
 import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "./schemas/network.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
+import type { TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
 import type {
   ConnectionsFacts,
   ConnectionsRequest,
@@ -159,6 +161,16 @@ export interface ColonyBackend {
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
   /** What the hooks of agents did not see. */
   trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
+  /** Log records, newest first. */
+  logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
+  /** The same records by pattern, most first; `page` means nothing here. */
+  logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
+  /** Traces that have a span that fits. */
+  traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
+  /** All spans of one trace, up to a limit; none when it is unknown. */
+  trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
+  /** Names that senders of spans gave themselves. */
+  spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */
   serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
   /**

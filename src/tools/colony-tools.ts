@@ -12,9 +12,11 @@ import { listServices } from "./list-services.ts";
 import { listTokens } from "./list-tokens.ts";
 import { queryConnections } from "./query-connections.ts";
 import { queryHost } from "./query-host.ts";
+import { queryLogs } from "./query-logs.ts";
 import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
 import { queryTop } from "./query-top.ts";
+import { queryTraces } from "./query-traces.ts";
 import { revokeAgent } from "./revoke-agent.ts";
 import { revokeToken } from "./revoke-token.ts";
 
@@ -30,7 +32,9 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   queryTop,
   queryRed,
   queryConnections,
+  queryTraces,
   captureRequests,
+  queryLogs,
   queryHost,
   querySql,
   listEvents,

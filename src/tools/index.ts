@@ -8,6 +8,7 @@
 export type {
   AgentColonyLink,
   AgentHostSummary,
+  AgentOtlpStatus,
   AgentStatus,
   AgentStoreStatus,
   AgentTrafficCost,
@@ -60,6 +61,16 @@ export type {
   HostTotals,
 } from "./schemas/host.ts";
 export type {
+  LogFact,
+  LogPattern,
+  LogPatternFact,
+  LogPatternsFacts,
+  LogRecord,
+  LogResult,
+  LogsFacts,
+  LogsRequest,
+} from "./schemas/logs.ts";
+export type {
   ConnectionClass,
   DependencyList,
   EdgeEnd,
@@ -76,6 +87,12 @@ export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess,
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
+export type {
+  TraceSpan,
+  TraceSummary,
+  TracesResult,
+  WholeTrace,
+} from "./schemas/trace.ts";
 export type {
   ConnectionList,
   ConnectionRow,

@@ -211,7 +211,12 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     edgeRed: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
     connections: async () => ({ rows: [], total: 0 }),
     trafficLosses: async () => [],
+    logs: async () => ({ rows: [], next: null, services: [] }),
+    logPatterns: async () => ({ rows: [], total: 0, records: 0, services: [] }),
     serviceCpu: async () => [],
+    traces: async () => ({ rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 }),
+    trace: async () => ({ spans: [], total: 0 }),
+    spanServices: async () => [],
     capture: async function* () {
       yield await refuse();
     },

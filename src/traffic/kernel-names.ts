@@ -4,12 +4,12 @@
  */
 
 import { formatIpv6, withoutMapping } from "../base/ip-address.ts";
+import { sqlTemplate } from "../base/sql-template.ts";
 import { learnRecordLayout } from "./kernel-layout.ts";
 import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "./messages.ts";
 import { methodName, parseRequestHead } from "./protocols/http1-head.ts";
 import { redisErrorWord, redisNames } from "./protocols/redis.ts";
 import { createRouteTemplater, unknownRoute } from "./protocols/route-template.ts";
-import { sqlTemplate } from "./protocols/sql-template.ts";
 
 export interface KernelName {
   method: string;

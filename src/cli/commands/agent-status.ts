@@ -7,6 +7,7 @@ import type { Style, StyleName } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
 import { number, percent, plural, relative, shortList } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
+import { otlpLines } from "./agent-otlp.ts";
 import { trafficLines } from "./agent-traffic.ts";
 import { checkStyle, shortBuild } from "./service-cells.ts";
 
@@ -71,6 +72,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
   lines.push(`  services   ${servicesSummary(status.services)}`);
   lines.push(`  cost       cpu ${percent(status.process.cpuRatio)} of a core, ${formatBytes(status.process.rssBytes)} memory`);
   if (status.traffic) lines.push(...trafficLines(status.traffic, style, wide));
+  if (status.otlp) lines.push(...otlpLines(status.otlp, style));
   for (const capability of status.capabilities) {
     if (!wide && capability.available) continue;
     const state = capability.available

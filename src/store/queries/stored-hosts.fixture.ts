@@ -14,6 +14,7 @@ import { openEngine } from "../engine.ts";
 import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
 import { signals } from "../signals/index.ts";
+import { metricLoss, metricPoint } from "../signals/metrics.ts";
 import { red, trafficLoss } from "../signals/traffic.ts";
 
 export interface StoredHosts extends AsyncDisposable {
@@ -42,6 +43,8 @@ export interface SignalRows {
   event?: Values<typeof event.columns>[];
   red?: Values<typeof red.columns>[];
   trafficLoss?: Values<typeof trafficLoss.columns>[];
+  metricPoint?: Values<typeof metricPoint.columns>[];
+  metricLoss?: Values<typeof metricLoss.columns>[];
 }
 
 const byName: Record<keyof SignalRows, Signal> = {
@@ -57,6 +60,8 @@ const byName: Record<keyof SignalRows, Signal> = {
   event,
   red,
   trafficLoss,
+  metricPoint,
+  metricLoss,
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 

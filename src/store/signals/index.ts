@@ -1,8 +1,12 @@
 /** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
 
 import type { Signal } from "../define-signal.ts";
+import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
+import { logPattern, logRecord } from "./log.ts";
+import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
+import { span } from "./span.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
 export const signals: readonly Signal[] = [
@@ -18,4 +22,11 @@ export const signals: readonly Signal[] = [
   event,
   red,
   trafficLoss,
+  metricPoint,
+  metricSeries,
+  metricLoss,
+  logPattern,
 ] as readonly Signal[];
+
+/** Signals that are kept as segments: too many rows for a table. */
+export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];

@@ -2,12 +2,14 @@ import { closest } from "../../base/closest.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Connection } from "../connection.ts";
 import { type PublishedView, viewSchema } from "../published-views.ts";
+import type { ViewUse } from "../segments/segment-views.ts";
 import { type AstNode, type AstValue, isAstNode, nodesOf, textOf } from "./ast.ts";
 import { checkStatement } from "./check-statement.ts";
+import { viewRanges } from "./view-ranges.ts";
 
 export type ApprovedStatement =
   /** Run the text as it is. */
-  | { kind: "query"; views: string[] }
+  | { kind: "query"; views: string[]; uses: ViewUse[] }
   /** SHOW TABLES and DESCRIBE of a view are answered from what is published. */
   | { kind: "answered"; views: string[]; columns: { name: string; type: string }[]; rows: unknown[][] };
 
@@ -23,7 +25,8 @@ export async function approveStatement(connection: Connection, views: readonly P
   const verdict = checkStatement(node, { views: new Set(views.map((view) => view.name.toLowerCase())), viewSchema });
   if (!verdict.allowed) throw refusal(views, verdict.reason);
   await refuseInternalNames(connection, views, verdict.cteNames);
-  return { kind: "query", views: verdict.views };
+  const segmented = verdict.views.filter((name) => views.some((view) => view.name.toLowerCase() === name && view.isSegmented));
+  return { kind: "query", views: verdict.views, uses: await viewRanges(connection, node, segmented) };
 }
 
 async function parseStatement(connection: Connection, views: readonly PublishedView[], sql: string): Promise<AstNode> {

@@ -3,11 +3,11 @@
  * where the kernel does not count by itself: several requests at once, and plaintext in pieces.
  */
 
+import type { SqlTemplate } from "../../base/sql-template.ts";
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
-import type { SqlTemplate } from "./sql-template.ts";
 import { createSqlTemplater, type SqlTemplater } from "./sql-templater.ts";
 
 const protocol3 = 196_608;

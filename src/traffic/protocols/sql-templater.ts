@@ -1,7 +1,7 @@
 /** Remembers the templates of statements that differ in their values only, so that most need not be scanned again. Keeps no text. */
 
-import { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
-import { isDigit } from "./sql-words.ts";
+import { type SqlTemplate, sqlTemplate } from "../../base/sql-template.ts";
+import { isDigit } from "../../base/sql-words.ts";
 
 export type SqlTemplater = (bytes: Buffer, from: number, to: number, isCut: boolean) => SqlTemplate;
 

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file coral/agent/v1/agent.proto.
  */
 export const file_coral_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiDgoMSGVsbG9SZXF1ZXN0IjUKDUhlbGxvUmVzcG9uc2USEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJPCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBCIxCgxTaWduYWxDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoBCKaAQoMUHVsbFJlc3BvbnNlEg0KBWVwb2NoGAEgASgJEisKBnNsaWNlcxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNpZ25hbFNsaWNlEgwKBG1vcmUYAyABKAgSKQoGbG9zc2VzGAQgAygLMhkuY29yYWwuYWdlbnQudjEuTG9zc0NvdW50EhUKDW9sZGVzdF9hZ2VfbXMYBSABKAQibAoLU2lnbmFsU2xpY2USDgoGc2lnbmFsGAEgASgJEhIKCm9sZGVzdF9zZXEYAiABKAQSEAoIbmV4dF9zZXEYAyABKAQSJwoFYmF0Y2gYBCABKAsyGC5jb3JhbC5hZ2VudC52MS5Sb3dCYXRjaCJ4CghSb3dCYXRjaBIRCglmaXJzdF9zZXEYASABKAQSEAoIbGFzdF9zZXEYAiABKAQSDAoEcm93cxgDIAEoDRIrCgdjb2x1bW5zGAQgAygLMhouY29yYWwuYWdlbnQudjEuQ29sdW1uSW5mbxIMCgRkYXRhGAUgASgMIigKCkNvbHVtbkluZm8SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIjkKCUxvc3NDb3VudBIOCgZzaWduYWwYASABKAkSDgoGcmVhc29uGAIgASgJEgwKBHJvd3MYAyABKAQitwEKDkNhcHR1cmVSZXF1ZXN0EhIKCmNhcHR1cmVfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRINCgVyb3V0ZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSFwoPbWluX2R1cmF0aW9uX21zGAUgASgNEg0KBWxpbWl0GAYgASgNEhMKC2R1cmF0aW9uX21zGAcgASgNEhQKDGluY2x1ZGVfYm9keRgIIAEoCBIOCgZjYWxsZXIYCSABKAkisAEKD0NhcHR1cmVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVN0YXJ0ZWRIABIyCgdyZXF1ZXN0GAIgASgLMh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZWRSZXF1ZXN0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5DYXB0dXJlRW5kZWRIAEIHCgVldmVudCJHCg5DYXB0dXJlU3RhcnRlZBIRCglwcm9jZXNzZXMYASABKA0SDQoFbGltaXQYAiABKA0SEwoLZHVyYXRpb25fbXMYAyABKA0iYAoMQ2FwdHVyZUVuZGVkEg4KBnJlYXNvbhgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEhAKCHJlcXVlc3RzGAMgASgNEg8KB2Ryb3BwZWQYBCABKA0SDAoEY29kZRgFIAEoCSLbBAoPQ2FwdHVyZWRSZXF1ZXN0Eg0KBWF0X3VzGAEgASgEEgsKA3BpZBgCIAEoDRIMCgRyb2xlGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg4KBmlzX3RscxgFIAEoCBIWCg5jbGllbnRfYWRkcmVzcxgGIAEoCRITCgtjbGllbnRfcG9ydBgHIAEoDRIWCg5zZXJ2ZXJfYWRkcmVzcxgIIAEoCRITCgtzZXJ2ZXJfcG9ydBgJIAEoDRIOCgZtZXRob2QYCiABKAkSDgoGdGFyZ2V0GAsgASgJEg0KBXJvdXRlGAwgASgJEg4KBnN0YXR1cxgNIAEoCRIQCghpc19lcnJvchgOIAEoCBIvCg9yZXF1ZXN0X2hlYWRlcnMYDyADKAsyFi5jb3JhbC5hZ2VudC52MS5IZWFkZXISMAoQcmVzcG9uc2VfaGVhZGVycxgQIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIVCg1yZXF1ZXN0X2J5dGVzGBEgASgEEhYKDnJlc3BvbnNlX2J5dGVzGBIgASgEEhMKC2R1cmF0aW9uX3VzGBMgASgEEhoKDWZpcnN0X2J5dGVfdXMYFCABKARIAIgBARIVCghxdWV1ZV91cxgVIAEoBEgBiAEBEhkKDHJlcXVlc3RfYm9keRgWIAEoCUgCiAEBEhoKDXJlc3BvbnNlX2JvZHkYFyABKAlIA4gBAUIQCg5fZmlyc3RfYnl0ZV91c0ILCglfcXVldWVfdXNCDwoNX3JlcXVlc3RfYm9keUIQCg5fcmVzcG9uc2VfYm9keSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCTLlAQoMQWdlbnRTZXJ2aWNlEkQKBUhlbGxvEhwuY29yYWwuYWdlbnQudjEuSGVsbG9SZXF1ZXN0Gh0uY29yYWwuYWdlbnQudjEuSGVsbG9SZXNwb25zZRJBCgRQdWxsEhsuY29yYWwuYWdlbnQudjEuUHVsbFJlcXVlc3QaHC5jb3JhbC5hZ2VudC52MS5QdWxsUmVzcG9uc2USTAoHQ2FwdHVyZRIeLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVSZXF1ZXN0Gh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVJlc3BvbnNlMAFiBnByb3RvMw");
+  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiDgoMSGVsbG9SZXF1ZXN0IjUKDUhlbGxvUmVzcG9uc2USEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJPCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBCIxCgxTaWduYWxDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoBCKaAQoMUHVsbFJlc3BvbnNlEg0KBWVwb2NoGAEgASgJEisKBnNsaWNlcxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNpZ25hbFNsaWNlEgwKBG1vcmUYAyABKAgSKQoGbG9zc2VzGAQgAygLMhkuY29yYWwuYWdlbnQudjEuTG9zc0NvdW50EhUKDW9sZGVzdF9hZ2VfbXMYBSABKAQibAoLU2lnbmFsU2xpY2USDgoGc2lnbmFsGAEgASgJEhIKCm9sZGVzdF9zZXEYAiABKAQSEAoIbmV4dF9zZXEYAyABKAQSJwoFYmF0Y2gYBCABKAsyGC5jb3JhbC5hZ2VudC52MS5Sb3dCYXRjaCJ4CghSb3dCYXRjaBIRCglmaXJzdF9zZXEYASABKAQSEAoIbGFzdF9zZXEYAiABKAQSDAoEcm93cxgDIAEoDRIrCgdjb2x1bW5zGAQgAygLMhouY29yYWwuYWdlbnQudjEuQ29sdW1uSW5mbxIMCgRkYXRhGAUgASgMIigKCkNvbHVtbkluZm8SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIjkKCUxvc3NDb3VudBIOCgZzaWduYWwYASABKAkSDgoGcmVhc29uGAIgASgJEgwKBHJvd3MYAyABKAQitwEKDkNhcHR1cmVSZXF1ZXN0EhIKCmNhcHR1cmVfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRINCgVyb3V0ZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSFwoPbWluX2R1cmF0aW9uX21zGAUgASgNEg0KBWxpbWl0GAYgASgNEhMKC2R1cmF0aW9uX21zGAcgASgNEhQKDGluY2x1ZGVfYm9keRgIIAEoCBIOCgZjYWxsZXIYCSABKAkisAEKD0NhcHR1cmVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVN0YXJ0ZWRIABIyCgdyZXF1ZXN0GAIgASgLMh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZWRSZXF1ZXN0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5DYXB0dXJlRW5kZWRIAEIHCgVldmVudCJHCg5DYXB0dXJlU3RhcnRlZBIRCglwcm9jZXNzZXMYASABKA0SDQoFbGltaXQYAiABKA0SEwoLZHVyYXRpb25fbXMYAyABKA0iYAoMQ2FwdHVyZUVuZGVkEg4KBnJlYXNvbhgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEhAKCHJlcXVlc3RzGAMgASgNEg8KB2Ryb3BwZWQYBCABKA0SDAoEY29kZRgFIAEoCSLbBAoPQ2FwdHVyZWRSZXF1ZXN0Eg0KBWF0X3VzGAEgASgEEgsKA3BpZBgCIAEoDRIMCgRyb2xlGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg4KBmlzX3RscxgFIAEoCBIWCg5jbGllbnRfYWRkcmVzcxgGIAEoCRITCgtjbGllbnRfcG9ydBgHIAEoDRIWCg5zZXJ2ZXJfYWRkcmVzcxgIIAEoCRITCgtzZXJ2ZXJfcG9ydBgJIAEoDRIOCgZtZXRob2QYCiABKAkSDgoGdGFyZ2V0GAsgASgJEg0KBXJvdXRlGAwgASgJEg4KBnN0YXR1cxgNIAEoCRIQCghpc19lcnJvchgOIAEoCBIvCg9yZXF1ZXN0X2hlYWRlcnMYDyADKAsyFi5jb3JhbC5hZ2VudC52MS5IZWFkZXISMAoQcmVzcG9uc2VfaGVhZGVycxgQIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIVCg1yZXF1ZXN0X2J5dGVzGBEgASgEEhYKDnJlc3BvbnNlX2J5dGVzGBIgASgEEhMKC2R1cmF0aW9uX3VzGBMgASgEEhoKDWZpcnN0X2J5dGVfdXMYFCABKARIAIgBARIVCghxdWV1ZV91cxgVIAEoBEgBiAEBEhkKDHJlcXVlc3RfYm9keRgWIAEoCUgCiAEBEhoKDXJlc3BvbnNlX2JvZHkYFyABKAlIA4gBAUIQCg5fZmlyc3RfYnl0ZV91c0ILCglfcXVldWVfdXNCDwoNX3JlcXVlc3RfYm9keUIQCg5fcmVzcG9uc2VfYm9keSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJbChNMaXN0U2VnbWVudHNSZXF1ZXN0Ei4KB2N1cnNvcnMYASADKAsyHS5jb3JhbC5hZ2VudC52MS5TZWdtZW50Q3Vyc29yEhQKDG1heF9zZWdtZW50cxgCIAEoDSI1Cg1TZWdtZW50Q3Vyc29yEg4KBnNpZ25hbBgBIAEoCRIUCgxhZnRlcl9udW1iZXIYAiABKAQiUQoUTGlzdFNlZ21lbnRzUmVzcG9uc2USDQoFZXBvY2gYASABKAkSKgoFbGlzdHMYAiADKAsyGy5jb3JhbC5hZ2VudC52MS5TZWdtZW50TGlzdCKDAQoLU2VnbWVudExpc3QSDgoGc2lnbmFsGAEgASgJEhMKC2xhc3RfbnVtYmVyGAIgASgEEhIKCnRvdGFsX3Jvd3MYAyABKAQSLQoIc2VnbWVudHMYBCADKAsyGy5jb3JhbC5hZ2VudC52MS5TZWdtZW50SW5mbxIMCgRtb3JlGAUgASgIIooCCgtTZWdtZW50SW5mbxIUCgxmaXJzdF9udW1iZXIYASABKAQSDgoGbnVtYmVyGAIgASgEEhMKC3Jvd3NfYmVmb3JlGAMgASgEEgwKBHJvd3MYBCABKAQSEgoKc2l6ZV9ieXRlcxgFIAEoBBITCgttaW5fdGltZV91cxgGIAEoEhITCgttYXhfdGltZV91cxgHIAEoEhIQCghzZXJ2aWNlcxgIIAMoCRIVCg1tYW55X3NlcnZpY2VzGAkgASgIEhUKDWxvb2t1cF9maWx0ZXIYCiABKAwSFgoOc2NoZW1hX3ZlcnNpb24YCyABKA0SDgoGc2hhMjU2GAwgASgJEgwKBGxvc3QYDSABKAgiWQoSUmVhZFNlZ21lbnRSZXF1ZXN0Eg0KBWVwb2NoGAEgASgJEg4KBnNpZ25hbBgCIAEoCRIOCgZudW1iZXIYAyABKAQSFAoMb2Zmc2V0X2J5dGVzGAQgASgEIiMKE1JlYWRTZWdtZW50UmVzcG9uc2USDAoEZGF0YRgBIAEoDDKaAwoMQWdlbnRTZXJ2aWNlEkQKBUhlbGxvEhwuY29yYWwuYWdlbnQudjEuSGVsbG9SZXF1ZXN0Gh0uY29yYWwuYWdlbnQudjEuSGVsbG9SZXNwb25zZRJBCgRQdWxsEhsuY29yYWwuYWdlbnQudjEuUHVsbFJlcXVlc3QaHC5jb3JhbC5hZ2VudC52MS5QdWxsUmVzcG9uc2USTAoHQ2FwdHVyZRIeLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVSZXF1ZXN0Gh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVJlc3BvbnNlMAESWQoMTGlzdFNlZ21lbnRzEiMuY29yYWwuYWdlbnQudjEuTGlzdFNlZ21lbnRzUmVxdWVzdBokLmNvcmFsLmFnZW50LnYxLkxpc3RTZWdtZW50c1Jlc3BvbnNlElgKC1JlYWRTZWdtZW50EiIuY29yYWwuYWdlbnQudjEuUmVhZFNlZ21lbnRSZXF1ZXN0GiMuY29yYWwuYWdlbnQudjEuUmVhZFNlZ21lbnRSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message coral.agent.v1.HelloRequest
@@ -606,6 +606,259 @@ export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
   messageDesc(file_coral_agent_v1_agent, 14);
 
 /**
+ * @generated from message coral.agent.v1.ListSegmentsRequest
+ */
+export type ListSegmentsRequest = Message<"coral.agent.v1.ListSegmentsRequest"> & {
+  /**
+   * @generated from field: repeated coral.agent.v1.SegmentCursor cursors = 1;
+   */
+  cursors: SegmentCursor[];
+
+  /**
+   * Of each signal; the agent clamps it.
+   *
+   * @generated from field: uint32 max_segments = 2;
+   */
+  maxSegments: number;
+};
+
+/**
+ * Describes the message coral.agent.v1.ListSegmentsRequest.
+ * Use `create(ListSegmentsRequestSchema)` to create a new message.
+ */
+export const ListSegmentsRequestSchema: GenMessage<ListSegmentsRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 15);
+
+/**
+ * @generated from message coral.agent.v1.SegmentCursor
+ */
+export type SegmentCursor = Message<"coral.agent.v1.SegmentCursor"> & {
+  /**
+   * @generated from field: string signal = 1;
+   */
+  signal: string;
+
+  /**
+   * The caller has everything up to this number. 0 = nothing.
+   *
+   * @generated from field: uint64 after_number = 2;
+   */
+  afterNumber: bigint;
+};
+
+/**
+ * Describes the message coral.agent.v1.SegmentCursor.
+ * Use `create(SegmentCursorSchema)` to create a new message.
+ */
+export const SegmentCursorSchema: GenMessage<SegmentCursor> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 16);
+
+/**
+ * @generated from message coral.agent.v1.ListSegmentsResponse
+ */
+export type ListSegmentsResponse = Message<"coral.agent.v1.ListSegmentsResponse"> & {
+  /**
+   * Numbers are comparable within one epoch only.
+   *
+   * @generated from field: string epoch = 1;
+   */
+  epoch: string;
+
+  /**
+   * @generated from field: repeated coral.agent.v1.SegmentList lists = 2;
+   */
+  lists: SegmentList[];
+};
+
+/**
+ * Describes the message coral.agent.v1.ListSegmentsResponse.
+ * Use `create(ListSegmentsResponseSchema)` to create a new message.
+ */
+export const ListSegmentsResponseSchema: GenMessage<ListSegmentsResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 17);
+
+/**
+ * @generated from message coral.agent.v1.SegmentList
+ */
+export type SegmentList = Message<"coral.agent.v1.SegmentList"> & {
+  /**
+   * @generated from field: string signal = 1;
+   */
+  signal: string;
+
+  /**
+   * Of the newest segment; 0 when there never was one.
+   *
+   * @generated from field: uint64 last_number = 2;
+   */
+  lastNumber: bigint;
+
+  /**
+   * Of all segments of this epoch, also those that are gone.
+   *
+   * @generated from field: uint64 total_rows = 3;
+   */
+  totalRows: bigint;
+
+  /**
+   * @generated from field: repeated coral.agent.v1.SegmentInfo segments = 4;
+   */
+  segments: SegmentInfo[];
+
+  /**
+   * There are more than these.
+   *
+   * @generated from field: bool more = 5;
+   */
+  more: boolean;
+};
+
+/**
+ * Describes the message coral.agent.v1.SegmentList.
+ * Use `create(SegmentListSchema)` to create a new message.
+ */
+export const SegmentListSchema: GenMessage<SegmentList> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 18);
+
+/**
+ * @generated from message coral.agent.v1.SegmentInfo
+ */
+export type SegmentInfo = Message<"coral.agent.v1.SegmentInfo"> & {
+  /**
+   * Below `number` when several were merged into this one: it replaces all of that range.
+   *
+   * @generated from field: uint64 first_number = 1;
+   */
+  firstNumber: bigint;
+
+  /**
+   * @generated from field: uint64 number = 2;
+   */
+  number: bigint;
+
+  /**
+   * Rows of the epoch before this segment: above what the caller has means a gap.
+   *
+   * @generated from field: uint64 rows_before = 3;
+   */
+  rowsBefore: bigint;
+
+  /**
+   * @generated from field: uint64 rows = 4;
+   */
+  rows: bigint;
+
+  /**
+   * @generated from field: uint64 size_bytes = 5;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * @generated from field: sint64 min_time_us = 6;
+   */
+  minTimeUs: bigint;
+
+  /**
+   * @generated from field: sint64 max_time_us = 7;
+   */
+  maxTimeUs: bigint;
+
+  /**
+   * @generated from field: repeated string services = 8;
+   */
+  services: string[];
+
+  /**
+   * Too many to be listed.
+   *
+   * @generated from field: bool many_services = 9;
+   */
+  manyServices: boolean;
+
+  /**
+   * Which ids may be in it; see src/store/segments/lookup-filter.ts.
+   *
+   * @generated from field: bytes lookup_filter = 10;
+   */
+  lookupFilter: Uint8Array;
+
+  /**
+   * @generated from field: uint32 schema_version = 11;
+   */
+  schemaVersion: number;
+
+  /**
+   * Of the file, hex.
+   *
+   * @generated from field: string sha256 = 12;
+   */
+  sha256: string;
+
+  /**
+   * Found damaged at the agent; its rows are in the loss counts and cannot be read.
+   *
+   * @generated from field: bool lost = 13;
+   */
+  lost: boolean;
+};
+
+/**
+ * Describes the message coral.agent.v1.SegmentInfo.
+ * Use `create(SegmentInfoSchema)` to create a new message.
+ */
+export const SegmentInfoSchema: GenMessage<SegmentInfo> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 19);
+
+/**
+ * @generated from message coral.agent.v1.ReadSegmentRequest
+ */
+export type ReadSegmentRequest = Message<"coral.agent.v1.ReadSegmentRequest"> & {
+  /**
+   * @generated from field: string epoch = 1;
+   */
+  epoch: string;
+
+  /**
+   * @generated from field: string signal = 2;
+   */
+  signal: string;
+
+  /**
+   * @generated from field: uint64 number = 3;
+   */
+  number: bigint;
+
+  /**
+   * @generated from field: uint64 offset_bytes = 4;
+   */
+  offsetBytes: bigint;
+};
+
+/**
+ * Describes the message coral.agent.v1.ReadSegmentRequest.
+ * Use `create(ReadSegmentRequestSchema)` to create a new message.
+ */
+export const ReadSegmentRequestSchema: GenMessage<ReadSegmentRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 20);
+
+/**
+ * @generated from message coral.agent.v1.ReadSegmentResponse
+ */
+export type ReadSegmentResponse = Message<"coral.agent.v1.ReadSegmentResponse"> & {
+  /**
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message coral.agent.v1.ReadSegmentResponse.
+ * Use `create(ReadSegmentResponseSchema)` to create a new message.
+ */
+export const ReadSegmentResponseSchema: GenMessage<ReadSegmentResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 21);
+
+/**
  * Served by an agent to its colony, inside the tunnel that the agent has dialled. Nothing else can reach it.
  *
  * @generated from service coral.agent.v1.AgentService
@@ -640,6 +893,26 @@ export const AgentService: GenService<{
     methodKind: "server_streaming";
     input: typeof CaptureRequestSchema;
     output: typeof CaptureResponseSchema;
+  },
+  /**
+   * Segments with a number above the given ones, oldest first: what there is, not their bytes.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.ListSegments
+   */
+  listSegments: {
+    methodKind: "unary";
+    input: typeof ListSegmentsRequestSchema;
+    output: typeof ListSegmentsResponseSchema;
+  },
+  /**
+   * One segment's file from an offset to its end. `not_found` when it was removed or merged since it was listed.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.ReadSegment
+   */
+  readSegment: {
+    methodKind: "server_streaming";
+    input: typeof ReadSegmentRequestSchema;
+    output: typeof ReadSegmentResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_coral_agent_v1_agent, 0);

@@ -3,8 +3,9 @@
  * server's settings decide what a quote means the template ends there.
  */
 
-import { unknownRoute } from "./route-template.ts";
 import { blank, classes, digit, isDigit, knownVerbs, letter, looksGenerated, mainVerbs, operator, other, valueWords } from "./sql-words.ts";
+
+const unknownStatement = "unknown";
 
 export interface SqlTemplate {
   /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty when the text begins with no known verb. */
@@ -67,7 +68,7 @@ class SqlScanner {
 
   scan(isCut: boolean): SqlTemplate {
     while (!this.#isStopped && this.#at < this.#end) this.#step();
-    if (this.#verb === "") return { verb: "", template: unknownRoute };
+    if (this.#verb === "") return { verb: "", template: unknownStatement };
     let template = this.#out;
     if (this.#isStopped || isCut) template = `${template.slice(0, this.#maxLength - 1).trimEnd()}…`;
     // A quoted name may hold anything, and the template is shown on terminals.

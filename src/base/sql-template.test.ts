@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../base/seeded-random.fixture.ts";
+import { SeededRandom } from "./seeded-random.fixture.ts";
 import { type SqlTemplateOptions, sqlTemplate } from "./sql-template.ts";
 
 const mysql: SqlTemplateOptions = { dialect: "mysql" };

@@ -1,0 +1,204 @@
+/**
+ * Segments of spans: how fast columns become a file and how large it is, and how fast a colony pulls files over HTTP/2 on loopback, both ends in
+ * one process, beside a plain copy of the same files with fsync. A fifth of it with CORAL_BENCH_SMALL=1.
+ */
+
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { open, readFile, rename } from "node:fs/promises";
+import { createServer } from "node:http2";
+import { type AddressInfo, connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { addAgentService } from "../src/agent/agent-service.ts";
+import { systemClock } from "../src/base/clock.ts";
+import { silentLogger } from "../src/base/log.ts";
+import { createColonyMetrics } from "../src/colony/colony-metrics.ts";
+import { SegmentPuller, type SegmentPullerOptions } from "../src/colony/segment-puller.ts";
+import type { Tunnel } from "../src/mesh/index.ts";
+import { createClientSession, createSessionTransport } from "../src/mesh/session-transport.ts";
+import {
+  type BatchColumn,
+  openAgentStore,
+  openColonyStore,
+  openEngine,
+  type SegmentBatch,
+  span,
+  writeSegmentFile,
+} from "../src/store/index.ts";
+import { figureOf, isSmall, report, single } from "./lib/report.ts";
+import { ratioOf } from "./lib/spread.ts";
+
+const segmentRows = 20_000;
+const segments = isSmall ? 6 : 30;
+const rounds = isSmall ? 2 : 5;
+const mebibyte = 1024 ** 2;
+const startUs = Date.UTC(2026, 0, 1) * 1_000;
+
+function dictionary(values: readonly string[], codeOf: (row: number) => number): BatchColumn {
+  const parts = values.map((value) => Buffer.from(value));
+  const offsets = new Uint32Array(parts.length + 1);
+  for (const [index, part] of parts.entries()) offsets[index + 1] = (offsets[index] ?? 0) + part.length;
+  return {
+    kind: "dictionary",
+    codes: Uint32Array.from({ length: segmentRows }, (_, row) => codeOf(row)),
+    bytes: Buffer.concat(parts),
+    offsets,
+  };
+}
+
+function texts(textOf: (row: number) => string): BatchColumn {
+  const parts = Array.from({ length: segmentRows }, (_, row) => Buffer.from(textOf(row)));
+  const offsets = new Uint32Array(segmentRows + 1);
+  for (const [index, part] of parts.entries()) offsets[index + 1] = (offsets[index] ?? 0) + part.length;
+  return { kind: "text", bytes: Buffer.concat(parts), offsets };
+}
+
+/** A thousand services, twenty routes each, five spans a trace, 82 random bytes of attributes besides ids. */
+function spans(segment: number): SegmentBatch {
+  const names = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+  const service = (row: number): number => Math.floor(1_000 * ((row * 0.6180339887) % 1) ** 3);
+  const ids = randomBytes((segmentRows / 5) * 16);
+  const traces = Buffer.concat(
+    Array.from({ length: segmentRows }, (_, row) => ids.subarray(Math.floor(row / 5) * 16, Math.floor(row / 5) * 16 + 16)),
+  );
+  const random = randomBytes(segmentRows * 82).toString("hex");
+  const part = (row: number, from: number, length: number): string => random.slice(row * 164 + from, row * 164 + from + length);
+  const attributes = (row: number): string =>
+    `{"http.request.id":"${part(row, 0, 64)}","user.id":"${part(row, 64, 32)}","session.id":"${part(row, 96, 40)}","net.peer.ip":"10.0.${row % 250}.7","thread.id":${row % 64},"cache.key":"${part(row, 136, 28)}"}`;
+  const resources = names('{"service.instance.id":"pod-', 1_000).map((text) => `${text}","telemetry.sdk.language":"nodejs"}`);
+  const columns: Record<string, BatchColumn> = {
+    time: {
+      kind: "int64",
+      values: BigInt64Array.from({ length: segmentRows }, (_, row) => BigInt(startUs + (segment * segmentRows + row) * 72)),
+    },
+    service: dictionary(names("service-", 1_000), service),
+    trace_id: { kind: "fixed", widthBytes: 16, bytes: traces },
+    span_id: { kind: "fixed", widthBytes: 8, bytes: randomBytes(segmentRows * 8) },
+    parent_span_id: { kind: "fixed", widthBytes: 8, bytes: randomBytes(segmentRows * 8) },
+    name: dictionary(names("GET /api/v1/things/", 20), (row) => row % 20),
+    kind: dictionary(["server", "client", "internal"], (row) => row % 3),
+    duration_ns: {
+      kind: "int64",
+      values: BigInt64Array.from(randomBytes(segmentRows * 3).subarray(0, segmentRows), (byte) => BigInt(byte) ** 3n + 1_000n),
+    },
+    status: dictionary(["unset", "error"], (row) => (row % 50 === 0 ? 1 : 0)),
+    weight: { kind: "double", values: new Float64Array(segmentRows).fill(1) },
+    http_method: dictionary(["GET", "POST"], (row) => (row % 4 === 0 ? 1 : 0)),
+    http_route: dictionary(names("/api/v1/things/{id}/", 20), (row) => row % 20),
+    http_status_code: { kind: "int32", values: Int32Array.from({ length: segmentRows }, (_, row) => (row % 50 === 0 ? 500 : 200)) },
+    attributes: texts(attributes),
+    resource: dictionary(resources, service),
+  };
+  return { rows: segmentRows, columns };
+}
+
+const directory = mkdtempSync(join(tmpdir(), "coral-bench-"));
+try {
+  const batches = Array.from({ length: Math.min(segments, 6) }, (_, index) => spans(index));
+  const writes: number[] = [];
+  let rowBytes = 0;
+  for (const [index, batch] of batches.entries()) {
+    const startMs = performance.now();
+    const { sizeBytes } = writeSegmentFile(span, batch, join(directory, `${index}.parquet`));
+    writes.push((segmentRows / (performance.now() - startMs)) * 1_000);
+    rowBytes = sizeBytes / segmentRows;
+  }
+
+  for (const name of ["agent", "colony", "copy"]) mkdirSync(join(directory, name));
+  await using engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * mebibyte, threads: 2, log: silentLogger });
+  const common = { signals: [], maxBytes: 1_024 * mebibyte, clock: systemClock, log: silentLogger };
+  const kept = { signals: [span], maxBytes: 4_096 * mebibyte };
+  let sealed = 0;
+  await using agent = await openAgentStore(engine, {
+    ...common,
+    file: join(directory, "agent/agent.duckdb"),
+    segments: {
+      ...kept,
+      directory: join(directory, "agent"),
+      // Decoding has a benchmark of its own: here a body only says which batch it stands for.
+      seal: (job) => Promise.resolve(writeSegmentFile(span, batches[sealed++ % batches.length] as SegmentBatch, job.temporaryFile)),
+    },
+  });
+  for (let index = 0; index < segments; index++) {
+    await agent.segments?.append("span", { kind: 0, rows: segmentRows, receivedUs: startUs, body: new Uint8Array(16) });
+    await agent.segments?.flush();
+  }
+  const files = readdirSync(join(directory, "agent/segments/span")).filter((name) => /^\d/.test(name));
+
+  const server = createServer(
+    connectNodeAdapter({
+      routes: (router) => addAgentService(router, { agentId: "a1", sessionId: "s", store: agent, clock: systemClock }),
+    }),
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  // As in a tunnel, but for TLS.
+  const session = createClientSession(connect(port, "127.0.0.1"));
+  const transport = createSessionTransport(session, { maxReplyBytes: 32 * mebibyte, closedReason: () => "the benchmark is over" });
+  const pulls: number[] = [];
+  const copies: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    copies.push(await copyAll(files, join(directory, "copy", String(round))));
+    pulls.push(await pullAll(join(directory, "colony", String(round))));
+  }
+  session.destroy();
+  server.close();
+  report({
+    name: "segments",
+    sizes: { rows: segmentRows * segments, segments, rounds },
+    figures: [
+      figureOf("columns to a synced segment, one thread", "rows/s", writes, { kind: "at-least", value: 120_000 }),
+      figureOf("bytes of a span on disk", "B", single(rowBytes), { kind: "at-most", value: 160 }),
+      figureOf("pull of whole segments", "rows/s", pulls, { kind: "at-least", value: 500_000 }),
+      figureOf("plain copy of the files with fsync", "rows/s", copies),
+      figureOf("pull, of a plain copy with fsync", "×", ratioOf(pulls, copies), { kind: "at-least", value: 0.5 }),
+    ],
+  });
+
+  async function copyAll(names: readonly string[], target: string): Promise<number> {
+    mkdirSync(target);
+    const startMs = performance.now();
+    for (const name of names) {
+      const handle = await open(join(target, `${name}.tmp`), "w");
+      await handle.writeFile(await readFile(join(directory, "agent/segments/span", name)));
+      await handle.sync();
+      await handle.close();
+      await rename(join(target, `${name}.tmp`), join(target, name));
+    }
+    return ((segmentRows * segments) / (performance.now() - startMs)) * 1_000;
+  }
+
+  async function pullAll(target: string): Promise<number> {
+    mkdirSync(target);
+    await using colony = await openColonyStore(engine, {
+      ...common,
+      file: join(target, "colony.duckdb"),
+      segments: { ...kept, directory: target },
+    });
+    const pulled = colony.segments;
+    if (pulled === undefined) throw new Error("the colony was opened without segments");
+    const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
+    const settings = () => ({ intervalMs: 5, timeoutMs: 30_000 });
+    const stop = new AbortController();
+    const startMs = performance.now();
+    let takenMs = Number.NaN;
+    const watched: SegmentPullerOptions["segments"] = {
+      checkpoints: (agentId, epoch) => pulled.checkpoints(agentId, epoch),
+      receive: (agentId, epoch, offer, bytes) => pulled.receive(agentId, epoch, offer, bytes),
+      commit: async (pull) => {
+        const outcome = await pulled.commit(pull);
+        takenMs = performance.now() - startMs;
+        if (pulled.stats()["span"]?.rows === segmentRows * segments) stop.abort();
+        return outcome;
+      },
+    };
+    const puller = new SegmentPuller({ segments: watched, signals: ["span"], settings, metrics, log: silentLogger });
+    const tunnel: Pick<Tunnel, "agentId" | "transport"> = { agentId: "a1", transport };
+    await puller.run(tunnel as Tunnel, agent.epoch, stop.signal);
+    return ((segmentRows * segments) / takenMs) * 1_000;
+  }
+} finally {
+  rmSync(directory, { recursive: true });
+}

@@ -1,0 +1,202 @@
+/**
+ * Pulls whole segments from every connected agent. One loop per tunnel; a bounded pool decides how many stream at once, so that a thousand agents
+ * do not fill the disk's queue together. What was received is committed with its checkpoint, a few segments at a time.
+ */
+
+import { createClient } from "@connectrpc/connect";
+import { sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { createBackoff } from "../base/retry.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import { fromConnectError, type Tunnel } from "../mesh/index.ts";
+import { AgentService, type SegmentInfo, type SegmentList } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { ColonySegments, PulledSignal, SegmentOffer } from "../store/index.ts";
+import type { ColonyMetrics } from "./colony-metrics.ts";
+
+export interface SegmentPullerOptions {
+  segments: Pick<ColonySegments, "checkpoints" | "receive" | "commit">;
+  /** Signals to ask for. */
+  signals: readonly string[];
+  /** Read before each round. */
+  settings: () => { intervalMs: number; timeoutMs: number };
+  metrics: Pick<ColonyMetrics, "rowsStored" | "rowsLost" | "pullFailures">;
+  log: Logger;
+  /** Agents that stream at once. Default 4. */
+  concurrency?: number;
+}
+
+/** What one commit takes: enough to make its cost small, little enough to be repeated after a crash. */
+const maxSegmentsPerCommit = 16;
+const maxBytesPerCommit = 64 * 1024 * 1024;
+/** One segment's wait for the disk is another's time on the wire. */
+const streamsPerAgent = 3;
+/** A segment whose bytes are wrong so often is passed over, and its rows are a gap. */
+const maxAttempts = 3;
+/** A stream that broke is taken up where it ended, so often. */
+const maxResumes = 3;
+/** The agent has decided that it takes this long at most to make a segment: waiting longer than that brings nothing. */
+const longestIntervalMs = 5_000;
+
+interface Target {
+  client: ReturnType<typeof createClient<typeof AgentService>>;
+  agentId: string;
+  epoch: string;
+  /** By signal and number. */
+  failures: Map<string, number>;
+}
+
+export class SegmentPuller {
+  readonly #options: SegmentPullerOptions;
+  readonly #pool: Semaphore;
+
+  constructor(options: SegmentPullerOptions) {
+    this.#options = options;
+    this.#pool = new Semaphore(options.concurrency ?? 4);
+  }
+
+  /** Until the tunnel closes, the signal aborts, or the agent turns out to have no segments; never rejects for an agent's failure. */
+  async run(tunnel: Tunnel, epoch: string, signal: AbortSignal): Promise<void> {
+    const { settings, metrics, log } = this.#options;
+    const target: Target = { client: createClient(AgentService, tunnel.transport), agentId: tunnel.agentId, epoch, failures: new Map() };
+    const backoff = createBackoff({ initialMs: 1_000, maxMs: 60_000 });
+    while (!signal.aborted) {
+      let delayMs = Math.min(longestIntervalMs, settings().intervalMs);
+      try {
+        const more = await this.#pool.run(() => this.#pullOnce(target, signal));
+        backoff.reset();
+        if (more) continue;
+      } catch (error) {
+        if (signal.aborted) return;
+        const problem = fromConnectError(error);
+        // An agent of an older version.
+        if (problem.code === "unsupported") return;
+        metrics.pullFailures.inc();
+        log.warn(`Cannot pull segments from agent ${tunnel.agentId}: ${problem.message}`, { code: problem.code });
+        delayMs = backoff.nextMs();
+      }
+      await sleep(delayMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
+    }
+  }
+
+  /** True when the agent has more. */
+  async #pullOnce(target: Target, signal: AbortSignal): Promise<boolean> {
+    const { segments, signals, settings, metrics } = this.#options;
+    const { client, agentId, epoch } = target;
+    if (signal.aborted) return false;
+    const checkpoints = segments.checkpoints(agentId, epoch);
+    const cursors = signals.map((name) => ({ signal: name, afterNumber: BigInt(checkpoints.get(name) ?? 0) }));
+    const { timeoutMs } = settings();
+    const answer = await client.listSegments({ cursors, maxSegments: maxSegmentsPerCommit }, { timeoutMs, signal });
+    if (answer.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
+    const pulled: PulledSignal[] = [];
+    let leftBytes = maxBytesPerCommit;
+    let failure: unknown;
+    for (const list of answer.lists.filter((one) => signals.includes(one.signal))) {
+      const received = await this.#receiveAll(target, list, leftBytes, signal);
+      leftBytes -= received.sizeBytes;
+      failure ??= received.failure;
+      pulled.push(received.pulled);
+    }
+    // What came before a failure is kept.
+    const hasNews = pulled.some(({ offers, lastNumber, signal: name }) => offers.length > 0 || lastNumber > (checkpoints.get(name) ?? 0));
+    if (hasNews) {
+      const outcome = await segments.commit({ agentId, epoch, signals: pulled });
+      metrics.rowsStored.inc(outcome.storedRows);
+      metrics.rowsLost.inc(outcome.lostRows);
+    }
+    if (failure !== undefined) throw failure;
+    return pulled.some(({ isAll }) => !isAll);
+  }
+
+  async #receiveAll(
+    target: Target,
+    list: SegmentList,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<{ pulled: PulledSignal; sizeBytes: number; failure?: unknown }> {
+    const offers: PulledSignal["offers"][number][] = [];
+    let sizeBytes = 0;
+    const result = (isAll: boolean, failure?: unknown) => ({
+      pulled: { signal: list.signal, lastNumber: Number(list.lastNumber), totalRows: Number(list.totalRows), offers, isAll },
+      sizeBytes,
+      ...(failure === undefined ? {} : { failure }),
+    });
+    const wanted: SegmentOffer[] = [];
+    for (const info of list.segments) {
+      const offer = toOffer(list.signal, info);
+      if (wanted.length > 0 && sizeBytes + offer.sizeBytes > maxBytes) break;
+      wanted.push(offer);
+      sizeBytes += offer.sizeBytes;
+    }
+    const streams = new Semaphore(streamsPerAgent);
+    const outcomes = await Promise.allSettled(
+      wanted.map((offer) => streams.run(async () => offer.isLost || (await this.#receive(target, offer, signal)))),
+    );
+    for (const [index, outcome] of outcomes.entries()) {
+      const offer = wanted[index] as SegmentOffer;
+      // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
+      if (outcome.status === "rejected") return result(false, outcome.reason);
+      offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
+    }
+    return result(!list.more && wanted.length === list.segments.length);
+  }
+
+  /** False: it has failed for good. */
+  async #receive(target: Target, offer: SegmentOffer, signal: AbortSignal): Promise<boolean> {
+    const key = `${offer.signal} ${offer.number}`;
+    try {
+      await this.#options.segments.receive(target.agentId, target.epoch, offer, this.#bytesOf(target, offer, signal));
+      target.failures.delete(key);
+      return true;
+    } catch (error) {
+      const { code, message } = CoralError.from(error);
+      if (code !== "corrupt" && code !== "invalid") throw error;
+      const attempts = (target.failures.get(key) ?? 0) + 1;
+      target.failures.set(key, attempts);
+      if (attempts < maxAttempts) throw error;
+      target.failures.delete(key);
+      this.#options.log.error(`A segment of agent ${target.agentId} is passed over: ${message}`, {
+        signal: offer.signal,
+        number: offer.number,
+      });
+      return false;
+    }
+  }
+
+  async *#bytesOf({ client, epoch }: Target, offer: SegmentOffer, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+    const timeoutMs = Math.max(60_000, this.#options.settings().timeoutMs);
+    let at = 0;
+    for (let resumes = 0; ; resumes++) {
+      try {
+        const request = { epoch, signal: offer.signal, number: BigInt(offer.number), offsetBytes: BigInt(at) };
+        for await (const { data } of client.readSegment(request, { timeoutMs, signal })) {
+          at += data.length;
+          yield data;
+        }
+        return;
+      } catch (error) {
+        const problem = fromConnectError(error);
+        if (problem.code !== "timeout" || resumes >= maxResumes) throw problem;
+      }
+    }
+  }
+}
+
+function toOffer(signal: string, info: SegmentInfo): SegmentOffer {
+  return {
+    signal,
+    firstNumber: Number(info.firstNumber),
+    number: Number(info.number),
+    rowsBefore: Number(info.rowsBefore),
+    rows: Number(info.rows),
+    sizeBytes: Number(info.sizeBytes),
+    minTimeUs: Number(info.minTimeUs),
+    maxTimeUs: Number(info.maxTimeUs),
+    services: info.manyServices ? null : info.services,
+    ...(info.lookupFilter.length > 0 && { lookupFilter: info.lookupFilter }),
+    schemaVersion: info.schemaVersion,
+    sha256: info.sha256,
+    isLost: info.lost,
+  };
+}

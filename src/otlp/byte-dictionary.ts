@@ -1,0 +1,108 @@
+/** Codes for byte strings that repeat, without making JavaScript strings of them. One serves all dictionary columns of a batch. */
+
+import { ByteWriter } from "./byte-writer.ts";
+
+/** A chain of collisions ends here with a second entry for the same bytes, so that no sender can make look-ups slow. */
+const maxProbes = 32;
+/** Different in each process: nobody outside can choose colliding keys. */
+const seed = (Math.random() * 2 ** 32) | 0;
+
+export class ByteDictionary {
+  readonly #writer: ByteWriter;
+  #offsets = new Uint32Array(1_024);
+  #hashes = new Int32Array(1_024);
+  #slots = new Int32Array(4_096).fill(-1);
+  #count = 0;
+  #texts: (string | undefined)[] = [];
+
+  /** Code 0 is the empty string. */
+  constructor(initialBytes = 64 * 1_024) {
+    this.#writer = new ByteWriter(initialBytes);
+    this.codeOf(new Uint8Array(0), 0, 0);
+  }
+
+  get entries(): number {
+    return this.#count;
+  }
+
+  get sizeBytes(): number {
+    return this.#writer.size;
+  }
+
+  /** The code of these bytes; a new one when they were not seen before. */
+  codeOf(source: Uint8Array, start: number, end: number): number {
+    let hash = seed ^ (end - start);
+    for (let index = start; index < end; index++) {
+      hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
+      hash ^= hash >>> 15;
+    }
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    for (let probe = 0; probe < maxProbes; probe++) {
+      const code = this.#slots[slot] as number;
+      if (code < 0) return this.#add(source, start, end, hash, slot);
+      if (this.#hashes[code] === hash && this.#equals(code, source, start, end)) return code;
+      slot = (slot + 1) & mask;
+    }
+    return this.#add(source, start, end, hash, -1);
+  }
+
+  /** The text of a code; made once. */
+  textOf(code: number): string {
+    const known = this.#texts[code];
+    if (known !== undefined) return known;
+    const text = this.#writer.bytes.toString("utf8", this.#offsets[code] ?? 0, this.#offsets[code + 1] ?? 0);
+    this.#texts[code] = text;
+    return text;
+  }
+
+  /** Entry `c` is `bytes[offsets[c], offsets[c + 1])`; copies that are as small as can be. */
+  packed(): { bytes: Uint8Array; offsets: Uint32Array } {
+    return {
+      bytes: Uint8Array.prototype.slice.call(this.#writer.bytes, 0, this.#writer.size),
+      offsets: this.#offsets.slice(0, this.#count + 1),
+    };
+  }
+
+  #equals(code: number, source: Uint8Array, start: number, end: number): boolean {
+    const { bytes } = this.#writer;
+    let at = this.#offsets[code] as number;
+    if ((this.#offsets[code + 1] as number) - at !== end - start) return false;
+    for (let index = start; index < end; index++) if (bytes[at++] !== source[index]) return false;
+    return true;
+  }
+
+  #add(source: Uint8Array, start: number, end: number, hash: number, slot: number): number {
+    const code = this.#count++;
+    if (code + 2 > this.#offsets.length) this.#growEntries();
+    this.#hashes[code] = hash;
+    this.#writer.utf8(source, start, end);
+    this.#offsets[code + 1] = this.#writer.size;
+    if (slot >= 0) this.#slots[slot] = code;
+    if (this.#count * 2 > this.#slots.length) this.#rehash();
+    return code;
+  }
+
+  #growEntries(): void {
+    const offsets = new Uint32Array(this.#offsets.length * 2);
+    offsets.set(this.#offsets);
+    this.#offsets = offsets;
+    const hashes = new Int32Array(this.#hashes.length * 2);
+    hashes.set(this.#hashes);
+    this.#hashes = hashes;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(this.#slots.length * 2).fill(-1);
+    const mask = slots.length - 1;
+    for (let code = 0; code < this.#count; code++) {
+      let slot = (this.#hashes[code] as number) & mask;
+      for (let probe = 0; probe < maxProbes; probe++, slot = (slot + 1) & mask) {
+        if ((slots[slot] as number) >= 0) continue;
+        slots[slot] = code;
+        break;
+      }
+    }
+    this.#slots = slots;
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * The OTLP room: what OpenTelemetry sends, from the bytes of a request to typed columns. Readers, limits, sampling, and the way from a request's
+ * arrival to its acknowledgement. Opens no sockets: `mesh` does, and whoever starts a daemon puts both together.
+ * @module
+ */
+
+export type { DecodeOrder, DecodeReport } from "./decode-orders.ts";
+export { MetricIntake, type MetricIntakeOptions, type NotKept } from "./metric-intake.ts";
+export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
+export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
+export { addOtlpMetrics } from "./otlp-metrics.ts";
+export type { OtlpReply, OtlpRequest, SignalCounts } from "./receiver.ts";
+export { type DecodePort, runDecodeWorker } from "./run-decode-worker.ts";

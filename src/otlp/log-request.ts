@@ -1,0 +1,267 @@
+/** OTLP log requests (protobuf) into the columns of the `log` signal. */
+
+import type { SegmentBatch } from "../store/index.ts";
+import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits } from "./attribute-reader.ts";
+import { ByteDictionary } from "./byte-dictionary.ts";
+import { utf8Cut } from "./byte-writer.ts";
+import { CodeBuilder, FixedBuilder, Int32Builder, Int64Builder, sharedDictionary, TextBuilder } from "./column-builders.ts";
+import { KnownKeys } from "./known-keys.ts";
+import { ColumnSet, OwnerColumns, setCode } from "./owner-columns.ts";
+import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
+import { type ItemOwner, walkGroups } from "./request-groups.ts";
+import { ResourceReader } from "./resource-reader.ts";
+import { severityTexts } from "./severity.ts";
+import { microseconds } from "./time-words.ts";
+import type { DecodeCounts } from "./trace-request.ts";
+
+const logTag = {
+  time: 9,
+  severityNumber: 16,
+  severityText: 26,
+  body: 42,
+  attribute: 50,
+  dropped: 56,
+  flags: 69,
+  traceId: 74,
+  spanId: 82,
+  observedTime: 89,
+  eventName: 98,
+} as const;
+
+const maxNameBytes = 1_024;
+const maxBodyBytes = 64 * 1_024;
+
+const exceptionKey = 0;
+const eventNameKey = 1;
+const logKeys = new KnownKeys([
+  ["exception.type", exceptionKey],
+  // Where event names were before they had a field.
+  ["event.name", eventNameKey],
+]);
+
+class LogColumns {
+  readonly time = new Int64Builder();
+  readonly observedTime = new Int64Builder();
+  readonly severityNumber = new Int32Builder(false);
+  readonly severity: CodeBuilder;
+  readonly severityText: CodeBuilder;
+  readonly eventName: CodeBuilder;
+  readonly exceptionType: CodeBuilder;
+  readonly body = new TextBuilder(256 * 1_024);
+  readonly attributes = new TextBuilder(128 * 1_024);
+  readonly traceId = new FixedBuilder(16, true);
+  readonly spanId = new FixedBuilder(8, true);
+  readonly flags = new Int32Builder(true);
+  readonly dropped = new Int32Builder(true);
+  readonly owner: OwnerColumns;
+  readonly set: ColumnSet;
+
+  constructor(dictionary: ByteDictionary) {
+    const packed = sharedDictionary(dictionary);
+    this.severity = new CodeBuilder(false, packed);
+    this.severityText = new CodeBuilder(true, packed);
+    this.eventName = new CodeBuilder(true, packed);
+    this.exceptionType = new CodeBuilder(true, packed);
+    this.owner = new OwnerColumns(packed);
+    this.set = new ColumnSet([
+      ["time", this.time],
+      ...this.owner.entries(),
+      ["severity", this.severity],
+      ["severity_number", this.severityNumber],
+      ["severity_text", this.severityText],
+      ["body", this.body],
+      ["trace_id", this.traceId],
+      ["span_id", this.spanId],
+      ["event_name", this.eventName],
+      ["exception_type", this.exceptionType],
+      ["attributes", this.attributes],
+      ["observed_time_us", this.observedTime],
+      ["flags", this.flags],
+      ["dropped", this.dropped],
+    ]);
+  }
+}
+
+export class LogDecoder {
+  readonly #reader = new ProtobufReader();
+  readonly #dictionary = new ByteDictionary();
+  readonly #attributes: AttributeReader;
+  readonly #owners: ResourceReader;
+  readonly #columns: LogColumns;
+  readonly #severityCodes: number[];
+  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
+  #receivedAtUs = 0;
+  #rows = 0;
+  #malformed = 0;
+
+  constructor(limits: AttributeLimits = defaultAttributeLimits) {
+    this.#attributes = new AttributeReader(this.#reader, limits);
+    this.#owners = new ResourceReader(this.#reader, this.#attributes, this.#dictionary);
+    this.#columns = new LogColumns(this.#dictionary);
+    this.#severityCodes = severityTexts.map((text) => this.#dictionary.codeOf(Buffer.from(text), 0, text.length));
+  }
+
+  get counts(): DecodeCounts {
+    return { rows: this.#rows, malformed: this.#malformed, cut: this.#attributes.cut };
+  }
+
+  /** Adds the records of a request. One that cannot be read is counted and left out. */
+  add(body: Uint8Array, receivedAtUs: number): void {
+    this.#receivedAtUs = receivedAtUs;
+    const unread = walkGroups(this.#reader, this.#owners, body, this.#visitor);
+    this.#malformed += unread;
+  }
+
+  /** After the last request. The decoder is then used up. */
+  finish(): SegmentBatch {
+    return this.#columns.set.finish(this.#rows);
+  }
+
+  #visit(end: number, owner: ItemOwner): void {
+    const row = this.#rows;
+    try {
+      this.#columns.set.ensure(row);
+      this.#record(row, end);
+      this.#columns.owner.set(row, owner);
+      this.#rows++;
+    } catch (error) {
+      if (!(error instanceof MalformedError)) throw error;
+      this.#columns.set.clear(row);
+      this.#malformed++;
+    }
+  }
+
+  #record(row: number, end: number): void {
+    const reader = this.#reader;
+    const columns = this.#columns;
+    const { view } = reader;
+    const json = columns.attributes.writer;
+    const jsonStart = json.size;
+    let timeUs = 0;
+    let observedUs = 0;
+    let severity = 0;
+    let hasBody = false;
+    let attributes = 0;
+    json.byte(0x7b);
+    while (reader.at < end) {
+      const tag = reader.tag();
+      switch (tag) {
+        case logTag.time:
+          timeUs = timeAt(view, reader.fixed64(end));
+          break;
+        case logTag.observedTime:
+          observedUs = timeAt(view, reader.fixed64(end));
+          break;
+        case logTag.severityNumber:
+          severity = reader.uint();
+          break;
+        case logTag.severityText:
+          setCode(columns.severityText, row, this.#owners.text(end));
+          break;
+        case logTag.eventName:
+          setCode(columns.eventName, row, this.#owners.text(end));
+          break;
+        case logTag.body:
+          this.#body(reader.end(end), hasBody);
+          hasBody = true;
+          break;
+        case logTag.attribute:
+          this.#attribute(row, reader.end(end), jsonStart, ++attributes);
+          break;
+        case logTag.dropped:
+          columns.dropped.set(row, Math.min(reader.uint(), 0x7fff_ffff));
+          break;
+        case logTag.flags:
+          columns.flags.set(row, view.getInt32(reader.fixed32(end), true));
+          break;
+        case logTag.traceId:
+          this.#id(columns.traceId, row, end);
+          break;
+        case logTag.spanId:
+          this.#id(columns.spanId, row, end);
+          break;
+        default:
+          reader.skip(tag, end);
+      }
+    }
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+    json.byte(0x7d);
+    if (json.size === jsonStart + 2) json.size = jsonStart;
+    columns.attributes.end(row, json.size > jsonStart);
+    columns.body.end(row, hasBody);
+    this.#times(row, timeUs, observedUs);
+    this.#severity(row, severity);
+  }
+
+  /** A record without a time of its own has that of its observation, or of its arrival. */
+  #times(row: number, timeUs: number, observedUs: number): void {
+    const observed = observedUs || this.#receivedAtUs;
+    this.#columns.time.setNumber(row, timeUs || observed);
+    this.#columns.observedTime.setNumber(row, observed);
+  }
+
+  #severity(row: number, sent: number): void {
+    const columns = this.#columns;
+    const number =
+      sent >= 1 && sent <= 24
+        ? sent
+        : columns.severityText.has(row)
+          ? severityOf(this.#dictionary.textOf(columns.severityText.get(row)))
+          : 0;
+    columns.severityNumber.set(row, number);
+    columns.severity.set(row, this.#severityCodes[Math.ceil(number / 4)] as number);
+  }
+
+  #id(column: FixedBuilder, row: number, limit: number): void {
+    const reader = this.#reader;
+    const end = reader.end(limit);
+    column.set(row, reader.bytes, reader.at, end);
+    reader.at = end;
+  }
+
+  /** Text as it is, anything else as JSON. */
+  #body(end: number, isSecond: boolean): void {
+    const reader = this.#reader;
+    const attributes = this.#attributes;
+    const out = this.#columns.body.writer;
+    if (isSecond) throw new MalformedError("a record has two bodies");
+    attributes.openValue(reader.at, end);
+    const { valueStart, valueEnd } = attributes;
+    if (attributes.valueKind === anyValue.string) {
+      const cut = utf8Cut(reader.bytes, valueStart, valueEnd, maxBodyBytes);
+      if (cut < valueEnd) attributes.cut++;
+      out.utf8(reader.bytes, valueStart, cut);
+    } else {
+      attributes.writeValue(out);
+    }
+    reader.at = end;
+  }
+
+  #attribute(row: number, end: number, jsonStart: number, count: number): void {
+    const attributes = this.#attributes;
+    const columns = this.#columns;
+    attributes.open(end);
+    const known = logKeys.find(this.#reader.bytes, attributes.keyStart, attributes.keyEnd);
+    const column = known === exceptionKey ? columns.exceptionType : known === eventNameKey ? columns.eventName : undefined;
+    if (column === undefined || attributes.valueKind !== anyValue.string || column.has(row)) {
+      if (count > attributes.maxCount) attributes.cut++;
+      else attributes.writeTo(columns.attributes.writer, jsonStart);
+    } else {
+      const { valueStart, valueEnd } = attributes;
+      const { bytes } = this.#reader;
+      column.set(row, this.#dictionary.codeOf(bytes, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
+    }
+    this.#reader.at = end;
+  }
+}
+
+function timeAt(view: DataView, at: number): number {
+  return microseconds(view.getUint32(at, true), view.getUint32(at + 4, true));
+}
+
+/** For senders that give a word only. */
+function severityOf(text: string): number {
+  const index = severityTexts.findIndex((name) => name !== "" && text.toLowerCase().startsWith(name));
+  if (index > 0) return index * 4 - 3;
+  return /^(?:crit|emerg|alert|panic)/i.test(text) ? 21 : /^(?:notice)/i.test(text) ? 10 : /^(?:verbose)/i.test(text) ? 1 : 0;
+}

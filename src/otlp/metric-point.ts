@@ -1,0 +1,69 @@
+/** One data point of any kind of OTLP metric, with all that says what it means. */
+
+export type MetricKind = "gauge" | "sum" | "histogram" | "exponential_histogram" | "summary";
+/** What a point of a sum or histogram covers: since the last point, or since its start. */
+export type Temporality = "unspecified" | "delta" | "cumulative";
+
+/** A measurement that stands for many, with the trace it was made in. */
+export interface Exemplar {
+  /** Microseconds since 1970. */
+  timeUs: number;
+  value: number;
+  /** Hex; empty when there is none. */
+  traceId: string;
+  spanId: string;
+  /** Attributes that the point itself no longer has; canonical JSON. */
+  attributes: string;
+}
+
+/** Buckets of an exponential histogram: number `i` counts values in (b^(offset+i), b^(offset+i+1)], b = 2^(2^-scale). */
+export interface ExponentialBuckets {
+  offset: number;
+  counts: number[];
+}
+
+/** Counts are exact up to 2^53. */
+export interface MetricPoint {
+  service: string;
+  serviceVersion: string;
+  serviceInstance: string;
+  environment: string;
+  hostName: string;
+  /** JSON object, or empty. */
+  resource: string;
+  scopeName: string;
+  scopeVersion: string;
+  name: string;
+  description: string;
+  unit: string;
+  kind: MetricKind;
+  temporality: Temporality;
+  /** Of sums: it only rises. */
+  isMonotonic: boolean;
+  /** JSON object with sorted keys, so that equal sets are equal text; `{}` for none. */
+  attributes: string;
+  /** Microseconds since 1970; 0 when the sender gave none. */
+  startTimeUs: number;
+  timeUs: number;
+  /** The sender says that there is no value at this time: a series that ended. */
+  hasNoValue: boolean;
+  /** Of gauges and sums. */
+  value?: number;
+  /** Of the others. */
+  count?: number;
+  sum?: number;
+  min?: number;
+  max?: number;
+  /** Of histograms: upper bounds, rising, and one count more than bounds. */
+  bounds?: number[];
+  counts?: number[];
+  /** Of exponential histograms. */
+  scale?: number;
+  zeroCount?: number;
+  zeroThreshold?: number;
+  positive?: ExponentialBuckets;
+  negative?: ExponentialBuckets;
+  /** Of summaries. */
+  quantiles?: { quantile: number; value: number }[];
+  exemplars: Exemplar[];
+}

@@ -1,0 +1,204 @@
+/** Everything that takes OTLP, put together: servers, receiver, decode workers, sampling and forwarding. An agent has one, a colony may. */
+
+import { ByteBudget } from "../base/byte-budget.ts";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { ResourceStack } from "../base/resource-stack.ts";
+import type { AgentSegments } from "../store/index.ts";
+import { DecodePool } from "./decode-pool.ts";
+import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
+import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
+import { SamplingBudget } from "./sampling-budget.ts";
+
+interface Address {
+  host: string;
+  port: number;
+}
+
+export interface OtlpIntakeConfig {
+  enabled: boolean;
+  /** Undefined: that door stays closed. */
+  grpc: Address | undefined;
+  http: Address | undefined;
+  maxBodyBytes: number;
+  maxInFlightBytes: number;
+  maxConnections: number;
+  workers: number;
+  sampling: { bytesPerSecond: number | undefined; slowMs: number };
+  forward: { endpoint: string; headers: Record<string, string>; maxQueueBytes: number } | undefined;
+}
+
+/** The doors as this room sees them: `mesh` makes them. */
+export interface OtlpDoors {
+  listen(options: {
+    grpc: (Address & { portSearch: number }) | undefined;
+    http: (Address & { portSearch: number }) | undefined;
+    handler: (request: OtlpRequest) => Promise<OtlpReply>;
+    limits: { maxBodyBytes: number; maxConnections: number; maxStreams: number; bodyTimeoutMs: number; idleTimeoutMs: number };
+    budget: ByteBudget;
+    log: Logger;
+  }): Promise<AsyncDisposable & { grpc: Address | undefined; http: Address | undefined }>;
+  connect(options: { url: string; headers: Record<string, string> }): Disposable & {
+    send(request: OtlpRequest, signal: AbortSignal): Promise<ForwardOutcome>;
+  };
+}
+
+export interface OtlpIntakeOptions {
+  config: OtlpIntakeConfig;
+  doors: OtlpDoors;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface OtlpStore {
+  /** Undefined while there is no store. */
+  segments: () => Pick<AgentSegments, "append"> | undefined;
+  /** Resolves when the points are durable. Absent: metrics are not kept, and senders are told so. */
+  storeMetrics?: NonNullable<OtlpReceiverOptions["storeMetrics"]>;
+}
+
+/** Counts are since the start. */
+export interface OtlpStatus {
+  state: "on" | "off" | "unavailable";
+  /** Why it is not on; null when it is. */
+  reason: string | null;
+  /** host:port; null for a closed door. */
+  grpc: string | null;
+  http: string | null;
+  received: ({ signal: string } & SignalCounts)[];
+  inFlightBytes: number;
+  workers: number;
+  workerRestarts: number;
+  sampling: { share: number; droppedSpans: number };
+  forward: ({ endpoint: string } & ForwardStats) | null;
+}
+
+const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
+/** Ports after a default one that are tried when it is taken. */
+const portSearch = 20;
+const streamsPerConnection = 128;
+const bodyTimeoutMs = 30_000;
+const idleTimeoutMs = 5 * 60_000;
+
+/** Made before the store, which needs its workers to seal segments; listens once `start` has the store. */
+export class OtlpIntake implements AsyncDisposable {
+  readonly #options: OtlpIntakeOptions;
+  readonly #stack = new ResourceStack();
+  readonly #sampling: SamplingBudget;
+  readonly #budget: ByteBudget;
+  readonly pool: DecodePool;
+  #receiver: OtlpReceiver | undefined;
+  #servers: { grpc: Address | undefined; http: Address | undefined } | undefined;
+  #forwarder: Forwarder | undefined;
+  #problem: string | null = null;
+
+  constructor(options: OtlpIntakeOptions) {
+    const { config, clock, log } = options;
+    this.#options = options;
+    this.#sampling = new SamplingBudget(config.sampling);
+    this.#budget = new ByteBudget(config.maxInFlightBytes);
+    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, clock, log });
+  }
+
+  /** Listens, unless it is switched off. A port that cannot be had is told in the status: the daemon goes on without. */
+  async start(store: OtlpStore): Promise<void> {
+    const { config, doors, log } = this.#options;
+    if (!config.enabled) return;
+    try {
+      this.#openForwarder();
+      const receiver = this.#openReceiver(store);
+      const servers = await doors.listen({
+        grpc: config.grpc && withSearch(config.grpc, defaultPorts.grpc),
+        http: config.http && withSearch(config.http, defaultPorts.http),
+        handler: (request) => receiver.accept(request),
+        limits: {
+          maxBodyBytes: config.maxBodyBytes,
+          maxConnections: config.maxConnections,
+          maxStreams: streamsPerConnection,
+          bodyTimeoutMs,
+          idleTimeoutMs,
+        },
+        budget: this.#budget,
+        log,
+      });
+      this.#servers = this.#stack.use(servers);
+      log.info("OTLP is taken", { ...this.#addresses() });
+    } catch (error) {
+      this.#problem = CoralError.from(error).message;
+      log.error(`OTLP is not taken: ${this.#problem}`);
+    }
+  }
+
+  status(): OtlpStatus {
+    const { config } = this.#options;
+    const counts = this.#receiver?.counts;
+    const { workers, restarts, sampledOut } = this.pool.stats;
+    return {
+      state: !config.enabled ? "off" : this.#problem === null ? "on" : "unavailable",
+      reason: config.enabled ? this.#problem : "otlp.enabled is false in the config",
+      ...this.#addresses(),
+      received: counts ? Object.entries(counts).map(([signal, each]) => ({ signal, ...each })) : [],
+      inFlightBytes: this.#budget.usedBytes,
+      workers,
+      workerRestarts: restarts,
+      sampling: { share: this.#sampling.share, droppedSpans: sampledOut },
+      forward: this.#forwarder && config.forward ? { endpoint: config.forward.endpoint, ...this.#forwarder.stats } : null,
+    };
+  }
+
+  /** Closes the doors; what was taken can still be decoded. */
+  async stop(): Promise<void> {
+    await this.#stack[Symbol.asyncDispose]();
+  }
+
+  /** Only after the store was closed, which has segments to seal. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await this.pool[Symbol.asyncDispose]();
+  }
+
+  #openForwarder(): void {
+    const { config, doors, clock, log } = this.#options;
+    if (config.forward === undefined) return;
+    const { endpoint, headers, maxQueueBytes } = config.forward;
+    const client = doors.connect({ url: endpoint, headers });
+    this.#stack.defer(async () => client[Symbol.dispose]());
+    this.#forwarder = this.#stack.use(
+      new Forwarder({ send: (request, signal) => client.send(request, signal), maxQueueBytes, clock, log }),
+    );
+  }
+
+  #openReceiver({ segments, storeMetrics }: OtlpStore): OtlpReceiver {
+    const { config, clock, log } = this.#options;
+    const forwarder = this.#forwarder;
+    this.#receiver = new OtlpReceiver({
+      segments: {
+        append: (signal, record) => {
+          const found = segments();
+          if (found === undefined) throw new CoralError({ code: "unavailable", message: "Cannot take rows: the store is away" });
+          return found.append(signal, record);
+        },
+      },
+      pool: this.pool,
+      ...(storeMetrics && { storeMetrics }),
+      ...(forwarder && { forward: (request) => forwarder.offer(request) }),
+      maxBodyBytes: config.maxBodyBytes,
+      budget: this.#budget,
+      clock,
+      log,
+    });
+    return this.#receiver;
+  }
+
+  #addresses(): { grpc: string | null; http: string | null } {
+    const text = (address: Address | undefined): string | null =>
+      address ? `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}` : null;
+    return { grpc: text(this.#servers?.grpc), http: text(this.#servers?.http) };
+  }
+}
+
+/** A default port may move when somebody has it; one that was chosen may not. */
+function withSearch(address: Address, defaultPort: number): Address & { portSearch: number } {
+  return { host: address.host, port: address.port, portSearch: address.port === defaultPort ? portSearch : 0 };
+}

@@ -1,0 +1,82 @@
+/** The body of a decode worker: write-ahead files into segments, and requests that are too large for the thread of the receiver. */
+
+import { performance } from "node:perf_hooks";
+import { CoralError } from "../base/errors.ts";
+import { type DecodedBodies, logRecord, sealSegment, span, type WriteAheadRecord } from "../store/index.ts";
+import type { DecodeOrder, DecodeReport, DecodeResults, DecodeWork, SamplingCounts } from "./decode-orders.ts";
+import { jsonToProtobuf } from "./json-request.ts";
+import { LogDecoder } from "./log-request.ts";
+import { decodeMetricRequest } from "./metric-request.ts";
+import { MalformedError } from "./protobuf-reader.ts";
+import { type SamplingPlan, SpanSampler } from "./sampling.ts";
+import { SpanDecoder } from "./trace-request.ts";
+
+/** Where orders come from and reports go to: a worker's port, or anything alike in tests. */
+export interface DecodePort {
+  onOrder(listener: (order: DecodeOrder) => void): void;
+  report(report: DecodeReport): void;
+}
+
+export function runDecodeWorker(port: DecodePort): void {
+  const sampler = new SpanSampler();
+  port.onOrder(({ id, work }) => {
+    try {
+      port.report({ id, result: perform(work, sampler) });
+    } catch (error) {
+      port.report({ id, failure: failureOf(error) });
+    }
+  });
+}
+
+function perform(work: DecodeWork, sampler: SpanSampler): DecodeResults[keyof DecodeResults] {
+  switch (work.kind) {
+    case "seal":
+      return seal(work, sampler);
+    case "metrics":
+      return decodeMetricRequest(work.body, work.receivedAtUs);
+    case "json":
+      return jsonToProtobuf(work.signal, work.body);
+  }
+}
+
+function seal({ job, plan }: DecodeWork & { kind: "seal" }, sampler: SpanSampler): DecodeResults["seal"] {
+  if (job.signal === logRecord.name) return { sealed: sealSegment(logRecord, job, decodeLogs) };
+  if (job.signal !== span.name) throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is no signal of OTLP` });
+  let sampling: SamplingCounts | undefined;
+  const sealed = sealSegment(span, job, (records) => {
+    const { sampled, ...decoded } = decodeSpans(records, sampler, plan);
+    sampling = sampled;
+    return decoded;
+  });
+  return { sealed, ...(sampling && { sampling }) };
+}
+
+function decodeSpans(
+  records: readonly WriteAheadRecord[],
+  sampler: SpanSampler,
+  plan: SamplingPlan | undefined,
+): DecodedBodies & { sampled?: SamplingCounts } {
+  const decoder = new SpanDecoder();
+  for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
+  const lost = lostOf(decoder.counts.malformed);
+  if (plan === undefined) return { batch: decoder.finish(), ...lost };
+  const { batch, ...sampled } = sampler.sample(decoder.finish(), plan, performance.now());
+  return { batch, ...lost, sampled };
+}
+
+function decodeLogs(records: readonly WriteAheadRecord[]): DecodedBodies {
+  const decoder = new LogDecoder();
+  for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
+  return { batch: decoder.finish(), ...lostOf(decoder.counts.malformed) };
+}
+
+function lostOf(malformed: number): Pick<DecodedBodies, "lost"> {
+  return malformed > 0 ? { lost: { malformed } } : {};
+}
+
+/** Errors lose their class between threads. */
+function failureOf(error: unknown): { isMalformed: boolean; code: string; message: string } {
+  const { message } = CoralError.from(error);
+  const code = (error as NodeJS.ErrnoException | undefined)?.code ?? "";
+  return { isMalformed: error instanceof MalformedError, code: String(code), message };
+}

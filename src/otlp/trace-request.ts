@@ -1,0 +1,292 @@
+/** OTLP trace requests (protobuf) into the columns of the `span` signal. */
+
+import type { SegmentBatch } from "../store/index.ts";
+import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits } from "./attribute-reader.ts";
+import { ByteDictionary } from "./byte-dictionary.ts";
+import { utf8Cut } from "./byte-writer.ts";
+import type { CodeBuilder } from "./column-builders.ts";
+import { setCode } from "./owner-columns.ts";
+import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
+import { type ItemOwner, walkGroups } from "./request-groups.ts";
+import { ResourceReader } from "./resource-reader.ts";
+import { firstIntId, SpanColumns, spanKeys, textId } from "./span-columns.ts";
+import { SpanParts } from "./span-parts.ts";
+import { StatementMasker } from "./statement-masker.ts";
+import { microseconds, nanosecondsBetween } from "./time-words.ts";
+
+const spanTag = {
+  traceId: 10,
+  spanId: 18,
+  traceState: 26,
+  parentSpanId: 34,
+  name: 42,
+  kind: 48,
+  start: 57,
+  end: 65,
+  attribute: 74,
+  droppedAttributes: 80,
+  event: 90,
+  droppedEvents: 96,
+  link: 106,
+  droppedLinks: 112,
+  status: 122,
+  flags: 133,
+} as const;
+const statusTag = { message: 18, code: 24 } as const;
+
+const kinds = ["unspecified", "internal", "server", "client", "producer", "consumer"].map((text) => Buffer.from(text));
+const statuses = ["unset", "ok", "error"].map((text) => Buffer.from(text));
+
+const urlPathId = textId("url_path");
+const statementId = textId("db_statement");
+const systemId = textId("db_system");
+const maxNameBytes = 1_024;
+const maxPromotedBytes = 4_096;
+
+export interface DecodeCounts {
+  rows: number;
+  /** Rows that could not be read; whole groups of them count as one. */
+  malformed: number;
+  /** Values that were shortened or left out because of a limit. */
+  cut: number;
+}
+
+export class SpanDecoder {
+  readonly #reader = new ProtobufReader();
+  readonly #dictionary = new ByteDictionary();
+  readonly #attributes: AttributeReader;
+  readonly #owners: ResourceReader;
+  readonly #columns: SpanColumns;
+  readonly #parts: SpanParts;
+  readonly #masker = new StatementMasker();
+  readonly #kindCodes: number[];
+  readonly #statusCodes: number[];
+  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
+  #receivedAtUs = 0;
+  #rows = 0;
+  #malformed = 0;
+
+  constructor(limits: AttributeLimits = defaultAttributeLimits) {
+    this.#attributes = new AttributeReader(this.#reader, limits);
+    this.#owners = new ResourceReader(this.#reader, this.#attributes, this.#dictionary);
+    this.#columns = new SpanColumns(this.#dictionary);
+    this.#parts = new SpanParts(this.#reader, this.#attributes, this.#dictionary, this.#columns);
+    this.#kindCodes = kinds.map((text) => this.#dictionary.codeOf(text, 0, text.length));
+    this.#statusCodes = statuses.map((text) => this.#dictionary.codeOf(text, 0, text.length));
+  }
+
+  get counts(): DecodeCounts {
+    return { rows: this.#rows, malformed: this.#malformed, cut: this.#attributes.cut };
+  }
+
+  /** Adds the spans of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
+  add(body: Uint8Array, receivedAtUs: number): void {
+    this.#receivedAtUs = receivedAtUs;
+    const unread = walkGroups(this.#reader, this.#owners, body, this.#visitor);
+    this.#malformed += unread;
+  }
+
+  /** After the last request. The decoder is then used up. */
+  finish(): SegmentBatch {
+    return this.#columns.set.finish(this.#rows);
+  }
+
+  #visit(end: number, owner: ItemOwner): void {
+    const row = this.#rows;
+    try {
+      this.#columns.set.ensure(row);
+      this.#span(row, end, this.#receivedAtUs);
+      this.#columns.owner.set(row, owner);
+      this.#rows++;
+    } catch (error) {
+      if (!(error instanceof MalformedError)) throw error;
+      this.#columns.set.clear(row);
+      this.#malformed++;
+    }
+  }
+
+  #span(row: number, end: number, receivedAtUs: number): void {
+    const reader = this.#reader;
+    const columns = this.#columns;
+    const { view } = reader;
+    const json = columns.attributes.writer;
+    const jsonStart = json.size;
+    let startLow = 0;
+    let startHigh = 0;
+    let endLow = 0;
+    let endHigh = 0;
+    let kind = 0;
+    let attributes = 0;
+    let dropped = 0;
+    let hasIds = 0;
+    this.#parts.begin();
+    json.byte(0x7b);
+    columns.status.set(row, this.#statusCodes[0] as number);
+    while (reader.at < end) {
+      const tag = reader.tag();
+      switch (tag) {
+        case spanTag.traceId:
+          if (this.#id(columns.traceId, row, end)) hasIds |= 1;
+          break;
+        case spanTag.spanId:
+          if (this.#id(columns.spanId, row, end)) hasIds |= 2;
+          break;
+        case spanTag.parentSpanId:
+          this.#id(columns.parentSpanId, row, end);
+          break;
+        case spanTag.traceState:
+          setCode(columns.traceState, row, this.#owners.text(end));
+          break;
+        case spanTag.name:
+          this.#text(columns.name, row, end);
+          break;
+        case spanTag.kind:
+          kind = reader.uint();
+          break;
+        case spanTag.start: {
+          const at = reader.fixed64(end);
+          startLow = view.getUint32(at, true);
+          startHigh = view.getUint32(at + 4, true);
+          break;
+        }
+        case spanTag.end: {
+          const at = reader.fixed64(end);
+          endLow = view.getUint32(at, true);
+          endHigh = view.getUint32(at + 4, true);
+          break;
+        }
+        case spanTag.attribute:
+          this.#attribute(row, reader.end(end), jsonStart, ++attributes);
+          break;
+        case spanTag.droppedAttributes:
+        case spanTag.droppedEvents:
+        case spanTag.droppedLinks:
+          dropped += reader.uint();
+          break;
+        case spanTag.event:
+          this.#parts.event(reader.end(end));
+          break;
+        case spanTag.link:
+          this.#parts.link(reader.end(end));
+          break;
+        case spanTag.status:
+          this.#status(row, reader.end(end));
+          break;
+        case spanTag.flags:
+          columns.flags.set(row, view.getInt32(reader.fixed32(end), true));
+          break;
+        default:
+          reader.skip(tag, end);
+      }
+    }
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+    if (hasIds !== 3) throw new MalformedError("a span has no valid ids");
+    json.byte(0x7d);
+    if (json.size === jsonStart + 2) json.size = jsonStart;
+    columns.attributes.end(row, json.size > jsonStart);
+    const isTimed = startLow !== 0 || startHigh !== 0;
+    columns.time.setNumber(row, isTimed ? microseconds(startLow, startHigh) : receivedAtUs);
+    columns.durationNs.setNumber(row, isTimed ? nanosecondsBetween(startLow, startHigh, endLow, endHigh) : 0);
+    columns.kind.set(row, this.#kindCodes[kind] ?? (this.#kindCodes[0] as number));
+    columns.weight.set(row, 1);
+    this.#parts.finish(row, startLow, startHigh);
+    this.#mask(row);
+    if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
+  }
+
+  #id(column: SpanColumns["traceId"], row: number, limit: number): boolean {
+    const reader = this.#reader;
+    const end = reader.end(limit);
+    const isSet = column.set(row, reader.bytes, reader.at, end);
+    reader.at = end;
+    return isSet;
+  }
+
+  #text(column: CodeBuilder, row: number, limit: number): void {
+    const reader = this.#reader;
+    const end = reader.end(limit);
+    column.set(row, this.#dictionary.codeOf(reader.bytes, reader.at, utf8Cut(reader.bytes, reader.at, end, maxNameBytes)));
+    reader.at = end;
+  }
+
+  #status(row: number, end: number): void {
+    const reader = this.#reader;
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (tag === statusTag.code) this.#columns.status.set(row, this.#statusCodes[reader.uint()] ?? (this.#statusCodes[0] as number));
+      else if (tag === statusTag.message) setCode(this.#columns.statusMessage, row, this.#owners.text(end));
+      else reader.skip(tag, end);
+    }
+  }
+
+  #attribute(row: number, end: number, jsonStart: number, count: number): void {
+    const attributes = this.#attributes;
+    attributes.open(end);
+    const id = spanKeys.find(this.#reader.bytes, attributes.keyStart, attributes.keyEnd);
+    if (id < 0 || !this.#promote(row, id)) {
+      // A second statement, or one of an odd type, has values that would not be masked.
+      if (count > attributes.maxCount || id === statementId) attributes.cut++;
+      else attributes.writeTo(this.#columns.attributes.writer, jsonStart);
+    }
+    this.#reader.at = end;
+  }
+
+  /** False when the value does not fit its column, or the column has another one. */
+  #promote(row: number, id: number): boolean {
+    const { valueKind, valueStart, valueEnd } = this.#attributes;
+    const { bytes } = this.#reader;
+    if (id >= firstIntId) return this.#promoteInt(row, id - firstIntId);
+    if (valueKind !== anyValue.string) return false;
+    const column = this.#columns.texts[id] as CodeBuilder;
+    let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
+    // Queries hold secrets as often as not, and are as many as there are requests.
+    if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
+    const code = this.#dictionary.codeOf(bytes, valueStart, end);
+    if (column.has(row)) return column.get(row) === code;
+    column.set(row, code);
+    return true;
+  }
+
+  #promoteInt(row: number, index: number): boolean {
+    const column = this.#columns.ints[index];
+    const value = this.#wholeNumber();
+    if (column === undefined || value < 0) return false;
+    if (column.has(row)) return column.get(row) === value;
+    column.set(row, value);
+    return true;
+  }
+
+  /** The opened value as a number of 31 bits, or -1. */
+  #wholeNumber(): number {
+    const { valueKind, valueStart, valueEnd } = this.#attributes;
+    const reader = this.#reader;
+    if (valueKind === anyValue.int) {
+      reader.at = valueStart;
+      const value = reader.uint();
+      return value <= 0x7fff_ffff ? value : -1;
+    }
+    if (valueKind !== anyValue.string || valueEnd === valueStart || valueEnd - valueStart > 9) return -1;
+    let value = 0;
+    for (let at = valueStart; at < valueEnd; at++) {
+      const digit = (reader.bytes[at] as number) - 0x30;
+      if (digit < 0 || digit > 9) return -1;
+      value = value * 10 + digit;
+    }
+    return value;
+  }
+
+  /** A statement keeps its shape only: its values are nobody's business. */
+  #mask(row: number): void {
+    const column = this.#columns.texts[statementId] as CodeBuilder;
+    if (!column.has(row)) return;
+    const system = this.#columns.texts[systemId] as CodeBuilder;
+    const masked = this.#masker.mask(this.#dictionary, column.get(row), system.has(row) ? system.get(row) : 0);
+    if (masked === 0) column.clear(row);
+    else column.set(row, masked);
+  }
+}
+
+function endOfPath(bytes: Uint8Array, start: number, end: number): number {
+  for (let at = start; at < end; at++) if (bytes[at] === 0x3f || bytes[at] === 0x23) return at;
+  return end;
+}

@@ -1,0 +1,290 @@
+/** Log records, newest first, page by page; and the same records grouped by their pattern. */
+
+import { CoralError } from "../../base/errors.ts";
+import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
+import { logRecord } from "../signals/log.ts";
+import {
+  isoTimeIn,
+  numberIn,
+  placeholders,
+  type Queryable,
+  type QueryParameter,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+} from "./queryable.ts";
+
+/** A store with segments; `segments` is undefined where none are kept, and the answers are then empty. */
+export interface LogsStore extends Queryable {
+  readonly segments: SegmentReader | undefined;
+}
+
+/** Which records are meant; absent fields mean all. */
+export interface LogsQuery {
+  service?: string;
+  /** At least this severe, 1 to 24 by OpenTelemetry's scale. Records of unknown severity are left out then. */
+  minSeverity?: number;
+  /** Beginning of a pattern's id, 4 to 12 hex digits, or a text that its template holds. */
+  pattern?: string;
+  /** A text that the body or the attributes hold, in any case; between slashes a regular expression (RE2). */
+  grep?: string;
+  /** 32 hex digits. */
+  traceId?: string;
+  agentIds?: readonly string[];
+  /** From now back. */
+  sinceMs: number;
+  nowMs: number;
+  limit: number;
+  /** `next` of the page before. */
+  page?: string;
+}
+
+export interface LogRow {
+  at: string;
+  service: string;
+  agentId: string;
+  severity: string;
+  severityText: string | null;
+  /** Shortened to 4,000 characters. */
+  body: string;
+  /** Characters of the whole body. */
+  bodyLength: number;
+  traceId: string | null;
+  spanId: string | null;
+  eventName: string | null;
+  exceptionType: string | null;
+  pattern: string | null;
+  /** JSON; null when there are none or more than 2,000 characters of them. */
+  attributes: string | null;
+}
+
+export interface LogsAnswer {
+  /** Newest first. */
+  rows: LogRow[];
+  /** For the page after this one; null at the end. */
+  next: string | null;
+  /** Names in the time asked about, when there is no record of the one asked for. */
+  services: string[];
+}
+
+export interface LogPatternRow {
+  service: string;
+  /** Null for records without a text. */
+  pattern: string | null;
+  template: string;
+  /** The worst that was seen. */
+  severity: string;
+  records: number;
+  firstAt: string;
+  lastAt: string;
+  example: string;
+  /** Whether an agent saw it for the first time within the time asked about. */
+  isNew: boolean;
+}
+
+export interface LogPatternsAnswer {
+  /** Most records first. */
+  rows: LogPatternRow[];
+  /** Patterns before the limit. */
+  total: number;
+  records: number;
+  services: string[];
+}
+
+/** The newest minute is read first, then four times as much, and so on: most questions end there. */
+const firstStepUs = 60_000_000;
+const bodyCharacters = 4_000;
+const attributeCharacters = 2_000;
+const servicesShown = 50;
+/** Records may be a little ahead of the clock here. */
+const aheadUs = 3_600_000_000;
+
+interface Condition {
+  sql: string;
+  parameters: QueryParameter[];
+}
+
+/** Same times stand in one order, so that pages neither repeat nor miss a row. */
+const order = `"time" DESC, observed_time_us DESC, agent_id, service, span_id, hash(body), hash(attributes)`;
+
+export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<LogsAnswer> {
+  const { segments } = store;
+  if (segments === undefined) return { rows: [], next: null, services: [] };
+  const start = startOf(query);
+  const condition = conditionOf(query);
+  const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
+  const wanted = query.limit + 1;
+  const found: QueryRow[] = [];
+  let untilUs = start.timeUs;
+  let skip = start.skip;
+  for (let stepUs = firstStepUs; found.length < wanted && untilUs >= fromUs; stepUs *= 4) {
+    const isFirst = untilUs === start.timeUs;
+    // The first step also takes what is ahead of the clock.
+    const stepFromUs = Math.max(fromUs, (isFirst ? Math.min(untilUs, query.nowMs * 1_000) : untilUs) - stepUs);
+    const source = await segments.segmentSource(logRecord, { ...rangeOf(query), fromUs: stepFromUs, untilUs });
+    if (source.files > 0) {
+      const sql = rowsSql(source.sql, condition.sql);
+      const parameters = [Math.floor(stepFromUs), untilUs, ...condition.parameters, wanted - found.length, skip];
+      found.push(...(await run(store, query, sql, parameters)));
+    }
+    skip = 0;
+    untilUs = Math.floor(stepFromUs) - 1;
+  }
+  const rows = found.slice(0, query.limit);
+  return {
+    rows: rows.map(rowIn),
+    next: found.length > query.limit ? nextOf(rows, start) : null,
+    services: found.length === 0 ? await servicesIn(store, segments, query, fromUs) : [],
+  };
+}
+
+export async function queryLogPatterns(store: LogsStore, query: LogsQuery): Promise<LogPatternsAnswer> {
+  const { segments } = store;
+  if (segments === undefined) return { rows: [], total: 0, records: 0, services: [] };
+  const condition = conditionOf(query);
+  const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
+  const untilUs = Math.floor(query.nowMs * 1_000 + aheadUs);
+  const source = await segments.segmentSource(logRecord, { ...rangeOf(query), fromUs, untilUs });
+  const rows = await run(
+    store,
+    query,
+    `WITH grouped AS (
+       SELECT service, pattern, count(*) AS records, min("time") AS first_at, max("time") AS last_at, max(severity_number) AS worst,
+         left(coalesce(arg_max(body, "time"), ''), 400) AS example
+       FROM ${source.sql} WHERE "time" BETWEEN make_timestamp(?) AND make_timestamp(?) AND ${condition.sql} GROUP BY service, pattern
+     ), known AS (
+       SELECT service, pattern, any_value(template) AS template, bool_or(is_new AND "time" >= make_timestamp(?)) AS is_new
+       FROM log_pattern GROUP BY service, pattern
+     )
+     SELECT g.*, k.template, coalesce(k.is_new, false) AS is_new, count(*) OVER () AS total, sum(g.records) OVER () AS all_records
+     FROM grouped g LEFT JOIN known k ON k.service = g.service AND k.pattern = g.pattern
+     ORDER BY g.records DESC, g.service, g.pattern LIMIT ?`,
+    [fromUs, untilUs, ...condition.parameters, fromUs, query.limit],
+  );
+  return {
+    rows: rows.map((row) => ({
+      service: textIn(row, "service"),
+      pattern: textOrNullIn(row, "pattern"),
+      template: textOrNullIn(row, "template") ?? textIn(row, "example"),
+      severity: severityNameOf(numberIn(row, "worst")),
+      records: numberIn(row, "records"),
+      firstAt: isoTimeIn(row, "first_at"),
+      lastAt: isoTimeIn(row, "last_at"),
+      example: textIn(row, "example"),
+      isNew: row["is_new"] === true,
+    })),
+    total: numberIn(rows[0] ?? {}, "total"),
+    records: numberIn(rows[0] ?? {}, "all_records"),
+    services: rows.length === 0 ? await servicesIn(store, segments, query, fromUs) : [],
+  };
+}
+
+function rangeOf({ service, traceId, agentIds }: LogsQuery): { service?: string; lookup?: string; agentId?: string } {
+  const [only, ...others] = agentIds ?? [];
+  return {
+    ...(service === undefined ? {} : { service }),
+    ...(traceId === undefined ? {} : { lookup: traceId }),
+    ...(only === undefined || others.length > 0 ? {} : { agentId: only }),
+  };
+}
+
+function conditionOf(query: LogsQuery): Condition {
+  const parts: string[] = [];
+  const parameters: QueryParameter[] = [];
+  const add = (sql: string, ...values: QueryParameter[]): void => {
+    parts.push(sql);
+    parameters.push(...values);
+  };
+  if (query.service !== undefined) add("service = ?", query.service);
+  if (query.minSeverity !== undefined) add("severity_number >= ?", query.minSeverity);
+  if (query.traceId !== undefined) add(`trace_id = ${idSql("id16", "?")}`, query.traceId);
+  if (query.agentIds !== undefined) {
+    if (query.agentIds.length === 0) add("false");
+    else add(`agent_id IN (${placeholders(query.agentIds)})`, ...query.agentIds);
+  }
+  if (query.pattern !== undefined) {
+    const { pattern } = query;
+    const byText = "pattern IN (SELECT pattern FROM log_pattern WHERE contains(lower(template), lower(?)))";
+    if (/^[0-9a-f]{4,12}$/.test(pattern)) add(`(starts_with(pattern, ?) OR ${byText})`, pattern, pattern);
+    else add(byText, pattern);
+  }
+  if (query.grep !== undefined) {
+    const expression = /^\/(.+)\/$/s.exec(query.grep)?.[1];
+    if (expression === undefined) add("(contains(lower(body), lower(?)) OR contains(lower(attributes), lower(?)))", query.grep, query.grep);
+    else add("(regexp_matches(body, ?, 'i') OR regexp_matches(attributes, ?, 'i'))", expression, expression);
+  }
+  return { sql: parts.length === 0 ? "true" : parts.join(" AND "), parameters };
+}
+
+function rowsSql(source: string, condition: string): string {
+  return `SELECT "time", epoch_us("time") AS time_us, service, agent_id, severity, severity_text, left(coalesce(body, ''), ${bodyCharacters}) AS body,
+      length(coalesce(body, '')) AS body_length, ${hexSql("id16", "trace_id")} AS trace_id, ${hexSql("id8", "span_id")} AS span_id, event_name,
+      exception_type, pattern, CASE WHEN length(attributes) <= ${attributeCharacters} THEN attributes END AS attributes
+    FROM (SELECT * FROM ${source} WHERE "time" BETWEEN make_timestamp(?) AND make_timestamp(?) AND ${condition} ORDER BY ${order} LIMIT ? OFFSET ?)`;
+}
+
+/** A wrong regular expression is the asker's, not ours. */
+async function run(store: Queryable, { grep }: LogsQuery, sql: string, parameters: readonly QueryParameter[]): Promise<QueryRow[]> {
+  try {
+    return await store.query(sql, parameters);
+  } catch (error) {
+    const { message } = CoralError.from(error);
+    if (grep === undefined || !/^\/.+\/$/s.test(grep) || !/regex|missing|invalid|bad repetition|no argument/i.test(message)) throw error;
+    throw new CoralError({
+      code: "usage",
+      message: `Cannot search for ${grep}: it is no regular expression of RE2: ${message}`,
+      cause: error,
+    });
+  }
+}
+
+function rowIn(row: QueryRow): LogRow {
+  return {
+    at: isoTimeIn(row, "time"),
+    service: textIn(row, "service"),
+    agentId: textIn(row, "agent_id"),
+    severity: textIn(row, "severity"),
+    severityText: textOrNullIn(row, "severity_text"),
+    body: textIn(row, "body"),
+    bodyLength: numberIn(row, "body_length"),
+    traceId: textOrNullIn(row, "trace_id"),
+    spanId: textOrNullIn(row, "span_id"),
+    eventName: textOrNullIn(row, "event_name"),
+    exceptionType: textOrNullIn(row, "exception_type"),
+    pattern: textOrNullIn(row, "pattern"),
+    attributes: textOrNullIn(row, "attributes"),
+  };
+}
+
+interface PageStart {
+  timeUs: number;
+  /** Rows of exactly that time that were shown already. */
+  skip: number;
+}
+
+function startOf({ page, nowMs }: LogsQuery): PageStart {
+  if (page === undefined) return { timeUs: Math.floor(nowMs * 1_000 + aheadUs), skip: 0 };
+  const match = /^(\d{1,17})-(\d{1,9})$/.exec(page);
+  if (match === null) throw new CoralError({ code: "usage", message: `Cannot show page "${page}": pass the "next" of an answer` });
+  return { timeUs: Number(match[1]), skip: Number(match[2]) };
+}
+
+function nextOf(rows: readonly QueryRow[], start: PageStart): string {
+  const lastUs = numberIn(rows.at(-1) ?? {}, "time_us");
+  const same = rows.filter((row) => numberIn(row, "time_us") === lastUs).length;
+  return `${lastUs}-${same + (lastUs === start.timeUs ? start.skip : 0)}`;
+}
+
+/** For a name that has no records: which there are. */
+async function servicesIn(store: Queryable, segments: SegmentReader, query: LogsQuery, fromUs: number): Promise<string[]> {
+  if (query.service === undefined) return [];
+  const source = await segments.segmentSource(logRecord, { fromUs });
+  const rows = await store.query(`SELECT DISTINCT service FROM ${source.sql} ORDER BY service LIMIT ${servicesShown}`);
+  return rows.map((row) => textIn(row, "service"));
+}
+
+const severities = ["", "trace", "debug", "info", "warn", "error", "fatal"] as const;
+
+function severityNameOf(number: number): string {
+  return severities[Math.ceil(number / 4)] ?? "";
+}

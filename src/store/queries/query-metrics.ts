@@ -1,0 +1,411 @@
+/** Metrics that programs sent: which there are, and one of them over time. */
+
+import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
+import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
+import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
+import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
+
+export interface MetricNamesQuery {
+  service?: string;
+  agentIds?: readonly string[];
+  /** Part of a name. */
+  contains?: string;
+  sinceMs: number;
+  nowMs: number;
+  limit: number;
+}
+
+export interface MetricNameRow {
+  name: string;
+  unit: string;
+  kind: MetricKind;
+  /** It only rises: asked for as a rate. */
+  isCounter: boolean;
+  /** The first few. */
+  services: string[];
+  serviceCount: number;
+  series: number;
+  /** ISO 8601. */
+  lastAt: string;
+}
+
+export interface MetricQuery {
+  name: string;
+  service?: string;
+  agentIds?: readonly string[];
+  /** An attribute, or `service`, `instance` or `agent`; absent: one row per service. */
+  by?: string;
+  sinceMs: number;
+  nowMs: number;
+  /** Length of one part of the series, at multiples of itself since 1970; absent: chosen so that there are at most `maxPoints`. */
+  stepMs?: number;
+  /** Upper bound of parts; 0 = none. */
+  maxPoints: number;
+  limit: number;
+}
+
+/** Numbers are in the metric's unit; rates per second. Null where nothing was measured, or where it has no meaning for the kind. */
+export interface MetricGroupRow {
+  service: string;
+  /** What was asked for with `by`; null when a series has no such attribute. */
+  group: string | null;
+  unit: string;
+  kind: MetricKind;
+  isCounter: boolean;
+  series: number;
+  /** Of counters and histograms: per second. */
+  rate: number | null;
+  /** Of counters: how much was counted. Of histograms: how many observations. */
+  total: number | null;
+  /** Of gauges: the newest; the mean over series, of sums their sum. */
+  last: number | null;
+  mean: number | null;
+  min: number | null;
+  max: number | null;
+  p50: number | null;
+  p95: number | null;
+  p99: number | null;
+  /** Oldest first. Rates of counters, means of gauges, p95 of histograms. */
+  points: (number | null)[];
+  /** Of histograms: observations per second. */
+  ratePoints: (number | null)[];
+}
+
+export interface MetricAnswer {
+  rows: MetricGroupRow[];
+  /** Groups before the limit. */
+  total: number;
+  /** Start of the first part, milliseconds since 1970; parts follow each other without holes up to now. */
+  startMs: number;
+  stepMs: number;
+  /** Histograms whose buckets are of different kinds, which cannot be counted together. */
+  unmergedSeries: number;
+}
+
+/** Points read for one answer. */
+const maxPointsRead = 200_000;
+/** How far before the asked time a point may lie that says where to count from. */
+const lookBackMs = 5 * 60_000;
+const servicesShown = 5;
+const niceStepsMs = [1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000, 3_600_000].concat(
+  [2, 4, 6, 12, 24, 48, 168].map((hours) => hours * 3_600_000),
+);
+
+export async function queryMetricNames(store: Queryable, query: MetricNamesQuery): Promise<{ rows: MetricNameRow[]; total: number }> {
+  const parts = [`"time" > make_timestamp(?)`];
+  const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
+  if (query.service !== undefined) {
+    parts.push("service = ?");
+    parameters.push(query.service);
+  }
+  if (query.contains !== undefined) {
+    parts.push("contains(lower(name), lower(?))");
+    parameters.push(query.contains);
+  }
+  if (query.agentIds !== undefined) {
+    parts.push(query.agentIds.length === 0 ? "false" : `agent_id IN (${placeholders(query.agentIds)})`);
+    parameters.push(...query.agentIds);
+  }
+  const rows = await store.query(
+    `SELECT name, unit, kind, is_monotonic, count(DISTINCT (agent_id, series)) AS series, list_sort(list(DISTINCT service)) AS services,
+       max("time") AS last_at, count(*) OVER () AS total
+     FROM metric_point WHERE ${parts.join(" AND ")} GROUP BY name, unit, kind, is_monotonic
+     ORDER BY name, unit, kind, is_monotonic LIMIT ${Math.max(0, Math.floor(query.limit))}`,
+    parameters,
+  );
+  return {
+    total: numberIn(rows[0] ?? {}, "total"),
+    rows: rows.map((row) => {
+      const services = textsIn(row, "services");
+      return {
+        name: textIn(row, "name"),
+        unit: textIn(row, "unit"),
+        kind: textIn(row, "kind") as MetricKind,
+        isCounter: textIn(row, "kind") === "sum" && booleanIn(row, "is_monotonic"),
+        services: services.slice(0, servicesShown),
+        serviceCount: services.length,
+        series: numberIn(row, "series"),
+        lastAt: isoTimeIn(row, "last_at"),
+      };
+    }),
+  };
+}
+
+export async function queryMetric(store: Queryable, query: MetricQuery): Promise<MetricAnswer> {
+  const window = windowOf(query);
+  const series = await loadSeries(store, {
+    names: [query.name],
+    ...(query.service === undefined ? {} : { service: query.service }),
+    ...(query.agentIds === undefined ? {} : { agentIds: query.agentIds }),
+    startUs: window.readFromUs,
+    endUs: window.endUs,
+    maxPoints: maxPointsRead,
+  });
+  const groups = groupSeries(series, query.by);
+  let unmergedSeries = 0;
+  const rows: MetricGroupRow[] = [];
+  for (const group of groups.values()) {
+    const made = rowOf(group, window);
+    if (made === undefined) continue;
+    unmergedSeries += made.unmerged;
+    rows.push(made.row);
+  }
+  rows.sort((a, b) => weightOf(b) - weightOf(a) || compareText(a.service, b.service) || compareText(a.group ?? "", b.group ?? ""));
+  return {
+    rows: rows.slice(0, query.limit),
+    total: rows.length,
+    startMs: window.startUs / 1_000,
+    stepMs: window.stepUs / 1_000,
+    unmergedSeries,
+  };
+}
+
+interface Window {
+  startUs: number;
+  endUs: number;
+  stepUs: number;
+  steps: number;
+  /** Points from here on are read. */
+  readFromUs: number;
+}
+
+function windowOf({ sinceMs, nowMs, stepMs, maxPoints }: MetricQuery): Window {
+  const wanted = Math.max(1, maxPoints);
+  const chosen =
+    stepMs ?? niceStepsMs.find((step) => Math.ceil(sinceMs / step) + 1 <= wanted) ?? Math.ceil(sinceMs / Math.max(1, wanted - 1));
+  const step = maxPoints === 0 ? Math.max(1, Math.ceil(sinceMs)) : chosen;
+  const startMs = maxPoints === 0 ? nowMs - sinceMs : Math.floor((nowMs - sinceMs) / step) * step;
+  const steps = Math.max(1, Math.ceil((nowMs - startMs) / step));
+  return {
+    startUs: startMs * 1_000,
+    endUs: Math.floor(nowMs * 1_000),
+    stepUs: step * 1_000,
+    steps: maxPoints === 0 ? 0 : steps,
+    readFromUs: (startMs - lookBackMs) * 1_000,
+  };
+}
+
+interface Group {
+  service: string;
+  group: string | null;
+  series: MetricSeriesPoints[];
+}
+
+/** Kinds and units are never mixed: seconds and milliseconds of one name are different rows. */
+function groupSeries(series: readonly MetricSeriesPoints[], by: string | undefined): Map<string, Group> {
+  const groups = new Map<string, Group>();
+  for (const each of series) {
+    const group = by === undefined ? null : groupText(each, by);
+    const service = by === undefined || by === "service" ? each.service : "";
+    const key = JSON.stringify([service, group, each.unit, each.kind, each.isMonotonic]);
+    const found = groups.get(key);
+    if (found) found.series.push(each);
+    else groups.set(key, { service, group, series: [each] });
+  }
+  // The service is told where there is only one, so that a reader need not ask.
+  for (const group of groups.values()) {
+    const names = new Set(group.series.map((each) => each.service));
+    if (names.size === 1) group.service = group.series[0]?.service ?? "";
+  }
+  return groups;
+}
+
+function groupText(series: MetricSeriesPoints, by: string): string | null {
+  const own = attributeText(series, by);
+  if (own !== null) return own;
+  switch (by) {
+    case "service":
+      return series.service;
+    case "instance":
+      return series.instance;
+    case "agent":
+      return series.agentId;
+    default:
+      return null;
+  }
+}
+
+function rowOf({ service, group, series }: Group, window: Window): { row: MetricGroupRow; unmerged: number } | undefined {
+  const [first] = series;
+  if (first === undefined) return undefined;
+  const isCounter = first.kind === "sum" && first.isMonotonic;
+  const base: MetricGroupRow = {
+    ...{ service, group, unit: first.unit, kind: first.kind, isCounter, series: series.length },
+    ...{ rate: null, total: null, last: null, mean: null, min: null, max: null, p50: null, p95: null, p99: null },
+    ...{ points: [], ratePoints: [] },
+  };
+  if (first.kind === "gauge" || (first.kind === "sum" && !isCounter && first.temporality !== "delta"))
+    return gaugeRow(base, series, window);
+  if (first.kind === "sum") return counterRow(base, series, window);
+  return histogramRow(base, series, window);
+}
+
+function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+  const isSum = base.kind === "sum";
+  const sums = new Array<number>(window.steps).fill(0);
+  const counts = new Array<number>(window.steps).fill(0);
+  let all = 0;
+  let allCount = 0;
+  const lasts: number[] = [];
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  for (const { points } of series) {
+    const inStep = new Map<number, { sum: number; count: number }>();
+    let last: number | null = null;
+    for (const { timeUs, value } of points) {
+      if (timeUs < window.startUs) continue;
+      // A series that ended, or has no number now, has no newest value.
+      last = value !== null && Number.isFinite(value) ? value : null;
+      if (last === null) continue;
+      all += last;
+      allCount++;
+      min = Math.min(min, last);
+      max = Math.max(max, last);
+      const step = Math.floor((timeUs - window.startUs) / window.stepUs);
+      const known = inStep.get(step) ?? { sum: 0, count: 0 };
+      inStep.set(step, { sum: known.sum + last, count: known.count + 1 });
+    }
+    if (last !== null) lasts.push(last);
+    for (const [step, { sum, count }] of inStep) {
+      if (step >= window.steps) continue;
+      sums[step] = (sums[step] ?? 0) + sum / count;
+      counts[step] = (counts[step] ?? 0) + 1;
+    }
+  }
+  if (allCount === 0) return undefined;
+  const lastSum = lasts.reduce((sum, value) => sum + value, 0);
+  const points = sums.map((sum, step) => (counts[step] ? sum / (isSum ? 1 : (counts[step] ?? 1)) : null));
+  return {
+    unmerged: 0,
+    row: { ...base, last: lasts.length === 0 ? null : lastSum / (isSum ? 1 : lasts.length), mean: all / allCount, min, max, points },
+  };
+}
+
+function counterRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+  const covered = new Coverage(window);
+  const steps = new Array<number>(window.steps).fill(0);
+  let total = 0;
+  for (const each of series) {
+    for (const increment of valueIncrements(each, window.readFromUs)) {
+      if (!Number.isFinite(increment.amount)) continue;
+      total += increment.amount * shareWithin(increment, window.startUs, window.endUs);
+      covered.add(increment, each.temporality === "delta");
+      forSteps(increment, window, (step, share) => {
+        steps[step] = (steps[step] ?? 0) + increment.amount * share;
+      });
+    }
+  }
+  if (covered.isEmpty) return undefined;
+  const points = steps.map((amount, step) => covered.rate(amount, step));
+  return { unmerged: 0, row: { ...base, total, rate: covered.rate(total), points } };
+}
+
+function histogramRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+  const covered = new Coverage(window);
+  let all: Distribution | null = null;
+  const steps = new Array<Distribution | null>(window.steps).fill(null);
+  let unmerged = 0;
+  for (const each of series) {
+    let isMerged = true;
+    const put = (into: Distribution | null, increment: Increment<Distribution>, share: number): Distribution | null => {
+      const part = share === 1 ? increment.amount : scaleDistribution(increment.amount, share);
+      if (into === null) return part;
+      const sum = addDistributions(into, part);
+      if (sum === null) isMerged = false;
+      return sum ?? into;
+    };
+    for (const increment of distributionIncrements(each, window.readFromUs)) {
+      const share = shareWithin(increment, window.startUs, window.endUs);
+      if (share > 0) all = put(all, increment, share);
+      covered.add(increment, each.temporality === "delta");
+      forSteps(increment, window, (step, part) => {
+        steps[step] = put(steps[step] ?? null, increment, part);
+      });
+    }
+    if (!isMerged) unmerged++;
+  }
+  if (all === null || covered.isEmpty) return undefined;
+  const found: Distribution = all;
+  const isSummary = base.kind === "summary";
+  const quantile = (distribution: Distribution | null, share: number): number | null =>
+    distribution === null || isSummary ? null : quantileOf(distribution, share);
+  const summary = isSummary ? summaryQuantiles(series) : null;
+  return {
+    unmerged,
+    row: {
+      ...base,
+      total: found.count,
+      rate: covered.rate(found.count),
+      mean: found.sum !== null && found.count > 0 ? found.sum / found.count : null,
+      // Extremes of totals since a start are not those of the asked time.
+      min: series.every(({ temporality }) => temporality === "delta") ? found.min : null,
+      max: series.every(({ temporality }) => temporality === "delta") ? found.max : null,
+      p50: summary ? (summary.get(0.5) ?? null) : quantile(found, 0.5),
+      p95: summary ? (summary.get(0.95) ?? null) : quantile(found, 0.95),
+      p99: summary ? (summary.get(0.99) ?? null) : quantile(found, 0.99),
+      points: steps.map((distribution) => quantile(distribution, 0.95)),
+      ratePoints: steps.map((distribution, step) => covered.rate(distribution?.count ?? 0, step)),
+    },
+  };
+}
+
+/** Quantiles that a sender computed cannot be merged: they are told for a single series only, as it sent them last. */
+function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, number | null> {
+  const quantiles = series.length === 1 ? series[0]?.points.at(-1)?.quantiles : undefined;
+  return new Map(quantiles ?? []);
+}
+
+/** The part of the time that increments tell of: a rate is over this, not over times that nothing is known of. */
+class Coverage {
+  readonly #window: Window;
+  #fromUs = Number.POSITIVE_INFINITY;
+  #toUs = Number.NEGATIVE_INFINITY;
+
+  constructor(window: Window) {
+    this.#window = window;
+  }
+
+  get isEmpty(): boolean {
+    return this.#toUs < this.#fromUs;
+  }
+
+  /** A sender of deltas sends nothing while nothing happens: after its first point, silence is a zero. */
+  add({ fromUs, toUs }: Increment<unknown>, isDelta: boolean): void {
+    const { startUs, endUs } = this.#window;
+    if (toUs < startUs) {
+      if (isDelta) this.#fromUs = startUs;
+      if (isDelta) this.#toUs = endUs;
+      return;
+    }
+    this.#fromUs = Math.min(this.#fromUs, Math.max(startUs, fromUs));
+    this.#toUs = Math.max(this.#toUs, isDelta ? endUs : Math.min(endUs, toUs));
+  }
+
+  /** Per second, over all or over one part; null where nothing is known. */
+  rate(amount: number, step?: number): number | null {
+    const { startUs, stepUs } = this.#window;
+    const fromUs = step === undefined ? this.#fromUs : Math.max(this.#fromUs, startUs + step * stepUs);
+    const toUs = step === undefined ? this.#toUs : Math.min(this.#toUs, startUs + (step + 1) * stepUs);
+    return toUs > fromUs ? (amount * 1_000_000) / (toUs - fromUs) : null;
+  }
+}
+
+function forSteps(increment: Increment<unknown>, { startUs, stepUs, steps }: Window, visit: (step: number, share: number) => void): void {
+  // One without a duration may lie on the edge, and then belongs to the part that ends there.
+  const firstUs = Math.min(increment.fromUs, increment.toUs - 1);
+  const first = Math.max(0, Math.floor((firstUs - startUs) / stepUs));
+  const last = Math.min(steps - 1, Math.floor((increment.toUs - startUs) / stepUs));
+  for (let step = first; step <= last; step++) {
+    const share = shareWithin(increment, startUs + step * stepUs, startUs + (step + 1) * stepUs);
+    if (share > 0) visit(step, share);
+  }
+}
+
+/** What there is most of comes first. */
+function weightOf({ rate, last }: MetricGroupRow): number {
+  return Math.abs(rate ?? last ?? 0);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

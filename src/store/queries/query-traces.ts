@@ -1,0 +1,316 @@
+/** Traces: a search by what one of their spans is like, and all spans of one. Only files that can hold an answer are read. */
+
+import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
+import { span } from "../signals/span.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
+
+/** Where traces are read from. Without segments there are none. */
+export interface TraceStore extends Queryable {
+  readonly segments: SegmentReader | undefined;
+}
+
+/** A trace fits when one of its spans fits all that is given. */
+export interface TracesQuery {
+  service?: string;
+  /** Part of a route, name, path, method, statement or destination, in any case. */
+  route?: string;
+  minDurationNs?: number;
+  /** Only spans that failed. */
+  error: boolean;
+  /** From now back. */
+  sinceMs: number;
+  nowMs: number;
+  order: "newest" | "slowest";
+  limit: number;
+}
+
+/** One trace. Of spans that were sent twice, one is counted. */
+export interface TraceRow {
+  traceId: string;
+  startedAt: string;
+  /** First start to last end of its spans. */
+  durationNs: number;
+  /** Of the span without parent; of the first span when that is missing. */
+  service: string;
+  name: string;
+  hasRoot: boolean;
+  spans: number;
+  errors: number;
+  /** Up to 20, by name. */
+  services: string[];
+  /** The longest span that fits. */
+  matchService: string;
+  matchName: string;
+  matchDurationNs: number;
+  /** How many traces of its kind it stands for; 0 when it was kept only to complete another answer. */
+  weight: number;
+}
+
+export interface TracesAnswer {
+  rows: TraceRow[];
+  /** Traces that fit; to about 3 % when there are more than `limit`. */
+  traces: number;
+  /** Spans that fit, as they are stored, and how many they stand for. */
+  storedSpans: number;
+  estimatedSpans: number;
+}
+
+export interface TraceQuery {
+  /** 32 hex digits. */
+  traceId: string;
+  /** The rest, shortest first, is left out. */
+  maxSpans: number;
+  /** With `attributes`, `events` and `resource`. */
+  details: boolean;
+}
+
+export interface SpanRow {
+  spanId: string;
+  parentSpanId: string | null;
+  agentId: string;
+  service: string;
+  name: string;
+  kind: string;
+  /** Microseconds since 1970. */
+  startUs: number;
+  durationNs: number;
+  status: string;
+  statusMessage: string | null;
+  weight: number;
+  version: string | null;
+  host: string | null;
+  httpMethod: string | null;
+  httpRoute: string | null;
+  httpStatusCode: number | null;
+  dbSystem: string | null;
+  dbStatement: string | null;
+  rpcMethod: string | null;
+  messagingDestination: string | null;
+  peer: string | null;
+  errorType: string | null;
+  /** JSON, null unless asked for. */
+  attributes: string | null;
+  events: string | null;
+  resource: string | null;
+}
+
+export interface TraceAnswer {
+  /** By start. */
+  spans: SpanRow[];
+  /** Before `maxSpans`. */
+  total: number;
+}
+
+/** Spans of one trace are looked for this long before and after the one that fits. */
+const traceReachUs = 3_600_000_000;
+/** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
+const maxCandidates = 262_144;
+const servicesShown = 20;
+
+const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
+
+export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesAnswer> {
+  if (store.segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
+  const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
+  const source = await store.segments.segmentSource(span, { fromUs, ...(query.service !== undefined && { service: query.service }) });
+  const filter = filterOf(query, fromUs);
+  const [totals] = await store.query(
+    `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, approx_count_distinct(trace_id) AS traces FROM ${source.sql} ${filter.sql}`,
+    filter.parameters,
+  );
+  const storedSpans = numberIn(totals ?? {}, "spans");
+  if (storedSpans === 0) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
+  const found = await findTraces(store, query, source.sql, filter);
+  const rows = await describeTraces(store, found);
+  return {
+    rows,
+    traces: rows.length < query.limit ? rows.length : Math.max(rows.length, numberIn(totals ?? {}, "traces")),
+    storedSpans,
+    estimatedSpans: numberIn(totals ?? {}, "estimated"),
+  };
+}
+
+export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
+  if (store.segments === undefined) return { spans: [], total: 0 };
+  const source = await store.segments.segmentSource(span, { lookup: query.traceId });
+  const details = query.details ? ["attributes", "events", "resource"].map((name) => `"${name}"`).join(", ") : "";
+  // A sender that got no answer in time sends again: the same span may be there twice.
+  const rows = await store.query(
+    `SELECT *, count(*) OVER () AS total FROM (
+       SELECT DISTINCT ON (span_id, service, kind, "time", duration_ns)
+         ${hexSql("id8", "span_id")} AS span_id, CASE WHEN parent_span_id IS NULL THEN NULL ELSE ${hexSql("id8", "parent_span_id")} END AS parent_id,
+         agent_id, service, name, kind, epoch_us("time") AS start_us, duration_ns, status, status_message, weight, service_version, host_name,
+         http_method, coalesce(http_route, url_path) AS http_route, http_status_code, db_system, db_statement,
+         nullif(concat_ws('/', rpc_service, rpc_method), '') AS rpc_method, messaging_destination,
+         coalesce(peer_service, server_address) AS peer, coalesce(exception_type, error_type) AS error_type${details === "" ? "" : `, ${details}`}
+       FROM ${source.sql} WHERE trace_id = ${idSql("id16", "?")}
+     ) ORDER BY parent_id IS NULL DESC, duration_ns DESC, span_id LIMIT ${wholeLimit(query.maxSpans)}`,
+    [query.traceId],
+  );
+  return {
+    spans: rows.map(spanIn).sort((a, b) => a.startUs - b.startUs || b.durationNs - a.durationNs),
+    total: numberIn(rows[0] ?? {}, "total"),
+  };
+}
+
+/** Names that spans have had within the time, by name; at most 1,000. */
+export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<string[]> {
+  if (store.segments === undefined) return [];
+  const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
+  const source = await store.segments.segmentSource(span, { fromUs });
+  const rows = await store.query(
+    `SELECT DISTINCT service FROM ${source.sql} WHERE "time" >= make_timestamp(?) ORDER BY service LIMIT 1000`,
+    [fromUs],
+  );
+  return rows.map((row) => textIn(row, "service"));
+}
+
+interface Filter {
+  sql: string;
+  parameters: (string | number)[];
+}
+
+function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number): Filter {
+  const conditions = [`"time" >= make_timestamp(?)`];
+  const parameters: (string | number)[] = [fromUs];
+  if (service !== undefined) {
+    conditions.push("service = ?");
+    parameters.push(service);
+  }
+  if (minDurationNs !== undefined) {
+    conditions.push("duration_ns >= CAST(? AS BIGINT)");
+    parameters.push(minDurationNs);
+  }
+  if (error) conditions.push("status = 'error'");
+  if (route !== undefined) {
+    conditions.push(`(${routeColumns.map((column) => `contains(lower(${column}), lower(?))`).join(" OR ")})`);
+    parameters.push(...routeColumns.map(() => route));
+  }
+  return { sql: `WHERE ${conditions.join(" AND ")}`, parameters };
+}
+
+interface FoundTrace {
+  traceId: string;
+  firstUs: number;
+  lastUs: number;
+  matchService: string;
+  matchName: string;
+  matchDurationNs: number;
+  weight: number;
+}
+
+/** The first spans in the wanted order are read, not all: what they are grouped in stays small. */
+async function findTraces(store: TraceStore, query: TracesQuery, source: string, filter: Filter): Promise<FoundTrace[]> {
+  const limit = wholeLimit(query.limit);
+  const order = query.order === "newest" ? `"time"` : "duration_ns";
+  for (let candidates = Math.max(1_024, limit * 16); ; candidates *= 16) {
+    const rows = await store.query(
+      `WITH candidate AS (
+         SELECT trace_id, "time", duration_ns, service, name, weight, ${order} AS place FROM ${source} ${filter.sql} ORDER BY place DESC LIMIT ${candidates}
+       )
+       SELECT ${hexSql("id16", "trace_id")} AS trace_id, epoch_us(min("time")) AS first_us, epoch_us(max("time")) AS last_us,
+         arg_max(service, duration_ns) AS service, arg_max(name, duration_ns) AS name, max(duration_ns) AS duration_ns, max(weight) AS weight,
+         (SELECT count(*) FROM candidate) AS read
+       FROM candidate GROUP BY trace_id ORDER BY max(place) DESC, trace_id LIMIT ${limit}`,
+      filter.parameters,
+    );
+    const isAll = numberIn(rows[0] ?? {}, "read") < candidates;
+    if (rows.length >= limit || isAll || candidates >= maxCandidates) return rows.map(foundIn);
+  }
+}
+
+function foundIn(row: QueryRow): FoundTrace {
+  return {
+    traceId: textIn(row, "trace_id"),
+    firstUs: numberIn(row, "first_us"),
+    lastUs: numberIn(row, "last_us"),
+    matchService: textIn(row, "service"),
+    matchName: textIn(row, "name"),
+    matchDurationNs: numberIn(row, "duration_ns"),
+    weight: numberIn(row, "weight"),
+  };
+}
+
+async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): Promise<TraceRow[]> {
+  if (store.segments === undefined || found.length === 0) return [];
+  const traceIds = found.map(({ traceId }) => traceId);
+  const source = await store.segments.segmentSource(span, {
+    fromUs: found.reduce((first, { firstUs }) => Math.min(first, firstUs), Number.POSITIVE_INFINITY) - traceReachUs,
+    untilUs: found.reduce((last, { lastUs }) => Math.max(last, lastUs), Number.NEGATIVE_INFINITY) + traceReachUs,
+    lookup: traceIds,
+  });
+  const one = "{ 'service': service, 'name': name }";
+  const rows = await store.query(
+    `WITH one AS (
+       SELECT DISTINCT ON (trace_id, span_id, service, kind, "time", duration_ns)
+         trace_id, span_id, parent_span_id, service, name, "time", duration_ns, status
+       FROM ${source.sql} WHERE trace_id IN (${traceIds.map(() => idSql("id16", "?")).join(", ")})
+     )
+     SELECT *, root.service AS root_service, root.name AS root_name FROM (
+       SELECT ${hexSql("id16", "trace_id")} AS trace_id, min("time") AS start, min(epoch_us("time")) AS start_us,
+         max((epoch_us("time") - first_us) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
+         count(*) FILTER (status = 'error') AS errors, bool_or(parent_span_id IS NULL) AS has_root,
+         list_slice(list_sort(list(DISTINCT service)), 1, ${servicesShown}) AS services,
+         coalesce(arg_min(${one}, "time") FILTER (parent_span_id IS NULL), arg_min(${one}, "time")) AS root
+       FROM (SELECT *, min(epoch_us("time")) OVER (PARTITION BY trace_id) AS first_us FROM one) GROUP BY trace_id
+     )`,
+    traceIds,
+  );
+  const described = new Map(rows.map((row) => [textIn(row, "trace_id"), row]));
+  return found.flatMap((trace) => {
+    const row = described.get(trace.traceId);
+    return row === undefined ? [] : [traceIn(row, trace)];
+  });
+}
+
+function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDurationNs, weight }: FoundTrace): TraceRow {
+  return {
+    traceId,
+    startedAt: isoTimeIn(row, "start"),
+    durationNs: numberIn(row, "duration_ns"),
+    service: textIn(row, "root_service"),
+    name: textIn(row, "root_name"),
+    hasRoot: row["has_root"] === true,
+    spans: numberIn(row, "spans"),
+    errors: numberIn(row, "errors"),
+    services: textsIn(row, "services"),
+    matchService,
+    matchName,
+    matchDurationNs,
+    weight,
+  };
+}
+
+function spanIn(row: QueryRow): SpanRow {
+  return {
+    spanId: textIn(row, "span_id"),
+    parentSpanId: textOrNullIn(row, "parent_id"),
+    agentId: textIn(row, "agent_id"),
+    service: textIn(row, "service"),
+    name: textIn(row, "name"),
+    kind: textIn(row, "kind"),
+    startUs: numberIn(row, "start_us"),
+    durationNs: numberIn(row, "duration_ns"),
+    status: textIn(row, "status"),
+    statusMessage: textOrNullIn(row, "status_message"),
+    weight: numberIn(row, "weight"),
+    version: textOrNullIn(row, "service_version"),
+    host: textOrNullIn(row, "host_name"),
+    httpMethod: textOrNullIn(row, "http_method"),
+    httpRoute: textOrNullIn(row, "http_route"),
+    httpStatusCode: numberOrNullIn(row, "http_status_code"),
+    dbSystem: textOrNullIn(row, "db_system"),
+    dbStatement: textOrNullIn(row, "db_statement"),
+    rpcMethod: textOrNullIn(row, "rpc_method"),
+    messagingDestination: textOrNullIn(row, "messaging_destination"),
+    peer: textOrNullIn(row, "peer"),
+    errorType: textOrNullIn(row, "error_type"),
+    attributes: textOrNullIn(row, "attributes"),
+    events: textOrNullIn(row, "events"),
+    resource: textOrNullIn(row, "resource"),
+  };
+}
+
+function wholeLimit(limit: number): number {
+  return Math.max(1, Math.floor(limit));
+}

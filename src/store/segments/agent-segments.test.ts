@@ -1,0 +1,368 @@
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { silentLogger } from "../../base/log.ts";
+import { type AgentStore, openAgentStore } from "../agent-store.ts";
+import type { Engine } from "../engine.ts";
+import { sample, sampleRows, smallDisk, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import type { AgentSegments, AgentSegmentsOptions } from "./agent-segments.ts";
+import { defineSegmentSignal } from "./define-segment-signal.ts";
+import { sealTicks, tick, tickBody, tickRow, tickRows, tickStartUs, traceOf } from "./segment.fixture.ts";
+import { hexSql, idSql } from "./segment-source.ts";
+
+const mebibyte = 1024 ** 2;
+
+interface Opened {
+  store: AgentStore;
+  segments: AgentSegments;
+  clock: TestClock;
+}
+
+async function openStore(
+  engine: Engine,
+  path: string,
+  options: Partial<AgentSegmentsOptions> = {},
+  clock = new TestClock(),
+): Promise<Opened> {
+  const store = await openAgentStore(engine, {
+    file: join(path, "agent.duckdb"),
+    signals: [sample],
+    maxBytes: 64 * mebibyte,
+    clock,
+    log: silentLogger,
+    segments: {
+      signals: [tick],
+      directory: path,
+      maxBytes: 64 * mebibyte,
+      seal: sealTicks,
+      cut: { ageMs: 60_000 },
+      retryMs: 5,
+      ...options,
+    },
+  });
+  return { store, segments: store.segments as AgentSegments, clock };
+}
+
+async function countOf({ store, segments }: Opened, where = "true", range = {}): Promise<number> {
+  const { sql } = await segments.segmentSource(tick, range);
+  const [row] = await store.query(`SELECT count(*) AS n FROM ${sql} WHERE ${where}`);
+  return Number(row?.["n"]);
+}
+
+function gateOf(): { opened: Promise<void>; open: () => void } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+const filesIn = (path: string): string[] => readdirSync(path).filter((name) => !name.startsWith("empty-"));
+
+describe("openAgentSegments()", () => {
+  it("makes rows queryable, and keeps them across a restart", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    expect(await countOf(first)).toBe(0);
+    await Promise.all([first.segments.append("tick", tickBody(tickRows(10))), first.segments.append("tick", tickBody(tickRows(20, 10)))]);
+    await first.segments.flush();
+    expect(await countOf(first)).toBe(30);
+    await first.segments.append("tick", tickBody(tickRows(5, 30)));
+    await first.store.close();
+    expect(filesIn(folder.file("wal/tick"))).toEqual([]);
+    const second = await openStore(engine, folder.path);
+    expect(await countOf(second)).toBe(35);
+    expect(second.segments.stats()["tick"]).toMatchObject({ files: 2, rows: 35, waitingBytes: 0 });
+    const { sql } = await second.segments.segmentSource(tick);
+    const rows = await second.store.query(
+      `SELECT agent_id, ${hexSql("id8", "span_id")} AS span FROM ${sql} WHERE trace_id = ${idSql("id16", "?")}`,
+      [traceOf(2)],
+    );
+    expect(rows.map((row) => row["span"]).sort()).toEqual([6, 7, 8].map((index) => tickRow(index).span_id).sort());
+    await second.store.close();
+  });
+
+  it("cuts by rows, by bytes and by age", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const opened = await openStore(engine, folder.path, { cut: { rows: 25, bytes: 100_000, ageMs: 60_000 } });
+    for (let index = 0; index < 10; index++) await opened.segments.append("tick", tickBody(tickRows(10, index * 10)));
+    await opened.segments.append("tick", { ...tickBody([]), body: Buffer.from(`[]${" ".repeat(100_000)}`) });
+    await opened.segments.append("tick", tickBody(tickRows(1, 200)));
+    await opened.segments.flush();
+    expect(opened.segments.listAfter("tick", 0, 100).entries.map(({ rows }) => rows)).toEqual([30, 30, 30, 10, 1]);
+    await opened.store.close();
+    const aged = await openStore(engine, folder.path, { cut: { ageMs: 20 } });
+    await aged.segments.append("tick", tickBody(tickRows(1, 300)));
+    await expect.poll(() => countOf(aged)).toBe(102);
+    await aged.store.close();
+  });
+
+  it("chooses files by time, service and look-up, and never one too few", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const opened = await openStore(engine, folder.path);
+    for (let index = 0; index < 20; index++) {
+      await opened.segments.append("tick", tickBody(tickRows(30, index * 30).map((row) => ({ ...row, service: `s${index % 4}` }))));
+      await opened.segments.flush();
+    }
+    const { segments } = opened;
+    const minute = (second: number): number => tickStartUs + second * 30_000;
+    expect((await segments.segmentSource(tick, { fromUs: minute(5), untilUs: minute(6) - 1 })).files).toBe(1);
+    expect((await segments.segmentSource(tick, { fromUs: minute(5), untilUs: minute(6) })).files).toBe(2);
+    expect((await segments.segmentSource(tick, { service: "s1" })).files).toBe(5);
+    expect((await segments.segmentSource(tick, { service: "none" })).files).toBe(0);
+    expect(await countOf(opened, "true", { service: "none" })).toBe(0);
+    for (let trace = 0; trace < 200; trace++) {
+      const range = { lookup: traceOf(trace) };
+      expect(await countOf(opened, `trace_id = '${traceOf(trace)}'`, range)).toBe(3);
+      expect((await segments.segmentSource(tick, range)).files).toBeLessThan(4);
+    }
+    await expect(segments.segmentSource(tick, { lookup: "xyz" })).rejects.toThrow("no id of 32 hex digits");
+    await opened.store.close();
+  });
+
+  it("gives a colony what comes after a number, byte by byte", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const { store, segments } = await openStore(engine, folder.path);
+    for (const count of [10, 20, 30]) {
+      await segments.append("tick", tickBody(tickRows(count)));
+      await segments.flush();
+    }
+    expect(segments.listAfter("tick", 1, 1)).toMatchObject({
+      lastNumber: 3,
+      totalRows: 60,
+      more: true,
+      entries: [{ number: 2, rowsBefore: 10 }],
+    });
+    const parts: Uint8Array[] = [];
+    for await (const part of segments.read("tick", 2, 100)) parts.push(part);
+    expect(Buffer.concat(parts)).toEqual(readFileSync(folder.file("segments/tick/000000002.parquet")).subarray(100));
+    await expect(segments.read("tick", 9, 0).next()).rejects.toMatchObject({ code: "not-found" });
+    await expect(segments.append("nothing", tickBody([]))).rejects.toMatchObject({ code: "not-found" });
+    await store.close();
+  });
+
+  it("refuses what would wait too long, and counts what cannot be decoded", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const seal = async (job: Parameters<typeof sealTicks>[0]) => {
+      await gate.opened;
+      return await sealTicks(job);
+    };
+    const opened = await openStore(engine, folder.path, { maxWaitingBytes: 10_000, cut: { bytes: 4_000, ageMs: 60_000 }, seal });
+    await opened.segments.append("tick", tickBody(tickRows(10)));
+    await opened.segments.append("tick", { ...tickBody([]), kind: 7 });
+    const more = tickBody(tickRows(20));
+    await expect(Promise.all([opened.segments.append("tick", more), opened.segments.append("tick", more)])).rejects.toMatchObject({
+      code: "exhausted",
+    });
+    gate.open();
+    await opened.segments.flush();
+    expect(opened.store.losses()).toEqual([{ signal: "tick", reason: "malformed", rows: 1 }]);
+    expect(opened.segments.stats()["tick"]?.waitingBytes).toBe(0);
+    await opened.segments.append("tick", more);
+    await opened.store.close();
+  });
+
+  it("gives up a file that can never be decoded, counts its rows, and goes on", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const seal: typeof sealTicks = (job) => (job.number === 1 ? Promise.reject(new Error("no such form")) : sealTicks(job));
+    const opened = await openStore(engine, folder.path, { seal });
+    await opened.segments.append("tick", tickBody(tickRows(7)));
+    await opened.segments.flush();
+    await opened.segments.append("tick", tickBody(tickRows(3)));
+    await opened.segments.flush();
+    expect(await countOf(opened)).toBe(3);
+    expect(opened.store.losses()).toEqual([{ signal: "tick", reason: "undecodable", rows: 7 }]);
+    expect(filesIn(folder.file("wal/tick"))).toEqual(["000000001.wal.damaged"]);
+    await opened.store.close();
+  });
+
+  it("enters segments in order although several are made at once", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const sealed: number[] = [];
+    const seal: typeof sealTicks = async (job) => {
+      if (job.number === 1) await gate.opened;
+      sealed.push(job.number);
+      return await sealTicks(job);
+    };
+    const { store, segments } = await openStore(engine, folder.path, { seal, sealConcurrency: 3, cut: { rows: 5, ageMs: 60_000 } });
+    for (let index = 0; index < 3; index++) await segments.append("tick", tickBody(tickRows(5, index * 5)));
+    await expect.poll(() => sealed).toEqual([2, 3]);
+    expect(segments.listAfter("tick", 0, 9).entries).toEqual([]);
+    gate.open();
+    await segments.flush();
+    expect(segments.listAfter("tick", 0, 9).entries.map(({ number, rowsBefore }) => [number, rowsBefore])).toEqual([
+      [1, 0],
+      [2, 5],
+      [3, 10],
+    ]);
+    await store.close();
+  });
+
+  it("moves damaged segments aside and counts their rows as lost", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    for (let index = 0; index < 4; index++) {
+      await first.segments.append("tick", tickBody(tickRows(10 + index)));
+      await first.segments.flush();
+    }
+    await first.store.close();
+    const file = (number: number): string => folder.file(`segments/tick/00000000${number}.parquet`);
+    truncateSync(file(1), 100);
+    rmSync(file(2));
+    writeFileSync(file(3), Buffer.alloc(readFileSync(file(3)).length));
+    const second = await openStore(engine, folder.path);
+    expect(await countOf(second)).toBe(13);
+    expect(second.store.losses()).toEqual([{ signal: "tick", reason: "segment-damaged", rows: 33 }]);
+    expect(filesIn(folder.file("segments/tick"))).toEqual(["000000001.parquet.damaged", "000000003.parquet.damaged", "000000004.parquet"]);
+    expect(second.segments.listAfter("tick", 0, 9).entries.map(({ state }) => state)).toEqual(["lost", "lost", "lost", "stored"]);
+    await second.store.append(
+      sample,
+      sampleRows(1, () => tickStartUs),
+    );
+    await second.store.close();
+    const third = await openStore(engine, folder.path);
+    expect(third.store.losses()).toEqual([{ signal: "tick", reason: "segment-damaged", rows: 33 }]);
+    await third.store.close();
+  });
+
+  it("finds a segment whose bytes have changed after a query failed, and leaves the database alone", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    for (let index = 0; index < 3; index++) {
+      await first.segments.append("tick", tickBody(tickRows(500, index * 500)));
+      await first.segments.flush();
+    }
+    await first.store.close();
+    const file = folder.file("segments/tick/000000002.parquet");
+    const bytes = readFileSync(file);
+    bytes.fill(0x5a, 4, bytes.length - 2_000);
+    writeFileSync(file, bytes);
+    const opened = await openStore(engine, folder.path);
+    const sum = async (): Promise<unknown> => {
+      const { sql } = await opened.segments.segmentSource(tick);
+      return (await opened.store.query(`SELECT count(*) AS n, max(hash(t)) IS NOT NULL AS read FROM ${sql} t`))[0]?.["n"];
+    };
+    await expect(sum()).rejects.not.toMatchObject({ code: "corrupt" });
+    await opened.store.prune();
+    expect(await sum()).toBe(1_000);
+    expect(opened.store.losses()).toEqual([{ signal: "tick", reason: "segment-damaged", rows: 500 }]);
+    expect(filesIn(folder.path)).not.toContain("agent.duckdb.corrupt");
+    await opened.store.close();
+  });
+
+  it("removes what is too old or too much, the manifest row first and the file later", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 30 });
+    for (let index = 0; index < 3; index++) {
+      await segments.append("tick", tickBody(tickRows(10, index * 10)));
+      await segments.flush();
+      clock.pass(1_000_000);
+    }
+    clock.pass(900_000);
+    const { sql } = await segments.segmentSource(tick);
+    await store.prune();
+    expect(segments.listAfter("tick", 0, 9).entries.map(({ number }) => number)).toEqual([2, 3]);
+    expect(existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(true);
+    expect(await store.query(`SELECT count(*) AS n FROM ${sql}`)).toEqual([{ n: 30 }]);
+    await expect.poll(() => existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(false);
+    for (let index = 0; index < 30; index++) {
+      await segments.append("tick", tickBody(tickRows(20, index * 10)));
+      await segments.flush();
+    }
+    await store.prune();
+    expect(segments.stats()["tick"]?.sizeBytes).toBeLessThan(60_000);
+    expect(segments.listAfter("tick", 0, 99)).toMatchObject({ lastNumber: 33, totalRows: 630 });
+    await store.close();
+    const again = await openStore(engine, folder.path);
+    expect(again.segments.listAfter("tick", 0, 99)).toMatchObject({ lastNumber: 33, totalRows: 630 });
+    await again.store.close();
+  });
+
+  it("merges small neighbours that a colony has, or that no colony asks for", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const opened = await openStore(engine, folder.path, { unlinkDelayMs: 1 });
+    const { store, segments, clock } = opened;
+    for (let index = 0; index < 40; index++) {
+      await segments.append("tick", tickBody(tickRows(3, index * 3)));
+      await segments.flush();
+    }
+    await store.prune();
+    expect(segments.stats()["tick"]?.files).toBe(40);
+    segments.listAfter("tick", 20, 10);
+    await store.prune();
+    const { entries } = segments.listAfter("tick", 19, 100);
+    expect(entries[0]).toMatchObject({ firstNumber: 1, number: 20, rows: 60, rowsBefore: 0, services: expect.any(Array) });
+    expect(entries.length).toBe(21);
+    clock.pass(11 * 60_000);
+    await store.prune();
+    expect(segments.listAfter("tick", 0, 100).entries.map(({ firstNumber, number }) => [firstNumber, number])).toEqual([
+      [1, 20],
+      [21, 40],
+    ]);
+    await expect.poll(() => filesIn(folder.file("segments/tick")).length).toBe(2);
+    expect(await countOf(opened)).toBe(120);
+    for (const trace of [0, 19, 39]) expect(await countOf(opened, `trace_id = '${traceOf(trace)}'`, { lookup: traceOf(trace) })).toBe(3);
+    expect((await segments.segmentSource(tick, { lookup: traceOf(39) })).files).toBe(1);
+    await store.close();
+    const again = await openStore(engine, folder.path);
+    expect(await countOf(again)).toBe(120);
+    await again.store.close();
+  });
+
+  it("reads files of an older schema with null in the columns that they lack", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    await first.segments.append("tick", tickBody(tickRows(10)));
+    await first.store.close();
+    const newer = defineSegmentSignal({ ...tick, lookup: "trace_id", version: 2, columns: { ...tick.columns, build: "text?" } });
+    const second = await openStore(engine, folder.path, { signals: [newer] });
+    const { sql } = await second.segments.segmentSource(newer);
+    expect(await second.store.query(`SELECT count(*) AS n, count(build) AS builds, count(name) AS names FROM ${sql}`)).toEqual([
+      { n: 10, builds: 0, names: 10 },
+    ]);
+    await second.store.close();
+  });
+
+  it("waits on a full disk without losing what it acknowledged", async (context) => {
+    const disk = smallDisk(3 * mebibyte);
+    if (typeof disk === "string") return context.skip(disk);
+    using _disk = disk;
+    await using engine = await testEngine(disk.path);
+    const opened = await openStore(engine, disk.path, { maxBytes: 64 * mebibyte, cut: { rows: 500, ageMs: 60_000 } });
+    writeFileSync(join(disk.path, "filler"), Buffer.alloc(2.2 * mebibyte));
+    let acknowledged = 0;
+    let refused: unknown;
+    for (let index = 0; index < 200 && refused === undefined; index++) {
+      await opened.segments.append("tick", tickBody(tickRows(100, index * 100))).then(
+        () => {
+          acknowledged += 100;
+        },
+        (error: unknown) => {
+          refused = error;
+        },
+      );
+    }
+    expect(refused).toMatchObject({ code: "unavailable", details: { failure: "no-space" } });
+    expect(acknowledged).toBeGreaterThan(0);
+    rmSync(join(disk.path, "filler"));
+    await opened.segments.append("tick", tickBody(tickRows(100, 90_000)));
+    await opened.segments.flush();
+    const { totalRows } = opened.segments.listAfter("tick", 0, 1);
+    expect(totalRows).toBe(acknowledged + 100);
+    await opened.store.close();
+  });
+});

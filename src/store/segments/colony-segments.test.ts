@@ -1,0 +1,337 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { silentLogger } from "../../base/log.ts";
+import { type AgentStore, openAgentStore } from "../agent-store.ts";
+import { type ColonyStore, openColonyStore } from "../colony-store.ts";
+import type { Engine } from "../engine.ts";
+import { runReadOnlySql } from "../read-only-sql.ts";
+import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import type { AgentSegments } from "./agent-segments.ts";
+import { batchFromSegmentRows } from "./batch-builder.ts";
+import type { ColonySegments, ColonySegmentsOptions } from "./colony-segments.ts";
+import { defineSegmentSignal } from "./define-segment-signal.ts";
+import { encodeParquet } from "./parquet/encode-parquet.ts";
+import type { PulledSignal, SegmentOffer } from "./plan-segments.ts";
+import { sealTicks, tick, tickBody, tickRows, traceOf } from "./segment.fixture.ts";
+
+const mebibyte = 1024 ** 2;
+
+interface Colony {
+  store: ColonyStore;
+  segments: ColonySegments;
+  clock: TestClock;
+}
+
+async function openColony(
+  engine: Engine,
+  path: string,
+  options: Partial<ColonySegmentsOptions> = {},
+  clock = new TestClock(),
+): Promise<Colony> {
+  mkdirSync(path, { recursive: true });
+  const store = await openColonyStore(engine, {
+    file: join(path, "colony.duckdb"),
+    signals: [],
+    maxBytes: 64 * mebibyte,
+    clock,
+    log: silentLogger,
+    segments: { signals: [tick], directory: path, maxBytes: 64 * mebibyte, unlinkDelayMs: 1, ...options },
+  });
+  return { store, segments: store.segments as ColonySegments, clock };
+}
+
+interface Agent {
+  store: AgentStore;
+  segments: AgentSegments;
+  clock: TestClock;
+}
+
+async function openAgent(engine: Engine, path: string, clock = new TestClock()): Promise<Agent> {
+  const store = await openAgentStore(engine, {
+    file: join(path, "agent.duckdb"),
+    signals: [],
+    maxBytes: 64 * mebibyte,
+    clock,
+    log: silentLogger,
+    segments: { signals: [tick], directory: path, maxBytes: 64 * mebibyte, seal: sealTicks, cut: { ageMs: 60_000 }, unlinkDelayMs: 1 },
+  });
+  return { store, segments: store.segments as AgentSegments, clock };
+}
+
+async function put(agent: Agent, count: number, first: number): Promise<void> {
+  await agent.segments.append("tick", tickBody(tickRows(count, first)));
+  await agent.segments.flush();
+}
+
+/** What the two ends do together, without a wire between them. */
+async function pull(agent: Agent, colony: Colony, { agentId = "a1", max = 100, upTo = Number.POSITIVE_INFINITY } = {}) {
+  const { epoch } = agent.store;
+  const after = colony.segments.checkpoints(agentId, epoch).get("tick") ?? 0;
+  const listing = agent.segments.listAfter("tick", after, max);
+  const filters = await agent.segments.lookupFilters(listing.entries);
+  const offers = listing.entries
+    .filter(({ number }) => number <= upTo)
+    .map((entry): SegmentOffer => {
+      const lookupFilter = filters.get(entry);
+      return { ...entry, isLost: entry.state === "lost", ...(lookupFilter && { lookupFilter }) };
+    });
+  for (const offer of offers) {
+    if (!offer.isLost) await colony.segments.receive(agentId, epoch, offer, agent.segments.read("tick", offer.number, 0));
+  }
+  const isAll = !listing.more && offers.length === listing.entries.length;
+  const signal: PulledSignal = { signal: "tick", lastNumber: listing.lastNumber, totalRows: listing.totalRows, offers, isAll };
+  return await colony.segments.commit({ agentId, epoch, signals: [signal] });
+}
+
+async function counts({ store, segments }: Colony): Promise<{ rows: number; distinct: number }> {
+  const { sql } = await segments.segmentSource(tick);
+  const [row] = await store.query(`SELECT count(*) AS rows, count(DISTINCT span_id) AS spans FROM ${sql}`);
+  return { rows: Number(row?.["rows"]), distinct: Number(row?.["spans"]) };
+}
+
+const sqlOf = (colony: Colony, sql: string) => runReadOnlySql(colony.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 5_000 });
+
+describe("openColonySegments()", () => {
+  it("has an agent's segments after a pull, each once, however often it is repeated", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 0 });
+    for (let index = 0; index < 5; index++) await put(agent, 10, index * 10);
+    expect(await pull(agent, colony, { max: 2 })).toEqual({ storedRows: 20, lostRows: 0 });
+    expect(await pull(agent, colony)).toEqual({ storedRows: 30, lostRows: 0 });
+    expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 0 });
+    expect(await counts(colony)).toEqual({ rows: 50, distinct: 50 });
+    expect((await colony.segments.segmentSource(tick, { lookup: traceOf(4) })).files).toBeLessThan(3);
+    expect((await colony.segments.segmentSource(tick, { agentId: "other" })).files).toBe(0);
+    await agent.store.close();
+    await colony.store.close();
+    const again = await openColony(engine, folder.file("colony"));
+    expect(await counts(again)).toEqual({ rows: 50, distinct: 50 });
+    expect(await again.store.gaps()).toEqual([]);
+    await again.store.close();
+  });
+
+  it("publishes a view that people's SQL can read, and nothing of the files behind it", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    expect((await sqlOf(colony, "SELECT count(*) AS n FROM tick")).rows).toEqual([[0]]);
+    await put(agent, 12, 0);
+    await pull(agent, colony);
+    const sql =
+      "SELECT agent_id, trace_id, count(*) AS n FROM tick WHERE time >= TIMESTAMP '2026-01-01' GROUP BY ALL ORDER BY trace_id LIMIT 1";
+    const { rows, views } = await sqlOf(colony, sql);
+    expect(rows).toEqual([["a1", [0, 1, 2, 3].map(traceOf).sort()[0], 3]]);
+    expect(views).toEqual(["tick"]);
+    expect((await sqlOf(colony, `SELECT count(*) FROM tick WHERE trace_id = '${traceOf(1)}' AND time < now()`)).rows).toEqual([[3]]);
+    expect((await sqlOf(colony, "SELECT count(*) FROM tick WHERE time > TIMESTAMP '2026-01-01 01:00'")).rows).toEqual([[0]]);
+    expect(await colony.store.query("SELECT count(*) AS n FROM tick")).toEqual([{ n: 0 }]);
+    for (const refused of [
+      "SELECT getvariable('segment_files_tick')",
+      "SELECT filename FROM tick",
+      `SELECT * FROM read_parquet('${folder.file("colony/segments/tick/*.parquet")}')`,
+    ]) {
+      await expect(sqlOf(colony, refused)).rejects.toThrow();
+    }
+    expect((await sqlOf(colony, "DESCRIBE tick")).rows).toContainEqual(["trace_id", "VARCHAR"]);
+    await agent.store.close();
+    await colony.store.close();
+  });
+
+  it("writes what is missing into the gap ledger, with its rows", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) {
+      await put(agent, 10 + index, index * 20);
+      agent.clock.pass(1_900_000);
+    }
+    await agent.store.prune();
+    expect(await pull(agent, colony)).toEqual({ storedRows: 12, lostRows: 21 });
+    await put(agent, 5, 100);
+    agent.clock.pass(3_700_000);
+    await agent.store.prune();
+    expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 5 });
+    await put(agent, 6, 200);
+    expect(await pull(agent, colony)).toEqual({ storedRows: 6, lostRows: 0 });
+    expect((await colony.store.gaps()).map(({ reason, rows }) => [reason, rows]).sort()).toEqual([
+      ["before-first-pull", 21],
+      ["pruned", 5],
+    ]);
+    await agent.store.close();
+    await colony.store.close();
+  });
+
+  it("counts a segment that was damaged at the agent only once", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) await put(first, 10, index * 10);
+    await first.store.close();
+    truncateSync(folder.file("segments/tick/000000002.parquet"), 50);
+    const agent = await openAgent(engine, folder.path);
+    expect(agent.store.losses()).toEqual([{ signal: "tick", reason: "segment-damaged", rows: 10 }]);
+    expect(await pull(agent, colony)).toEqual({ storedRows: 20, lostRows: 0 });
+    await agent.store.close();
+    await colony.store.close();
+  });
+
+  it("knows what a new epoch has cost", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) await put(first, 10, index * 10);
+    await pull(first, colony, { upTo: 1 });
+    await first.store.close();
+    for (const name of readdirSync(folder.path)) if (name.startsWith("agent.duckdb")) rmSync(folder.file(name));
+    const second = await openAgent(engine, folder.path);
+    await put(second, 4, 50);
+    expect(await pull(second, colony)).toEqual({ storedRows: 4, lostRows: 20 });
+    expect(await counts(colony)).toEqual({ rows: 14, distinct: 14 });
+    expect(await colony.store.gaps()).toMatchObject([{ reason: "epoch-changed", rows: 20, signal: "tick" }]);
+    await second.store.close();
+    await colony.store.close();
+  });
+
+  it("takes a merged segment in place of its parts", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 20; index++) await put(agent, 3, index * 3);
+    // The colony has pulled five of them, and the agent does not know it: as when the colony's answer was lost and it fell silent.
+    await pull(agent, colony, { upTo: 5 });
+    agent.clock.pass(11 * 60_000);
+    await agent.store.prune();
+    expect(agent.segments.stats()["tick"]?.files).toBe(1);
+    await put(agent, 3, 60);
+    await pull(agent, colony);
+    expect(await counts(colony)).toEqual({ rows: 63, distinct: 63 });
+    expect(colony.segments.stats()["tick"]).toMatchObject({ files: 2, rows: 63 });
+    expect(await colony.store.gaps()).toEqual([]);
+    await agent.store.close();
+    await colony.store.close();
+    const again = await openColony(engine, folder.file("colony"));
+    expect(await counts(again)).toEqual({ rows: 63, distinct: 63 });
+    await again.store.close();
+  });
+
+  it("finds a segment whose bytes have changed after people's SQL failed", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) await put(agent, 500, index * 500);
+    await pull(agent, colony);
+    const file = folder.file(`colony/segments/tick/a1~${agent.store.epoch}/000000002.parquet`);
+    const bytes = readFileSync(file);
+    bytes.fill(0x5a, 4, bytes.length - 2_000);
+    writeFileSync(file, bytes);
+    const sql = "SELECT count(*), max(hash(tick)) IS NOT NULL FROM tick";
+    await expect(sqlOf(colony, sql)).rejects.toThrow();
+    await colony.store.prune();
+    expect((await sqlOf(colony, sql)).rows).toEqual([[1_000, true]]);
+    expect(await colony.store.gaps()).toMatchObject([{ reason: "colony-damaged", rows: 500 }]);
+    await agent.store.close();
+    await colony.store.close();
+  });
+
+  it("merges small neighbours and removes what is too old", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 20; index++) await put(agent, 3, index * 3);
+    await pull(agent, colony);
+    await colony.store.prune();
+    expect(colony.segments.stats()["tick"]).toMatchObject({ files: 1, rows: 60 });
+    expect(await counts(colony)).toEqual({ rows: 60, distinct: 60 });
+    await expect
+      .poll(() => readdirSync(folder.file(`colony/segments/tick/a1~${agent.store.epoch}`)))
+      .toEqual(["000000001-000000020.parquet"]);
+    colony.clock.pass(7_200_001);
+    await colony.store.prune();
+    expect(await counts(colony)).toEqual({ rows: 0, distinct: 0 });
+    expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 0 });
+    await agent.store.close();
+    await colony.store.close();
+  });
+
+  it("refuses bytes that are not those offered, and segments that are no such segment", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    const fileOf = (signal: Parameters<typeof encodeParquet>[0], rows = 5): Buffer =>
+      Buffer.concat(encodeParquet(signal, batchFromSegmentRows(tick, tickRows(rows))).parts);
+    const offerOf = (bytes: Uint8Array): SegmentOffer => ({
+      signal: "tick",
+      firstNumber: 1,
+      number: 1,
+      rowsBefore: 0,
+      rows: 5,
+      sizeBytes: bytes.length,
+      minTimeUs: 0,
+      maxTimeUs: 1,
+      services: null,
+      schemaVersion: 1,
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+      isLost: false,
+    });
+    const receive = (offer: SegmentOffer, bytes: Uint8Array, agentId = "a1") =>
+      colony.segments.receive(
+        agentId,
+        "e1",
+        offer,
+        (async function* () {
+          yield bytes;
+        })(),
+      );
+    const good = fileOf(tick);
+    const changed = Buffer.from(good);
+    changed[200] = (changed[200] as number) ^ 1;
+    await expect(receive(offerOf(good), changed)).rejects.toMatchObject({ code: "corrupt" });
+    await expect(receive(offerOf(good), good.subarray(1))).rejects.toMatchObject({ code: "corrupt" });
+    await expect(receive(offerOf(good), Buffer.concat([good, good]))).rejects.toMatchObject({ code: "corrupt" });
+    await expect(receive({ ...offerOf(good), rows: 6 }, good)).rejects.toThrow("5 rows instead of 6");
+    const garbage = Buffer.from("PAR1 and so on PAR1");
+    await expect(receive(offerOf(garbage), garbage)).rejects.toMatchObject({ code: "invalid" });
+    const { name: _, ...columns } = tick.columns;
+    const other = fileOf(defineSegmentSignal({ ...tick, columns, lookup: "trace_id" }));
+    await expect(receive(offerOf(other), other)).rejects.toThrow(`column "name" is missing`);
+    const retyped = fileOf(defineSegmentSignal({ ...tick, columns: { ...tick.columns, amount: "time" }, lookup: "trace_id" }));
+    await expect(receive({ ...offerOf(retyped), schemaVersion: 9 }, retyped)).rejects.toThrow(`column "amount" is TIMESTAMP, not BIGINT`);
+    await expect(receive(offerOf(good), good, "../a1")).rejects.toMatchObject({ code: "invalid" });
+    await expect(receive({ ...offerOf(good), signal: "../tick" }, good)).rejects.toMatchObject({ code: "invalid" });
+    await expect(receive({ ...offerOf(good), sizeBytes: 1e12 }, good)).rejects.toMatchObject({ code: "invalid" });
+    expect(readdirSync(folder.file("colony/segments/tick/a1~e1"))).toEqual([]);
+    await colony.store.close();
+  });
+
+  it("begins with files in order: orphans go, damaged ones become gaps", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const first = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 3; index++) await put(agent, 10, index * 10);
+    await pull(agent, first);
+    await first.store.close();
+    const source = folder.file(`colony/segments/tick/a1~${agent.store.epoch}`);
+    writeFileSync(join(source, "000000009.parquet"), "left by a crash");
+    writeFileSync(join(source, "000000010.parquet.tmp"), "left by a crash");
+    truncateSync(join(source, "000000002.parquet"), readFileSync(join(source, "000000002.parquet")).length - 1);
+    const colony = await openColony(engine, folder.file("colony"));
+    expect(await counts(colony)).toEqual({ rows: 20, distinct: 20 });
+    expect(readdirSync(source)).toEqual(["000000001.parquet", "000000002.parquet.damaged", "000000003.parquet"]);
+    expect(await colony.store.gaps()).toMatchObject([{ reason: "colony-damaged", rows: 10 }]);
+    await agent.store.close();
+    await colony.store.close();
+  });
+});

@@ -1,0 +1,392 @@
+/** Segments that a colony has pulled from its agents: whole files, each exactly once. */
+
+import { createHash } from "node:crypto";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Database, Transaction } from "../database.ts";
+import { insertGap } from "../gap-ledger.ts";
+import type { GapEntry } from "../pull-plan.ts";
+import { checkSegment } from "./check-segment.ts";
+import type { CrashPoints } from "./crash-points.ts";
+import type { SegmentSignal } from "./define-segment-signal.ts";
+import { chooseMerge, mergeSegments } from "./merge-segments.ts";
+import { encodeParquet } from "./parquet/encode-parquet.ts";
+import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segments.ts";
+import { SegmentCatalog } from "./segment-catalog.ts";
+import { damageOf, LateUnlinks, makeFolder, moveAside, removeOrphans, renameDurably, segmentPath, sourceFolder } from "./segment-files.ts";
+import {
+  deleteEntries,
+  ensureManifest,
+  insertEntry,
+  loadHeads,
+  replaceEntry,
+  type SegmentEntry,
+  type StoredHead,
+  saveHead,
+} from "./segment-manifest.ts";
+import { chooseExpired } from "./segment-retention.ts";
+import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
+import { SegmentVerifier } from "./segment-verifier.ts";
+import { maxListedServices } from "./write-segment-file.ts";
+
+export interface ColonySegmentsOptions {
+  signals: readonly SegmentSignal[];
+  /** Holds folder `segments`; DuckDB must be allowed to read it. */
+  directory: string;
+  /** What all segments together may take before the oldest go. */
+  maxBytes: number;
+  /** How long a file outlives its manifest row. Default 60 s. */
+  unlinkDelayMs?: number;
+  crashPoints?: CrashPoints;
+}
+
+export interface ColonySegmentsHost {
+  database: Database;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface SegmentPullOutcome {
+  storedRows: number;
+  /** Rows found missing: now in the gap ledger. */
+  lostRows: number;
+}
+
+export interface ColonySegments extends SegmentReader, AsyncDisposable {
+  /** By signal: the number of the last segment that was stored of this epoch; 0 for none. */
+  checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
+  /**
+   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`.
+   * `corrupt`: the bytes are not those that were offered; `invalid`: they are, and are no such segment.
+   */
+  receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
+  /** Manifest rows, checkpoint and gaps of one agent's pull in one transaction. Repeats change nothing. */
+  commit(pull: SegmentPull): Promise<SegmentPullOutcome>;
+  /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
+  suspect(): void;
+  /** Retention and merging. The owner calls it every minute or so. */
+  maintain(): Promise<void>;
+  /** Files for SQL that reads the view of a signal. */
+  variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }>;
+  emptyFileOf(signal: SegmentSignal): string;
+  stats(): Record<string, { files: number; rows: number; sizeBytes: number }>;
+  close(): Promise<void>;
+}
+
+/** What an agent may be called; its id names a folder. */
+const agentPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const epochPattern = /^[0-9A-Za-z-]{1,64}$/;
+/** Larger ones are refused before a byte is written. */
+const maxSegmentBytes = 256 * 1024 * 1024;
+/** What `maintain` reads when damage is suspected. */
+const verifyBytes = 1024 * 1024 * 1024;
+const maxFilterBytes = 1024 * 1024;
+const maxServiceLength = 4_096;
+
+const headKey = (epoch: string, signal: string): string => `${epoch} ${signal}`;
+
+export async function openColonySegments(host: ColonySegmentsHost, options: ColonySegmentsOptions): Promise<ColonySegments> {
+  const root = join(options.directory, "segments");
+  await ensureManifest(host.database);
+  const catalog = await SegmentCatalog.load(host.database, root);
+  const segments = new FileColonySegments(host, options, root, catalog, await loadHeads(host.database));
+  await segments.recover();
+  return segments;
+}
+
+class FileColonySegments implements ColonySegments {
+  readonly #host: ColonySegmentsHost;
+  readonly #options: ColonySegmentsOptions;
+  readonly #root: string;
+  readonly #catalog: SegmentCatalog;
+  readonly #signals: ReadonlyMap<string, SegmentSignal>;
+  /** As of the last commit. */
+  readonly #heads = new Map<string, StoredHead>();
+  readonly #unlinks: LateUnlinks;
+  readonly #verifier: SegmentVerifier;
+  #maintaining: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(
+    host: ColonySegmentsHost,
+    options: ColonySegmentsOptions,
+    root: string,
+    catalog: SegmentCatalog,
+    heads: readonly StoredHead[],
+  ) {
+    this.#host = host;
+    this.#options = options;
+    this.#root = root;
+    this.#catalog = catalog;
+    this.#verifier = new SegmentVerifier(catalog);
+    this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
+    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
+    for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
+  }
+
+  checkpoints(_agentId: string, epoch: string): ReadonlyMap<string, number> {
+    return new Map([...this.#signals.keys()].map((signal) => [signal, this.#heads.get(headKey(epoch, signal))?.number ?? 0]));
+  }
+
+  async receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    const signal = this.#checkedOffer(agentId, epoch, offer);
+    const file = segmentPath(this.#root, { ...offer, agentId, epoch });
+    const temporary = `${file}.tmp`;
+    makeFolder(dirname(file));
+    try {
+      await writeBytes(temporary, bytes, offer);
+      this.#options.crashPoints?.reached("pull-written");
+      await checkSegment(this.#host.database, signal, temporary, offer.rows, offer.schemaVersion);
+      renameDurably(temporary, file);
+      this.#options.crashPoints?.reached("pull-renamed");
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      throw error;
+    }
+  }
+
+  async commit(pull: SegmentPull): Promise<SegmentPullOutcome> {
+    const nowUs = this.#nowUs();
+    const { plan } = await this.#host.database.write(
+      async (transaction) => {
+        // Planned inside the write, so that two calls cannot plan from the same checkpoint.
+        const plan = planSegments(pull, {
+          headOf: (epoch, signal) => this.#heads.get(headKey(epoch, signal)),
+          formerHeads: (agentId, signal) => this.#formerHeads(agentId, signal, pull.epoch),
+          storedOf: (epoch, signal) => this.#catalog.of(signal).filter((entry) => entry.epoch === epoch),
+          nowUs,
+        });
+        await this.#save(transaction, plan, nowUs);
+        return { plan };
+      },
+      ({ plan: saved }) => this.#apply(saved),
+    );
+    this.#options.crashPoints?.reached("pull-committed");
+    for (const offer of plan.refused) this.#removeUnused(pull, offer);
+    for (const entry of plan.replaced) this.#unlinks.add(this.#catalog.fileOf(entry));
+    return {
+      storedRows:
+        plan.added.reduce((total, { entry }) => total + entry.rows, 0) - plan.replaced.reduce((total, { rows }) => total + rows, 0),
+      lostRows: plan.gaps.reduce((total, { rows }) => total + (rows ?? 0), 0),
+    };
+  }
+
+  suspect(): void {
+    this.#verifier.suspect();
+  }
+
+  maintain(): Promise<void> {
+    this.#maintaining ??= this.#maintain().finally(() => {
+      this.#maintaining = undefined;
+    });
+    return this.#maintaining;
+  }
+
+  async segmentSource(signal: SegmentSignal, range?: SegmentRange): Promise<SegmentSource> {
+    return await this.#catalog.source(signal, range, this.emptyFileOf(signal));
+  }
+
+  async variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }> {
+    const { files, isMixed } = await this.#catalog.choose(signal, range);
+    return { files: isMixed || files.length === 0 ? [this.emptyFileOf(signal), ...files] : files, isMixed };
+  }
+
+  emptyFileOf(signal: SegmentSignal): string {
+    return join(this.#root, signal.name, `empty-${signal.version}.parquet`);
+  }
+
+  stats(): Record<string, { files: number; rows: number; sizeBytes: number }> {
+    return Object.fromEntries(
+      [...this.#signals.keys()].map((name) => {
+        const stored = this.#catalog.of(name).filter(({ state }) => state === "stored");
+        const sum = (part: "rows" | "sizeBytes"): number => stored.reduce((total, entry) => total + entry[part], 0);
+        return [name, { files: stored.length, rows: sum("rows"), sizeBytes: sum("sizeBytes") }];
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled([this.#maintaining]);
+    this.#unlinks.flush();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Files that no commit names go; entries whose file is damaged become gaps. */
+  async recover(): Promise<void> {
+    makeFolder(this.#root);
+    for (const entry of this.#catalog.all()) {
+      const file = this.#catalog.fileOf(entry);
+      const reason = entry.rows === 0 ? undefined : damageOf(file, entry.sizeBytes);
+      if (reason !== undefined) await this.#lose(entry, file, reason);
+    }
+    const wanted = new Set(this.#catalog.all().map((entry) => this.#catalog.fileOf(entry)));
+    const removed = removeOrphans(this.#root, wanted);
+    if (removed.length > 0) this.#host.log.info("files that no manifest row names were removed", { files: removed.length });
+    for (const signal of this.#signals.values()) {
+      makeFolder(join(this.#root, signal.name));
+      writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
+    }
+  }
+
+  async #lose(entry: SegmentEntry, file: string, reason: string): Promise<void> {
+    moveAside(file, this.#host.log, reason);
+    const { agentId, epoch, signal, rows } = entry;
+    const gap: GapEntry = { agentId, epoch, signal, reason: "colony-damaged", rows, firstSeq: null, lastSeq: null };
+    await this.#host.database.write(
+      async (transaction) => {
+        await deleteEntries(transaction, [entry]);
+        await insertGap(transaction, gap, this.#nowUs());
+      },
+      () => this.#catalog.remove([entry]),
+    );
+  }
+
+  #checkedOffer(agentId: string, epoch: string, offer: SegmentOffer): SegmentSignal {
+    const fail = (why: string): never => {
+      throw new CoralError({ code: "invalid", message: `Cannot take a segment of agent "${agentId.slice(0, 64)}": ${why}` });
+    };
+    if (!agentPattern.test(agentId) || !epochPattern.test(epoch)) fail("its id or epoch cannot name a folder");
+    if (![offer.minTimeUs, offer.maxTimeUs].every(Number.isSafeInteger)) fail("its times are out of range");
+    if (!/^[0-9a-f]{64}$/.test(offer.sha256)) fail("its hash is no SHA-256");
+    if ((offer.lookupFilter?.length ?? 0) > maxFilterBytes) fail("its look-up filter is too long");
+    if (offer.services?.some((service) => service.length > maxServiceLength) || (offer.services?.length ?? 0) > maxListedServices) {
+      fail("its services are too many or too long");
+    }
+    if (offer.sizeBytes > maxSegmentBytes) fail(`it has ${offer.sizeBytes} bytes, more than ${maxSegmentBytes}`);
+    return this.#signals.get(offer.signal) ?? fail(`there is no signal "${offer.signal.slice(0, 64)}"`);
+  }
+
+  async #save(transaction: Transaction, plan: ReturnType<typeof planSegments>, nowUs: number): Promise<void> {
+    await deleteEntries(
+      transaction,
+      plan.replaced.filter((entry) => !plan.added.some((one) => one.entry.number === entry.number && one.entry.signal === entry.signal)),
+    );
+    for (const { entry, filter, replaces } of plan.added) await (replaces ? replaceEntry : insertEntry)(transaction, entry, filter);
+    for (const head of plan.heads) await saveHead(transaction, head, nowUs);
+    for (const gap of plan.gaps) await insertGap(transaction, gap, nowUs);
+  }
+
+  #apply(plan: ReturnType<typeof planSegments>): void {
+    this.#catalog.remove(plan.replaced);
+    this.#catalog.add(plan.added.map(({ entry }) => entry));
+    for (const head of plan.heads) this.#heads.set(headKey(head.epoch, head.signal), head);
+  }
+
+  #formerHeads(agentId: string, signal: string, epoch: string): StoredHead[] {
+    return [...this.#heads.values()].filter((head) => head.agentId === agentId && head.signal === signal && head.epoch !== epoch);
+  }
+
+  /** A file that was received and is not wanted, unless an entry names it. */
+  #removeUnused({ agentId, epoch }: SegmentPull, offer: SegmentOffer): void {
+    const file = segmentPath(this.#root, { ...offer, agentId, epoch });
+    const isNamed = this.#catalog.of(offer.signal).some((entry) => entry.epoch === epoch && this.#catalog.fileOf(entry) === file);
+    if (!isNamed && existsSync(file)) rmSync(file);
+  }
+
+  async #maintain(): Promise<void> {
+    const retained = [...this.#signals.values()].map((signal) => ({
+      entries: this.#catalog.of(signal.name),
+      retention: signal.retention.colony,
+    }));
+    const expired = chooseExpired(retained, this.#options.maxBytes, this.#nowUs());
+    if (expired.length > 0) {
+      await this.#host.database.write(
+        (transaction) => deleteEntries(transaction, expired),
+        () => this.#catalog.remove(expired),
+      );
+      this.#options.crashPoints?.reached("prune-committed");
+      for (const entry of expired) this.#unlinks.add(this.#catalog.fileOf(entry));
+    }
+    for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) {
+      await this.#lose(entry, this.#catalog.fileOf(entry), reason);
+    }
+    for (const signal of this.#signals.values()) {
+      // Many small files are slow, not wrong; a merge may need more memory than there is.
+      await this.#mergeSmall(signal).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
+    }
+  }
+
+  async #mergeSmall(signal: SegmentSignal): Promise<void> {
+    const bySource = new Map<string, SegmentEntry[]>();
+    for (const entry of this.#catalog.of(signal.name)) {
+      const source = sourceFolder(entry);
+      const entries = bySource.get(source);
+      if (entries) entries.push(entry);
+      else bySource.set(source, [entry]);
+    }
+    for (const entries of bySource.values()) {
+      const group = chooseMerge(
+        entries.toSorted((a, b) => a.number - b.number),
+        signal.version,
+      );
+      if (group.length > 0 && !this.#closed) await this.#merge(signal, group);
+    }
+  }
+
+  async #merge(signal: SegmentSignal, group: readonly SegmentEntry[]): Promise<void> {
+    const files = group.map((entry) => this.#catalog.fileOf(entry));
+    const temporary = `${files[0]}.merge.tmp`;
+    const { entry, lookupFilter } = await mergeSegments(this.#host.database, signal, group, files, temporary);
+    this.#options.crashPoints?.reached("merge-written");
+    renameDurably(temporary, this.#catalog.fileOf(entry));
+    this.#options.crashPoints?.reached("merge-renamed");
+    const isStill = await this.#host.database.write(
+      async (transaction) => {
+        // A pull may have replaced some of them meanwhile.
+        const current = new Set(this.#catalog.of(signal.name));
+        if (!group.every((one) => current.has(one))) return false;
+        await deleteEntries(transaction, group.slice(0, -1));
+        await replaceEntry(transaction, entry, lookupFilter);
+        return true;
+      },
+      (replaced) => {
+        if (replaced) this.#catalog.replace(group, entry);
+      },
+    );
+    this.#options.crashPoints?.reached("merge-committed");
+    if (!isStill) rmSync(this.#catalog.fileOf(entry), { force: true });
+    else for (const file of files) this.#unlinks.add(file);
+  }
+
+  #nowUs(): number {
+    return Math.floor(this.#host.clock.wallMs() * 1_000);
+  }
+}
+
+/** Written, hashed and synced; no more bytes than were offered. */
+async function writeBytes(file: string, bytes: AsyncIterable<Uint8Array>, { sizeBytes, sha256 }: SegmentOffer): Promise<void> {
+  const hash = createHash("sha256");
+  let written = 0;
+  const handle: FileHandle = await open(file, "w", 0o600);
+  try {
+    // One part is written while the next one comes and is hashed.
+    let writing: Promise<void> = Promise.resolve();
+    for await (const part of bytes) {
+      written += part.length;
+      if (written > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+      await writing;
+      writing = handle.writeFile(part);
+      // Its failure is met at the next await, which may be a moment away.
+      writing.catch(() => undefined);
+      hash.update(part);
+    }
+    await writing;
+    if (written !== sizeBytes) throw differs(`${written} of ${sizeBytes} bytes came`);
+    if (hash.digest("hex") !== sha256) throw differs("their hash is another");
+    await handle.datasync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function differs(why: string): CoralError {
+  return new CoralError({ code: "corrupt", message: `Cannot take a segment: its bytes are not those that were offered, ${why}` });
+}

@@ -1,0 +1,125 @@
+/** Small neighbours become one segment: a slow stream cut every second would leave 86,400 files a day, and each costs every question 0.1 ms. */
+
+import { createHash } from "node:crypto";
+import { createReadStream, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import type { Database } from "../database.ts";
+import type { SegmentSignal } from "./define-segment-signal.ts";
+import { buildLookupFilter } from "./lookup-filter.ts";
+import { schemaOf } from "./parquet/encode-parquet.ts";
+import { quoted } from "./segment-catalog.ts";
+import type { SegmentEntry } from "./segment-manifest.ts";
+import { maxListedServices } from "./write-segment-file.ts";
+
+/** Files of at least this many rows are left alone: rewriting them costs more than it saves. */
+const smallRows = 20_000;
+/** More neighbours than this are worth a merge. */
+const minFiles = 17;
+const maxFiles = 256;
+/** What one merge may hold: DuckDB sorts it in memory. */
+const maxRows = 60_000;
+const maxBytes = 8 * 1024 * 1024;
+
+/** The first group of neighbours to merge, oldest first; empty when there is none. `entries` are of one epoch and signal, in order. */
+export function chooseMerge(entries: readonly SegmentEntry[], schemaVersion: number): SegmentEntry[] {
+  let group: SegmentEntry[] = [];
+  for (const entry of entries) {
+    const last = group.at(-1);
+    const isSmall = entry.state === "stored" && entry.rows < smallRows && entry.schemaVersion === schemaVersion;
+    const follows = last === undefined || entry.rowsBefore === last.rowsBefore + last.rows;
+    const fits =
+      sum(group, "rows") + entry.rows <= maxRows && sum(group, "sizeBytes") + entry.sizeBytes <= maxBytes && group.length < maxFiles;
+    if (isSmall && follows && fits) {
+      group.push(entry);
+      continue;
+    }
+    if (isWorthwhile(group)) return group;
+    group = isSmall ? [entry] : [];
+  }
+  return isWorthwhile(group) ? group : [];
+}
+
+/** A file that was merged before comes in again only with as many rows from others: each row is rewritten a few times in all, not with every group. */
+function isWorthwhile(group: SegmentEntry[]): boolean {
+  while (group.length >= minFiles) {
+    const largest = group.reduce((most, { rows }) => Math.max(most, rows), 0);
+    const total = sum(group, "rows");
+    if (largest * 2 <= total) return true;
+    // The large one usually stands first: what follows it may still be enough.
+    const at = group.findIndex(({ rows }) => rows === largest);
+    group.splice(0, at + 1);
+  }
+  return false;
+}
+
+function sum(entries: readonly SegmentEntry[], part: "rows" | "sizeBytes"): number {
+  return entries.reduce((total, entry) => total + entry[part], 0);
+}
+
+export interface MergedSegment {
+  entry: SegmentEntry;
+  lookupFilter: Uint8Array | undefined;
+}
+
+/** Writes the rows of `entries` to `file`, synced. The caller renames it and changes the manifest in one transaction. */
+export async function mergeSegments(
+  database: Database,
+  signal: SegmentSignal,
+  entries: readonly SegmentEntry[],
+  files: readonly string[],
+  file: string,
+): Promise<MergedSegment> {
+  const [first, last] = [entries[0], entries.at(-1)];
+  if (first === undefined || last === undefined) throw new Error("Cannot merge segments: there are none");
+  const columns = schemaOf(signal).map(({ name }) => `"${name}"`);
+  const rows = `read_parquet([${files.map(quoted).join(", ")}])`;
+  const options = "FORMAT parquet, COMPRESSION brotli, ROW_GROUP_SIZE 20480";
+  try {
+    await database.withConnection((connection) =>
+      connection.run(`COPY (SELECT ${columns.join(", ")} FROM ${rows} ORDER BY service, "time") TO ${quoted(file)} (${options})`),
+    );
+    const { sizeBytes, sha256 } = await syncAndHash(file);
+    const services = [...new Set(entries.flatMap((entry) => entry.services ?? []))].sort();
+    const isListed = services.length <= maxListedServices && entries.every((entry) => entry.services !== null);
+    const entry: SegmentEntry = {
+      ...last,
+      firstNumber: first.firstNumber,
+      rowsBefore: first.rowsBefore,
+      rows: sum(entries, "rows"),
+      sizeBytes,
+      sha256,
+      minTimeUs: entries.reduce((min, { minTimeUs }) => Math.min(min, minTimeUs), first.minTimeUs),
+      maxTimeUs: entries.reduce((max, { maxTimeUs }) => Math.max(max, maxTimeUs), first.maxTimeUs),
+      services: isListed ? services : null,
+    };
+    return { entry, lookupFilter: await filterOf(database, signal, file) };
+  } catch (error) {
+    rmSync(file, { force: true });
+    throw error;
+  }
+}
+
+async function syncAndHash(file: string): Promise<{ sizeBytes: number; sha256: string }> {
+  const handle = await open(file, "r+");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  const hash = createHash("sha256");
+  let sizeBytes = 0;
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    sizeBytes += chunk.length;
+  }
+  return { sizeBytes, sha256: hash.digest("hex") };
+}
+
+async function filterOf(database: Database, signal: SegmentSignal, file: string): Promise<Uint8Array | undefined> {
+  if (signal.lookup === undefined) return undefined;
+  const column = `"${signal.lookup}"`;
+  const rows = await database.query(
+    `SELECT replace(CAST(${column} AS VARCHAR), '-', '') AS id FROM read_parquet(${quoted(file)}) WHERE ${column} IS NOT NULL GROUP BY ${column}`,
+  );
+  return buildLookupFilter(Buffer.from(rows.map((row) => String(row["id"])).join(""), "hex"), rows.length);
+}

@@ -1,0 +1,33 @@
+/** Readers of Parquet refuse a whole file for one text that is no UTF-8, so it is checked before it is written. */
+
+import { isUtf8 } from "node:buffer";
+
+export interface PackedText {
+  bytes: Uint8Array;
+  /** One more than there are values. */
+  offsets: Uint32Array;
+}
+
+/** The same texts, with what is no UTF-8 in them replaced by U+FFFD. Valid ones come back as they are, without a copy. */
+export function repairUtf8(text: PackedText, count: number): PackedText {
+  const used = text.bytes.subarray(text.offsets[0] ?? 0, text.offsets[count] ?? 0);
+  if (isUtf8(used) && beginsWhole(text, count)) return text;
+  const parts: Uint8Array[] = [];
+  const offsets = new Uint32Array(count + 1);
+  for (let index = 0; index < count; index++) {
+    const value = text.bytes.subarray(text.offsets[index], text.offsets[index + 1]);
+    const part = isUtf8(value) ? value : Buffer.from(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("utf8"));
+    parts.push(part);
+    offsets[index + 1] = (offsets[index] ?? 0) + part.length;
+  }
+  return { bytes: Buffer.concat(parts), offsets };
+}
+
+/** All bytes together may be valid although a character is cut by the border of two values: then the second one begins in its middle. */
+function beginsWhole({ bytes, offsets }: PackedText, count: number): boolean {
+  for (let index = 1; index < count; index++) {
+    const start = offsets[index] as number;
+    if (start < (offsets[index + 1] as number) && ((bytes[start] as number) & 0xc0) === 0x80) return false;
+  }
+  return true;
+}

@@ -1,0 +1,152 @@
+/** Decides what one agent's segments mean: which are new, which rows are missing, where the next pull begins. Touches no database and no file. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { GapEntry } from "../pull-plan.ts";
+import type { SegmentEntry, StoredHead } from "./segment-manifest.ts";
+import type { SegmentSummary } from "./segment-sealing.ts";
+
+/** What an agent says of one of its segments. */
+export interface SegmentOffer extends SegmentSummary {
+  signal: string;
+  firstNumber: number;
+  number: number;
+  rowsBefore: number;
+  /** Damaged at the agent: not to be read, and counted there. */
+  isLost: boolean;
+}
+
+/** One signal's part of an agent's answer. */
+export interface PulledSignal {
+  signal: string;
+  lastNumber: number;
+  totalRows: number;
+  /** Oldest first, without a hole: each was received, or is to be passed over. */
+  offers: readonly (SegmentOffer & { passOver?: string })[];
+  /** The offers are all that the agent has. */
+  isAll: boolean;
+}
+
+export interface SegmentPull {
+  agentId: string;
+  epoch: string;
+  signals: readonly PulledSignal[];
+}
+
+export interface SegmentPlan {
+  added: { entry: SegmentEntry; filter: Uint8Array | undefined; replaces: boolean }[];
+  /** Entries that a merged segment stands for now. */
+  replaced: SegmentEntry[];
+  /** Received and not wanted. */
+  refused: SegmentOffer[];
+  heads: StoredHead[];
+  gaps: GapEntry[];
+}
+
+export interface SegmentFacts {
+  headOf(epoch: string, signal: string): StoredHead | undefined;
+  /** Of the agent's other epochs. */
+  formerHeads(agentId: string, signal: string): StoredHead[];
+  storedOf(epoch: string, signal: string): readonly SegmentEntry[];
+  nowUs: number;
+}
+
+/** Offers up to a checkpoint are dropped, so a pull may be applied any number of times. Throws `invalid` when the answer is malformed. */
+export function planSegments(pull: SegmentPull, facts: SegmentFacts): SegmentPlan {
+  const plan: SegmentPlan = { added: [], replaced: [], refused: [], heads: [], gaps: [] };
+  for (const pulled of pull.signals) planSignal(pull, pulled, facts, plan);
+  return plan;
+}
+
+function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts: SegmentFacts, plan: SegmentPlan): void {
+  const { signal } = pulled;
+  const known = facts.headOf(epoch, signal);
+  const head: StoredHead = known ? { ...known } : { agentId, epoch, signal, number: 0, rows: 0, known: 0 };
+  const gap = (reason: string, rows: number): void => {
+    if (rows > 0) plan.gaps.push({ agentId, epoch, signal, reason, rows, firstSeq: null, lastSeq: null });
+  };
+  checkSignal(pulled);
+  if (known === undefined) planFormer(facts.formerHeads(agentId, signal), plan);
+  for (const offer of pulled.offers) {
+    if (offer.number <= head.number) {
+      plan.refused.push(offer);
+      continue;
+    }
+    const overlapping = facts.storedOf(epoch, signal).filter(({ number }) => number >= offer.firstNumber);
+    if (offer.firstNumber <= head.number && !overlapping.every(({ firstNumber }) => firstNumber >= offer.firstNumber)) {
+      // Part of it was merged here with what came before: to take it would count rows twice.
+      gap("overlap", offer.rowsBefore + offer.rows - head.rows);
+      plan.refused.push(offer);
+    } else {
+      if (offer.firstNumber > head.number) gap(known || head.number > 0 ? "pruned" : "before-first-pull", offer.rowsBefore - head.rows);
+      if (offer.passOver !== undefined) {
+        gap(offer.passOver, offer.rows);
+        plan.refused.push(offer);
+      } else if (!offer.isLost) take(offer, { agentId, epoch, nowUs: facts.nowUs }, overlapping, plan);
+    }
+    head.number = offer.number;
+    head.rows = offer.rowsBefore + offer.rows;
+  }
+  if (pulled.isAll && pulled.lastNumber > head.number) {
+    gap(known || head.number > 0 ? "pruned" : "before-first-pull", pulled.totalRows - head.rows);
+    head.number = pulled.lastNumber;
+    head.rows = pulled.totalRows;
+  }
+  head.known = Math.max(pulled.totalRows, head.rows);
+  if (known === undefined || known.number !== head.number || known.known !== head.known) plan.heads.push(head);
+}
+
+function take(
+  offer: SegmentOffer,
+  { agentId, epoch, nowUs }: { agentId: string; epoch: string; nowUs: number },
+  overlapping: readonly SegmentEntry[],
+  plan: SegmentPlan,
+): void {
+  const { lookupFilter, isLost: _, ...summary } = offer;
+  plan.replaced.push(...overlapping);
+  const replaces = overlapping.some(({ number }) => number === offer.number);
+  const entry: SegmentEntry = {
+    agentId,
+    epoch,
+    signal: summary.signal,
+    firstNumber: summary.firstNumber,
+    number: summary.number,
+    rowsBefore: summary.rowsBefore,
+    rows: summary.rows,
+    sizeBytes: summary.sizeBytes,
+    minTimeUs: summary.minTimeUs,
+    maxTimeUs: summary.maxTimeUs,
+    services: summary.services,
+    schemaVersion: summary.schemaVersion,
+    sha256: summary.sha256,
+    storedAtUs: nowUs,
+    state: "stored",
+  };
+  plan.added.push({ entry, filter: lookupFilter, replaces });
+}
+
+/** A new epoch: what the agent had of an old one and was not pulled is gone. */
+function planFormer(formers: readonly StoredHead[], plan: SegmentPlan): void {
+  for (const former of formers) {
+    if (former.known <= former.rows) continue;
+    const { agentId, epoch, signal } = former;
+    plan.gaps.push({ agentId, epoch, signal, reason: "epoch-changed", rows: former.known - former.rows, firstSeq: null, lastSeq: null });
+    plan.heads.push({ ...former, rows: former.known });
+  }
+}
+
+function checkSignal({ signal, lastNumber, totalRows, offers }: PulledSignal): void {
+  const fail = (why: string): never => {
+    throw new CoralError({ code: "invalid", message: `Cannot store segments of "${signal}": ${why}` });
+  };
+  let [number, rows] = [0, 0];
+  for (const offer of offers) {
+    const numbers = [offer.firstNumber, offer.number, offer.rowsBefore, offer.rows, offer.sizeBytes];
+    if (!numbers.every((value) => Number.isSafeInteger(value) && value >= 0)) fail("a number is out of range");
+    if (offer.firstNumber < 1 || offer.firstNumber > offer.number || offer.firstNumber <= number) fail("its numbers do not rise");
+    if (offer.rowsBefore < rows) fail("its rows do not rise");
+    if (offer.signal !== signal) fail(`it holds a segment of "${offer.signal}"`);
+    number = offer.number;
+    rows = offer.rowsBefore + offer.rows;
+  }
+  if (number > lastNumber || rows > totalRows) fail(`it ends before its segments do`);
+}

@@ -1,0 +1,152 @@
+/** The manifest in memory, and the choice of files for a question. One per store; changes follow committed transactions. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { Database } from "../database.ts";
+import type { SegmentSignal } from "./define-segment-signal.ts";
+import { mayHold } from "./lookup-filter.ts";
+import { schemaOf } from "./parquet/encode-parquet.ts";
+import { segmentPath } from "./segment-files.ts";
+import { loadFilters, loadManifest, type SegmentEntry } from "./segment-manifest.ts";
+import type { SegmentRange, SegmentSource } from "./segment-source.ts";
+
+/** Filters that were asked for lately stay in memory up to this. */
+const filterCacheBytes = 16 * 1024 * 1024;
+
+export interface FileChoice {
+  entries: SegmentEntry[];
+  files: string[];
+  /** Of more than one schema version, or another than the declared one. */
+  isMixed: boolean;
+}
+
+export class SegmentCatalog {
+  readonly #database: Database;
+  readonly #root: string;
+  /** By signal, in order of number within an epoch. */
+  readonly #entries = new Map<string, SegmentEntry[]>();
+  readonly #filters = new Map<SegmentEntry, Uint8Array>();
+  #filterBytes = 0;
+
+  private constructor(database: Database, root: string) {
+    this.#database = database;
+    this.#root = root;
+  }
+
+  static async load(database: Database, root: string): Promise<SegmentCatalog> {
+    const catalog = new SegmentCatalog(database, root);
+    catalog.add(await loadManifest(database));
+    return catalog;
+  }
+
+  add(entries: readonly SegmentEntry[]): void {
+    for (const entry of entries) {
+      const list = this.#entries.get(entry.signal);
+      if (list) list.push(entry);
+      else this.#entries.set(entry.signal, [entry]);
+    }
+  }
+
+  remove(gone: readonly SegmentEntry[]): void {
+    const set = new Set(gone);
+    for (const signal of new Set(gone.map((entry) => entry.signal))) {
+      this.#entries.set(
+        signal,
+        this.of(signal).filter((entry) => !set.has(entry)),
+      );
+    }
+    for (const entry of gone) this.#forgetFilter(entry);
+  }
+
+  /** `entry` takes the place of the first of `gone`, so that the order stays. */
+  replace(gone: readonly SegmentEntry[], entry: SegmentEntry): void {
+    const list = this.#entries.get(entry.signal) ?? [];
+    const at = list.findIndex((one) => one === gone[0]);
+    list.splice(Math.max(0, at), 0, entry);
+    this.#entries.set(entry.signal, list);
+    this.remove(gone);
+  }
+
+  /** Includes lost ones. */
+  of(signal: string): readonly SegmentEntry[] {
+    return this.#entries.get(signal) ?? [];
+  }
+
+  all(): SegmentEntry[] {
+    return [...this.#entries.values()].flat();
+  }
+
+  fileOf(entry: SegmentEntry): string {
+    return segmentPath(this.#root, entry);
+  }
+
+  async choose(signal: SegmentSignal, range: SegmentRange = {}): Promise<FileChoice> {
+    const { fromUs = Number.NEGATIVE_INFINITY, untilUs = Number.POSITIVE_INFINITY, service, agentId, lookup } = range;
+    let entries = this.of(signal.name).filter(
+      (entry) =>
+        entry.state === "stored" &&
+        entry.rows > 0 &&
+        entry.maxTimeUs >= fromUs &&
+        entry.minTimeUs <= untilUs &&
+        (agentId === undefined || entry.agentId === agentId) &&
+        (service === undefined || entry.services === null || entry.services.includes(service)),
+    );
+    if (lookup !== undefined && signal.lookup !== undefined)
+      entries = await this.#holding(entries, typeof lookup === "string" ? [lookup] : lookup);
+    return {
+      entries,
+      files: entries.map((entry) => this.fileOf(entry)),
+      isMixed: entries.some(({ schemaVersion }) => schemaVersion !== signal.version),
+    };
+  }
+
+  /** `emptyFile` stands in when there is no file, and gives the columns that older files lack. */
+  async source(signal: SegmentSignal, range: SegmentRange | undefined, emptyFile: string): Promise<SegmentSource> {
+    const { entries, files, isMixed } = await this.choose(signal, range);
+    const listed = isMixed || files.length === 0 ? [emptyFile, ...files] : files;
+    const options = `filename = true${isMixed ? ", union_by_name = true" : ""}`;
+    const columns = schemaOf(signal).map(({ name }) => `"${name}"`);
+    return {
+      sql: `(SELECT ${agentColumns}, ${columns.join(", ")} FROM read_parquet([${listed.map(quoted).join(", ")}], ${options}))`,
+      files: files.length,
+      rows: entries.reduce((total, { rows }) => total + rows, 0),
+    };
+  }
+
+  async #holding(entries: readonly SegmentEntry[], lookups: readonly string[]): Promise<SegmentEntry[]> {
+    const ids = lookups.map((lookup) => {
+      if (/^[0-9a-f]{32}$/i.test(lookup)) return Buffer.from(lookup, "hex");
+      throw new CoralError({ code: "usage", message: `Cannot look up "${lookup}": it is no id of 32 hex digits` });
+    });
+    const unknown = entries.filter((entry) => !this.#filters.has(entry));
+    const loaded = await loadFilters(this.#database, unknown);
+    const held = entries.filter((entry) => {
+      const filter = this.#filters.get(entry) ?? loaded.get(entry);
+      return filter === undefined || ids.some((id) => mayHold(filter, id));
+    });
+    for (const [entry, filter] of loaded) this.#keepFilter(entry, filter);
+    return held;
+  }
+
+  /** The oldest ones make room: questions are mostly about what is new. */
+  #keepFilter(entry: SegmentEntry, filter: Uint8Array): void {
+    this.#filters.set(entry, filter);
+    this.#filterBytes += filter.length;
+    for (const oldest of this.#filters.keys()) {
+      if (this.#filterBytes <= filterCacheBytes) return;
+      this.#forgetFilter(oldest);
+    }
+  }
+
+  #forgetFilter(entry: SegmentEntry): void {
+    this.#filterBytes -= this.#filters.get(entry)?.length ?? 0;
+    this.#filters.delete(entry);
+  }
+}
+
+/** From the folder's name; both are empty at an agent, whose folders are those of signals. */
+export const agentColumns = `CASE WHEN contains(split_part("filename", '/', -2), '~') THEN split_part(split_part("filename", '/', -2), '~', 1) ELSE '' END AS agent_id,
+  split_part(split_part("filename", '/', -2), '~', 2) AS epoch`;
+
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}

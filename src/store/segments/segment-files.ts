@@ -1,0 +1,127 @@
+/** Names and life of segment files. A name says what the file holds, so that a folder can be put in order with the manifest alone. */
+
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Logger } from "../../base/log.ts";
+import type { SegmentEntry } from "./segment-manifest.ts";
+
+/** Numbers are padded so that names sort as numbers do, as far as people look at them. */
+const padded = (number: number): string => String(number).padStart(9, "0");
+
+/** Agent and epoch in one folder name; agents' ids have no tilde. Empty at an agent. */
+export function sourceFolder({ agentId, epoch }: Pick<SegmentEntry, "agentId" | "epoch">): string {
+  return agentId === "" ? "" : `${agentId}~${epoch}`;
+}
+
+type Named = Pick<SegmentEntry, "agentId" | "epoch" | "signal" | "firstNumber" | "number">;
+
+/** Below the folder of segments. */
+export function segmentPath(root: string, entry: Named): string {
+  const { firstNumber, number } = entry;
+  const name = firstNumber === number ? padded(number) : `${padded(firstNumber)}-${padded(number)}`;
+  return join(root, entry.signal, sourceFolder(entry), `${name}.parquet`);
+}
+
+export function writeAheadPath(root: string, signal: string, number: number): string {
+  return join(root, signal, `${padded(number)}.wal`);
+}
+
+/** Of a write-ahead file's name; undefined for other files. */
+export function writeAheadNumber(name: string): number | undefined {
+  const match = /^(\d{1,15})\.wal$/.exec(name);
+  return match ? Number(match[1]) : undefined;
+}
+
+export function makeFolder(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+/** Durable: the new name is on disk when this returns. */
+export function renameDurably(from: string, to: string): void {
+  renameSync(from, to);
+  syncFolder(dirname(to));
+}
+
+/** New names in it are on disk when this returns. */
+export function syncFolder(path: string): void {
+  const descriptor = openSync(path, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Why a file cannot be a whole segment of that size, as far as its two ends tell; undefined when it looks well. */
+export function damageOf(file: string, sizeBytes: number): string | undefined {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat === undefined) return "it is not there";
+  if (stat.size !== sizeBytes) return `it has ${stat.size} bytes instead of ${sizeBytes}`;
+  const descriptor = openSync(file, "r");
+  try {
+    const ends = Buffer.alloc(8);
+    readSync(descriptor, ends, 0, 4, 0);
+    readSync(descriptor, ends, 4, 4, sizeBytes - 4);
+    return ends.toString("latin1") === "PAR1PAR1" ? undefined : "it does not begin and end like a segment";
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+const maxDamagedKept = 3;
+
+/** Damaged files are kept for whoever wants to look into them, the newest three of a folder. */
+export function moveAside(file: string, log: Logger, reason: string): void {
+  const movedTo = `${file}.damaged`;
+  try {
+    renameSync(file, movedTo);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw error;
+  }
+  log.error("a damaged file was moved aside", { file, movedTo, reason });
+  const folder = dirname(file);
+  const kept = readdirSync(folder).filter((name) => name.endsWith(".damaged"));
+  for (const name of kept.sort().slice(0, -maxDamagedKept)) rmSync(join(folder, name), { force: true });
+}
+
+/** Removes the files of `folder` that are neither wanted nor kept on purpose: temporary ones, and segments that no manifest row names. */
+export function removeOrphans(folder: string, wanted: ReadonlySet<string>): string[] {
+  const removed: string[] = [];
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    if (wanted.has(path) || !/\.(parquet|tmp)$/.test(entry.name)) continue;
+    rmSync(path, { force: true });
+    removed.push(path);
+  }
+  return removed;
+}
+
+/** Files whose manifest row is gone stay a while for the queries that were planned with them. What waits is removed at the next start too. */
+export class LateUnlinks {
+  readonly #delayMs: number;
+  readonly #waiting = new Map<string, NodeJS.Timeout>();
+
+  constructor(delayMs: number) {
+    this.#delayMs = delayMs;
+  }
+
+  add(file: string): void {
+    const timer = setTimeout(() => {
+      this.#waiting.delete(file);
+      rmSync(file, { force: true });
+    }, this.#delayMs);
+    timer.unref();
+    this.#waiting.set(file, timer);
+  }
+
+  /** All of them now: on a full disk, and at the end. */
+  flush(): void {
+    for (const [file, timer] of this.#waiting) {
+      clearTimeout(timer);
+      rmSync(file, { force: true });
+    }
+    this.#waiting.clear();
+  }
+}

@@ -1,0 +1,161 @@
+/** Bodies of one signal into write-ahead files, and the decision where one ends: the only place that makes it. */
+
+import { rmSync } from "node:fs";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { CrashPoints } from "./crash-points.ts";
+import { writeAheadPath } from "./segment-files.ts";
+import { WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
+
+/** When a write-ahead file is closed and becomes a segment: at the first of these. */
+export interface CutLimits {
+  rows: number;
+  /** Of bodies. */
+  bytes: number;
+  /** Since the first body. */
+  ageMs: number;
+}
+
+/** A write-ahead file that takes no more bodies. */
+export interface CutFile {
+  number: number;
+  file: string;
+  /** As the bodies' senders counted them. */
+  rows: number;
+  sizeBytes: number;
+  /** Resolves when all writes have ended. */
+  closed: Promise<void>;
+}
+
+export interface SegmentIntakeOptions {
+  signal: string;
+  root: string;
+  nextNumber: number;
+  limits: CutLimits;
+  /** Bytes of bodies that may wait for their segment; more are refused. */
+  maxWaitingBytes: number;
+  onCut: (cut: CutFile) => void;
+  crashPoints: CrashPoints | undefined;
+  log: Logger;
+}
+
+interface OpenFile {
+  number: number;
+  ahead: WriteAheadFile;
+  rows: number;
+  sizeBytes: number;
+  timer: NodeJS.Timeout;
+}
+
+export class SegmentIntake {
+  readonly #options: SegmentIntakeOptions;
+  #open: OpenFile | undefined;
+  #nextNumber: number;
+  /** Of files that are cut and not stored yet; told by the owner. */
+  #waitingBytes = 0;
+  #closed = false;
+
+  constructor(options: SegmentIntakeOptions) {
+    this.#options = options;
+    this.#nextNumber = options.nextNumber;
+  }
+
+  /** Of the next file. */
+  get nextNumber(): number {
+    return this.#nextNumber;
+  }
+
+  get waitingBytes(): number {
+    return this.#waitingBytes + (this.#open?.sizeBytes ?? 0);
+  }
+
+  /** Resolves when the body survives the end of this process. `exhausted`: too much waits; `unavailable`: the disk does not take it. */
+  async append(record: WriteAheadRecord): Promise<void> {
+    const { signal, maxWaitingBytes, limits, crashPoints } = this.#options;
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot take rows of "${signal}": the store is closed` });
+    if (this.waitingBytes + record.body.length > maxWaitingBytes) {
+      throw new CoralError({
+        code: "exhausted",
+        message: `Cannot take rows of "${signal}": ${this.waitingBytes} of ${maxWaitingBytes} bytes wait to be stored already`,
+      });
+    }
+    let open: OpenFile;
+    try {
+      open = this.#open ??= this.#begin();
+      open.rows += record.rows;
+      open.sizeBytes += record.body.length;
+      const written = open.ahead.append(record);
+      if (open.rows >= limits.rows || open.sizeBytes >= limits.bytes) this.cut();
+      await written;
+    } catch (error) {
+      throw refusal(signal, error);
+    }
+    crashPoints?.reached("body-written");
+  }
+
+  /** Ends the current file, when there is one. */
+  cut(): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    this.#open = undefined;
+    clearTimeout(open.timer);
+    this.#waitingBytes += open.sizeBytes;
+    const { number, ahead, rows, sizeBytes } = open;
+    this.#options.onCut({ number, file: ahead.file, rows, sizeBytes, closed: ahead.close() });
+  }
+
+  /** A file that a former process left; it waits like one of ours. */
+  adopt(cut: CutFile): void {
+    this.#waitingBytes += cut.sizeBytes;
+  }
+
+  /** A cut file has become a segment, or was given up. */
+  release(cut: CutFile): void {
+    this.#waitingBytes -= cut.sizeBytes;
+  }
+
+  /** What was appended reaches the disk, for those who fear a power loss. */
+  async sync(): Promise<void> {
+    await this.#open?.ahead.sync();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.cut();
+  }
+
+  #begin(): OpenFile {
+    const { root, signal, limits } = this.#options;
+    const number = this.#nextNumber;
+    const file = writeAheadPath(root, signal, number);
+    let ahead: WriteAheadFile;
+    try {
+      ahead = new WriteAheadFile(file);
+    } catch (error) {
+      // A file without its beginning, as a full disk leaves it, would stand in the way of the next attempt.
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") rmSync(file, { force: true });
+      throw error;
+    }
+    this.#nextNumber++;
+    const timer = setTimeout(() => this.cut(), limits.ageMs);
+    timer.unref();
+    return { number, ahead, rows: 0, sizeBytes: 0, timer };
+  }
+}
+
+function refusal(signal: string, error: unknown): CoralError {
+  if (error instanceof CoralError) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  const state = isNoSpace(error) ? "no space left on the file system; free some and it goes on" : CoralError.from(error).message;
+  return new CoralError({
+    code: "unavailable",
+    message: `Cannot take rows of "${signal}": ${state}`,
+    cause: error,
+    details: { failure: isNoSpace(error) ? "no-space" : (code ?? "other") },
+  });
+}
+
+export function isNoSpace(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return code === "ENOSPC" || code === "EDQUOT" || (error instanceof CoralError && error.details["failure"] === "no-space");
+}

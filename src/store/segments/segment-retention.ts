@@ -1,0 +1,47 @@
+import type { SignalRetention } from "../define-signal.ts";
+import type { SegmentEntry } from "./segment-manifest.ts";
+
+export interface RetainedSegments {
+  entries: readonly SegmentEntry[];
+  retention: SignalRetention;
+}
+
+/** Below the budget by so much, so that not every new segment removes an old one. */
+const slack = 0.95;
+
+/**
+ * Segments that must go: those stored too long ago, and when all together take more than `maxBytes`, the oldest of the signals that take most for
+ * their weight. The newest segment of a signal stays.
+ */
+export function chooseExpired(signals: readonly RetainedSegments[], maxBytes: number, nowUs: number): SegmentEntry[] {
+  const expired: SegmentEntry[] = [];
+  const lines = signals.map(({ entries, retention }) => {
+    const oldestUs = nowUs - retention.maxAgeMs * 1_000;
+    const line = entries.toSorted((a, b) => a.storedAtUs - b.storedAtUs || a.number - b.number);
+    const young = line.findIndex(({ storedAtUs }) => storedAtUs >= oldestUs);
+    expired.push(...line.slice(0, young < 0 ? line.length : young));
+    const left = young < 0 ? [] : line.slice(young);
+    return { left, next: 0, weight: Math.max(1e-6, retention.weight), sizeBytes: left.reduce((total, entry) => total + bytesOf(entry), 0) };
+  });
+  let totalBytes = lines.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
+  if (totalBytes <= maxBytes) return expired;
+  while (totalBytes > maxBytes * slack) {
+    const able = lines.filter(({ left, next }) => next < left.length - 1);
+    const line = able.reduce(
+      (most: (typeof able)[number] | undefined, one) =>
+        most === undefined || one.sizeBytes / one.weight > most.sizeBytes / most.weight ? one : most,
+      undefined,
+    );
+    const entry = line?.left[line.next];
+    if (line === undefined || entry === undefined) break;
+    line.next++;
+    line.sizeBytes -= bytesOf(entry);
+    totalBytes -= bytesOf(entry);
+    expired.push(entry);
+  }
+  return expired;
+}
+
+function bytesOf({ sizeBytes, state }: SegmentEntry): number {
+  return state === "stored" ? sizeBytes : 0;
+}

@@ -1,0 +1,89 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { seededRandom, smallDisk, temporaryFolder } from "../test-support.ts";
+import { readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
+
+const record = (index: number, sizeBytes = index * 3): WriteAheadRecord => ({
+  kind: index % 7,
+  rows: index,
+  receivedUs: 1_767_225_600_000_000 + index,
+  body: Buffer.alloc(sizeBytes, index),
+});
+
+const shown = (records: readonly WriteAheadRecord[]): unknown[] =>
+  records.map(({ body, ...rest }) => ({ ...rest, body: Buffer.from(body).toString("hex") }));
+
+async function written(file: string, records: readonly WriteAheadRecord[]): Promise<void> {
+  const ahead = new WriteAheadFile(file);
+  await Promise.all(records.map((one) => ahead.append(one)));
+  await ahead.sync();
+  await ahead.close();
+  await ahead.close();
+}
+
+describe("WriteAheadFile", () => {
+  it.each([0, 1, 3, 1_300])("gives back %i records in order, empty bodies too", async (count) => {
+    using folder = temporaryFolder();
+    const records = Array.from({ length: count }, (_, index) => record(index, index % 50));
+    await written(folder.file("1.wal"), records);
+    const content = readWriteAhead(folder.file("1.wal"));
+    expect(content.unreadBytes).toBe(0);
+    expect(shown(content.records)).toEqual(shown(records));
+  });
+
+  it("does not write over a file that is there", async () => {
+    using folder = temporaryFolder();
+    await written(folder.file("1.wal"), [record(1)]);
+    expect(() => new WriteAheadFile(folder.file("1.wal"))).toThrow("EEXIST");
+  });
+
+  it("leaves nothing of what a full disk refused, and goes on when there is room", async (context) => {
+    const disk = smallDisk(256 * 1024);
+    if (typeof disk === "string") return context.skip(disk);
+    using _disk = disk;
+    const ahead = new WriteAheadFile(`${disk.path}/1.wal`);
+    await ahead.append(record(1, 100_000));
+    const refused = await Promise.allSettled([ahead.append(record(2, 10)), ahead.append(record(3, 10)), ahead.append(record(4, 400_000))]);
+    expect(refused.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+    await ahead.append(record(5, 10));
+    await ahead.close();
+    expect(readWriteAhead(`${disk.path}/1.wal`).records.map(({ rows }) => rows)).toEqual([1, 5]);
+  });
+});
+
+describe("readWriteAhead()", () => {
+  it("tolerates a file cut at any byte", async () => {
+    using folder = temporaryFolder();
+    const records = [record(1), record(2), record(3)];
+    await written(folder.file("1.wal"), records);
+    const whole = readFileSync(folder.file("1.wal"));
+    const ends = [8, 8 + 27, 8 + 27 + 30, 8 + 27 + 30 + 33];
+    expect(whole.length).toBe(ends[3]);
+    for (let length = 0; length <= whole.length; length++) {
+      writeFileSync(folder.file("cut.wal"), whole.subarray(0, length));
+      const { records: read, unreadBytes } = readWriteAhead(folder.file("cut.wal"));
+      const complete = ends.slice(1).filter((end) => end <= length).length;
+      expect(read.length).toBe(complete);
+      expect(unreadBytes).toBe(length < 8 ? length : length - (ends[complete] as number));
+    }
+  });
+
+  it("never gives a changed record, whichever byte was damaged", async () => {
+    using folder = temporaryFolder();
+    const records = Array.from({ length: 6 }, (_, index) => record(index + 1));
+    await written(folder.file("1.wal"), records);
+    const whole = readFileSync(folder.file("1.wal"));
+    const expected = shown(records);
+    const random = seededRandom(5);
+    for (let round = 0; round < 2_000; round++) {
+      const damaged = Buffer.from(whole);
+      const at = Math.floor(random() * damaged.length);
+      damaged[at] = (damaged[at] as number) ^ (1 + Math.floor(random() * 255));
+      writeFileSync(folder.file("bad.wal"), damaged);
+      const read = shown(readWriteAhead(folder.file("bad.wal")).records);
+      expect(read.length).toBeLessThan(6);
+      expect(read).toEqual(expected.slice(0, read.length));
+    }
+    expect(existsSync(folder.file("1.wal"))).toBe(true);
+  });
+});

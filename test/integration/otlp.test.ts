@@ -1,0 +1,166 @@
+/** OTLP through both doors into the stores of an agent and of a colony, with the real worker, and what a sender sees when things go wrong. */
+
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client, credentials } from "@grpc/grpc-js";
+import { describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { openInbox } from "../../src/colony/open-inbox.ts";
+import type { OtlpConfig } from "../../src/config/index.ts";
+import { createOtlpClient, startOtlpServers } from "../../src/mesh/index.ts";
+import { OtlpIntake, type OtlpRequest } from "../../src/otlp/index.ts";
+import { logRequest, type TestSpan, traceRequest } from "../../src/otlp/otlp-encoder.fixture.ts";
+import { bundleWorker, openTestReceiver } from "../../src/otlp/receiver.fixture.ts";
+import {
+  type ColonySegments,
+  hexSql,
+  logRecord,
+  openColonyStore,
+  openEngine,
+  type SegmentSignal,
+  segmentSignals,
+  span,
+} from "../../src/store/index.ts";
+
+const mebibyte = 1024 ** 2;
+const anyPort = { host: "127.0.0.1", port: 0 };
+const config: OtlpConfig = {
+  enabled: true,
+  grpc: anyPort,
+  http: anyPort,
+  maxBodyBytes: mebibyte,
+  maxInFlightBytes: 8 * mebibyte,
+  maxConnections: 32,
+  workers: 1,
+  sampling: { bytesPerSecond: undefined, slowMs: 500 },
+  forward: undefined,
+};
+const doors = { listen: startOtlpServers, connect: createOtlpClient };
+const log = silentLogger;
+
+const spanOf = (index: number): TestSpan => ({
+  traceId: (index + 1).toString(16).padStart(32, "0"),
+  spanId: (index + 1).toString(16).padStart(16, "0"),
+  name: "op",
+  startNs: 1_700_000_000_000_000_000n,
+  endNs: 1_700_000_000_000_001_000n,
+});
+const traces = (...items: TestSpan[]) => traceRequest([{ resource: { "service.name": "fn" }, items }]);
+
+function post(address: string | null, path: string, body: Uint8Array): Promise<Response> {
+  return fetch(`http://${address}${path}`, { method: "POST", body, headers: { "content-type": "application/x-protobuf" } });
+}
+
+function callGrpc(address: string | null, body: Buffer): Promise<void> {
+  const client = new Client(address ?? "", credentials.createInsecure());
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(
+      "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+      (value: Buffer) => value,
+      (value: Buffer) => value,
+      body,
+      (error) => {
+        client.close();
+        if (error) reject(error);
+        else resolve();
+      },
+    );
+  });
+}
+
+describe("OTLP at an agent", () => {
+  it("reaches the store through both doors, and goes on to another endpoint as it came", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "coral-otlp-"));
+    const workerFile = await bundleWorker(folder);
+    const forwarded: OtlpRequest[] = [];
+    await using other = new OtlpIntake({
+      config,
+      doors: {
+        ...doors,
+        listen: (options) =>
+          startOtlpServers({
+            ...options,
+            handler: async (request) => {
+              forwarded.push({ ...request, body: Buffer.from(request.body) });
+              return { kind: "accepted", rejected: 0, message: "" };
+            },
+          }),
+      },
+      clock: systemClock,
+      log,
+    });
+    await other.start({ segments: () => undefined });
+    const forward = { endpoint: `http://${other.status().http}`, headers: {}, maxQueueBytes: mebibyte };
+    await using intake = new OtlpIntake({ config: { ...config, forward }, doors, clock: systemClock, log });
+    await using test = await openTestReceiver({ workerFile });
+    await intake.start({ segments: () => test.segments });
+    const { grpc, http } = intake.status();
+    const body = traces(spanOf(0));
+    expect((await post(http, "/v1/traces", body)).status).toBe(200);
+    expect((await post(http, "/v1/logs", logRequest([{ items: [{ body: "hello" }] }]))).status).toBe(200);
+    await callGrpc(grpc, traces(spanOf(1), spanOf(2)));
+    expect(await test.rows(span as unknown as SegmentSignal, "name")).toHaveLength(3);
+    expect(await test.rows(logRecord as unknown as SegmentSignal, "body")).toEqual([{ body: "hello" }]);
+    await expect.poll(() => forwarded.length).toBe(3);
+    expect(forwarded.find(({ body: sent }) => Buffer.compare(sent, body) === 0)).toMatchObject({ signal: "traces", format: "protobuf" });
+    expect(intake.status()).toMatchObject({ state: "on", forward: { sent: 3, dropped: 0 } });
+    rmSync(folder, { recursive: true });
+  });
+
+  it("says why a port cannot be had, and goes on", async () => {
+    await using first = new OtlpIntake({ config, doors, clock: systemClock, log });
+    await first.start({ segments: () => undefined });
+    const port = Number(first.status().http?.split(":")[1]);
+    await using second = new OtlpIntake({ config: { ...config, http: { host: "127.0.0.1", port } }, doors, clock: systemClock, log });
+    await second.start({ segments: () => undefined });
+    expect(second.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining(`port ${port} taken`), grpc: null });
+  });
+
+  it("tells senders to come back while there is no store", async () => {
+    await using intake = new OtlpIntake({ config, doors, clock: systemClock, log });
+    await intake.start({ segments: () => undefined });
+    const reply = await post(intake.status().http, "/v1/traces", traces(spanOf(0)));
+    expect([reply.status, reply.headers.get("retry-after")]).toEqual([503, "5"]);
+  });
+});
+
+describe("OTLP at a colony", () => {
+  it("ends up in the colony's own segments, once, also over a restart", async () => {
+    const path = mkdtempSync(join(tmpdir(), "coral-inbox-"));
+    await using engine = await openEngine({ dataDirectories: [path], memoryLimitBytes: 256 * mebibyte, threads: 1, log });
+    mkdirSync(join(path, "data"));
+    const colony = await openColonyStore(engine, {
+      file: join(path, "data", "colony.duckdb"),
+      signals: [],
+      maxBytes: 64 * mebibyte,
+      segments: { signals: segmentSignals, directory: join(path, "data"), maxBytes: 64 * mebibyte },
+      clock: systemClock,
+      log,
+    });
+    const segments = colony.segments as ColonySegments;
+    const signal = span as unknown as SegmentSignal;
+    const stored = async (): Promise<string[]> => {
+      const source = await segments.segmentSource(signal);
+      const rows = await colony.query(`SELECT agent_id, ${hexSql("id8", "span_id")} AS id FROM ${source.sql} ORDER BY id`);
+      return rows.map((row) => `${row["agent_id"]} ${row["id"]}`);
+    };
+    const open = () =>
+      openInbox({ config: { otlp: config }, engine, paths: { dataDirectory: join(path, "data") }, clock: systemClock, log }, segments);
+    const expected: string[] = [];
+    for (let round = 0; round < 2; round++) {
+      await using inbox = await open();
+      const stopped = new AbortController();
+      const loops = inbox.run(stopped.signal);
+      const reply = await post(inbox.status().http, "/v1/traces", traces(spanOf(round * 2), spanOf(round * 2 + 1)));
+      expect(reply.status).toBe(200);
+      for (const index of [round * 2, round * 2 + 1]) expected.push(`colony ${(index + 1).toString(16).padStart(16, "0")}`);
+      await expect.poll(stored, { timeout: 10_000 }).toEqual(expected);
+      stopped.abort();
+      await Promise.allSettled(loops);
+    }
+    await colony.close();
+    rmSync(path, { recursive: true });
+  });
+});

@@ -1,0 +1,169 @@
+/** Segments from an agent's store to a colony's, over the real service definitions. */
+
+import { mkdirSync } from "node:fs";
+import { Code, ConnectError, type ConnectRouter, createRouterTransport } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { addAgentService } from "../../src/agent/agent-service.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { createColonyMetrics } from "../../src/colony/colony-metrics.ts";
+import { SegmentPuller } from "../../src/colony/segment-puller.ts";
+import type { Tunnel } from "../../src/mesh/index.ts";
+import { coralErrorsOnWire } from "../../src/mesh/rpc-errors.ts";
+import { AgentService } from "../../src/proto/coral/agent/v1/agent_pb.ts";
+import {
+  type AgentSegments,
+  type AgentStore,
+  type ColonySegments,
+  type ColonyStore,
+  openAgentStore,
+  openColonyStore,
+} from "../../src/store/index.ts";
+import { sealTicks, tick, tickBody, tickRows } from "../../src/store/segments/segment.fixture.ts";
+import { temporaryFolder, testEngine } from "../../src/store/test-support.ts";
+
+const mebibyte = 1024 ** 2;
+
+interface Ends extends AsyncDisposable {
+  agent: AgentStore;
+  sent: AgentSegments;
+  colony: ColonyStore;
+  kept: ColonySegments;
+}
+
+async function openEnds(path: string): Promise<Ends> {
+  const engine = await testEngine(path);
+  mkdirSync(`${path}/colony`);
+  const common = { signals: [], maxBytes: 64 * mebibyte, clock: systemClock, log: silentLogger };
+  const segments = {
+    signals: [{ ...tick, retention: { agent: { maxAgeMs: 1e15, weight: 1 }, colony: { maxAgeMs: 1e15, weight: 1 } } }],
+    maxBytes: 64 * mebibyte,
+  };
+  const agent = await openAgentStore(engine, {
+    ...common,
+    file: `${path}/agent.duckdb`,
+    segments: { ...segments, directory: path, seal: sealTicks },
+  });
+  const colony = await openColonyStore(engine, {
+    ...common,
+    file: `${path}/colony/colony.duckdb`,
+    segments: { ...segments, directory: `${path}/colony` },
+  });
+  return {
+    agent,
+    sent: agent.segments as AgentSegments,
+    colony,
+    kept: colony.segments as ColonySegments,
+    [Symbol.asyncDispose]: async () => {
+      await agent.close();
+      await colony.close();
+      await engine.close();
+    },
+  };
+}
+
+/** Runs a puller against a service until `isDone`. */
+async function pullUntil(ends: Ends, routes: (router: ConnectRouter) => void, isDone: () => boolean | Promise<boolean>): Promise<void> {
+  const transport = createRouterTransport(routes, { router: { interceptors: [coralErrorsOnWire] } });
+  const tunnel = { agentId: "a1", transport } as Pick<Tunnel, "agentId" | "transport"> as Tunnel;
+  const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
+  const settings = () => ({ intervalMs: 20, timeoutMs: 5_000 });
+  const puller = new SegmentPuller({ segments: ends.kept, signals: ["tick"], settings, metrics, log: silentLogger });
+  const stop = new AbortController();
+  const running = puller.run(tunnel, ends.agent.epoch, stop.signal);
+  await expect.poll(isDone, { timeout: 20_000 }).toBe(true);
+  stop.abort();
+  await running;
+}
+
+const honest = (ends: Ends) => (router: ConnectRouter) =>
+  addAgentService(router, { agentId: "a1", sessionId: "s", store: ends.agent, clock: systemClock });
+
+async function counts({ colony, kept }: Ends): Promise<{ rows: number; spans: number }> {
+  const { sql } = await kept.segmentSource(tick);
+  const [row] = await colony.query(`SELECT count(*) AS rows, count(DISTINCT span_id) AS spans FROM ${sql}`);
+  return { rows: Number(row?.["rows"]), spans: Number(row?.["spans"]) };
+}
+
+async function put(ends: Ends, segments: number, rows = 10): Promise<void> {
+  for (let index = 0; index < segments; index++) {
+    await ends.sent.append("tick", tickBody(tickRows(rows, index * rows)));
+    await ends.sent.flush();
+  }
+}
+
+describe("SegmentPuller", () => {
+  it("brings every row once, more segments than one commit takes", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await put(ends, 40);
+    await pullUntil(ends, honest(ends), () => ends.kept.stats()["tick"]?.rows === 400);
+    expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
+    expect(await ends.colony.gaps()).toEqual([]);
+    await pullUntil(ends, honest(ends), () => true);
+    expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
+  });
+
+  it("passes over a segment whose bytes are wrong three times, and writes its rows into the gap ledger", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await put(ends, 3);
+    let reads = 0;
+    const lying = (router: ConnectRouter): void => {
+      const { store, clock } = { store: ends.agent, clock: systemClock };
+      const transport = createRouterTransport((inner) => addAgentService(inner, { agentId: "a1", sessionId: "s", store, clock }));
+      router.service(AgentService, {
+        listSegments: async (request) =>
+          (await transport.unary(AgentService.method.listSegments, undefined, undefined, undefined, request)).message,
+        readSegment: async function* (request) {
+          for await (const data of ends.sent.read("tick", Number(request.number), 0)) {
+            if (request.number === 2n) {
+              reads++;
+              data[100] = (data[100] as number) ^ 1;
+            }
+            yield { data: Uint8Array.from(data) };
+          }
+        },
+      });
+    };
+    await pullUntil(ends, lying, () => ends.kept.stats()["tick"]?.rows === 20);
+    expect(reads).toBe(3);
+    expect(await ends.colony.gaps()).toMatchObject([{ reason: "unreadable", rows: 10 }]);
+    expect(await counts(ends)).toEqual({ rows: 20, spans: 20 });
+  });
+
+  it("takes a stream up again where it ended", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await put(ends, 1, 5_000);
+    const offsets: number[] = [];
+    const flaky = (router: ConnectRouter): void => {
+      const honestTransport = createRouterTransport(honest(ends));
+      router.service(AgentService, {
+        listSegments: async (request) =>
+          (await honestTransport.unary(AgentService.method.listSegments, undefined, undefined, undefined, request)).message,
+        readSegment: async function* (request) {
+          offsets.push(Number(request.offsetBytes));
+          for await (const data of ends.sent.read("tick", 1, Number(request.offsetBytes))) {
+            yield { data: Uint8Array.from(data.subarray(0, 10_000)) };
+            if (offsets.length < 3) throw new ConnectError("too slow", Code.DeadlineExceeded);
+            yield { data: Uint8Array.from(data.subarray(10_000)) };
+          }
+        },
+      });
+    };
+    await pullUntil(ends, flaky, () => ends.kept.stats()["tick"]?.rows === 5_000);
+    expect(offsets).toEqual([0, 10_000, 20_000]);
+  });
+
+  it("ends quietly at an agent that knows no segments", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await pullUntil(
+      ends,
+      (router) => router.service(AgentService, { hello: () => ({}) }),
+      () => true,
+    );
+    expect(await counts(ends)).toEqual({ rows: 0, spans: 0 });
+  });
+});
