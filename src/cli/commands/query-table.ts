@@ -70,6 +70,29 @@ export const queryCommands: readonly CommandSpec[] = [
     load: () => import("./query-connections.ts"),
   },
   {
+    name: "traces",
+    summary: "Search traces, or draw one as a waterfall with its critical path",
+    description:
+      "A trace is listed when one of its spans fits all that is given. Of one trace: SELF is the time in which no child of the span ran, * marks the spans that decided how long it took.",
+    arguments: [{ name: "service", description: "With a span of this service; default: all", required: false, completes: "services" }],
+    options: [
+      { name: "min-duration", value: "duration", description: "Only with a span of at least this duration: 250ms, 2s" },
+      { name: "error", description: "Only with a span that failed" },
+      { name: "route", value: "text", description: "Only with a span whose route, name, path or statement holds this text" },
+      { name: "trace-id", value: "id", description: "One whole trace: 32 hex digits, or a traceparent header" },
+      sinceOption("1h"),
+      { name: "sort", value: "order", description: "Which come first", choices: ["newest", "slowest"], default: "newest" },
+      { name: "limit", value: "n", description: "Most traces listed (default 20), or lines of one trace (default 200)" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query traces api --min-duration 500ms", "slow ones"],
+      ["coral query traces --error --route /checkout", "failed ones of one route"],
+      ["coral query traces --trace-id 4bf92f3577b34da6a3ce929d0e0e4736", "one as a waterfall"],
+    ],
+    load: () => import("./query-traces.ts"),
+  },
+  {
     name: "logs",
     summary: "Show log records: by service, severity, text, pattern or trace",
     description: "The newest records, oldest of them first. With --by pattern one line per template, most frequent first.",
