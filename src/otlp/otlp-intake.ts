@@ -8,7 +8,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentSegments } from "../store/index.ts";
-import { DecodePool } from "./decode-pool.ts";
+import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
 import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
 import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
 import { SamplingBudget } from "./sampling-budget.ts";
@@ -52,6 +52,8 @@ export interface OtlpDoors {
 export interface OtlpIntakeOptions {
   config: OtlpIntakeConfig;
   doors: OtlpDoors;
+  /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
+  patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
   clock: Clock;
   log: Logger;
 }
@@ -103,7 +105,7 @@ export class OtlpIntake implements AsyncDisposable {
     this.#options = options;
     this.#sampling = new SamplingBudget(config.sampling);
     this.#budget = new ByteBudget(config.maxInFlightBytes);
-    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, clock, log });
+    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, ...options.patterns, clock, log });
   }
 
   /** Listens, unless it is switched off. A port that cannot be had is told in the status: the daemon goes on without. */
