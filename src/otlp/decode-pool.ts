@@ -198,9 +198,12 @@ export class DecodePool implements AsyncDisposable {
     if (worker === undefined) return;
     const { idleMs = 60_000, jobTimeoutMs = 60_000 } = this.#options;
     if (slot.jobs.size > 0) {
+      // A daemon that closes waits for its segments: until they are sealed the process must not end.
+      worker.ref();
       slot.jobTimer = setTimeout(() => void worker.terminate(), jobTimeoutMs).unref();
       return;
     }
+    worker.unref();
     slot.idleTimer = setTimeout(() => {
       slot.worker = undefined;
       void worker.terminate();
