@@ -8,7 +8,7 @@ import { dirname } from "node:path";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { Semaphore } from "../../base/semaphore.ts";
+import type { Semaphore } from "../../base/semaphore.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import { moveAside, syncFolder } from "./segment-files.ts";
 import { type CutFile, isNoSpace } from "./segment-intake.ts";
