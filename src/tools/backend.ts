@@ -9,6 +9,15 @@ import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
+import type {
+  MetricFacts,
+  MetricLossFact,
+  MetricNamesFacts,
+  MetricNamesRequest,
+  MetricRequest,
+  PromqlFacts,
+  PromqlRequest,
+} from "./schemas/metrics.ts";
 import type { EdgeFact } from "./schemas/network.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
@@ -144,6 +153,14 @@ export interface ColonyBackend {
   logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
   /** The same records by pattern, most first; `page` means nothing here. */
   logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
+  /** Which metrics programs sent within a time. */
+  metricNames(request: MetricNamesRequest, context: ToolCallContext): Promise<MetricNamesFacts>;
+  /** One of them over time. */
+  metric(request: MetricRequest, context: ToolCallContext): Promise<MetricFacts>;
+  /** Throws `invalid` for what is no PromQL, with the place. */
+  promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
+  /** What was not kept of them. */
+  metricLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
   /** Traces that have a span that fits. */
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
