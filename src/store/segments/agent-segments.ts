@@ -16,6 +16,7 @@ import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import {
   damageOf,
+  giveToFolderOwner,
   LateUnlinks,
   makeFolder,
   moveAside,
@@ -273,6 +274,7 @@ class FileAgentSegments implements AgentSegments {
     if (removed.length > 0) log.info("files that no manifest row names were removed", { files: removed.length });
     for (const lane of this.#lanes.values()) {
       writeFileSync(lane.emptyFile, Buffer.concat(encodeParquet(lane.signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
+      giveToFolderOwner(lane.emptyFile);
       for (const cut of this.#leftovers(lane)) {
         lane.intake.adopt(cut);
         lane.sealer.add(cut);

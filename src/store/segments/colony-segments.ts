@@ -17,7 +17,17 @@ import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segments.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
-import { damageOf, LateUnlinks, makeFolder, moveAside, removeOrphans, renameDurably, segmentPath, sourceFolder } from "./segment-files.ts";
+import {
+  damageOf,
+  giveToFolderOwner,
+  LateUnlinks,
+  makeFolder,
+  moveAside,
+  removeOrphans,
+  renameDurably,
+  segmentPath,
+  sourceFolder,
+} from "./segment-files.ts";
 import {
   deleteEntries,
   ensureManifest,
@@ -233,6 +243,7 @@ class FileColonySegments implements ColonySegments {
     for (const signal of this.#signals.values()) {
       makeFolder(join(this.#root, signal.name));
       writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
+      giveToFolderOwner(this.emptyFileOf(signal));
     }
   }
 
