@@ -23,7 +23,7 @@ import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
-import type { TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
+import type { SpanEdgeFacts, TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
 import type {
   ConnectionsFacts,
   ConnectionsRequest,
@@ -165,6 +165,8 @@ export interface ColonyBackend {
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
+  /** Calls between services by the parents of spans. */
+  spanEdges(request: EdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
   /** Names that senders of spans gave themselves. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */

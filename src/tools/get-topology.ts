@@ -10,6 +10,7 @@ import { activeAgents, matchAgents } from "./match-agents.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
+import { joinSpanEdges, spanEdgeNotes } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
@@ -38,12 +39,14 @@ export const getTopology = defineTool({
     // The walk needs every edge, so the service is not part of the request.
     const { service, ...rest } = input;
     const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
-    const [{ facts, agents, notes }, asked] = await Promise.all([
+    const [{ facts, agents, notes }, asked, spans] = await Promise.all([
       readNetwork(backend, rest, context),
       backend.edgeRed({ sinceMs: input.since, ...which }, context),
+      backend.spanEdges({ sinceMs: input.since, ...which }, context),
     ]);
-    const book = new EdgeRequestBook(asked);
-    const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
+    const { edges, requests } = joinSpanEdges(facts.edges, asked, spans);
+    const book = new EdgeRequestBook(requests);
+    const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
     const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
     const weights = graph.weights();
@@ -70,7 +73,7 @@ export const getTopology = defineTool({
         nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
         edges: links.flatMap((link) => edgeOf(link, facts.windowMs, book)),
       },
-      completeness: completenessOf([...notes, ...shown.notes, ...cut]),
+      completeness: completenessOf([...notes, ...spanEdgeNotes(spans), ...shown.notes, ...cut]),
     };
   },
 });
