@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { TracesResult } from "../../src/tools/index.ts";
+import type { Topology, TracesResult } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { coralJson, runCoral } from "../support/run-coral.ts";
 import { makeTestHome, type TestHome } from "../support/test-home.ts";
@@ -193,5 +193,16 @@ describe("coral query traces", () => {
       { timeoutMs: 15_000 },
     );
     expect(trace.total).toBe(4);
+  });
+
+  it("makes an edge of the call between two services, counted once", async () => {
+    const { edges } = await coralJson<Topology>(["network", "topology", "--since", "5m"], { home: home.path });
+    const calls = edges.filter(({ evidence }) => evidence.includes("spans"));
+    // Two of the three traces have both ends; the one that was sent twice counts once.
+    expect(calls).toMatchObject([
+      { from: "service:shop-web", to: "service:shop-api", class: "INTERNAL", requests: { protocol: "http", count: 2, errorRatio: 1 } },
+    ]);
+    const { stdout } = await runCoral(["network", "topology"], { home: home.path });
+    expect(stdout).toMatch(/shop-api.*req\/s, 100% errors, p95 1[78]\dms, HTTP/);
   });
 });
