@@ -1,6 +1,6 @@
 /**
- * Segments of spans: how fast columns become a file and how large it is, and how fast a colony pulls files over HTTP/2 on loopback, both ends in
- * one process, beside a plain copy of the same files with fsync. A fifth of it with CORAL_BENCH_SMALL=1.
+ * Segments of spans: how fast columns become a file and how large it is, and how fast a colony pulls files over HTTP/2 on loopback, each end in
+ * a process of its own, beside a plain copy of the same files with fsync. A fifth of it with CORAL_BENCH_SMALL=1.
  */
 
 import { randomBytes } from "node:crypto";
@@ -29,12 +29,15 @@ import {
 } from "../src/store/index.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { ratioOf } from "./lib/spread.ts";
+import { role, roleArguments, serveParent, Worker } from "./lib/worker.ts";
 
 const segmentRows = 20_000;
 const segments = isSmall ? 6 : 30;
 const rounds = isSmall ? 2 : 5;
 const mebibyte = 1024 ** 2;
 const startUs = Date.UTC(2026, 0, 1) * 1_000;
+const common = { signals: [], maxBytes: 1_024 * mebibyte, clock: systemClock, log: silentLogger };
+const kept = { signals: [span], maxBytes: 4_096 * mebibyte };
 
 function dictionary(values: readonly string[], codeOf: (row: number) => number): BatchColumn {
   const parts = values.map((value) => Buffer.from(value));
@@ -94,111 +97,125 @@ function spans(segment: number): SegmentBatch {
   return { rows: segmentRows, columns };
 }
 
-const directory = mkdtempSync(join(tmpdir(), "coral-bench-"));
-try {
+/** The agent's end: a store with all segments, served on loopback. Answers with its port and epoch. */
+async function runAgent(directory: string): Promise<void> {
   const batches = Array.from({ length: Math.min(segments, 6) }, (_, index) => spans(index));
-  const writes: number[] = [];
-  let rowBytes = 0;
-  for (const [index, batch] of batches.entries()) {
-    const startMs = performance.now();
-    const { sizeBytes } = writeSegmentFile(span, batch, join(directory, `${index}.parquet`));
-    writes.push((segmentRows / (performance.now() - startMs)) * 1_000);
-    rowBytes = sizeBytes / segmentRows;
-  }
-
-  for (const name of ["agent", "colony", "copy"]) mkdirSync(join(directory, name));
-  await using engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * mebibyte, threads: 2, log: silentLogger });
-  const common = { signals: [], maxBytes: 1_024 * mebibyte, clock: systemClock, log: silentLogger };
-  const kept = { signals: [span], maxBytes: 4_096 * mebibyte };
   let sealed = 0;
-  await using agent = await openAgentStore(engine, {
+  await using engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * mebibyte, threads: 1, log: silentLogger });
+  await using store = await openAgentStore(engine, {
     ...common,
-    file: join(directory, "agent/agent.duckdb"),
+    file: join(directory, "agent.duckdb"),
     segments: {
       ...kept,
-      directory: join(directory, "agent"),
+      directory,
       // Decoding has a benchmark of its own: here a body only says which batch it stands for.
       seal: (job) => Promise.resolve(writeSegmentFile(span, batches[sealed++ % batches.length] as SegmentBatch, job.temporaryFile)),
     },
   });
   for (let index = 0; index < segments; index++) {
-    await agent.segments?.append("span", { kind: 0, rows: segmentRows, receivedUs: startUs, body: new Uint8Array(16) });
-    await agent.segments?.flush();
+    await store.segments?.append("span", { kind: 0, rows: segmentRows, receivedUs: startUs, body: new Uint8Array(16) });
+    await store.segments?.flush();
   }
-  const files = readdirSync(join(directory, "agent/segments/span")).filter((name) => /^\d/.test(name));
-
   const server = createServer(
-    connectNodeAdapter({
-      routes: (router) => addAgentService(router, { agentId: "a1", sessionId: "s", store: agent, clock: systemClock }),
-    }),
+    connectNodeAdapter({ routes: (router) => addAgentService(router, { agentId: "a1", sessionId: "s", store, clock: systemClock }) }),
   );
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  // As in a tunnel, but for TLS.
-  const session = createClientSession(connect(port, "127.0.0.1"));
-  const transport = createSessionTransport(session, { maxReplyBytes: 32 * mebibyte, closedReason: () => "the benchmark is over" });
-  const pulls: number[] = [];
-  const copies: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    copies.push(await copyAll(files, join(directory, "copy", String(round))));
-    pulls.push(await pullAll(join(directory, "colony", String(round))));
-  }
-  session.destroy();
+  await serveParent(() => Promise.resolve({ port, epoch: store.epoch }));
   server.close();
-  report({
-    name: "segments",
-    sizes: { rows: segmentRows * segments, segments, rounds },
-    figures: [
-      figureOf("columns to a synced segment, one thread", "rows/s", writes, { kind: "at-least", value: 120_000 }),
-      figureOf("bytes of a span on disk", "B", single(rowBytes), { kind: "at-most", value: 160 }),
-      figureOf("pull of whole segments", "rows/s", pulls, { kind: "at-least", value: 500_000 }),
-      figureOf("plain copy of the files with fsync", "rows/s", copies),
-      figureOf("pull, of a plain copy with fsync", "×", ratioOf(pulls, copies), { kind: "at-least", value: 0.5 }),
-    ],
-  });
-
-  async function copyAll(names: readonly string[], target: string): Promise<number> {
-    mkdirSync(target);
-    const startMs = performance.now();
-    for (const name of names) {
-      const handle = await open(join(target, `${name}.tmp`), "w");
-      await handle.writeFile(await readFile(join(directory, "agent/segments/span", name)));
-      await handle.sync();
-      await handle.close();
-      await rename(join(target, `${name}.tmp`), join(target, name));
-    }
-    return ((segmentRows * segments) / (performance.now() - startMs)) * 1_000;
-  }
-
-  async function pullAll(target: string): Promise<number> {
-    mkdirSync(target);
-    await using colony = await openColonyStore(engine, {
-      ...common,
-      file: join(target, "colony.duckdb"),
-      segments: { ...kept, directory: target },
-    });
-    const pulled = colony.segments;
-    if (pulled === undefined) throw new Error("the colony was opened without segments");
-    const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
-    const settings = () => ({ intervalMs: 5, timeoutMs: 30_000 });
-    const stop = new AbortController();
-    const startMs = performance.now();
-    let takenMs = Number.NaN;
-    const watched: SegmentPullerOptions["segments"] = {
-      checkpoints: (agentId, epoch) => pulled.checkpoints(agentId, epoch),
-      receive: (agentId, epoch, offer, bytes) => pulled.receive(agentId, epoch, offer, bytes),
-      commit: async (pull) => {
-        const outcome = await pulled.commit(pull);
-        takenMs = performance.now() - startMs;
-        if (pulled.stats()["span"]?.rows === segmentRows * segments) stop.abort();
-        return outcome;
-      },
-    };
-    const puller = new SegmentPuller({ segments: watched, signals: ["span"], settings, metrics, log: silentLogger });
-    const tunnel: Pick<Tunnel, "agentId" | "transport"> = { agentId: "a1", transport };
-    await puller.run(tunnel as Tunnel, agent.epoch, stop.signal);
-    return ((segmentRows * segments) / takenMs) * 1_000;
-  }
-} finally {
-  rmSync(directory, { recursive: true });
 }
+
+async function runMain(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-bench-"));
+  try {
+    const batches = Array.from({ length: Math.min(segments, 6) }, (_, index) => spans(index));
+    const writes: number[] = [];
+    let rowBytes = 0;
+    for (const [index, batch] of batches.entries()) {
+      const startMs = performance.now();
+      const { sizeBytes } = writeSegmentFile(span, batch, join(directory, `${index}.parquet`));
+      writes.push((segmentRows / (performance.now() - startMs)) * 1_000);
+      rowBytes = sizeBytes / segmentRows;
+    }
+
+    for (const name of ["agent", "colony", "copy"]) mkdirSync(join(directory, name));
+    await using engine = await openEngine({
+      dataDirectories: [directory],
+      memoryLimitBytes: 256 * mebibyte,
+      threads: 2,
+      log: silentLogger,
+    });
+    await using agent = new Worker("agent", [join(directory, "agent")]);
+    const { port, epoch: agentEpoch } = await agent.ask<{ port: number; epoch: string }>({});
+    const files = readdirSync(join(directory, "agent/segments/span")).filter((name) => /^\d/.test(name));
+    // As in a tunnel, but for TLS.
+    const session = createClientSession(connect(port, "127.0.0.1"));
+    const transport = createSessionTransport(session, { maxReplyBytes: 32 * mebibyte, closedReason: () => "the benchmark is over" });
+    const pulls: number[] = [];
+    const copies: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      copies.push(await copyAll(files, join(directory, "copy", String(round))));
+      pulls.push(await pullAll(join(directory, "colony", String(round))));
+    }
+    session.destroy();
+    report({
+      name: "segments",
+      sizes: { rows: segmentRows * segments, segments, rounds },
+      figures: [
+        figureOf("columns to a synced segment, one thread", "rows/s", writes, { kind: "at-least", value: 120_000 }),
+        figureOf("bytes of a span on disk", "B", single(rowBytes), { kind: "at-most", value: 160 }),
+        figureOf("pull of whole segments", "rows/s", pulls, { kind: "at-least", value: 500_000 }),
+        figureOf("plain copy of the files with fsync", "rows/s", copies),
+        figureOf("pull, of a plain copy with fsync", "×", ratioOf(pulls, copies), { kind: "at-least", value: 0.5 }),
+      ],
+    });
+
+    async function copyAll(names: readonly string[], target: string): Promise<number> {
+      mkdirSync(target);
+      const startMs = performance.now();
+      for (const name of names) {
+        const handle = await open(join(target, `${name}.tmp`), "w");
+        await handle.writeFile(await readFile(join(directory, "agent/segments/span", name)));
+        await handle.sync();
+        await handle.close();
+        await rename(join(target, `${name}.tmp`), join(target, name));
+      }
+      return ((segmentRows * segments) / (performance.now() - startMs)) * 1_000;
+    }
+
+    async function pullAll(target: string): Promise<number> {
+      mkdirSync(target);
+      await using colony = await openColonyStore(engine, {
+        ...common,
+        file: join(target, "colony.duckdb"),
+        segments: { ...kept, directory: target },
+      });
+      const pulled = colony.segments;
+      if (pulled === undefined) throw new Error("the colony was opened without segments");
+      const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
+      const settings = () => ({ intervalMs: 5, timeoutMs: 30_000 });
+      const stop = new AbortController();
+      const startMs = performance.now();
+      let takenMs = Number.NaN;
+      const watched: SegmentPullerOptions["segments"] = {
+        checkpoints: (agentId, epoch) => pulled.checkpoints(agentId, epoch),
+        receive: (agentId, epoch, offer, bytes) => pulled.receive(agentId, epoch, offer, bytes),
+        commit: async (pull) => {
+          const outcome = await pulled.commit(pull);
+          takenMs = performance.now() - startMs;
+          if (pulled.stats()["span"]?.rows === segmentRows * segments) stop.abort();
+          return outcome;
+        },
+      };
+      const puller = new SegmentPuller({ segments: watched, signals: ["span"], settings, metrics, log: silentLogger });
+      const tunnel: Pick<Tunnel, "agentId" | "transport"> = { agentId: "a1", transport };
+      await puller.run(tunnel as Tunnel, agentEpoch, stop.signal);
+      return ((segmentRows * segments) / takenMs) * 1_000;
+    }
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+if (role === "agent") await runAgent(roleArguments[0] ?? "");
+else await runMain();

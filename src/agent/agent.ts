@@ -31,6 +31,7 @@ import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
+import { LogPatterns } from "./log-patterns.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 import { SteadyChange } from "./steady-change.ts";
@@ -73,6 +74,7 @@ export interface Agent extends AsyncDisposable {
 const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
+const patternIntervalMs = 60_000;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
 /** The traffic process may be away for a moment and come back. */
@@ -88,10 +90,12 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const machine = reader.machine();
     const { hostname } = machine;
     const agentId = await loadAgentId(paths.idFile, hostname);
+    const logPatterns = new LogPatterns(clock);
     const otlp = stack.use(
       new OtlpIntake({
         config: config.otlp,
         doors: { listen: startOtlpServers, connect: createOtlpClient },
+        patterns: logPatterns.intake,
         clock,
         log: log.child("otlp"),
       }),
@@ -113,6 +117,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     });
     stack.defer(() => store.close());
     reportRecovery(store, log);
+    await logPatterns.load(store);
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
     const capabilityChange = new SteadyChange(capabilityHoldMs);
@@ -256,6 +261,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
+      repeat("Patterns of logs", patternIntervalMs, () => logPatterns.endWindow(store), log, stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];
     stack.defer(async () => {

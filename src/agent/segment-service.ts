@@ -76,7 +76,7 @@ export async function* answerReadSegment(
       throw new CoralError({ code: "not-found", message: `Cannot read segment ${request.number}: it is of another epoch; list again` });
     }
     for await (const data of segments.read(request.signal, Number(request.number), Number(request.offsetBytes))) {
-      yield { data: data as Uint8Array<ArrayBuffer> };
+      yield { data };
     }
   } catch (error) {
     // A stream's failure passes no interceptor: without this its code would be lost.

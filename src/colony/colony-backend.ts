@@ -20,6 +20,7 @@ import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import { createLogsBackend } from "./logs-backend.ts";
+import { createMetricsBackend } from "./metrics-backend.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
@@ -60,6 +61,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...createMetricsBackend({ store, clock }),
     ...createLogsBackend({ store, clock }),
     ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),

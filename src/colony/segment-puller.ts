@@ -91,7 +91,7 @@ export class SegmentPuller {
     if (answer.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
     const pulled: PulledSignal[] = [];
     let leftBytes = maxBytesPerCommit;
-    let failure: unknown;
+    let failure: CoralError | undefined;
     for (const list of answer.lists.filter((one) => signals.includes(one.signal))) {
       const received = await this.#receiveAll(target, list, leftBytes, signal);
       leftBytes -= received.sizeBytes;
@@ -114,10 +114,10 @@ export class SegmentPuller {
     list: SegmentList,
     maxBytes: number,
     signal: AbortSignal,
-  ): Promise<{ pulled: PulledSignal; sizeBytes: number; failure?: unknown }> {
+  ): Promise<{ pulled: PulledSignal; sizeBytes: number; failure?: CoralError }> {
     const offers: PulledSignal["offers"][number][] = [];
     let sizeBytes = 0;
-    const result = (isAll: boolean, failure?: unknown) => ({
+    const result = (isAll: boolean, failure?: CoralError) => ({
       pulled: { signal: list.signal, lastNumber: Number(list.lastNumber), totalRows: Number(list.totalRows), offers, isAll },
       sizeBytes,
       ...(failure === undefined ? {} : { failure }),
@@ -136,7 +136,7 @@ export class SegmentPuller {
     for (const [index, outcome] of outcomes.entries()) {
       const offer = wanted[index] as SegmentOffer;
       // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
-      if (outcome.status === "rejected") return result(false, outcome.reason);
+      if (outcome.status === "rejected") return result(false, fromConnectError(outcome.reason));
       offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
     }
     return result(!list.more && wanted.length === list.segments.length);

@@ -22,6 +22,7 @@ describe("the otlp section", () => {
       enabled: true,
       grpc: { host: "127.0.0.1", port: 4_317 },
       http: { host: "127.0.0.1", port: 4_318 },
+      tokenFile: undefined,
       maxBodyBytes: 16 * 1024 ** 2,
       maxInFlightBytes: 64 * 1024 ** 2,
       maxConnections: 512,

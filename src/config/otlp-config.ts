@@ -20,6 +20,9 @@ export function otlpSection(isEnabled: boolean) {
       enabled: flag("Take them by HTTP, as protobuf or JSON").prefault(true),
       listen: listenAddress("Address of OTLP by HTTP; port 0 picks a free one").prefault(`${loopback}:${defaultPorts.http}`),
     }),
+    token_file: text(
+      "File that holds a token which senders must give: OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20<token>. Default: none is needed",
+    ).optional(),
     max_body: size("Largest request, also after it was unpacked", { min: "64KiB", max: "64MiB" }).prefault("16MiB"),
     max_in_flight: size("Bytes of requests that are worked on at the same time; more are asked to come back", {
       min: "1MiB",
@@ -62,6 +65,8 @@ export interface OtlpConfig {
   /** Undefined: that door stays closed. */
   grpc: ListenAddress | undefined;
   http: ListenAddress | undefined;
+  /** Holds the token that senders must give; undefined: none is needed. */
+  tokenFile: string | undefined;
   maxBodyBytes: number;
   maxInFlightBytes: number;
   maxConnections: number;
@@ -76,6 +81,7 @@ export function toOtlp(file: z.output<ReturnType<typeof otlpSection>>): OtlpConf
     enabled: file.enabled,
     grpc: file.grpc.enabled ? file.grpc.listen : undefined,
     http: file.http.enabled ? file.http.listen : undefined,
+    tokenFile: file.token_file,
     maxBodyBytes: file.max_body,
     maxInFlightBytes: file.max_in_flight,
     maxConnections: file.max_connections,

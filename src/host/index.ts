@@ -4,6 +4,8 @@
  * @module
  */
 
+export { isSecretName } from "../base/secret-names.ts";
+export { mask, redactShapes } from "../base/secret-shapes.ts";
 export type { KernelUnits } from "./auxiliary-vector.ts";
 export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
@@ -32,8 +34,6 @@ export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
 export type { ProcessDetail } from "./processes.ts";
-export { isSecretName } from "./secret-names.ts";
-export { mask, redactShapes } from "./secret-shapes.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 export type { FoldedConnections } from "./socket-tracker.ts";

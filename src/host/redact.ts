@@ -1,11 +1,11 @@
 /**
- * Takes secrets out of command lines and environments before anything of them is kept. What a secret is stands in secret-names.ts (by its
+ * Takes secrets out of command lines and environments before anything of them is kept. What a secret is stands in base/secret-names.ts (by its
  * name) and secret-shapes.ts (by its look). When in doubt a value goes: a lost word costs less than a leaked one.
  */
 
+import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules, secretFlagsOf } from "../base/secret-names.ts";
+import { mask, redactShapes } from "../base/secret-shapes.ts";
 import { printable, wordSet } from "./kernel-text.ts";
-import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules, secretFlagsOf } from "./secret-names.ts";
-import { mask, redactShapes } from "./secret-shapes.ts";
 
 /** Rules that are added to the built-in ones, which cannot be switched off. */
 export interface RedactionRules extends SecretNameRules {

@@ -21,6 +21,7 @@ import {
   grpcStatus,
   grpcStatusOf,
   type OtlpAnswer,
+  type OtlpAuthorize,
   type OtlpExport,
   type OtlpHandler,
   type OtlpSignalName,
@@ -46,6 +47,8 @@ export interface OtlpServerOptions {
   /** How many following ports to try when the port is taken. */
   portSearch: number;
   handler: OtlpHandler;
+  /** Absent: everybody who can reach the port may send. */
+  authorize?: OtlpAuthorize;
   limits: OtlpLimits;
   /** For bodies while they arrive and are worked on. */
   budget: ByteBudget;
@@ -157,7 +160,10 @@ class Call {
     }
     const signal = methods[this.#headers[":path"] ?? ""];
     const encoding = String(this.#headers["grpc-encoding"] ?? "identity");
-    if (signal === undefined) this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": there is no such method`);
+    if (this.#options.authorize?.(this.#headers.authorization) === false) {
+      this.#fail(grpcStatus.unauthenticated, "Cannot take the request: send the token in the header authorization");
+    } else if (signal === undefined)
+      this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": there is no such method`);
     else if (encoding !== "identity" && encoding !== "gzip") {
       this.#fail(
         grpcStatus.unimplemented,

@@ -91,6 +91,10 @@ class Exchange {
     if (signal === undefined)
       this.#fail(404, grpcStatus.unimplemented, `Cannot find "${url.slice(0, 100)}": there are /v1/traces, /v1/logs and /v1/metrics`);
     else if (method !== "POST") this.#fail(405, grpcStatus.unimplemented, `Cannot ${method} here: only POST is known`, { allow: "POST" });
+    else if (this.#options.authorize?.(headers.authorization) === false) {
+      const message = "Cannot take the request: send the token in the header authorization";
+      this.#fail(401, grpcStatus.unauthenticated, message, { "www-authenticate": "Bearer" });
+    }
     // A page that a browser shows has no business with this port, whatever name it was reached by.
     else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot take requests of web pages");
     else if (type !== protobufType && !this.#isJson) {

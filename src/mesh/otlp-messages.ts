@@ -18,6 +18,9 @@ export type OtlpAnswer =
 /** Must not reject. */
 export type OtlpHandler = (request: OtlpExport) => Promise<OtlpAnswer>;
 
+/** Whether a request with this `authorization` header is taken. */
+export type OtlpAuthorize = (header: string | undefined) => boolean;
+
 export const grpcStatus = {
   ok: 0,
   invalidArgument: 3,
@@ -26,6 +29,7 @@ export const grpcStatus = {
   unimplemented: 12,
   internal: 13,
   unavailable: 14,
+  unauthenticated: 16,
 } as const;
 
 const rejectedNames: Record<OtlpSignalName, string> = {

@@ -353,6 +353,31 @@ describe("the HTTP server", () => {
   });
 });
 
+describe("with a token", () => {
+  it("takes nothing from who does not have it, on both doors", async () => {
+    await servers[Symbol.asyncDispose]();
+    await start({ authorize: (header) => header === "Bearer secret" });
+    using known = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}`, headers: { authorization: "Bearer secret" } });
+    using unknown = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}` });
+    const request: OtlpExport = { signal: "logs", format: "json", encoding: "identity", body: Buffer.from("{}") };
+    const { signal } = new AbortController();
+    expect(await unknown.send(request, signal)).toMatchObject({ kind: "refused", message: expect.stringContaining("401") });
+    expect(await known.send(request, signal)).toEqual({ kind: "sent" });
+    const client = new Client(`127.0.0.1:${servers.grpc?.port}`, credentials.createInsecure());
+    const codeWith = (authorization: string) =>
+      new Promise<number | undefined>((resolve) => {
+        const metadata = new Metadata();
+        metadata.set("authorization", authorization);
+        const same = (value: Buffer) => value;
+        client.makeUnaryRequest(traceMethod, same, same, Buffer.alloc(0), metadata, (error) => resolve(error?.code));
+      });
+    expect(await codeWith("Bearer wrong")).toBe(status.UNAUTHENTICATED);
+    expect(await codeWith("Bearer secret")).toBeUndefined();
+    client.close();
+    expect(seen).toHaveLength(2);
+  });
+});
+
 describe("createOtlpClient()", () => {
   const request: OtlpExport = { signal: "logs", format: "json", encoding: "gzip", body: gzipSync("{}") };
   const signal = new AbortController().signal;

@@ -5,7 +5,7 @@ import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type OtlpLimits, type OtlpServer, startOtlpGrpcServer } from "./otlp-grpc-server.ts";
 import { startOtlpHttpServer } from "./otlp-http-server.ts";
-import type { OtlpHandler } from "./otlp-messages.ts";
+import type { OtlpAuthorize, OtlpHandler } from "./otlp-messages.ts";
 
 export interface OtlpListen {
   host: string;
@@ -20,6 +20,8 @@ export interface OtlpServersOptions {
   grpc: OtlpListen | undefined;
   http: OtlpListen | undefined;
   handler: OtlpHandler;
+  /** Absent: everybody who can reach a port may send. */
+  authorize?: OtlpAuthorize;
   limits: OtlpLimits;
   budget: ByteBudget;
   log: Logger;
@@ -31,9 +33,9 @@ export interface OtlpServers extends AsyncDisposable {
 }
 
 export async function startOtlpServers(options: OtlpServersOptions): Promise<OtlpServers> {
-  const { handler, limits, budget, log } = options;
+  const { handler, authorize, limits, budget, log } = options;
   const stack = new ResourceStack();
-  const common = { handler, limits, budget, log };
+  const common = { handler, ...(authorize && { authorize }), limits, budget, log };
   try {
     const grpc = options.grpc && stack.use(await startOtlpGrpcServer({ ...options.grpc, ...common }));
     const http = options.http && stack.use(await startOtlpHttpServer({ ...options.http, ...common }));

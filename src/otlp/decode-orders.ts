@@ -1,12 +1,15 @@
 /** What the receiver asks of a decode worker, and what it answers. Plain data: it crosses threads. */
 
 import type { SealedSegment, SealJob } from "../store/index.ts";
+import type { PatternCount } from "./annotate-logs.ts";
 import type { OtlpSignal } from "./inspect-request.ts";
 import type { DecodedMetrics } from "./metric-request.ts";
 import type { SampledSpans, SamplingPlan } from "./sampling.ts";
 
 export type DecodeWork =
   | { kind: "seal"; job: SealJob; plan?: SamplingPlan }
+  /** Templates of log records that are known already. */
+  | { kind: "teach"; templates: readonly { service: string; template: string }[] }
   | { kind: "metrics"; body: Uint8Array; receivedAtUs: number }
   | { kind: "json"; signal: OtlpSignal; body: Uint8Array };
 
@@ -19,7 +22,9 @@ export interface DecodeOrder {
 export type SamplingCounts = Omit<SampledSpans, "batch">;
 
 export interface DecodeResults {
-  seal: { sealed: SealedSegment; sampling?: SamplingCounts };
+  /** `patterns` of a sealed file of log records. */
+  seal: { sealed: SealedSegment; sampling?: SamplingCounts; patterns?: PatternCount[] };
+  teach: undefined;
   metrics: DecodedMetrics;
   /** The request as protobuf. */
   json: Uint8Array;

@@ -10,6 +10,7 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { readWriteAhead, type SealedSegment, type SealJob } from "../store/index.ts";
+import type { PatternCount } from "./annotate-logs.ts";
 import type { DecodeReport, DecodeResults, DecodeWork } from "./decode-orders.ts";
 import type { OtlpSignal } from "./inspect-request.ts";
 import { jsonToProtobuf } from "./json-request.ts";
@@ -25,6 +26,10 @@ export interface DecodePoolOptions {
   sampling: SamplingBudget;
   clock: Clock;
   log: Logger;
+  /** Told of the patterns of log records when they are stored. */
+  onPatterns?: (patterns: readonly PatternCount[]) => void;
+  /** Templates of log records that a worker begins with. */
+  knownTemplates?: () => readonly { service: string; template: string }[];
   /** A worker without work ends after this. Default 60 s. */
   idleMs?: number;
   /** Work that takes longer ends its worker. Default 60 s. */
@@ -91,11 +96,12 @@ export class DecodePool implements AsyncDisposable {
   readonly seal = async (job: SealJob): Promise<SealedSegment> => {
     const { sampling, clock } = this.#options;
     const plan = job.signal === "span" ? sampling.plan() : undefined;
-    const { sealed, sampling: counts } = await this.#run({ kind: "seal", job, ...(plan && { plan }) });
+    const { sealed, sampling: counts, patterns } = await this.#run({ kind: "seal", job, ...(plan && { plan }) });
     if (counts) {
       this.#sampledOut += counts.dropped - counts.rescued;
       sampling.report({ rows: sealed.rows, sizeBytes: sealed.sizeBytes, ...counts }, clock.monotonicMs());
     }
+    if (patterns && patterns.length > 0) this.#options.onPatterns?.(patterns);
     return sealed;
   };
 
@@ -169,6 +175,9 @@ export class DecodePool implements AsyncDisposable {
       reason = error.message;
     });
     worker.on("exit", () => this.#ended(slot, worker, reason));
+    const templates = this.#options.knownTemplates?.() ?? [];
+    // Nobody waits for it: its report has the id of no job.
+    if (templates.length > 0) worker.postMessage({ id: 0, work: { kind: "teach", templates } satisfies DecodeWork });
     return worker;
   }
 
@@ -189,9 +198,12 @@ export class DecodePool implements AsyncDisposable {
     if (worker === undefined) return;
     const { idleMs = 60_000, jobTimeoutMs = 60_000 } = this.#options;
     if (slot.jobs.size > 0) {
+      // A daemon that closes waits for its segments: until they are sealed the process must not end.
+      worker.ref();
       slot.jobTimer = setTimeout(() => void worker.terminate(), jobTimeoutMs).unref();
       return;
     }
+    worker.unref();
     slot.idleTimer = setTimeout(() => {
       slot.worker = undefined;
       void worker.terminate();

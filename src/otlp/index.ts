@@ -4,7 +4,15 @@
  * @module
  */
 
+export type { PatternCount } from "./annotate-logs.ts";
 export type { DecodeOrder, DecodeReport } from "./decode-orders.ts";
+export {
+  type KnownPattern,
+  LogPatternBook,
+  type LogPatternBookOptions,
+  type PatternEvent,
+  type PatternWindow,
+} from "./log-pattern-book.ts";
 export { MetricIntake, type MetricIntakeOptions, type NotKept } from "./metric-intake.ts";
 export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";

@@ -41,6 +41,7 @@ describe("inspectRequest()", () => {
     ["text", Buffer.from("GET / HTTP/1.1")],
     ["a cut request", traceRequest([{ items: [span] }]).subarray(0, 30)],
     ["a broken attribute of the sender", message([[1, "message", [[1, "message", [[1, "bytes", Buffer.from([10, 5, 97])]]]]]])],
+    ["a span with half a field", message([[1, "message", [[2, "message", [[2, "bytes", Buffer.from([42, 9, 97])]]]]]])],
     ["a length beyond the end", message([[1, "bytes", Buffer.from([18, 100, 1])]])],
   ])("refuses %s", (_name, body) => {
     expect(() => inspectRequest("traces", body)).toThrow(MalformedError);

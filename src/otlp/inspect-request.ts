@@ -111,15 +111,20 @@ class Inspector {
   #item(signal: OtlpSignal, end: number): void {
     if (signal === "traces") this.#span(end);
     else if (signal === "metrics") this.#metric(end);
-    else this.#rows++;
+    else this.#log(end);
+  }
+
+  #log(end: number): void {
+    this.#rows++;
+    const reader = this.#reader;
+    while (reader.at < end) reader.skip(reader.tag(), end);
   }
 
   #span(end: number): void {
     this.#rows++;
     const reader = this.#reader;
     let ids = 0;
-    // Ids come first, as a rule: the rest of the span is not looked at.
-    while (reader.at < end && ids !== 3) {
+    while (reader.at < end) {
       const tag = reader.tag();
       if (tag === idTag.trace || tag === idTag.span) {
         const width = tag === idTag.trace ? traceIdBytes : spanIdBytes;
@@ -130,6 +135,7 @@ class Inspector {
         reader.skip(tag, end);
       }
     }
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
     if (ids === 3) return;
     this.#reject(ids & 1 ? "a span has no valid span id" : "a span has no valid trace id");
   }

@@ -1,12 +1,14 @@
 /** Everything that takes OTLP, put together: servers, receiver, decode workers, sampling and forwarding. An agent has one, a colony may. */
 
+import { createHash, timingSafeEqual } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { ByteBudget } from "../base/byte-budget.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentSegments } from "../store/index.ts";
-import { DecodePool } from "./decode-pool.ts";
+import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
 import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
 import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
 import { SamplingBudget } from "./sampling-budget.ts";
@@ -21,6 +23,8 @@ export interface OtlpIntakeConfig {
   /** Undefined: that door stays closed. */
   grpc: Address | undefined;
   http: Address | undefined;
+  /** Holds the token that senders must give; undefined: none is needed. */
+  tokenFile: string | undefined;
   maxBodyBytes: number;
   maxInFlightBytes: number;
   maxConnections: number;
@@ -35,6 +39,7 @@ export interface OtlpDoors {
     grpc: (Address & { portSearch: number }) | undefined;
     http: (Address & { portSearch: number }) | undefined;
     handler: (request: OtlpRequest) => Promise<OtlpReply>;
+    authorize?: (header: string | undefined) => boolean;
     limits: { maxBodyBytes: number; maxConnections: number; maxStreams: number; bodyTimeoutMs: number; idleTimeoutMs: number };
     budget: ByteBudget;
     log: Logger;
@@ -47,6 +52,8 @@ export interface OtlpDoors {
 export interface OtlpIntakeOptions {
   config: OtlpIntakeConfig;
   doors: OtlpDoors;
+  /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
+  patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
   clock: Clock;
   log: Logger;
 }
@@ -98,7 +105,7 @@ export class OtlpIntake implements AsyncDisposable {
     this.#options = options;
     this.#sampling = new SamplingBudget(config.sampling);
     this.#budget = new ByteBudget(config.maxInFlightBytes);
-    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, clock, log });
+    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, ...options.patterns, clock, log });
   }
 
   /** Listens, unless it is switched off. A port that cannot be had is told in the status: the daemon goes on without. */
@@ -108,10 +115,13 @@ export class OtlpIntake implements AsyncDisposable {
     try {
       this.#openForwarder();
       const receiver = this.#openReceiver(store);
+      const authorize = config.tokenFile === undefined ? undefined : await readToken(config.tokenFile);
+      if (authorize === undefined) this.#warnOfStrangers();
       const servers = await doors.listen({
         grpc: config.grpc && withSearch(config.grpc, defaultPorts.grpc),
         http: config.http && withSearch(config.http, defaultPorts.http),
         handler: (request) => receiver.accept(request),
+        ...(authorize && { authorize }),
         limits: {
           maxBodyBytes: config.maxBodyBytes,
           maxConnections: config.maxConnections,
@@ -158,6 +168,15 @@ export class OtlpIntake implements AsyncDisposable {
     await this.pool[Symbol.asyncDispose]();
   }
 
+  #warnOfStrangers(): void {
+    const { config, log } = this.#options;
+    for (const address of [config.grpc, config.http]) {
+      if (address && !/^(?:127\.|::1$|localhost$)/.test(address.host)) {
+        log.warn(`OTLP is taken from everybody who can reach ${address.host}:${address.port}; set otlp.token_file to ask for a token`);
+      }
+    }
+  }
+
   #openForwarder(): void {
     const { config, doors, clock, log } = this.#options;
     if (config.forward === undefined) return;
@@ -196,6 +215,24 @@ export class OtlpIntake implements AsyncDisposable {
       address ? `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}` : null;
     return { grpc: text(this.#servers?.grpc), http: text(this.#servers?.http) };
   }
+}
+
+/** Compares without telling by its duration how much of a token was right. */
+async function readToken(file: string): Promise<(header: string | undefined) => boolean> {
+  let token: string;
+  try {
+    token = (await readFile(file, "utf8")).trim();
+  } catch (error) {
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot read the token of otlp.token_file "${file}": ${CoralError.from(error).message}`,
+      cause: error,
+    });
+  }
+  if (token === "") throw new CoralError({ code: "invalid", message: `Cannot use otlp.token_file "${file}": it is empty` });
+  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+  const expected = digest(`Bearer ${token}`);
+  return (header) => timingSafeEqual(digest(header ?? ""), expected);
 }
 
 /** A default port may move when somebody has it; one that was chosen may not. */

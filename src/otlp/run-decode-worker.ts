@@ -3,9 +3,11 @@
 import { performance } from "node:perf_hooks";
 import { CoralError } from "../base/errors.ts";
 import { type DecodedBodies, logRecord, sealSegment, span, type WriteAheadRecord } from "../store/index.ts";
+import { annotateLogs, type PatternCount } from "./annotate-logs.ts";
 import type { DecodeOrder, DecodeReport, DecodeResults, DecodeWork, SamplingCounts } from "./decode-orders.ts";
 import { jsonToProtobuf } from "./json-request.ts";
 import { LogDecoder } from "./log-request.ts";
+import { LogTemplates } from "./log-templates.ts";
 import { decodeMetricRequest } from "./metric-request.ts";
 import { MalformedError } from "./protobuf-reader.ts";
 import { type SamplingPlan, SpanSampler } from "./sampling.ts";
@@ -18,20 +20,29 @@ export interface DecodePort {
 }
 
 export function runDecodeWorker(port: DecodePort): void {
-  const sampler = new SpanSampler();
+  const memory: Memory = { sampler: new SpanSampler(), templates: new LogTemplates() };
   port.onOrder(({ id, work }) => {
     try {
-      port.report({ id, result: perform(work, sampler) });
+      port.report({ id, result: perform(work, memory) });
     } catch (error) {
       port.report({ id, failure: failureOf(error) });
     }
   });
 }
 
-function perform(work: DecodeWork, sampler: SpanSampler): DecodeResults[keyof DecodeResults] {
+/** What a worker knows from one order to the next. */
+interface Memory {
+  sampler: SpanSampler;
+  templates: LogTemplates;
+}
+
+function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeResults] {
   switch (work.kind) {
     case "seal":
-      return seal(work, sampler);
+      return seal(work, memory);
+    case "teach":
+      for (const { service, template } of work.templates) memory.templates.learn(service, template);
+      return undefined;
     case "metrics":
       return decodeMetricRequest(work.body, work.receivedAtUs);
     case "json":
@@ -39,8 +50,17 @@ function perform(work: DecodeWork, sampler: SpanSampler): DecodeResults[keyof De
   }
 }
 
-function seal({ job, plan }: DecodeWork & { kind: "seal" }, sampler: SpanSampler): DecodeResults["seal"] {
-  if (job.signal === logRecord.name) return { sealed: sealSegment(logRecord, job, decodeLogs) };
+function seal({ job, plan }: DecodeWork & { kind: "seal" }, { sampler, templates }: Memory): DecodeResults["seal"] {
+  if (job.signal === logRecord.name) {
+    let patterns: PatternCount[] = [];
+    const sealed = sealSegment(logRecord, job, (records) => {
+      const decoded = decodeLogs(records);
+      const annotated = annotateLogs(decoded.batch, templates);
+      patterns = annotated.patterns;
+      return { ...decoded, batch: annotated.batch };
+    });
+    return { sealed, patterns };
+  }
   if (job.signal !== span.name) throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is no signal of OTLP` });
   let sampling: SamplingCounts | undefined;
   const sealed = sealSegment(span, job, (records) => {

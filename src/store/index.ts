@@ -24,6 +24,7 @@ export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEn
 export { type NamingLimits, storeNamingWish } from "./discovery/naming-wishes.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
+export { type PromqlAnswer, type PromqlQuery, type PromqlSeriesRow, queryPromql } from "./promql/query-promql.ts";
 export type { PublishedView } from "./published-views.ts";
 export type { AgentPull } from "./pull-plan.ts";
 export type {
@@ -55,6 +56,7 @@ export {
   queryLogPatterns,
   queryLogs,
 } from "./queries/query-logs.ts";
+export { type MetricLossRow, queryMetricLosses } from "./queries/query-metric-losses.ts";
 export {
   type MetricAnswer,
   type MetricGroupRow,
@@ -73,6 +75,7 @@ export {
   type ServiceProcessRow,
   type ServicesQuery,
 } from "./queries/query-services.ts";
+export { querySpanEdges, type SpanEdgeRow, type SpanEdgesAnswer, type SpanEdgesQuery } from "./queries/query-span-edges.ts";
 export {
   querySpanServices,
   queryTrace,

@@ -9,12 +9,21 @@ import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
+import type {
+  MetricFacts,
+  MetricLossFact,
+  MetricNamesFacts,
+  MetricNamesRequest,
+  MetricRequest,
+  PromqlFacts,
+  PromqlRequest,
+} from "./schemas/metrics.ts";
 import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "./schemas/network.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
-import type { TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
+import type { SpanEdgeFacts, TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
 import type {
   ConnectionsFacts,
   ConnectionsRequest,
@@ -165,10 +174,20 @@ export interface ColonyBackend {
   logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
   /** The same records by pattern, most first; `page` means nothing here. */
   logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
+  /** Which metrics programs sent within a time. */
+  metricNames(request: MetricNamesRequest, context: ToolCallContext): Promise<MetricNamesFacts>;
+  /** One of them over time. */
+  metric(request: MetricRequest, context: ToolCallContext): Promise<MetricFacts>;
+  /** Throws `invalid` for what is no PromQL, with the place. */
+  promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
+  /** What was not kept of them. */
+  metricLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
   /** Traces that have a span that fits. */
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
+  /** Calls between services by the parents of spans. */
+  spanEdges(request: EdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
   /** Names that senders of spans gave themselves. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */

@@ -37,6 +37,7 @@ describe("colonyTools", () => {
       "coral_query_connections",
       "coral_query_traces",
       "coral_query_logs",
+      "coral_query_metrics",
       "coral_query_host",
       "coral_query_sql",
       "coral_list_events",
@@ -46,7 +47,7 @@ describe("colonyTools", () => {
 
   it("changes nothing without the permission admin", () => {
     for (const tool of colonyTools) if (tool.changes) expect([tool.name, tool.permission]).toEqual([tool.name, "admin"]);
-    expect(listTools(colonyTools, "admin")).toHaveLength(20);
+    expect(listTools(colonyTools, "admin")).toHaveLength(21);
   });
 
   it("describes every field of its outputs in JSON schema", () => {

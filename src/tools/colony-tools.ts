@@ -13,6 +13,7 @@ import { listTokens } from "./list-tokens.ts";
 import { queryConnections } from "./query-connections.ts";
 import { queryHost } from "./query-host.ts";
 import { queryLogs } from "./query-logs.ts";
+import { queryMetrics } from "./query-metrics.ts";
 import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
 import { queryTop } from "./query-top.ts";
@@ -35,6 +36,7 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   queryTraces,
   captureRequests,
   queryLogs,
+  queryMetrics,
   queryHost,
   querySql,
   listEvents,

@@ -21,25 +21,35 @@ export class EdgeRequestBook {
     return fact && fits(edge.protocol, fact.protocol) ? fact : undefined;
   }
 
+  /** Whether hooks read requests of an edge; spans may tell of it, too. */
+  hasHooked(facts: readonly EdgeFact[]): boolean {
+    return facts.some((fact) => {
+      const found = this.#factOf(fact);
+      return found !== undefined && found.bySpans === undefined && found.requests > 0;
+    });
+  }
+
   /**
-   * Sums over the facts of one drawn edge; null when no hook saw a request of any. Each fact counts once: an address outside that has several
+   * Sums over the facts of one drawn edge; null when nobody saw a request of any. Each fact counts once: an address outside that has several
    * edges brings its own requests. Percentiles of several do not add up: the one with the most requests tells them.
    */
   of(facts: readonly EdgeFact[]): EdgeRequests | null {
     const found = new Set(facts.flatMap((fact) => this.#factOf(fact) ?? []));
     let count = 0;
     let errors = 0;
+    let perSecond = 0;
     let main: EdgeRedFact | undefined;
     for (const edge of found) {
       count += edge.requests;
       errors += edge.errors;
+      perSecond += (edge.requests * 1_000) / Math.max(1, edge.bySpans?.windowMs ?? this.#windowMs);
       if (!main || edge.requests > main.requests) main = edge;
     }
     if (!main || count === 0) return null;
     return {
       protocol: main.protocol,
-      count,
-      perSecond: Number(((count * 1_000) / Math.max(1, this.#windowMs)).toPrecision(3)),
+      count: Math.round(count),
+      perSecond: Number(perSecond.toPrecision(3)),
       errorRatio: ratio(errors, count),
       p50Us: main.p50Us,
       p95Us: main.p95Us,

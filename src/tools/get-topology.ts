@@ -2,15 +2,16 @@ import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import type { ColonyBackend, EdgePageFacts } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
-import { defineTool, type ToolResult } from "./define-tool.ts";
+import { defineTool, type ToolCallContext, type ToolResult } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { EdgeRequestBook } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
-import { matchAgents } from "./match-agents.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
 import { cutList, cutNotes } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import { connectionClassSchema, type Topology, topologySchema } from "./schemas/network.ts";
+import { joinSpanEdges, spanEdgeNotes } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
@@ -39,12 +40,24 @@ export const getTopology = defineTool({
     // The walk needs every edge, so the service is not part of the request. Without one the store counts and cuts, and only what is shown is read.
     const { service, ...rest } = input;
     const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
-    const { facts, agents, notes } = await readNetwork(backend, service === undefined ? { ...rest, page } : rest, context);
-    const which = input.agent === undefined ? {} : { agentIds: matchAgents(agents, input.agent).map((agent) => agent.agentId) };
+    const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
+    const spans = await backend.spanEdges({ sinceMs: input.since, ...which }, context);
+    // The store cuts by connections alone: where spans tell of edges too, all are read and cut here.
+    const isPage = service === undefined && spans.edges.length === 0;
+    const { facts, agents, notes } = await readNetwork(backend, isPage ? { ...rest, page } : rest, context);
+    // What spans say counts only where no hook saw a request, so then all that hooks saw is needed.
+    const joined =
+      spans.edges.length === 0
+        ? undefined
+        : joinSpanEdges(facts.edges, await backend.edgeRed({ sinceMs: input.since, ...which }, context), spans);
     /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
     const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> =>
-      new EdgeRequestBook(await backend.edgeRed({ sinceMs: input.since, ...which, among: links.flatMap((link) => link.facts) }, context));
-    const graph = new TopologyGraph(input.class === undefined ? facts.edges : facts.edges.filter((edge) => edge.class === input.class));
+      new EdgeRequestBook(
+        joined?.requests ??
+          (await backend.edgeRed({ sinceMs: input.since, ...which, among: links.flatMap((link) => link.facts) }, context)),
+      );
+    const edges = joined?.edges ?? facts.edges;
+    const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
     if (facts.page) {
       const links = graph.linksAmong(new Set(graph.nodes.keys()));
@@ -76,7 +89,7 @@ export const getTopology = defineTool({
         nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
         edges: links.flatMap((link) => edgeOf(link, facts.windowMs, book)),
       },
-      completeness: completenessOf([...notes, ...shown.notes, ...cut]),
+      completeness: completenessOf([...notes, ...spanEdgeNotes(spans), ...shown.notes, ...cut]),
     };
   },
 });
@@ -117,6 +130,10 @@ function pageOf(
       ...cutNotes(totals.edges, input.edges, "edges", edgeAdvice),
     ]),
   };
+}
+
+async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string[]> {
+  return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);
 }
 
 /** A service by its name, else something outside, else services whose names hold the text. */

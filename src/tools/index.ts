@@ -70,6 +70,7 @@ export type {
   LogsFacts,
   LogsRequest,
 } from "./schemas/logs.ts";
+export type { MetricNameFact, MetricResult, MetricRowFact, PromqlSeriesFact } from "./schemas/metrics.ts";
 export type {
   ConnectionClass,
   DependencyList,

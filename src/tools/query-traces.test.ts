@@ -127,7 +127,7 @@ describe("coral_query_traces, one trace", () => {
   it.each([traceId, traceId.toUpperCase(), `00-${traceId}-00f067aa0ba902b7-01`, ` ${traceId} `])("is found by %j", async (text) => {
     const asked: unknown[] = [];
     const answer = await call(
-      { trace: text },
+      { traceId: text },
       {
         trace: async (request) => {
           asked.push(request);
@@ -154,28 +154,28 @@ describe("coral_query_traces, one trace", () => {
   });
 
   it.each(["", "12", "0".repeat(32), `${traceId}0`, "'; DROP TABLE x"])("refuses %j", async (text) => {
-    await expect(call({ trace: text })).rejects.toMatchObject({ code: "invalid" });
+    await expect(call({ traceId: text })).rejects.toMatchObject({ code: "invalid" });
   });
 
   it("says that it is unknown", async () => {
-    await expect(call({ trace: traceId })).rejects.toMatchObject({ code: "not-found" });
+    await expect(call({ traceId })).rejects.toMatchObject({ code: "not-found" });
   });
 
   it("says what is missing, moved and cut", async () => {
     const orphans = [spanOf("b", "x"), spanOf("c", "b", { service: "db", startUs: 1_767_225_599_000_000, durationNs: 1 })];
-    const answer = await call({ trace: traceId }, { trace: async () => ({ spans: orphans, total: 2 }) });
+    const answer = await call({ traceId }, { trace: async () => ({ spans: orphans, total: 2 }) });
     expect(notesOf(answer)).toEqual([
       expect.stringMatching(/^rows-lost: 1 span is missing/),
       expect.stringMatching(/^rows-lost: the span that began the trace is missing/),
       expect.stringMatching(/^clock: 1 span begins before its parent/),
     ]);
-    const cut = await call({ trace: traceId, limit: 2 }, { trace: async () => ({ spans, total: 9 }) });
+    const cut = await call({ traceId, limit: 2 }, { trace: async () => ({ spans, total: 9 }) });
     expect(notesOf(cut)).toEqual([expect.stringMatching(/^limit: 2 of 9 spans are shown/)]);
   });
 
   it("bounds details", async () => {
     const answer = await call(
-      { trace: traceId, details: true },
+      { traceId, details: true },
       { trace: async () => ({ spans: [spanOf("a", null, { attributes: "x".repeat(100_000), events: "[]" })], total: 1 }) },
     );
     expect(answer.trace?.spans[0]?.attributes).toHaveLength(4_097);

@@ -27,9 +27,9 @@ const spansShown = 500;
 export const queryTraces = defineTool({
   name: "coral_query_traces",
   title: "Traces",
-  description: "Distributed traces (OTLP): a search, or with trace one whole trace as a tree of spans with self time and critical path.",
+  description: "Distributed traces (OTLP): a search, or with traceId one whole trace as a tree of spans with self time and critical path.",
   input: z.object({
-    trace: z.string().optional().describe("trace id or traceparent"),
+    traceId: z.string().optional().describe("or a traceparent"),
     service: z.string().min(1).optional().describe("one span must fit all that is given"),
     route: z.string().min(1).optional().describe("part of route, name, path or statement"),
     minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("250ms, 2s"),
@@ -47,11 +47,11 @@ export const queryTraces = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     const [agents, losses] = await Promise.all([
       backend.agents(context),
-      backend.losses({ signals: ["span"], ...(input.trace === undefined && { sinceMs: input.since }) }, context),
+      backend.losses({ signals: ["span"], ...(input.traceId === undefined && { sinceMs: input.since }) }, context),
     ]);
     const notes = [...silentAgentNotes(activeAgents(agents)), ...lossNotes(losses)];
-    if (input.trace !== undefined) {
-      const wanted = { traceId: traceIdIn(input.trace), maxSpans: input.limit ?? spansShown, details: input.details };
+    if (input.traceId !== undefined) {
+      const wanted = { traceId: traceIdIn(input.traceId), maxSpans: input.limit ?? spansShown, details: input.details };
       const { trace, treeNotes } = await readTrace(backend, wanted, context);
       const output = { sinceMs: input.since, total: 1, storedSpans: trace.total, estimatedSpans: trace.total, traces: [], trace };
       return { output, completeness: completenessOf([...notes, ...treeNotes]) };

@@ -212,11 +212,16 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     connections: async () => ({ rows: [], total: 0 }),
     trafficLosses: async () => [],
     logs: async () => ({ rows: [], next: null, services: [] }),
+    metricNames: async () => ({ rows: [], total: 0 }),
+    metric: async () => ({ rows: [], total: 0, startMs: 0, stepMs: 0, unmergedSeries: 0 }),
+    promql: async () => ({ rows: [], total: 0, startMs: 0, stepMs: 0 }),
+    metricLosses: async () => [],
     logPatterns: async () => ({ rows: [], total: 0, records: 0, services: [] }),
     serviceCpu: async () => [],
     traces: async () => ({ rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 }),
     trace: async () => ({ spans: [], total: 0 }),
     spanServices: async () => [],
+    spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs, share: 1 }),
     capture: async function* () {
       yield await refuse();
     },

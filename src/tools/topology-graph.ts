@@ -194,7 +194,7 @@ export function edgeOf({ from, to, facts }: Link, windowMs: number, book: EdgeRe
       port: first.serverPort,
       class: first.class,
       confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
-      evidence: requests === null ? evidence : [...evidence, "requests"],
+      evidence: book.hasHooked(facts) ? [...evidence, "requests"] : evidence,
       ...trafficOf(facts, windowMs),
       requests,
     },

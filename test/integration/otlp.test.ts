@@ -1,6 +1,6 @@
 /** OTLP through both doors into the stores of an agent and of a colony, with the real worker, and what a sender sees when things go wrong. */
 
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, credentials } from "@grpc/grpc-js";
@@ -30,6 +30,7 @@ const config: OtlpConfig = {
   enabled: true,
   grpc: anyPort,
   http: anyPort,
+  tokenFile: undefined,
   maxBodyBytes: mebibyte,
   maxInFlightBytes: 8 * mebibyte,
   maxConnections: 32,
@@ -116,6 +117,27 @@ describe("OTLP at an agent", () => {
     await using second = new OtlpIntake({ config: { ...config, http: { host: "127.0.0.1", port } }, doors, clock: systemClock, log });
     await second.start({ segments: () => undefined });
     expect(second.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining(`port ${port} taken`), grpc: null });
+  });
+
+  it("takes nothing without the token, and nothing at all when the token cannot be read", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "coral-otlp-"));
+    const tokenFile = join(folder, "token");
+    await using broken = new OtlpIntake({ config: { ...config, tokenFile }, doors, clock: systemClock, log });
+    await broken.start({ segments: () => undefined });
+    expect(broken.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining("token_file"), http: null });
+    writeFileSync(tokenFile, "secret\n");
+    await using intake = new OtlpIntake({ config: { ...config, tokenFile }, doors, clock: systemClock, log });
+    await intake.start({ segments: () => undefined });
+    const send = (headers: Record<string, string>) =>
+      fetch(`http://${intake.status().http}/v1/traces`, {
+        method: "POST",
+        body: new Uint8Array(0),
+        headers: { "content-type": "application/x-protobuf", ...headers },
+      });
+    expect((await send({})).status).toBe(401);
+    expect((await send({ authorization: "Bearer secre" })).status).toBe(401);
+    expect((await send({ authorization: "Bearer secret" })).status).toBe(200);
+    rmSync(folder, { recursive: true });
   });
 
   it("tells senders to come back while there is no store", async () => {

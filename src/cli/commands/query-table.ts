@@ -1,5 +1,5 @@
 import type { CommandSpec, OptionSpec } from "../command-spec.ts";
-import { agentOption, dataOutput, sinceOption, watchedOutput } from "./shared-options.ts";
+import { agentOption, dataOutput, serviceOption, sinceOption, watchedOutput } from "./shared-options.ts";
 
 const peerOption: OptionSpec = {
   name: "peer",
@@ -70,6 +70,29 @@ export const queryCommands: readonly CommandSpec[] = [
     load: () => import("./query-connections.ts"),
   },
   {
+    name: "traces",
+    summary: "Search traces, or draw one as a waterfall with its critical path",
+    description:
+      "A trace is listed when one of its spans fits all that is given. Of one trace: SELF is the time in which no child of the span ran, * marks the spans that decided how long it took.",
+    arguments: [{ name: "service", description: "With a span of this service; default: all", required: false, completes: "services" }],
+    options: [
+      { name: "min-duration", value: "duration", description: "Only with a span of at least this duration: 250ms, 2s" },
+      { name: "error", description: "Only with a span that failed" },
+      { name: "route", value: "text", description: "Only with a span whose route, name, path or statement holds this text" },
+      { name: "trace-id", value: "id", description: "One whole trace: 32 hex digits, or a traceparent header" },
+      sinceOption("1h"),
+      { name: "sort", value: "order", description: "Which come first", choices: ["newest", "slowest"], default: "newest" },
+      { name: "limit", value: "n", description: "Most traces listed (default 20), or lines of one trace (default 200)" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query traces api --min-duration 500ms", "slow ones"],
+      ["coral query traces --error --route /checkout", "failed ones of one route"],
+      ["coral query traces --trace-id 4bf92f3577b34da6a3ce929d0e0e4736", "one as a waterfall"],
+    ],
+    load: () => import("./query-traces.ts"),
+  },
+  {
     name: "logs",
     summary: "Show log records: by service, severity, text, pattern or trace",
     description: "The newest records, oldest of them first. With --by pattern one line per template, most frequent first.",
@@ -98,6 +121,54 @@ export const queryCommands: readonly CommandSpec[] = [
       ["coral query logs --trace-id 4bf92f3577b34da6a3ce929d0e0e4736", "all records of one trace"],
     ],
     load: () => import("./query-logs.ts"),
+  },
+  {
+    name: "metrics",
+    summary: "Show metrics that programs send: rates of counters, values of gauges, percentiles of histograms",
+    description: "Without a name it lists the metrics. Units are the sender's; metrics of one name with different units are never added.",
+    arguments: [{ name: "name", description: "Of a metric, or a part of it; default: list all", required: false }],
+    options: [
+      serviceOption,
+      {
+        name: "by",
+        value: "attribute",
+        description: "One line per value of an attribute, or per service, instance or agent",
+        default: "service",
+      },
+      agentOption,
+      sinceOption("1h"),
+      { name: "step", value: "duration", description: "Length of one part of the course; default: what fits the terminal" },
+      { name: "limit", value: "n", description: "Most lines shown", default: "50" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query metrics", "which there are"],
+      ["coral query metrics http.server.request.duration --by http.route", "percentiles by route"],
+      ["coral query metrics process.memory.usage --service api --since 6h", "one service"],
+    ],
+    load: () => import("./query-metrics.ts"),
+  },
+  {
+    name: "promql",
+    summary: "Evaluate a PromQL expression over the metrics that programs send",
+    description:
+      'Names may be written as Prometheus would (http_server_request_duration_seconds_bucket) or as sent ({"http.server.request.duration_count"}). There are selectors, ranges, offset, rate and its kin, functions over time, aggregations, histogram_quantile, arithmetic, comparison and set operators; no subqueries, no @, no group_left.',
+    arguments: [{ name: "expression", description: "In quotes; - or nothing reads it from stdin", required: false }],
+    options: [
+      agentOption,
+      sinceOption("1h"),
+      { name: "step", value: "duration", description: "Between points; default: what fits the terminal" },
+      { name: "limit", value: "n", description: "Most series shown", default: "50" },
+      ...watchedOutput,
+    ],
+    examples: [
+      ["coral query promql 'sum by (service) (rate(http_requests_total[5m]))'", "requests per second"],
+      [
+        "coral query promql 'histogram_quantile(0.95, sum by (le, service) (rate(http_server_request_duration_seconds_bucket[5m])))'",
+        "p95",
+      ],
+    ],
+    load: () => import("./query-promql.ts"),
   },
   {
     name: "host",

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
@@ -81,6 +81,24 @@ describe("openAgentSegments()", () => {
     );
     expect(rows.map((row) => row["span"]).sort()).toEqual([6, 7, 8].map((index) => tickRow(index).span_id).sort());
     await second.store.close();
+  });
+
+  it("gives files to the owner of the folder, when it runs as root", async (context) => {
+    if (process.getuid?.() !== 0) return context.skip("needs root");
+    using folder = temporaryFolder();
+    chownSync(folder.path, 65_534, 65_534);
+    await using engine = await testEngine(folder.path);
+    const { store, segments } = await openStore(engine, folder.path);
+    await segments.append("tick", tickBody(tickRows(10)));
+    await segments.flush();
+    await segments.append("tick", tickBody(tickRows(10, 10)));
+    const made = ["segments", "wal"].flatMap((name) => [
+      name,
+      ...readdirSync(folder.file(name), { recursive: true }).map((path) => `${name}/${String(path)}`),
+    ]);
+    expect(made.filter((path) => statSync(folder.file(path)).uid !== 65_534)).toEqual([]);
+    expect(made.length).toBe(7);
+    await store.close();
   });
 
   it("cuts by rows, by bytes and by age", async () => {

@@ -11,16 +11,16 @@ import type { Database } from "../database.ts";
 import type { LossCounts } from "../loss-counts.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
-import { chooseMerge, mergeSegments } from "./merge-segments.ts";
+import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import {
   damageOf,
+  giveToFolderOwner,
   LateUnlinks,
   makeFolder,
   moveAside,
   removeOrphans,
-  renameDurably,
   segmentPath,
   writeAheadNumber,
   writeAheadPath,
@@ -33,7 +33,6 @@ import {
   loadFilters,
   loadHeads,
   markLost,
-  replaceEntry,
   type SegmentEntry,
   type StoredHead,
   saveHead,
@@ -275,6 +274,7 @@ class FileAgentSegments implements AgentSegments {
     if (removed.length > 0) log.info("files that no manifest row names were removed", { files: removed.length });
     for (const lane of this.#lanes.values()) {
       writeFileSync(lane.emptyFile, Buffer.concat(encodeParquet(lane.signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
+      giveToFolderOwner(lane.emptyFile);
       for (const cut of this.#leftovers(lane)) {
         lane.intake.adopt(cut);
         lane.sealer.add(cut);
@@ -434,21 +434,11 @@ class FileAgentSegments implements AgentSegments {
         .map((entries) => chooseMerge(entries, lane.signal.version))
         .find((found) => found.length > 0);
       if (group === undefined || this.#closed) return;
-      const files = group.map((entry) => this.#catalog.fileOf(entry));
-      const temporary = `${files[0]}.merge.tmp`;
-      const { entry, lookupFilter } = await mergeSegments(database, lane.signal, group, files, temporary);
-      this.#options.crashPoints?.reached("merge-written");
-      renameDurably(temporary, this.#catalog.fileOf(entry));
-      this.#options.crashPoints?.reached("merge-renamed");
-      await database.write(
-        async (transaction) => {
-          await deleteEntries(transaction, group.slice(0, -1));
-          await replaceEntry(transaction, entry, lookupFilter);
-        },
-        () => this.#catalog.replace(group, entry),
+      await replaceByMerged(
+        { database, catalog: this.#catalog, unlinks: this.#unlinks, crashPoints: this.#options.crashPoints },
+        lane.signal,
+        group,
       );
-      this.#options.crashPoints?.reached("merge-committed");
-      for (const file of files) this.#unlinks.add(file);
     }
   }
 

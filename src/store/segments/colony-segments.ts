@@ -13,11 +13,21 @@ import type { GapEntry } from "../pull-plan.ts";
 import { checkSegment } from "./check-segment.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
-import { chooseMerge, mergeSegments } from "./merge-segments.ts";
+import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segments.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
-import { damageOf, LateUnlinks, makeFolder, moveAside, removeOrphans, renameDurably, segmentPath, sourceFolder } from "./segment-files.ts";
+import {
+  damageOf,
+  giveToFolderOwner,
+  LateUnlinks,
+  makeFolder,
+  moveAside,
+  removeOrphans,
+  renameDurably,
+  segmentPath,
+  sourceFolder,
+} from "./segment-files.ts";
 import {
   deleteEntries,
   ensureManifest,
@@ -233,6 +243,7 @@ class FileColonySegments implements ColonySegments {
     for (const signal of this.#signals.values()) {
       makeFolder(join(this.#root, signal.name));
       writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
+      giveToFolderOwner(this.emptyFileOf(signal));
     }
   }
 
@@ -327,33 +338,15 @@ class FileColonySegments implements ColonySegments {
         entries.toSorted((a, b) => a.number - b.number),
         signal.version,
       );
-      if (group.length > 0 && !this.#closed) await this.#merge(signal, group);
+      if (group.length === 0 || this.#closed) continue;
+      const store = {
+        database: this.#host.database,
+        catalog: this.#catalog,
+        unlinks: this.#unlinks,
+        crashPoints: this.#options.crashPoints,
+      };
+      await replaceByMerged(store, signal, group);
     }
-  }
-
-  async #merge(signal: SegmentSignal, group: readonly SegmentEntry[]): Promise<void> {
-    const files = group.map((entry) => this.#catalog.fileOf(entry));
-    const temporary = `${files[0]}.merge.tmp`;
-    const { entry, lookupFilter } = await mergeSegments(this.#host.database, signal, group, files, temporary);
-    this.#options.crashPoints?.reached("merge-written");
-    renameDurably(temporary, this.#catalog.fileOf(entry));
-    this.#options.crashPoints?.reached("merge-renamed");
-    const isStill = await this.#host.database.write(
-      async (transaction) => {
-        // A pull may have replaced some of them meanwhile.
-        const current = new Set(this.#catalog.of(signal.name));
-        if (!group.every((one) => current.has(one))) return false;
-        await deleteEntries(transaction, group.slice(0, -1));
-        await replaceEntry(transaction, entry, lookupFilter);
-        return true;
-      },
-      (replaced) => {
-        if (replaced) this.#catalog.replace(group, entry);
-      },
-    );
-    this.#options.crashPoints?.reached("merge-committed");
-    if (!isStill) rmSync(this.#catalog.fileOf(entry), { force: true });
-    else for (const file of files) this.#unlinks.add(file);
   }
 
   #nowUs(): number {

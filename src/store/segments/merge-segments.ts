@@ -4,11 +4,13 @@ import { createHash } from "node:crypto";
 import { createReadStream, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { Database } from "../database.ts";
+import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
 import { buildLookupFilter } from "./lookup-filter.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
-import { quoted } from "./segment-catalog.ts";
-import type { SegmentEntry } from "./segment-manifest.ts";
+import { quoted, type SegmentCatalog } from "./segment-catalog.ts";
+import { type LateUnlinks, renameDurably } from "./segment-files.ts";
+import { deleteEntries, replaceEntry, type SegmentEntry } from "./segment-manifest.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
 /** Files of at least this many rows are left alone: rewriting them costs more than it saves. */
@@ -56,13 +58,48 @@ function sum(entries: readonly SegmentEntry[], part: "rows" | "sizeBytes"): numb
   return entries.reduce((total, entry) => total + entry[part], 0);
 }
 
-export interface MergedSegment {
+/** What a merge changes. */
+export interface MergingStore {
+  database: Database;
+  catalog: SegmentCatalog;
+  unlinks: LateUnlinks;
+  crashPoints: CrashPoints | undefined;
+}
+
+/** One file in place of those of `group`, which go a while later. */
+export async function replaceByMerged(store: MergingStore, signal: SegmentSignal, group: readonly SegmentEntry[]): Promise<void> {
+  const { database, catalog, unlinks, crashPoints } = store;
+  const files = group.map((entry) => catalog.fileOf(entry));
+  const temporary = `${files[0]}.merge.tmp`;
+  const { entry, lookupFilter } = await mergeSegments(database, signal, group, files, temporary);
+  crashPoints?.reached("merge-written");
+  renameDurably(temporary, catalog.fileOf(entry));
+  crashPoints?.reached("merge-renamed");
+  const isReplaced = await database.write(
+    async (transaction) => {
+      // A pull or the retention may have taken some of them away meanwhile.
+      const current = new Set(catalog.of(signal.name));
+      if (!group.every((one) => current.has(one))) return false;
+      await deleteEntries(transaction, group.slice(0, -1));
+      await replaceEntry(transaction, entry, lookupFilter);
+      return true;
+    },
+    (replaced) => {
+      if (replaced) catalog.replace(group, entry);
+    },
+  );
+  crashPoints?.reached("merge-committed");
+  if (!isReplaced) rmSync(catalog.fileOf(entry), { force: true });
+  else for (const file of files) unlinks.add(file);
+}
+
+interface MergedSegment {
   entry: SegmentEntry;
   lookupFilter: Uint8Array | undefined;
 }
 
-/** Writes the rows of `entries` to `file`, synced. The caller renames it and changes the manifest in one transaction. */
-export async function mergeSegments(
+/** Writes the rows of `entries` to `file`, synced. */
+async function mergeSegments(
   database: Database,
   signal: SegmentSignal,
   entries: readonly SegmentEntry[],

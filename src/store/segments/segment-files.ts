@@ -1,6 +1,19 @@
 /** Names and life of segment files. A name says what the file holds, so that a folder can be put in order with the manifest alone. */
 
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
@@ -33,12 +46,34 @@ export function writeAheadNumber(name: string): number | undefined {
 }
 
 export function makeFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  const made = [path];
+  while (made[0] !== first && dirname(made[0] as string) !== made[0]) made.unshift(dirname(made[0] as string));
+  for (const folder of made) giveToFolderOwner(folder);
+}
+
+/**
+ * Under sudo, data belong to the user whose folder they are in, so that a start without sudo can read them. Nothing for anybody but root. Links are not
+ * followed, and a file with a second name is left alone: whoever owns the folder must not be given what is elsewhere.
+ */
+export function giveToFolderOwner(path: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(dirname(path));
+  if (uid === 0) return;
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const found = fstatSync(descriptor);
+    if (found.isDirectory() || found.nlink === 1) fchownSync(descriptor, uid, gid);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /** Durable: the new name is on disk when this returns. */
 export function renameDurably(from: string, to: string): void {
   renameSync(from, to);
+  giveToFolderOwner(to);
   syncFolder(dirname(to));
 }
 

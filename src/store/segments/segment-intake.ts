@@ -4,7 +4,7 @@ import { rmSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { CrashPoints } from "./crash-points.ts";
-import { writeAheadPath } from "./segment-files.ts";
+import { giveToFolderOwner, writeAheadPath } from "./segment-files.ts";
 import { WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
 /** When a write-ahead file is closed and becomes a segment: at the first of these. */
@@ -131,6 +131,7 @@ export class SegmentIntake {
     let ahead: WriteAheadFile;
     try {
       ahead = new WriteAheadFile(file);
+      giveToFolderOwner(file);
     } catch (error) {
       // A file without its beginning, as a full disk leaves it, would stand in the way of the next attempt.
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") rmSync(file, { force: true });

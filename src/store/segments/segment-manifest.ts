@@ -97,9 +97,22 @@ async function putEntry(transaction: Transaction, entry: SegmentEntry, filter: U
   await transaction.run(
     `INSERT INTO segment.manifest (${columns}, lookup_filter) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
     [
-      ...[entry.agentId, entry.epoch, entry.signal, entry.firstNumber, entry.number, entry.rowsBefore, entry.rows, entry.sizeBytes],
-      ...[entry.minTimeUs, entry.maxTimeUs, entry.services === null ? null : JSON.stringify(entry.services)],
-      ...[entry.schemaVersion, entry.sha256, entry.storedAtUs, entry.state, filter ?? null],
+      entry.agentId,
+      entry.epoch,
+      entry.signal,
+      entry.firstNumber,
+      entry.number,
+      entry.rowsBefore,
+      entry.rows,
+      entry.sizeBytes,
+      entry.minTimeUs,
+      entry.maxTimeUs,
+      entry.services === null ? null : JSON.stringify(entry.services),
+      entry.schemaVersion,
+      entry.sha256,
+      entry.storedAtUs,
+      entry.state,
+      filter ?? null,
     ],
   );
 }

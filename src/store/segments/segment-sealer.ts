@@ -8,9 +8,9 @@ import { dirname } from "node:path";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { Semaphore } from "../../base/semaphore.ts";
+import type { Semaphore } from "../../base/semaphore.ts";
 import type { CrashPoints } from "./crash-points.ts";
-import { moveAside, syncFolder } from "./segment-files.ts";
+import { giveToFolderOwner, moveAside, syncFolder } from "./segment-files.ts";
 import { type CutFile, isNoSpace } from "./segment-intake.ts";
 import type { SealedSegment, SealSegment } from "./segment-sealing.ts";
 
@@ -169,6 +169,7 @@ export class SegmentSealer {
       if (job.isRenamed || !job.ready?.sealed || job.ready.sealed.rows === 0) continue;
       const file = finalFileOf(job.cut.number);
       renameSync(job.ready.temporaryFile, file);
+      giveToFolderOwner(file);
       job.isRenamed = true;
       folders.add(dirname(file));
     }

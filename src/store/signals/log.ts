@@ -65,7 +65,7 @@ export const logPattern = defineSignal({
     /** As in the signal `log`. */
     severity: "text",
     records: "int",
-    /** Whether this agent had not seen it before. */
+    /** Whether this agent had not seen it before; false while it gets to know the service. */
     is_new: "bool",
     /** One record's text, shortened. */
     example: "text?",

@@ -121,14 +121,14 @@ export const topologyEdgeSchema = z.object({
   from: z.string(),
   to: z.string(),
   protocol: z.string(),
-  /** Of the called. */
+  /** Of the called; 0 when only spans tell of it. */
   port: z.number(),
   class: connectionClassSchema,
   confidence: z.number(),
-  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks read them. */
+  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks read them; `spans`: traces name both. */
   evidence: z.array(z.string()),
   ...trafficFields,
-  /** What was asked over it, counted at the end that saw more; null when no hook saw any. */
+  /** What was asked over it: counted by hooks at the end that saw more; by spans only where no hook saw any; null when neither did. */
   requests: z
     .object({
       /** `http`, `postgres`: the one with the most requests. */

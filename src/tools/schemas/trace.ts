@@ -125,3 +125,26 @@ export interface TraceFacts {
   /** Before the limit. */
   total: number;
 }
+
+/** Calls of one service to another, as spans tell: weighted by what sampled ones stand for. */
+export interface SpanEdgeFact {
+  client: string;
+  server: string;
+  /** `http`, `grpc`, `kafka`; `span` when nothing tells. */
+  protocol: string;
+  requests: number;
+  errors: number;
+  p50Us: number | null;
+  p95Us: number | null;
+  p99Us: number | null;
+  firstSeenAt: string;
+  lastSeenAt: string;
+}
+
+export interface SpanEdgeFacts {
+  edges: SpanEdgeFact[];
+  /** The time that the amounts cover. */
+  windowMs: number;
+  /** Share of the traces that were looked at, 0..1. */
+  share: number;
+}

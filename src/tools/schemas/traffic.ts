@@ -168,6 +168,8 @@ export interface EdgeRedFact {
   p50Us: number | null;
   p95Us: number | null;
   p99Us: number | null;
+  /** Spans told it, over this time; absent: hooks counted it. */
+  bySpans?: { windowMs: number };
 }
 
 /** Which edge; ends may say more about themselves. */

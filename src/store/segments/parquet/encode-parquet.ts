@@ -110,7 +110,7 @@ function checkedColumn(
   const { present, ...rest } = column;
   if (present !== undefined && present.length * 8 < rows) fail(`has too short a null bitmap`);
   // A required column has a value everywhere, whatever its bitmap says.
-  const known: BatchColumn = nullable || present === undefined ? column : (rest as BatchColumn);
+  const known: BatchColumn = nullable || present === undefined ? column : rest;
   if (known.kind === "dictionary") {
     checkCodes(known, rows, fail);
     return { ...known, ...repairUtf8(known, known.offsets.length - 1) };

@@ -1,7 +1,10 @@
 /** What names of options, settings and variables say about their values. */
 
 import { basename } from "node:path";
-import { wordSet } from "./kernel-text.ts";
+
+function wordSet(words: string): ReadonlySet<string> {
+  return new Set(words.split(/\s+/).filter(Boolean));
+}
 
 export interface SecretNameRules {
   /** More words that make a name secret: `passcode`. */

@@ -137,6 +137,12 @@ function maskRun(run: string, before: string): string {
 
 /** Masks URLs' user parts, known shapes, and long runs of chance. */
 export function redactShapes(text: string): string {
+  const result = redactKnownShapes(text);
+  return result.replace(runs, (run: string, offset: number) => maskRun(run, result.slice(Math.max(0, offset - 12), offset)));
+}
+
+/** The same without runs of chance: for texts that name things by ids, such as logs. */
+export function redactKnownShapes(text: string): string {
   if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
   let result = text.includes("://") ? text.replace(userInfo, (_, scheme: string) => `${scheme}${mask}@`) : text;
   for (const shape of shapes) {
@@ -144,5 +150,5 @@ export function redactShapes(text: string): string {
       typeof kept === "string" && found.startsWith(kept) ? kept + mask : mask,
     );
   }
-  return result.replace(runs, (run: string, offset: number) => maskRun(run, result.slice(Math.max(0, offset - 12), offset)));
+  return result;
 }

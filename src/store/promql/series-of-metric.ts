@@ -1,0 +1,138 @@
+/** Series of PromQL from a series of the store: totals that rise, with a zero at each known start. */
+
+import {
+  addDistributions,
+  type Distribution,
+  downscale,
+  type ExponentialBuckets,
+  exponentialBound,
+  spansOf,
+} from "../metrics/distribution.ts";
+import type { MetricSeriesPoints, SeriesPoint } from "../metrics/load-series.ts";
+import { type NamedPart, prometheusLabel } from "./prometheus-names.ts";
+import type { Labels, PromSeries } from "./samples.ts";
+
+export interface NamedSeries {
+  name: string;
+  part: NamedPart;
+  series: MetricSeriesPoints;
+}
+
+/** `knownFromUs`: a series that started later gets a zero at its start. */
+export function promSeriesOf({ name, part, series }: NamedSeries, knownFromUs: number): PromSeries[] {
+  const labels = labelsOf(name, series);
+  if (series.kind === "gauge" || series.kind === "sum") {
+    const isTotal = series.kind === "sum";
+    return [seriesFrom(labels, series, isTotal ? knownFromUs : null, ({ value }) => value)];
+  }
+  if (part === "count") return [seriesFrom(labels, series, knownFromUs, ({ distribution }) => distribution?.count ?? null)];
+  if (part === "sum") return [seriesFrom(labels, series, knownFromUs, ({ distribution }) => distribution?.sum ?? null)];
+  return part === "value" ? quantileSeries(labels, series) : bucketSeries(labels, series, knownFromUs);
+}
+
+function labelsOf(name: string, series: MetricSeriesPoints): Labels {
+  const labels: Record<string, string> = { __name__: name, agent: series.agentId, service: series.service, job: series.service };
+  if (series.instance !== null) labels["instance"] = series.instance;
+  for (const [key, value] of Object.entries(series.attributes)) {
+    const label = prometheusLabel(key);
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    if (text !== "") labels[label in labels ? `exported_${label}` : label] = text;
+  }
+  return labels;
+}
+
+/** Deltas are added up: only differences of the totals mean something, which is all that rates need. */
+function seriesFrom(
+  labels: Labels,
+  series: MetricSeriesPoints,
+  knownFromUs: number | null,
+  read: (point: SeriesPoint) => number | null,
+): PromSeries {
+  const made: PromSeries = { labels, timesMs: [], values: [] };
+  const isDelta = series.temporality === "delta";
+  let total = 0;
+  let beforeUs = Number.NEGATIVE_INFINITY;
+  let isFirst = true;
+  for (const point of series.points) {
+    const value = read(point);
+    const hasStart =
+      knownFromUs !== null && point.startUs !== null && point.startUs >= Math.max(knownFromUs, beforeUs) && point.startUs < point.timeUs;
+    if (value !== null && hasStart && point.startUs !== null && (!isDelta || isFirst)) push(made, point.startUs, isDelta ? total : 0);
+    if (value !== null) total += value;
+    push(made, point.timeUs, value === null ? null : isDelta ? total : value);
+    beforeUs = point.timeUs;
+    isFirst = false;
+  }
+  return made;
+}
+
+function push({ timesMs, values }: PromSeries, timeUs: number, value: number | null): void {
+  timesMs.push(timeUs / 1_000);
+  values.push(value);
+}
+
+function quantileSeries(labels: Labels, series: MetricSeriesPoints): PromSeries[] {
+  const quantiles = new Set(series.points.flatMap(({ quantiles: pairs }) => (pairs ?? []).map(([quantile]) => quantile)));
+  return [...quantiles].map((quantile) =>
+    seriesFrom({ ...labels, quantile: String(quantile) }, { ...series, temporality: null }, null, (point) => {
+      const pair = point.quantiles?.find(([each]) => each === quantile);
+      return pair?.[1] ?? null;
+    }),
+  );
+}
+
+/** Buckets of one histogram may change over time: all of it is told at the bounds that every point has. */
+function bucketSeries(labels: Labels, series: MetricSeriesPoints, knownFromUs: number): PromSeries[] {
+  const ladder = ladderOf(series.points.flatMap(({ distribution }) => distribution ?? []));
+  const cumulative = new Map(series.points.map((point) => [point, point.distribution ? countsBelow(point.distribution, ladder) : null]));
+  return ladder.map((upper, index) =>
+    seriesFrom({ ...labels, le: upper === Number.POSITIVE_INFINITY ? "+Inf" : String(upper) }, series, knownFromUs, (point) => {
+      return cumulative.get(point)?.[index] ?? null;
+    }),
+  );
+}
+
+/** Most bounds of an exponential histogram; it is told more coarsely beyond. */
+const maxBounds = 160;
+
+function ladderOf(distributions: readonly Distribution[]): number[] {
+  const [first, ...others] = distributions;
+  if (first === undefined) return [];
+  const empty = { count: 0, sum: null, min: null, max: null };
+  let all: Distribution = { ...first };
+  for (const each of others) all = addDistributions(all, each) ?? { ...empty, buckets: all.buckets };
+  const buckets = all.buckets.type === "exponential" ? coarse(all.buckets) : all.buckets;
+  const bounds = spansOf(buckets).flatMap(({ upper }) => (Number.isFinite(upper) ? [upper] : []));
+  if (buckets.type === "exponential") {
+    // Without its lower edge the first bucket would reach down to zero.
+    if (buckets.positive.counts.length > 0) bounds.push(exponentialBound(buckets.scale, buckets.positive.offset));
+    if (buckets.negative.counts.length > 0)
+      bounds.push(-exponentialBound(buckets.scale, buckets.negative.offset + buckets.negative.counts.length));
+  }
+  return [...new Set(bounds)].sort((a, b) => a - b).concat(Number.POSITIVE_INFINITY);
+}
+
+function coarse(buckets: ExponentialBuckets): ExponentialBuckets {
+  let shift = 0;
+  const length = (): number => downscale(buckets.positive, shift).counts.length + downscale(buckets.negative, shift).counts.length;
+  while (length() > maxBounds && shift < 64) shift++;
+  return {
+    ...buckets,
+    scale: buckets.scale - shift,
+    positive: downscale(buckets.positive, shift),
+    negative: downscale(buckets.negative, shift),
+  };
+}
+
+function countsBelow({ buckets, count }: Distribution, ladder: readonly number[]): number[] {
+  const spans = spansOf(buckets);
+  let seen = 0;
+  let at = 0;
+  return ladder.map((bound) => {
+    if (bound === Number.POSITIVE_INFINITY) return count;
+    // Bounds are powers that are computed in two ways, and may differ in their last digit.
+    for (let span = spans[at]; span !== undefined && span.upper <= bound * (bound > 0 ? 1 + 1e-12 : 1 - 1e-12); span = spans[++at])
+      seen += span.count;
+    return seen;
+  });
+}

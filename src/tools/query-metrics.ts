@@ -1,0 +1,199 @@
+import * as z from "zod";
+import { CoralError } from "../base/errors.ts";
+import type { ColonyBackend } from "./backend.ts";
+import { type CompletenessNote, completenessOf } from "./completeness.ts";
+import { defineTool, type ToolCallContext } from "./define-tool.ts";
+import { durationInput } from "./duration-input.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
+import { lossNotes, silentAgentNotes } from "./missing-data.ts";
+import { type MetricLossFact, type MetricResult, metricResultSchema } from "./schemas/metrics.ts";
+
+const dayMs = 86_400_000;
+const namesShown = 10;
+
+export const queryMetrics = defineTool({
+  name: "coral_query_metrics",
+  title: "Metrics of programs",
+  description:
+    "Metrics that programs send by OTLP or expose to Prometheus. Without name: which there are. With name: rate of a counter, values of a gauge, percentiles of a histogram, by service or attribute. Or a PromQL expression.",
+  input: z.object({
+    name: z.string().min(1).max(500).optional().describe("exact; part of one lists those that fit"),
+    promql: z.string().min(1).max(4_096).optional().describe("instead of name"),
+    service: z.string().min(1).optional(),
+    by: z.string().min(1).max(200).optional().describe("attribute, or service, instance, agent"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    since: durationInput({ minMs: 1_000, maxMs: 366 * dayMs })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    step: durationInput({ minMs: 1_000, maxMs: 31 * dayMs })
+      .optional()
+      .describe("between points"),
+    points: z.int().min(0).max(500).default(20).describe("at most, when there is no step"),
+    limit: z.int().min(1).max(1_000).default(50),
+  }),
+  output: metricResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { name, promql, step } = input;
+    if (name !== undefined && promql !== undefined) throw invalid("Cannot ask for name and promql at once: give one of them");
+    if (promql !== undefined && (input.service ?? input.by) !== undefined)
+      throw invalid('Cannot use service or by with promql: write them into the expression, such as sum by (route) (x{service="api"})');
+    const steps = step === undefined ? input.points : Math.ceil(input.since / step);
+    if (steps > maxSteps)
+      throw invalid(`Cannot answer with ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
+    const agents = activeAgents(await backend.agents(context));
+    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
+    const asked: Asked = {
+      ...{ sinceMs: input.since, limit: input.limit, points: input.points },
+      ...(step === undefined ? {} : { stepMs: step }),
+      ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
+      ...(input.service === undefined ? {} : { service: input.service }),
+      ...(input.by === undefined ? {} : { by: input.by }),
+    };
+    const part =
+      promql === undefined
+        ? name === undefined
+          ? await listNames(backend, asked, undefined, context)
+          : await oneMetric(backend, asked, name, context)
+        : await expression(backend, asked, promql, context);
+    const which = asked.agentIds === undefined ? {} : { agentIds: asked.agentIds };
+    const [gaps, losses] = await Promise.all([
+      backend.losses({ signals: ["metric_point"], sinceMs: input.since, ...which }, context),
+      backend.metricLosses({ sinceMs: input.since, ...which }, context),
+    ]);
+    const notes = [...part.notes, ...silentAgentNotes(chosen ?? agents), ...lossNotes(gaps), ...notKeptNotes(losses, input.service)];
+    return { output: part.output, completeness: completenessOf(notes) };
+  },
+});
+
+/** Of all in one answer. */
+const maxSteps = 1_000;
+
+interface Asked {
+  sinceMs: number;
+  limit: number;
+  points: number;
+  stepMs?: number;
+  agentIds?: string[];
+  service?: string;
+  by?: string;
+}
+
+interface Part {
+  output: MetricResult;
+  notes: CompletenessNote[];
+}
+
+async function listNames(backend: ColonyBackend, asked: Asked, contains: string | undefined, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, agentIds, service } = asked;
+  const facts = await backend.metricNames(
+    {
+      sinceMs,
+      limit,
+      ...(agentIds && { agentIds }),
+      ...(service === undefined ? {} : { service }),
+      ...(contains === undefined ? {} : { contains }),
+    },
+    context,
+  );
+  const notes = limitNotes(facts.rows.length, facts.total, "metrics");
+  if (facts.total === 0) notes.push({ kind: "no-data", message: noDataMessage(asked) });
+  return { output: { ...emptyResult(asked), total: facts.total, metrics: facts.rows }, notes };
+}
+
+async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, ...rest } = asked;
+  const facts = await backend.metric({ ...rest, name, sinceMs, limit, maxPoints: points === 0 ? 0 : Math.max(2, points) }, context);
+  if (facts.total === 0) return await insteadOf(backend, asked, name, context);
+  const notes = limitNotes(facts.rows.length, facts.total, "rows");
+  if (facts.unmergedSeries > 0)
+    notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have buckets of another kind and are not counted in` });
+  return {
+    notes,
+    output: {
+      ...emptyResult(asked),
+      startAt: new Date(facts.startMs).toISOString(),
+      stepMs: facts.stepMs,
+      total: facts.total,
+      rows: facts.rows.map((row) => ({ ...row, points: row.points.map(short), ratePoints: row.ratePoints.map(short) })),
+    },
+  };
+}
+
+/** What has nearly that name; the only one is taken for it. */
+async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
+  const listed = await listNames(backend, { ...asked, limit: Math.max(asked.limit, 2) }, name, context);
+  const names = new Set(listed.output.metrics.map((metric) => metric.name));
+  const [only] = names;
+  if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, asked, only, context);
+  const none: CompletenessNote = { kind: "no-data", message: `nothing was sent of a metric "${name}" within this time` };
+  if (names.size <= 1) return { output: emptyResult(asked), notes: [none] };
+  const some = [...names].slice(0, namesShown).join(", ");
+  return { ...listed, notes: [...listed.notes, { kind: "no-data", message: `no metric is called "${name}"; these hold it: ${some}` }] };
+}
+
+async function expression(backend: ColonyBackend, asked: Asked, promql: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, agentIds } = asked;
+  const stepMs = asked.stepMs ?? Math.max(1_000, Math.ceil(sinceMs / Math.max(1, points - 1) / 1_000) * 1_000);
+  const facts = await backend.promql({ expression: promql, sinceMs, stepMs, limit, ...(agentIds && { agentIds }) }, context);
+  const notes = limitNotes(facts.rows.length, facts.total, "series");
+  if (facts.total === 0) notes.push({ kind: "no-data", message: "nothing fits the expression within this time" });
+  return {
+    notes,
+    output: {
+      ...emptyResult(asked),
+      startAt: new Date(facts.startMs).toISOString(),
+      stepMs: facts.stepMs,
+      total: facts.total,
+      series: facts.rows.map(({ labels, points: values }) => ({ labels, points: values.map(short) })),
+    },
+  };
+}
+
+function emptyResult({ sinceMs }: Asked): MetricResult {
+  return { sinceMs, startAt: null, stepMs: 0, total: 0, metrics: [], rows: [], series: [] };
+}
+
+/** Six digits tell a course; more would be noise and cost room. */
+function short(value: number | null): number | null {
+  return value === null ? null : Number(value.toPrecision(6));
+}
+
+function limitNotes(shown: number, total: number, what: string): CompletenessNote[] {
+  return total > shown
+    ? [{ kind: "limit", message: `${shown} of ${total} ${what} are shown; narrow with service or name, or raise limit` }]
+    : [];
+}
+
+function noDataMessage({ service }: Asked): string {
+  const who = service === undefined ? "no program has" : `"${service}" has not`;
+  return `${who} sent metrics within this time; programs send them to the agent's OTLP port (see coral agent status), or list targets under scrape in agent.yaml`;
+}
+
+const lossTexts: Record<string, string> = {
+  "series-full": "because there are too many series; use fewer attributes",
+  future: "because their time is more than an hour ahead",
+  unusable: "because a number in them cannot be kept",
+  "scrape-failed": "because the target did not answer",
+  "scrape-full": "because the target exposes too much",
+};
+
+function notKeptNotes(losses: readonly MetricLossFact[], service: string | undefined): CompletenessNote[] {
+  return losses
+    .filter((loss) => loss.count > 0 && (service === undefined || loss.service === service || loss.service === ""))
+    .map(({ service: name, loss, count }) => {
+      const what = loss === "scrape-failed" ? `${count} readings` : `${count} points`;
+      const whose = name === "" ? "of several services" : `of ${name}`;
+      return {
+        kind: "rows-lost",
+        signal: "metric_loss",
+        rows: count,
+        message: `${what} ${whose} were not kept ${lossTexts[loss] ?? `(${loss})`}`,
+      };
+    });
+}
+
+function invalid(message: string): CoralError {
+  return new CoralError({ code: "invalid", message });
+}

@@ -1,0 +1,98 @@
+/** Edges from spans beside those from connections: the same call is there once, however many ways it was seen. */
+
+import type { CompletenessNote } from "./completeness.ts";
+import type { EdgeFact } from "./schemas/network.ts";
+import type { SpanEdgeFact, SpanEdgeFacts } from "./schemas/trace.ts";
+import type { EdgeRedFact, EdgeRedFacts } from "./schemas/traffic.ts";
+
+/** Programs say so themselves, in two places that agree. */
+const spanConfidence = 0.95;
+
+/**
+ * Two services that spans and connections both know have one edge, with the evidence of both; what hooks counted on it stays, and spans tell the
+ * rate only where no hook saw a request. Two that only spans know get an edge of their own, without a port.
+ */
+export function joinSpanEdges(
+  edges: readonly EdgeFact[],
+  red: EdgeRedFacts,
+  spans: SpanEdgeFacts,
+): { edges: EdgeFact[]; requests: EdgeRedFacts } {
+  const joined = [...edges];
+  const added: EdgeRedFact[] = [];
+  const known = new Map<string, number[]>();
+  for (const [index, edge] of edges.entries()) {
+    if (edge.client.kind !== "service" || edge.server.kind !== "service") continue;
+    const key = pairKey(edge.client.name, edge.server.name);
+    const list = known.get(key);
+    if (list) list.push(index);
+    else known.set(key, [index]);
+  }
+  const hooked = new Set(
+    red.edges
+      .filter(({ client, server }) => client.kind === "service" && server.kind === "service")
+      .map((edge) => pairKey(edge.client.name, edge.server.name)),
+  );
+  for (const call of spans.edges) {
+    const key = pairKey(call.client, call.server);
+    const places = known.get(key) ?? [];
+    // A span does not tell the port: the busiest connection of the two is taken for it.
+    const [place] = places.toSorted((a, b) => (joined[b]?.connections ?? 0) - (joined[a]?.connections ?? 0));
+    const edge = place === undefined ? undefined : joined[place];
+    if (place === undefined || edge === undefined) joined.push(edgeOf(call));
+    else joined[place] = { ...edge, evidence: [...edge.evidence, "spans"] };
+    if (!hooked.has(key)) added.push(requestsOf(call, edge?.serverPort ?? 0, spans.windowMs));
+  }
+  return { edges: joined, requests: { ...red, edges: [...red.edges, ...added] } };
+}
+
+/** What an answer must say when not all spans were looked at. */
+export function spanEdgeNotes({ share }: SpanEdgeFacts): CompletenessNote[] {
+  if (share >= 1) return [];
+  const message = `edges from spans are of ${Math.round(share * 1_000) / 10}% of the traces, scaled up: there are too many for one look; ask about less time`;
+  return [{ kind: "sampled", signal: "span", message }];
+}
+
+const pairKey = (client: string, server: string): string => JSON.stringify([client, server]);
+
+function edgeOf({ client, server, firstSeenAt, lastSeenAt }: SpanEdgeFact): EdgeFact {
+  const end = (name: string): EdgeFact["client"] => ({ kind: "service", name, addresses: [], agentIds: [], resolved: null });
+  return {
+    class: "INTERNAL",
+    confidence: spanConfidence,
+    evidence: ["spans"],
+    protocol: "tcp",
+    serverPort: 0,
+    client: end(client),
+    server: end(server),
+    connections: 0,
+    openConnections: 0,
+    opened: 0,
+    failures: 0,
+    bytesToServer: 0,
+    bytesToClient: 0,
+    rttUs: null,
+    retransmits: null,
+    firstSeenAt,
+    lastSeenAt,
+    firstBuild: null,
+  };
+}
+
+function requestsOf(
+  { client, server, protocol, requests, errors, p50Us, p95Us, p99Us }: SpanEdgeFact,
+  serverPort: number,
+  windowMs: number,
+): EdgeRedFact {
+  return {
+    client: { kind: "service", name: client },
+    server: { kind: "service", name: server },
+    serverPort,
+    protocol,
+    requests,
+    errors,
+    p50Us,
+    p95Us,
+    p99Us,
+    bySpans: { windowMs },
+  };
+}
