@@ -188,7 +188,7 @@ describe("captures", () => {
   it("finds the slow ones", async () => {
     capture = await Capture.open();
     const { server, ask } = await startHttp();
-    capture.parts.startCapture(orderFor(server, { minDurationMs: 50 }));
+    capture.parts.startCapture(orderFor(server, { minDurationMs: 600 }));
     for (const path of ["/fast", "/slow", "/fast", "/slow"]) await ask({ path });
     const requests = await capture.waitFor(2);
     await sleep(100);

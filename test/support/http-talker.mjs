@@ -13,7 +13,7 @@ if (what === "server") {
       const headers = { "content-type": "application/json", "set-cookie": "session=tell-nobody" };
       setTimeout(
         () => response.writeHead(status, headers).end('{"ok":true,"token":"tell-nobody"}'),
-        request.url.startsWith("/slow") ? 60 : 0,
+        request.url.startsWith("/slow") ? 700 : 0,
       );
     });
   });
