@@ -109,7 +109,7 @@ export class LogPatternBook {
     const rows: PatternWindow[] = [];
     const news = new Map<string, Entry[]>();
     const events: PatternEvent[] = [];
-    for (const [key, entry] of [...this.#entries]) {
+    for (const [key, entry] of Array.from(this.#entries)) {
       const records = recordsOf(entry);
       if (records > 0) {
         const isNew = entry.isFresh && !this.#isLearning(entry.service, nowMs);

@@ -119,12 +119,11 @@ export {
 } from "./segments/agent-segments.ts";
 export { batchFromSegmentRows, type SegmentRow } from "./segments/batch-builder.ts";
 export type { ColonySegments, ColonySegmentsOptions, SegmentPullOutcome } from "./segments/colony-segments.ts";
-export {
-  defineSegmentSignal,
-  type SegmentColumnSpec,
-  type SegmentColumns,
-  type SegmentColumnType,
-  type SegmentSignal,
+export type {
+  SegmentColumnSpec,
+  SegmentColumns,
+  SegmentColumnType,
+  SegmentSignal,
 } from "./segments/define-segment-signal.ts";
 export type { PulledSignal, SegmentOffer, SegmentPull } from "./segments/plan-segments.ts";
 export { type DecodeBodies, type DecodedBodies, sealSegment } from "./segments/seal-segment.ts";
@@ -139,11 +138,10 @@ export {
   isPresent,
   type SegmentBatch,
   type TextColumn,
-  transferablesOf,
 } from "./segments/segment-batch.ts";
 export type { SegmentEntry } from "./segments/segment-manifest.ts";
 export type { SealedSegment, SealJob, SealSegment, SegmentSummary } from "./segments/segment-sealing.ts";
-export { hexSql, idSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
+export { hexSql, type SegmentRange, type SegmentReader, type SegmentSource } from "./segments/segment-source.ts";
 export { readWriteAhead, type WriteAheadContent, type WriteAheadRecord } from "./segments/write-ahead.ts";
 export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";

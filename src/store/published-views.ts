@@ -122,5 +122,5 @@ export async function publishViews(
     if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
   }
   for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
-  return definitions.map(({ sql: _, ...view }) => view);
+  return definitions.map(({ sql: _sql, ...view }) => view);
 }

@@ -3,9 +3,29 @@
 import type { MetricKind } from "../metrics/load-series.ts";
 
 const unitWords: Record<string, string> = {
-  ...{ s: "seconds", ms: "milliseconds", us: "microseconds", ns: "nanoseconds", min: "minutes", h: "hours", d: "days" },
-  ...{ By: "bytes", KiBy: "kibibytes", MiBy: "mebibytes", GiBy: "gibibytes", KBy: "kilobytes", MBy: "megabytes", GBy: "gigabytes" },
-  ...{ m: "meters", V: "volts", A: "amperes", J: "joules", W: "watts", g: "grams", Cel: "celsius", Hz: "hertz", "%": "percent" },
+  s: "seconds",
+  ms: "milliseconds",
+  us: "microseconds",
+  ns: "nanoseconds",
+  min: "minutes",
+  h: "hours",
+  d: "days",
+  By: "bytes",
+  KiBy: "kibibytes",
+  MiBy: "mebibytes",
+  GiBy: "gibibytes",
+  KBy: "kilobytes",
+  MBy: "megabytes",
+  GBy: "gigabytes",
+  m: "meters",
+  V: "volts",
+  A: "amperes",
+  J: "joules",
+  W: "watts",
+  g: "grams",
+  Cel: "celsius",
+  Hz: "hertz",
+  "%": "percent",
 };
 
 /** What of a metric a name asks for. */

@@ -1,6 +1,6 @@
 /**
- * Rows of a segment by column, as decoders make them and the Parquet writer takes them. Typed arrays only, so that a batch moves between threads
- * without a copy: `postMessage(batch, transferablesOf(batch))`.
+ * Rows of a segment by column, as decoders make them and the Parquet writer takes them. Typed arrays only, so that a batch can move between threads
+ * without a copy.
  *
  * Arrays may be longer than the rows need; the rest is not read. `present` has one bit per row, lowest bit first: 1 means that the row has a
  * value. Without it all rows have one. What stands in the place of an absent value is not read, but codes and offsets must be valid there too.
@@ -69,15 +69,4 @@ export interface SegmentBatch {
 
 export function isPresent(column: BatchColumn, row: number): boolean {
   return column.present === undefined || (((column.present[row >> 3] ?? 0) >> (row & 7)) & 1) === 1;
-}
-
-/** Every buffer once. The batch is empty for its sender after it was transferred. */
-export function transferablesOf(batch: SegmentBatch): ArrayBuffer[] {
-  const buffers = new Set<ArrayBuffer>();
-  for (const column of Object.values(batch.columns)) {
-    for (const part of Object.values(column)) {
-      if (ArrayBuffer.isView(part) && part.buffer instanceof ArrayBuffer) buffers.add(part.buffer);
-    }
-  }
-  return [...buffers];
 }
