@@ -241,7 +241,7 @@ describe("completion", () => {
     expect(await complete("coral", "qu")).toEqual(["query"]);
     expect(await complete("coral", "config", "use-context", "")).toEqual(["test-dev"]);
     expect(await complete("coral", "query", "host", "")).toContain(hostname());
-    expect(await complete("coral", "tool", "call", "coral_query_t")).toEqual(["coral_query_top"]);
+    expect(await complete("coral", "tool", "call", "coral_query_t")).toEqual(["coral_query_top", "coral_query_traces"]);
     expect(await complete(coralFile, "agent", "st")).toEqual(["start", "status", "stop"]);
   });
 

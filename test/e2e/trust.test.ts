@@ -290,9 +290,10 @@ describe("what listens", () => {
     );
   }
 
-  it("is on loopback only, one port each", () => {
-    expect(listenersOf(colony.pid)).toEqual([expect.stringMatching(/^0100007F:/)]);
-    expect(listenersOf(agent.pid)).toEqual([expect.stringMatching(/^0100007F:/)]);
+  it("is on loopback only: one port of a colony, of an agent also the two of OTLP", () => {
+    const onLoopback = expect.stringMatching(/^0100007F:/) as string;
+    expect(listenersOf(colony.pid)).toEqual([onLoopback]);
+    expect(listenersOf(agent.pid)).toEqual([onLoopback, onLoopback, onLoopback]);
   });
 
   it("elsewhere is TLS only, when told to", async (context) => {

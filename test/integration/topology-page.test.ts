@@ -72,6 +72,7 @@ async function ask(input: object, who: "store" | "tool"): Promise<Answer> {
     losses: async () => [],
     edges: async ({ page, ...request }) => await queryEdges(store, { ...request, ...query, ...(page && who === "store" ? { page } : {}) }),
     edgeRed: async (request) => await queryEdgeRed(store, { ...request, ...query }),
+    spanEdges: async () => ({ edges: [], share: 1, windowMs: 0 }),
   };
   const tool = findTool(colonyTools, "coral_get_topology", "read");
   const answer = (await tool.call(backend as ColonyBackend, input, { signal: AbortSignal.timeout(60_000) })) as unknown as Answer;
