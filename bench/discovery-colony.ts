@@ -255,6 +255,7 @@ async function fill() {
     losses: () => Promise.resolve([]),
     edges: (request: EdgesRequest) => queryEdges(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
     edgeRed: (request: EdgesRequest) => queryEdgeRed(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
+    spanEdges: async () => ({ edges: [], windowMs: 0, share: 1 }),
   } as unknown as ColonyBackend;
   const topology = findTool(colonyTools, "coral_get_topology", "read");
   const askMs: number[] = [];
