@@ -32,6 +32,7 @@ import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { LogPatterns } from "./log-patterns.ts";
+import { LogTails } from "./log-tails.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 import { SteadyChange } from "./steady-change.ts";
@@ -75,6 +76,7 @@ const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
 const patternIntervalMs = 60_000;
+const tailIntervalMs = 500;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
 /** The traffic process may be away for a moment and come back. */
@@ -118,6 +120,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     stack.defer(() => store.close());
     reportRecovery(store, log);
     await logPatterns.load(store);
+    const logTails = stack.use(
+      new LogTails({
+        services: () => config.logs,
+        segments: () => store.segments,
+        file: `${paths.directory}/log-positions.json`,
+        owner,
+        hostName: hostname,
+        clock,
+        log: log.child("logs"),
+      }),
+    );
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
     const capabilityChange = new SteadyChange(capabilityHoldMs);
@@ -199,7 +212,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       facts: managed.facts,
       traffic: () => traffic.collector.readings(),
       otlp: () => otlp.status(),
-      notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
+      notes: () => [...managed.notes(), ...collectors.notes(), ...logTails.notes(), ...(pods?.problem ? [pods.problem] : [])],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
@@ -261,6 +274,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
+      repeat("Reading logs", tailIntervalMs, () => logTails.round(), log, stopped.signal),
       repeat("Patterns of logs", patternIntervalMs, () => logPatterns.endWindow(store), log, stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];

@@ -1,0 +1,248 @@
+/**
+ * Log files and the journal of the services that the config lists: read a little at a time, made into requests like those of an exporter, and
+ * remembered how far. What comes faster waits in its file. After a crash the lines of the last second may be read twice.
+ */
+
+import { readFile } from "node:fs/promises";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { type FileOwner, type ServiceLogsConfig, writePrivateFile } from "../config/index.ts";
+import { expandPaths, FileTail, JournalTail, type TailPosition } from "../host/index.ts";
+import { encodeLogLines, type LogLine, parseLogLine, severityOfPriority } from "../otlp/index.ts";
+import { type AgentSegments, logRecord } from "../store/index.ts";
+
+export interface LogTailsOptions {
+  services: () => readonly ServiceLogsConfig[];
+  segments: () => Pick<AgentSegments, "append"> | undefined;
+  /** Where positions are kept. */
+  file: string;
+  owner: FileOwner | undefined;
+  hostName: string;
+  /** Default `journalctl`. */
+  journalProgram?: string;
+  clock: Clock;
+  log: Logger;
+}
+
+/** Of one file in one round; two rounds a second. */
+const roundBytes = 256 * 1024;
+const roundRecords = 2_000;
+const maxFiles = 200;
+const saveIntervalMs = 1_000;
+const expandIntervalMs = 5_000;
+const maxRecordCharacters = 64 * 1024;
+/** Lines that belong to the one before: indented ones, and what follows an exception. */
+const continuation = /^(?:[ \t]+\S|Caused by: |\.\.\. \d+ more)/;
+
+interface Positions {
+  files: Record<string, TailPosition>;
+  journals: Record<string, string>;
+}
+
+interface Tail {
+  service: string;
+  path: string;
+  tail: FileTail;
+}
+
+export class LogTails implements AsyncDisposable {
+  readonly #options: LogTailsOptions;
+  readonly #tails = new Map<string, Tail>();
+  readonly #journals = new Map<string, { service: string; tail: JournalTail }>();
+  readonly #problems = new Map<string, string>();
+  #positions: Positions | undefined;
+  #saved = "";
+  #savedAtMs = Number.NEGATIVE_INFINITY;
+  #expandedAtMs = Number.NEGATIVE_INFINITY;
+  #isFirst = true;
+
+  constructor(options: LogTailsOptions) {
+    this.#options = options;
+  }
+
+  /** What cannot be read, ready to print. */
+  notes(): string[] {
+    const journals = [...this.#journals.values()].filter(({ tail }) => tail.problem !== "");
+    return [
+      ...[...this.#problems].map(([path, problem]) => `Cannot read the log file "${path}": ${problem}`),
+      ...journals.map(({ service, tail }) => `Cannot read the journal of "${service}": ${tail.problem}`),
+    ].slice(0, 20);
+  }
+
+  /** Since the start, of all files. */
+  counts(): { lines: number; cutLines: number; binaryLines: number; skippedBytes: number } {
+    const sum = { lines: 0, cutLines: 0, binaryLines: 0, skippedBytes: 0 };
+    for (const { tail } of this.#tails.values()) {
+      sum.lines += tail.counts.lines;
+      sum.cutLines += tail.counts.cutLines;
+      sum.binaryLines += tail.counts.binaryLines;
+      sum.skippedBytes += tail.counts.skippedBytes;
+    }
+    return sum;
+  }
+
+  /** Reads what is new once. A store that takes nothing is an error: the lines are read again then. */
+  async round(): Promise<void> {
+    const { clock } = this.#options;
+    const services = this.#options.services();
+    if (services.length === 0 && this.#tails.size === 0 && this.#journals.size === 0) return;
+    this.#positions ??= await this.#load();
+    const nowMs = clock.monotonicMs();
+    if (nowMs - this.#expandedAtMs >= expandIntervalMs) {
+      this.#expandedAtMs = nowMs;
+      await this.#expand(services);
+    }
+    for (const tail of this.#tails.values()) await this.#readFile(tail, nowMs);
+    for (const [key, journal] of this.#journals) await this.#readJournal(key, journal.service, journal.tail, nowMs);
+    if (nowMs - this.#savedAtMs < saveIntervalMs) return;
+    this.#savedAtMs = nowMs;
+    await this.#save();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#positions) await this.#save();
+    for (const { tail } of this.#journals.values()) tail.close();
+    for (const { tail } of this.#tails.values()) await tail.close();
+    this.#tails.clear();
+    this.#journals.clear();
+  }
+
+  /** Which files there are now; those of services that are listed no more are left. */
+  async #expand(services: readonly ServiceLogsConfig[]): Promise<void> {
+    const wanted = new Map<string, ServiceLogsConfig>();
+    for (const service of services) {
+      for (const pattern of service.files) {
+        for (const path of await expandPaths(pattern, maxFiles)) if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, service);
+      }
+    }
+    for (const [path, { tail }] of this.#tails) {
+      if (wanted.has(path)) continue;
+      this.#tails.delete(path);
+      this.#problems.delete(path);
+      await tail.close();
+    }
+    for (const [path, { service, fromStart }] of wanted) {
+      if (this.#tails.get(path)?.service === service) continue;
+      const position = this.#positions?.files[path];
+      // A file that appears while others are read already is new from its first line.
+      this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || !this.#isFirst }) });
+    }
+    this.#isFirst = false;
+    this.#followJournals(services);
+  }
+
+  #followJournals(services: readonly ServiceLogsConfig[]): void {
+    const { journalProgram } = this.#options;
+    const wanted = new Map(services.filter(({ units }) => units.length > 0).map((service) => [keyOf(service), service]));
+    for (const [key, { tail }] of this.#journals) {
+      if (wanted.has(key)) continue;
+      tail.close();
+      this.#journals.delete(key);
+    }
+    for (const [key, { service, units }] of wanted) {
+      if (this.#journals.has(key)) continue;
+      const cursor = this.#positions?.journals[key];
+      const tail = new JournalTail({ units, cursor, ...(journalProgram === undefined ? {} : { program: journalProgram }) });
+      this.#journals.set(key, { service, tail });
+    }
+  }
+
+  async #readFile(each: Tail, nowMs: number): Promise<void> {
+    const { service, path, tail } = each;
+    const before = tail.position;
+    let lines: LogLine[];
+    try {
+      const observedUs = this.#nowUs();
+      lines = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text)).map((text) => ({
+        ...parseLogLine(text),
+        observedUs,
+      }));
+      this.#problems.delete(path);
+    } catch (error) {
+      // Files come and go, and not all may be read: told in the status, tried again.
+      this.#problems.set(path, CoralError.from(error).message);
+      return;
+    }
+    try {
+      await this.#store(service, { "log.file.path": path }, lines);
+    } catch (error) {
+      await tail.close();
+      this.#tails.set(path, { service, path, tail: new FileTail({ path, position: before, fromStart: true }) });
+      throw error;
+    }
+    const { position } = tail;
+    if (position && this.#positions) this.#positions.files[path] = position;
+  }
+
+  async #readJournal(key: string, service: string, tail: JournalTail, nowMs: number): Promise<void> {
+    const observedUs = this.#nowUs();
+    const lines = tail.take(roundRecords, nowMs).map((record): LogLine => {
+      const parsed = parseLogLine(record.message);
+      const severityNumber = parsed.severityNumber || (record.priority === null ? 0 : severityOfPriority(record.priority));
+      return { ...parsed, severityNumber, timeUs: record.timeUs || parsed.timeUs, observedUs };
+    });
+    try {
+      await this.#store(service, {}, lines);
+    } catch (error) {
+      // It begins again after the last record that was stored.
+      tail.close();
+      this.#journals.delete(key);
+      this.#expandedAtMs = Number.NEGATIVE_INFINITY;
+      throw error;
+    }
+    if (tail.cursor !== undefined && this.#positions) this.#positions.journals[key] = tail.cursor;
+  }
+
+  async #store(service: string, attributes: Record<string, string>, lines: readonly LogLine[]): Promise<void> {
+    if (lines.length === 0) return;
+    const segments = this.#options.segments();
+    if (segments === undefined) throw new CoralError({ code: "unavailable", message: "Cannot store log lines: the store has no segments" });
+    const body = encodeLogLines({ service, attributes, hostName: this.#options.hostName }, lines);
+    await segments.append(logRecord.name, { kind: 0, rows: lines.length, receivedUs: this.#nowUs(), body });
+  }
+
+  #nowUs(): number {
+    return Math.round(this.#options.clock.wallMs() * 1_000);
+  }
+
+  async #load(): Promise<Positions> {
+    try {
+      const { files = {}, journals = {} } = JSON.parse(await readFile(this.#options.file, "utf8")) as Partial<Positions>;
+      return { files, journals };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+        this.#options.log.warn("Positions in log files are lost; reading goes on from their ends", { error });
+      return { files: {}, journals: {} };
+    }
+  }
+
+  async #save(): Promise<void> {
+    const paths = new Set(this.#tails.keys());
+    const files = Object.entries(this.#positions?.files ?? {}).filter(([path]) => paths.has(path));
+    const journals = Object.entries(this.#positions?.journals ?? {}).filter(([key]) => this.#journals.has(key));
+    const text = JSON.stringify({ files: Object.fromEntries(files), journals: Object.fromEntries(journals) });
+    if (text === this.#saved) return;
+    const { file, owner } = this.#options;
+    await writePrivateFile(file, text, { owner });
+    this.#saved = text;
+  }
+}
+
+function keyOf({ service, units }: ServiceLogsConfig): string {
+  return JSON.stringify([service, ...units]);
+}
+
+/** A stack trace is one record with the line before it. */
+function joinLines(lines: readonly string[]): string[] {
+  const records: string[] = [];
+  for (const line of lines) {
+    const last = records.at(-1);
+    if (last !== undefined && continuation.test(line) && last.length + line.length < maxRecordCharacters) {
+      records[records.length - 1] = `${last}\n${line}`;
+    } else {
+      records.push(line);
+    }
+  }
+  return records;
+}
