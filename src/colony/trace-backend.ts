@@ -1,10 +1,10 @@
 /** The part of the colony's backend that is about traces. */
 
 import type { Clock } from "../base/clock.ts";
-import { type ColonyStore, querySpanEdges, querySpanServices, queryTrace, queryTraces } from "../store/index.ts";
+import { type ColonyStore, querySpanEdges, querySpanProcesses, querySpanServices, queryTrace, queryTraces } from "../store/index.ts";
 import type { ColonyBackend } from "../tools/index.ts";
 
-export type TraceBackend = Pick<ColonyBackend, "traces" | "trace" | "spanServices" | "spanEdges">;
+export type TraceBackend = Pick<ColonyBackend, "traces" | "trace" | "spanServices" | "spanProcesses" | "spanEdges">;
 
 /** Edges cost more than anything else that is asked of spans: who asks the same within this time gets the same answer. */
 const edgesKeptMs = 2_000;
@@ -31,6 +31,7 @@ export function createTraceBackend({ store, clock }: { store: ColonyStore; clock
         throw error;
       }
     },
+    spanProcesses: () => querySpanProcesses(store, { nowMs: clock.wallMs() }),
     spanServices: (request) => querySpanServices(store, { ...request, nowMs: clock.wallMs() }),
   };
 }

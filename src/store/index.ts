@@ -77,9 +77,11 @@ export {
 } from "./queries/query-services.ts";
 export { querySpanEdges, type SpanEdgeRow, type SpanEdgesAnswer, type SpanEdgesQuery } from "./queries/query-span-edges.ts";
 export {
+  querySpanProcesses,
   querySpanServices,
   queryTrace,
   queryTraces,
+  type SpanProcessRow,
   type SpanRow,
   type TraceAnswer,
   type TraceQuery,

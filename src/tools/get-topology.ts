@@ -10,7 +10,7 @@ import { activeAgents, matchAgents } from "./match-agents.ts";
 import { cutList } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import { connectionClassSchema, topologySchema } from "./schemas/network.ts";
-import { joinSpanEdges, spanEdgeNotes } from "./span-edges.ts";
+import { joinSpanEdges, readSpanEdges, spanEdgeNotes } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
@@ -42,12 +42,12 @@ export const getTopology = defineTool({
     const [{ facts, agents, notes }, asked, spans] = await Promise.all([
       readNetwork(backend, rest, context),
       backend.edgeRed({ sinceMs: input.since, ...which }, context),
-      backend.spanEdges({ sinceMs: input.since, ...which }, context),
+      readSpanEdges(backend, { sinceMs: input.since, ...which }, context),
     ]);
     const { edges, requests } = joinSpanEdges(facts.edges, asked, spans);
     const book = new EdgeRequestBook(requests);
     const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
-    const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
+    const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
     const weights = graph.weights();
     const ids = [...(reached?.keys() ?? graph.nodes.keys())].sort(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { span } from "../signals/span.ts";
-import { querySpanServices, queryTrace, queryTraces, type TracesQuery } from "./query-traces.ts";
+import { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TracesQuery } from "./query-traces.ts";
 import { openStoredSpans, type SpanValues, type StoredSpans, traceIdOf } from "./stored-spans.fixture.ts";
 
 const ms = 1_000;
@@ -168,5 +168,22 @@ describe("querySpanServices()", () => {
   it("names the services of spans within the time", async () => {
     expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "web"]);
     expect(await querySpanServices(spans.store, { sinceMs: 7_500, nowMs: spans.clock.wall })).toEqual(["api", "loop"]);
+  });
+});
+
+describe("querySpanProcesses()", () => {
+  it("has what one process of each service and agent says of itself, the newest", async () => {
+    const one = { service: "proc", atUs: 1_000 * ms };
+    await spans.add([
+      { ...one, trace: "c0", id: "1", resource: '{"process.pid":1}' },
+      { ...one, trace: "c0", id: "2", resource: '{"process.pid":2}', atUs: 2_000 * ms },
+    ]);
+    await spans.add([{ ...one, trace: "c0", id: "3", resource: '{"process.pid":3}' }], "a2");
+    const found = await querySpanProcesses(spans.store, { nowMs: spans.clock.wall });
+    expect(found.toSorted((a, b) => (a.agentId < b.agentId ? -1 : 1))).toEqual([
+      { agentId: "a1", service: "proc", resource: '{"process.pid":2}' },
+      { agentId: "a2", service: "proc", resource: '{"process.pid":3}' },
+    ]);
+    expect(await querySpanProcesses(spans.store, { nowMs: spans.clock.wall + hourMs })).toEqual([]);
   });
 });

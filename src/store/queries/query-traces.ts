@@ -106,6 +106,8 @@ const traceReachUs = 3_600_000_000;
 /** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
 const maxCandidates = 262_144;
 const servicesShown = 20;
+/** Processes that have sent nothing for so long are not looked at for their names. */
+const processesMs = 300_000;
 
 const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
 
@@ -163,6 +165,26 @@ export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: {
     [fromUs],
   );
   return rows.map((row) => textIn(row, "service"));
+}
+
+export interface SpanProcessRow {
+  agentId: string;
+  service: string;
+  /** JSON object. */
+  resource: string;
+}
+
+/** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
+export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessRow[]> {
+  if (store.segments === undefined) return [];
+  const fromUs = Math.floor((nowMs - processesMs) * 1_000);
+  const source = await store.segments.segmentSource(span, { fromUs });
+  const rows = await store.query(
+    `SELECT agent_id, service, arg_max(resource, "time") AS resource FROM ${source.sql} WHERE "time" >= make_timestamp(?) AND resource IS NOT NULL
+     GROUP BY agent_id, service LIMIT 10000`,
+    [fromUs],
+  );
+  return rows.map((row) => ({ agentId: textIn(row, "agent_id"), service: textIn(row, "service"), resource: textIn(row, "resource") }));
 }
 
 interface Filter {
