@@ -123,6 +123,20 @@ describe("LogTails", () => {
     expect(stored[0]).toContain("from the journal");
   });
 
+  it("stores many lines as one request, and says what it left out", async () => {
+    await using tails = open();
+    const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index}`);
+    writeFileSync(join(directory, "a.log"), `${lines.join("\n")}\n\u0000\n${"x".repeat(70_000)}\n`);
+    await round(tails);
+    expect(stored).toHaveLength(1);
+    expect(stored[0]).toMatch(/^1001 /);
+    for (const line of ["line 0", "line 555", "line 999"]) expect(stored[0]).toContain(line);
+    expect(tails.notes()).toEqual([
+      `Of the log file "${join(directory, "a.log")}": 1 lines were cut because they are longer than 64 KiB; 1 lines were left out because they are no text`,
+    ]);
+    expect(tails.counts()).toMatchObject({ lines: 1_001, cutLines: 1, binaryLines: 1 });
+  });
+
   it("says which files it cannot read", async () => {
     services = [{ service: "api", files: ["/dev/null"], units: [], fromStart: true }];
     await using tails = open();

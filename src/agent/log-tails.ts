@@ -4,11 +4,13 @@
  */
 
 import { readFile } from "node:fs/promises";
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { formatBytes } from "../base/units.ts";
 import { type FileOwner, type ServiceLogsConfig, writePrivateFile } from "../config/index.ts";
-import { expandPaths, FileTail, JournalTail, type TailPosition } from "../host/index.ts";
+import { expandPaths, FileTail, type JournalRecord, JournalTail, type TailPosition } from "../host/index.ts";
 import { encodeLogLines, type LogLine, parseLogLine, severityOfPriority } from "../otlp/index.ts";
 import { type AgentSegments, logRecord } from "../store/index.ts";
 
@@ -28,6 +30,8 @@ export interface LogTailsOptions {
 /** Of one file in one round; two rounds a second. */
 const roundBytes = 256 * 1024;
 const roundRecords = 2_000;
+/** Then others get their turn: some milliseconds. */
+const sliceLines = 100;
 const maxFiles = 200;
 const saveIntervalMs = 1_000;
 const expandIntervalMs = 5_000;
@@ -66,6 +70,10 @@ export class LogTails implements AsyncDisposable {
     const journals = [...this.#journals.values()].filter(({ tail }) => tail.problem !== "");
     return [
       ...[...this.#problems].map(([path, problem]) => `Cannot read the log file "${path}": ${problem}`),
+      ...[...this.#tails.values()]
+        .map(({ path, tail }) => [path, leftOut(tail.counts)])
+        .filter(([, text]) => text !== "")
+        .map(([path, text]) => `Of the log file "${path}": ${text}`),
       ...journals.map(({ service, tail }) => `Cannot read the journal of "${service}": ${tail.problem}`),
     ].slice(0, 20);
   }
@@ -151,13 +159,9 @@ export class LogTails implements AsyncDisposable {
   async #readFile(each: Tail, nowMs: number): Promise<void> {
     const { service, path, tail } = each;
     const before = tail.position;
-    let lines: LogLine[];
+    let texts: string[];
     try {
-      const observedUs = this.#nowUs();
-      lines = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text)).map((text) => ({
-        ...parseLogLine(text),
-        observedUs,
-      }));
+      texts = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text));
       this.#problems.delete(path);
     } catch (error) {
       // Files come and go, and not all may be read: told in the status, tried again.
@@ -165,7 +169,8 @@ export class LogTails implements AsyncDisposable {
       return;
     }
     try {
-      await this.#store(service, { "log.file.path": path }, lines);
+      const observedUs = this.#nowUs();
+      await this.#store(service, { "log.file.path": path }, texts, (text) => ({ ...parseLogLine(text), observedUs }));
     } catch (error) {
       await tail.close();
       this.#tails.set(path, { service, path, tail: new FileTail({ path, position: before, fromStart: true }) });
@@ -177,13 +182,8 @@ export class LogTails implements AsyncDisposable {
 
   async #readJournal(key: string, service: string, tail: JournalTail, nowMs: number): Promise<void> {
     const observedUs = this.#nowUs();
-    const lines = tail.take(roundRecords, nowMs).map((record): LogLine => {
-      const parsed = parseLogLine(record.message);
-      const severityNumber = parsed.severityNumber || (record.priority === null ? 0 : severityOfPriority(record.priority));
-      return { ...parsed, severityNumber, timeUs: record.timeUs || parsed.timeUs, observedUs };
-    });
     try {
-      await this.#store(service, {}, lines);
+      await this.#store(service, {}, tail.take(roundRecords, nowMs), (record) => journalLine(record, observedUs));
     } catch (error) {
       // It begins again after the last record that was stored.
       tail.close();
@@ -194,12 +194,20 @@ export class LogTails implements AsyncDisposable {
     if (tail.cursor !== undefined && this.#positions) this.#positions.journals[key] = tail.cursor;
   }
 
-  async #store(service: string, attributes: Record<string, string>, lines: readonly LogLine[]): Promise<void> {
-    if (lines.length === 0) return;
+  /** All or nothing. */
+  async #store<T>(service: string, attributes: Record<string, string>, items: readonly T[], lineOf: (item: T) => LogLine): Promise<void> {
+    if (items.length === 0) return;
     const segments = this.#options.segments();
     if (segments === undefined) throw new CoralError({ code: "unavailable", message: "Cannot store log lines: the store has no segments" });
-    const body = encodeLogLines({ service, attributes, hostName: this.#options.hostName }, lines);
-    await segments.append(logRecord.name, { kind: 0, rows: lines.length, receivedUs: this.#nowUs(), body });
+    const source = { service, attributes, hostName: this.#options.hostName };
+    const parts: Uint8Array[] = [];
+    for (let from = 0; from < items.length; from += sliceLines) {
+      parts.push(encodeLogLines(source, items.slice(from, from + sliceLines).map(lineOf)));
+      await setImmediate();
+    }
+    // Requests one after another are one request: that is how protobuf joins lists.
+    const body = Buffer.concat(parts);
+    await segments.append(logRecord.name, { kind: 0, rows: items.length, receivedUs: this.#nowUs(), body });
   }
 
   #nowUs(): number {
@@ -231,6 +239,21 @@ export class LogTails implements AsyncDisposable {
 
 function keyOf({ service, units }: ServiceLogsConfig): string {
   return JSON.stringify([service, ...units]);
+}
+
+function journalLine(record: JournalRecord, observedUs: number): LogLine {
+  const parsed = parseLogLine(record.message);
+  const severityNumber = parsed.severityNumber || (record.priority === null ? 0 : severityOfPriority(record.priority));
+  return { ...parsed, severityNumber, timeUs: record.timeUs || parsed.timeUs, observedUs };
+}
+
+/** What was left out of a file since the start; empty when nothing was. */
+function leftOut({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
+  return [
+    ...(cutLines > 0 ? [`${cutLines} lines were cut because they are longer than 64 KiB`] : []),
+    ...(binaryLines > 0 ? [`${binaryLines} lines were left out because they are no text`] : []),
+    ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} were passed over because they came faster than they are read`] : []),
+  ].join("; ");
 }
 
 /** A stack trace is one record with the line before it. */
