@@ -26,6 +26,7 @@ import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
@@ -35,6 +36,7 @@ import { LogPatterns } from "./log-patterns.ts";
 import { LogTails } from "./log-tails.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { Scraper } from "./scraper.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
 
@@ -202,6 +204,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       kernel,
       ...(pods ? { pods } : {}),
     });
+    const metricIntake = new MetricIntake({ store, clock });
+    const scraper = new Scraper({ config: () => config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
     const sources: AgentStatusSources = {
       agentId,
       version,
@@ -212,7 +216,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       facts: managed.facts,
       traffic: () => traffic.collector.readings(),
       otlp: () => otlp.status(),
-      notes: () => [...managed.notes(), ...collectors.notes(), ...logTails.notes(), ...(pods?.problem ? [pods.problem] : [])],
+      notes: () => [
+        ...managed.notes(),
+        ...collectors.notes(),
+        ...scraper.notes(),
+        ...logTails.notes(),
+        ...(pods?.problem ? [pods.problem] : []),
+      ],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
@@ -253,7 +263,6 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
-    const metricIntake = new MetricIntake({ store, clock });
     await otlp.start({ segments: () => store.segments, storeMetrics: (points) => metricIntake.store(points) });
     stack.defer(() => otlp.stop());
     await traffic.collector.reconfigure();
@@ -273,6 +282,16 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         stopped.signal,
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
+      runCollectLoop(
+        {
+          name: "metrics of targets",
+          intervalMs: () => config.scrape.intervalMs,
+          collect: (signal) => scraper.collect(signal),
+          clock,
+          log: log.child("scrape"),
+        },
+        stopped.signal,
+      ),
       repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
       repeat("Reading logs", tailIntervalMs, () => logTails.round(), log, stopped.signal),
       repeat("Patterns of logs", patternIntervalMs, () => logPatterns.endWindow(store), log, stopped.signal),

@@ -10,8 +10,16 @@ export type MetricSeriesRow = RowOf<typeof metricSeries.columns>;
 /** Of two points with the same fingerprint the later one follows the earlier one. */
 export function seriesOf(point: MetricPoint): string {
   const identity = [
-    ...[point.service, point.resource, point.scopeName, point.scopeVersion, point.name, point.unit, point.kind],
-    ...[point.temporality, String(point.isMonotonic), point.attributes],
+    point.service,
+    point.resource,
+    point.scopeName,
+    point.scopeVersion,
+    point.name,
+    point.unit,
+    point.kind,
+    point.temporality,
+    String(point.isMonotonic),
+    point.attributes,
   ];
   return hash("sha1", identity.join("\u0000"), "hex").slice(0, 16);
 }

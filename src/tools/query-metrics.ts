@@ -45,7 +45,9 @@ export const queryMetrics = defineTool({
     const agents = activeAgents(await backend.agents(context));
     const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
     const asked: Asked = {
-      ...{ sinceMs: input.since, limit: input.limit, points: input.points },
+      sinceMs: input.since,
+      limit: input.limit,
+      points: input.points,
       ...(step === undefined ? {} : { stepMs: step }),
       ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
       ...(input.service === undefined ? {} : { service: input.service }),

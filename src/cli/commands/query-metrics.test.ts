@@ -102,7 +102,7 @@ describe("coral query promql", () => {
     colony.tool("coral_query_metrics", resultOf({ series }));
     const { stdout } = await world.coral("query promql up --since 30m --step 1m");
     const lines = stdout.split("\n").map((line) => line.trimEnd().split(/ {2,}/));
-    expect(lines).toEqual([["SERIES", "NOW", "OVER TIME"], ['up{route="a\\"b", service="api"}', "1,235", "▁▁█"], ["{}", "-"], [""]]);
+    expect(lines).toEqual([["SERIES", "NOW", "OVER TIME"], ['up{route="a\\"b", service="api"}', "1,235", "▁▁█"], ["{}", "-", "-"], [""]]);
     expect(colony.calls[0]?.body).toEqual({ promql: "up", since: "30m", points: 30, step: "1m" });
     expect((await world.coral(["query", "promql", " "])).stderr).toContain("Cannot evaluate an empty expression");
   });

@@ -230,9 +230,23 @@ function rowOf({ service, group, series }: Group, window: Window): { row: Metric
   if (first === undefined) return undefined;
   const isCounter = first.kind === "sum" && first.isMonotonic;
   const base: MetricGroupRow = {
-    ...{ service, group, unit: first.unit, kind: first.kind, isCounter, series: series.length },
-    ...{ rate: null, total: null, last: null, mean: null, min: null, max: null, p50: null, p95: null, p99: null },
-    ...{ points: [], ratePoints: [] },
+    service,
+    group,
+    unit: first.unit,
+    kind: first.kind,
+    isCounter,
+    series: series.length,
+    rate: null,
+    total: null,
+    last: null,
+    mean: null,
+    min: null,
+    max: null,
+    p50: null,
+    p95: null,
+    p99: null,
+    points: [],
+    ratePoints: [],
   };
   if (first.kind === "gauge" || (first.kind === "sum" && !isCounter && first.temporality !== "delta"))
     return gaugeRow(base, series, window);
