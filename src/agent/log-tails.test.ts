@@ -116,10 +116,11 @@ describe("LogTails", () => {
     chmodSync(join(directory, "journalctl"), 0o700);
     services = [{ service: "api", files: [], units: ["api.service"], fromStart: false }];
     await using tails = open();
-    await vi.waitFor(async () => {
-      await round(tails);
-      expect(stored).toHaveLength(1);
-    });
+    failure = new CoralError({ code: "exhausted", message: "full" });
+    await vi.waitFor(() => expect(round(tails)).rejects.toThrow("full"));
+    failure = undefined;
+    await round(tails);
+    expect(stored).toHaveLength(1);
     expect(stored[0]).toContain("from the journal");
   });
 

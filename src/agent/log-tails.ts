@@ -185,10 +185,7 @@ export class LogTails implements AsyncDisposable {
     try {
       await this.#store(service, {}, tail.take(roundRecords, nowMs), (record) => journalLine(record, observedUs));
     } catch (error) {
-      // It begins again after the last record that was stored.
-      tail.close();
-      this.#journals.delete(key);
-      this.#expandedAtMs = Number.NEGATIVE_INFINITY;
+      tail.undo();
       throw error;
     }
     if (tail.cursor !== undefined && this.#positions) this.#positions.journals[key] = tail.cursor;

@@ -77,6 +77,9 @@ describe("JournalTail", () => {
     install(Array.from({ length: 6_000 }, (_, index) => line(`m${index}`, `c${index}`)));
     const tail = new JournalTail({ units: ["api.service"], cursor: undefined, program });
     const records = await takeAll(tail, 6_000);
+    tail.undo();
+    expect(tail.take(10_000, 0).length).toBeGreaterThan(0);
+    expect(tail.cursor).toBe("c5999");
     expect(records.map(({ message }) => message)).toEqual(Array.from({ length: 6_000 }, (_, index) => `m${index}`));
     tail.close();
   });

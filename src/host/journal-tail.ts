@@ -32,6 +32,8 @@ export class JournalTail {
   #pause: (() => void) | undefined;
   #resume: (() => void) | undefined;
   #waiting: { record: JournalRecord; cursor: string }[] = [];
+  /** By the last `take`, with the cursor before it. */
+  #taken: { records: { record: JournalRecord; cursor: string }[]; before: string | undefined } = { records: [], before: undefined };
   #startedAtMs = Number.NEGATIVE_INFINITY;
   /** After the last record that was given. */
   cursor: string | undefined;
@@ -52,9 +54,17 @@ export class JournalTail {
       this.#start();
     }
     const taken = this.#waiting.splice(0, max);
+    this.#taken = { records: taken, before: this.cursor };
     this.cursor = taken.at(-1)?.cursor ?? this.cursor;
     if (this.#waiting.length < maxWaiting) this.#resume?.();
     return taken.map(({ record }) => record);
+  }
+
+  /** What the last `take` gave is given again: it could not be kept. */
+  undo(): void {
+    this.#waiting.unshift(...this.#taken.records);
+    this.cursor = this.#taken.before;
+    this.#taken = { records: [], before: this.cursor };
   }
 
   close(): void {
