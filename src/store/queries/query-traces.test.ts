@@ -124,6 +124,21 @@ describe("queryTraces()", () => {
     expect(rows[0]).toMatchObject({ spans: 3_000, durationNs: 2_999_000 + 1_000_000 });
   });
 
+  it("bears times and durations at the ends of their range", async () => {
+    const lastUs = Number.MAX_SAFE_INTEGER - Date.UTC(2026, 0, 1) * 1_000;
+    await spans.add([
+      { trace: "dd", id: "1", atUs: -Date.UTC(2026, 0, 1) * 1_000, service: "odd", duration_ns: 9_223_372_036_854_775_807n },
+      { trace: "dd", id: "2", parent: "1", atUs: 16_000 * ms, service: "odd", duration_ns: 0 },
+      { trace: "dd", id: "3", parent: "2", atUs: lastUs, service: "odd", duration_ns: 9_223_372_036_854_775_807n, kind: "server" },
+    ]);
+    const { rows } = await ask({ service: "odd" });
+    expect(rows[0]?.durationNs).toBeGreaterThan(0);
+    expect((await ask({ limit: 1 })).rows[0]?.traceId).toBe(traceIdOf("dd"));
+    await spans.add([{ trace: "de", id: "1", atUs: lastUs, service: "odd" }]);
+    expect((await ask({ limit: 1 })).rows[0]?.traceId).toBe(traceIdOf("dd"));
+    expect((await queryTrace(spans.store, { traceId: traceIdOf("dd"), maxSpans: 9, details: true })).spans).toHaveLength(3);
+  });
+
   it("takes text that looks like SQL as text", async () => {
     expect(await idsOf({ service: "x' OR 1=1 --" })).toEqual([]);
     expect(await idsOf({ route: "%" })).toEqual([]);
@@ -166,8 +181,8 @@ describe("queryTrace()", () => {
 
 describe("querySpanServices()", () => {
   it("names the services of spans within the time", async () => {
-    expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "web"]);
-    expect(await querySpanServices(spans.store, { sinceMs: 7_500, nowMs: spans.clock.wall })).toEqual(["api", "loop"]);
+    expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd", "web"]);
+    expect(await querySpanServices(spans.store, { sinceMs: 7_500, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd"]);
   });
 });
 

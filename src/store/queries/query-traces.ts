@@ -103,6 +103,8 @@ export interface TraceAnswer {
 
 /** Spans of one trace are looked for this long before and after the one that fits. */
 const traceReachUs = 3_600_000_000;
+/** Clocks of senders may be ahead by this; spans of a later time are found by their id only, else one of them would be the newest for ever. */
+export const clockAheadMs = 3_600_000;
 /** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
 const maxCandidates = 262_144;
 const servicesShown = 20;
@@ -114,8 +116,13 @@ const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_meth
 export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesAnswer> {
   if (store.segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
   const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs, ...(query.service !== undefined && { service: query.service }) });
-  const filter = filterOf(query, fromUs);
+  const untilUs = Math.floor((query.nowMs + clockAheadMs) * 1_000);
+  const source = await store.segments.segmentSource(span, {
+    fromUs,
+    untilUs,
+    ...(query.service !== undefined && { service: query.service }),
+  });
+  const filter = filterOf(query, fromUs, untilUs);
   const [totals] = await store.query(
     `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, approx_count_distinct(trace_id) AS traces FROM ${source.sql} ${filter.sql}`,
     filter.parameters,
@@ -192,9 +199,9 @@ interface Filter {
   parameters: (string | number)[];
 }
 
-function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number): Filter {
-  const conditions = [`"time" >= make_timestamp(?)`];
-  const parameters: (string | number)[] = [fromUs];
+function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number, untilUs: number): Filter {
+  const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
+  const parameters: (string | number)[] = [fromUs, untilUs];
   if (service !== undefined) {
     conditions.push("service = ?");
     parameters.push(service);
@@ -270,7 +277,7 @@ async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): 
      )
      SELECT *, root.service AS root_service, root.name AS root_name FROM (
        SELECT ${hexSql("id16", "trace_id")} AS trace_id, min("time") AS start, min(epoch_us("time")) AS start_us,
-         max((epoch_us("time") - first_us) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
+         max(CAST(epoch_us("time") - first_us AS DOUBLE) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
          count(*) FILTER (status = 'error') AS errors, bool_or(parent_span_id IS NULL) AS has_root,
          list_slice(list_sort(list(DISTINCT service)), 1, ${servicesShown}) AS services,
          coalesce(arg_min(${one}, "time") FILTER (parent_span_id IS NULL), arg_min(${one}, "time")) AS root
