@@ -82,6 +82,26 @@ describe("LogTails", () => {
     for (const word of ["one", "two", "three", "four"]) expect(all.split(word)).toHaveLength(2);
   });
 
+  it("begins at the end of files that are new to it, and at the beginning of those that appear beside them, also while it is away", async () => {
+    services = [{ service: "api", files: [join(directory, "*.log")], units: [], fromStart: false }];
+    writeFileSync(join(directory, "a.log"), "old\n");
+    await using first = open();
+    await round(first);
+    appendFileSync(join(directory, "a.log"), "new\n");
+    writeFileSync(join(directory, "b.log"), "beside\n");
+    await round(first, 10_000);
+    await first[Symbol.asyncDispose]();
+    writeFileSync(join(directory, "c.log"), "while away\n");
+    await using second = open();
+    await round(second);
+    writeFileSync(join(directory, "other.txt"), "of another service\n");
+    services = [...services, { service: "web", files: [join(directory, "other.txt")], units: [], fromStart: false }];
+    await round(second, 10_000);
+    expect(
+      stored.map((text) => ["old", "new", "beside", "while away", "of another service"].filter((word) => text.includes(word))),
+    ).toEqual([["new"], ["beside"], ["while away"]]);
+  });
+
   it("reads again what the store did not take", async () => {
     await using tails = open();
     writeFileSync(join(directory, "a.log"), "one\n");

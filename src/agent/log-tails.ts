@@ -4,6 +4,7 @@
  */
 
 import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -40,7 +41,7 @@ const maxRecordCharacters = 64 * 1024;
 const continuation = /^(?:[ \t]+\S|Caused by: |\.\.\. \d+ more)/;
 
 interface Positions {
-  files: Record<string, TailPosition>;
+  files: Record<string, TailPosition & { service: string }>;
   journals: Record<string, string>;
 }
 
@@ -59,7 +60,6 @@ export class LogTails implements AsyncDisposable {
   #saved = "";
   #savedAtMs = Number.NEGATIVE_INFINITY;
   #expandedAtMs = Number.NEGATIVE_INFINITY;
-  #isFirst = true;
 
   constructor(options: LogTailsOptions) {
     this.#options = options;
@@ -130,13 +130,16 @@ export class LogTails implements AsyncDisposable {
       this.#problems.delete(path);
       await tail.close();
     }
+    const known = new Set(Object.entries(this.#positions?.files ?? {}).map(([path, { service }]) => folderOf(service, path)));
     for (const [path, { service, fromStart }] of wanted) {
-      if (this.#tails.get(path)?.service === service) continue;
+      const before = this.#tails.get(path);
+      if (before?.service === service) continue;
+      await before?.tail.close();
       const position = this.#positions?.files[path];
-      // A file that appears while others are read already is new from its first line.
-      this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || !this.#isFirst }) });
+      // A file that appears beside others of its service is new from its first line.
+      const isNew = known.has(folderOf(service, path));
+      this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
     }
-    this.#isFirst = false;
     this.#followJournals(services);
   }
 
@@ -177,7 +180,7 @@ export class LogTails implements AsyncDisposable {
       throw error;
     }
     const { position } = tail;
-    if (position && this.#positions) this.#positions.files[path] = position;
+    if (position && this.#positions) this.#positions.files[path] = { ...position, service };
   }
 
   async #readJournal(key: string, service: string, tail: JournalTail, nowMs: number): Promise<void> {
@@ -236,6 +239,10 @@ export class LogTails implements AsyncDisposable {
 
 function keyOf({ service, units }: ServiceLogsConfig): string {
   return JSON.stringify([service, ...units]);
+}
+
+function folderOf(service: string, path: string): string {
+  return `${service}\n${dirname(path)}`;
 }
 
 function journalLine(record: JournalRecord, observedUs: number): LogLine {
