@@ -110,6 +110,17 @@ describe("coral_get_topology with spans", () => {
     expect(both.edges).toMatchObject([{ evidence: ["both-ends", "spans"], requests: { count: 240, perSecond: 2.4, errorRatio: 0.25 } }]);
   });
 
+  it("does without spans that cannot be read, and says so", async () => {
+    const answer = await ask({
+      edges: async () => networkOf([edgeOf("web", "api", 80)]),
+      spanEdges: () => Promise.reject(new Error("out of memory")),
+    });
+    expect(answer.edges).toHaveLength(1);
+    expect(answer.completeness.notes).toContainEqual(
+      expect.objectContaining({ kind: "unavailable", message: expect.stringContaining("out of memory") as string }),
+    );
+  });
+
   it("says when only a share of the traces was looked at", async () => {
     const answer = await ask({ spanEdges: async () => ({ edges: [], windowMs: 1, share: 0.125 }) });
     expect(answer.completeness.notes).toContainEqual(
