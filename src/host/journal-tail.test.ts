@@ -49,7 +49,7 @@ describe("JournalTail", () => {
     expect(records[2]?.message).toHaveLength(100);
     expect(tail).toMatchObject({ cursor: "c3", unreadable: 1, problem: "" });
     expect(readFileSync(join(directory, "args"), "utf8").trim()).toBe(
-      "--follow --output=json --no-pager --quiet --after-cursor=c0 --unit=api.service",
+      "--follow --output=json --no-pager --quiet --after-cursor=c0 --no-tail --unit=api.service",
     );
     tail.close();
   });

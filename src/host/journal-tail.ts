@@ -78,7 +78,7 @@ export class JournalTail {
     const { units, program = "journalctl" } = this.#options;
     // What waits has been read already: after it, not after what was given.
     const cursor = this.#waiting.at(-1)?.cursor ?? this.cursor;
-    const from = cursor === undefined ? ["--lines=0"] : [`--after-cursor=${cursor}`];
+    const from = cursor === undefined ? ["--lines=0"] : [`--after-cursor=${cursor}`, "--no-tail"];
     const args = ["--follow", "--output=json", "--no-pager", "--quiet", ...from, ...units.map((unit) => `--unit=${unit}`)];
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
