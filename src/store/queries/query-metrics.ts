@@ -3,6 +3,7 @@
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
 import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
 import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
+import { Turn } from "../metrics/turn.ts";
 import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
 
 export interface MetricNamesQuery {
@@ -83,7 +84,7 @@ export interface MetricAnswer {
 }
 
 /** Points read for one answer. */
-const maxPointsRead = 200_000;
+const maxPointsRead = 500_000;
 /** How far before the asked time a point may lie that says where to count from. */
 const lookBackMs = 5 * 60_000;
 const servicesShown = 5;
@@ -144,7 +145,9 @@ export async function queryMetric(store: Queryable, query: MetricQuery): Promise
   const groups = groupSeries(series, query.by);
   let unmergedSeries = 0;
   const rows: MetricGroupRow[] = [];
+  const turn = new Turn();
   for (const group of groups.values()) {
+    await turn.yield();
     const made = rowOf(group, window);
     if (made === undefined) continue;
     unmergedSeries += made.unmerged;
