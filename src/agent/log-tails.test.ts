@@ -102,6 +102,19 @@ describe("LogTails", () => {
     ).toEqual([["new"], ["beside"], ["while away"]]);
   });
 
+  it("does not read a file again that was given another name of the pattern", async () => {
+    await using tails = open();
+    const file = join(directory, "app.log");
+    writeFileSync(file, "one\n");
+    await round(tails);
+    renameSync(file, join(directory, "app-2026-11-15.log"));
+    appendFileSync(join(directory, "app-2026-11-15.log"), "late\n");
+    writeFileSync(file, "two\n");
+    for (let index = 0; index < 15; index++) await round(tails);
+    const all = stored.join("\n");
+    for (const word of ["one", "late", "two"]) expect(all.split(word)).toHaveLength(2);
+  });
+
   it("reads again what the store did not take", async () => {
     await using tails = open();
     writeFileSync(join(directory, "a.log"), "one\n");

@@ -3,7 +3,7 @@
  * remembered how far. What comes faster waits in its file. After a crash the lines of the last second may be read twice.
  */
 
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
@@ -34,6 +34,7 @@ const roundRecords = 2_000;
 /** Then others get their turn: some milliseconds. */
 const sliceLines = 100;
 const maxFiles = 200;
+const maxInodes = 1_000;
 const saveIntervalMs = 1_000;
 const expandIntervalMs = 5_000;
 const maxRecordCharacters = 64 * 1024;
@@ -56,6 +57,8 @@ export class LogTails implements AsyncDisposable {
   readonly #tails = new Map<string, Tail>();
   readonly #journals = new Map<string, { service: string; tail: JournalTail }>();
   readonly #problems = new Map<string, string>();
+  /** By device and inode: a file that got another name is not read again. */
+  readonly #inodes = new Map<string, TailPosition>();
   #positions: Positions | undefined;
   #saved = "";
   #savedAtMs = Number.NEGATIVE_INFINITY;
@@ -134,13 +137,33 @@ export class LogTails implements AsyncDisposable {
     for (const [path, { service, fromStart }] of wanted) {
       const before = this.#tails.get(path);
       if (before?.service === service) continue;
+      const position = this.#positions?.files[path] ?? (await this.#positionOf(path));
+      if (position === "being read") continue;
       await before?.tail.close();
-      const position = this.#positions?.files[path];
       // A file that appears beside others of its service is new from its first line.
       const isNew = known.has(folderOf(service, path));
       this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
     }
     this.#followJournals(services);
+  }
+
+  /** Of a path that was never read: that of its file under another name. */
+  async #positionOf(path: string): Promise<TailPosition | "being read" | undefined> {
+    const facts = await stat(path).catch(() => undefined); // not there yet: a file without a past
+    if (facts === undefined) return undefined;
+    const isBeingRead = [...this.#tails.values()].some(
+      ({ tail, path: other }) => other !== path && tail.position?.inode === facts.ino && tail.position.device === facts.dev,
+    );
+    return isBeingRead ? "being read" : this.#inodes.get(`${facts.dev}:${facts.ino}`);
+  }
+
+  #remember(position: TailPosition | undefined): void {
+    if (position === undefined) return;
+    const key = `${position.device}:${position.inode}`;
+    this.#inodes.delete(key);
+    this.#inodes.set(key, position);
+    const [oldest] = this.#inodes.keys();
+    if (this.#inodes.size > maxInodes && oldest !== undefined) this.#inodes.delete(oldest);
   }
 
   #followJournals(services: readonly ServiceLogsConfig[]): void {
@@ -180,6 +203,7 @@ export class LogTails implements AsyncDisposable {
       throw error;
     }
     const { position } = tail;
+    this.#remember(position);
     if (position && this.#positions) this.#positions.files[path] = { ...position, service };
   }
 

@@ -170,7 +170,7 @@ describe("LineSplitter", () => {
 
 describe("expandPaths()", () => {
   it("finds files by pattern, without packed ones and folders", async () => {
-    for (const name of ["a/x.log", "a/x.log.gz", "b/y.log", "b/z.txt"]) {
+    for (const name of ["a/x.log", "a/x.log.1", "a/x.log.2.gz", "a/x.log-20261115", "b/y.log", "b/z.txt"]) {
       mkdirSync(join(directory, name, ".."), { recursive: true });
       writeFileSync(join(directory, name), "");
     }
