@@ -109,7 +109,8 @@ async function readSeries(
       for (const [name, values] of cells) cell[name] = values[index];
       const point = pointOf(cell, series.kind, knownBounds);
       // The same point may come twice, when a sender did not hear that it was stored.
-      if (series.points.at(-1)?.timeUs === point.timeUs) series.points.pop();
+      const last = series.points.at(-1);
+      if (last?.timeUs === point.timeUs && last.startUs === point.startUs) series.points.pop();
       series.points.push(point);
     }
     into.push(series);
