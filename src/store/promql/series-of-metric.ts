@@ -84,10 +84,11 @@ function addedUp(series: MetricSeriesPoints, knownFromUs: number, read: (point: 
     const value = read(point);
     if (value === null) return null;
     const before = isDelta ? 0 : latest.get(point.startUs);
+    const isFirst = latest.size === 0;
     latest.set(point.startUs, value);
-    const isNew = before === undefined;
-    if (!isNew) total += value >= before || isDelta ? value - before : value;
-    else if (point.startUs !== null && point.startUs >= knownFromUs) total += value;
+    if (before !== undefined) total += value >= before || isDelta ? value - before : value;
+    // A total that seemed to begin with nothing would be taken for one that just started.
+    else if (isFirst || (point.startUs !== null && point.startUs >= knownFromUs)) total += value;
     return total;
   });
 }
