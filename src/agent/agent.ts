@@ -19,7 +19,7 @@ import {
   startHealthServer,
   startOtlpServers,
 } from "../mesh/index.ts";
-import { MetricIntake, OtlpIntake } from "../otlp/index.ts";
+import { addMetricIntakeMetrics, MetricIntake, OtlpIntake } from "../otlp/index.ts";
 import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
@@ -234,6 +234,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       () => traffic.collector.readings(),
       () => otlp.status(),
     );
+    addMetricIntakeMetrics(metrics, () => metricIntake.counts);
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),

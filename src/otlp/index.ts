@@ -15,6 +15,7 @@ export {
   type PatternWindow,
 } from "./log-pattern-book.ts";
 export { MetricIntake, type MetricIntakeOptions, type NotKept } from "./metric-intake.ts";
+export { addMetricIntakeMetrics } from "./metric-intake-metrics.ts";
 export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
 export { addOtlpMetrics } from "./otlp-metrics.ts";
