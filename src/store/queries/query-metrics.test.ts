@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { queryPromql } from "../promql/query-promql.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
-import { type MetricQuery, queryMetric, queryMetricNames } from "./query-metrics.ts";
+import { queryMetricNames } from "./query-metric-names.ts";
+import { type MetricQuery, queryMetric } from "./query-metrics.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";
 
 type Point = NonNullable<SignalRows["metricPoint"]>[number];
