@@ -19,21 +19,24 @@ import {
   startHealthServer,
   startOtlpServers,
 } from "../mesh/index.ts";
-import { MetricIntake, OtlpIntake } from "../otlp/index.ts";
+import { addMetricIntakeMetrics, MetricIntake, OtlpIntake } from "../otlp/index.ts";
 import { type AgentStore, type Engine, segmentSignals, signals } from "../store/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
 import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { LogPatterns } from "./log-patterns.ts";
+import { LogTails } from "./log-tails.ts";
 import { openManaged } from "./open-managed.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { Scraper } from "./scraper.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
 
@@ -75,6 +78,7 @@ const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
 const patternIntervalMs = 60_000;
+const tailIntervalMs = 500;
 const podIntervalMs = 60_000;
 const capabilityIntervalMs = 2_000;
 /** The traffic process may be away for a moment and come back. */
@@ -118,6 +122,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     stack.defer(() => store.close());
     reportRecovery(store, log);
     await logPatterns.load(store);
+    const logTails = stack.use(
+      new LogTails({
+        services: () => config.logs,
+        segments: () => store.segments,
+        file: `${paths.directory}/log-positions.json`,
+        owner,
+        hostName: hostname,
+        clock,
+        log: log.child("logs"),
+      }),
+    );
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
     const capabilityChange = new SteadyChange(capabilityHoldMs);
@@ -189,6 +204,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       kernel,
       ...(pods ? { pods } : {}),
     });
+    const metricIntake = new MetricIntake({ store, clock });
+    const scraper = new Scraper({ config: () => config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
     const sources: AgentStatusSources = {
       agentId,
       version,
@@ -199,7 +216,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       facts: managed.facts,
       traffic: () => traffic.collector.readings(),
       otlp: () => otlp.status(),
-      notes: () => [...managed.notes(), ...collectors.notes(), ...(pods?.problem ? [pods.problem] : [])],
+      notes: () => [
+        ...managed.notes(),
+        ...collectors.notes(),
+        ...scraper.notes(),
+        ...logTails.notes(),
+        ...(pods?.problem ? [pods.problem] : []),
+      ],
       capabilities: options.capabilities,
       clock,
       startedAtMs: clock.wallMs(),
@@ -211,6 +234,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       () => traffic.collector.readings(),
       () => otlp.status(),
     );
+    addMetricIntakeMetrics(metrics, () => metricIntake.counts);
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
@@ -240,7 +264,6 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...ownerOf(owner),
       }),
     );
-    const metricIntake = new MetricIntake({ store, clock });
     await otlp.start({ segments: () => store.segments, storeMetrics: (points) => metricIntake.store(points) });
     stack.defer(() => otlp.stop());
     await traffic.collector.reconfigure();
@@ -260,7 +283,18 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         stopped.signal,
       ),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
+      runCollectLoop(
+        {
+          name: "metrics of targets",
+          intervalMs: () => config.scrape.intervalMs,
+          collect: (signal) => scraper.collect(signal),
+          clock,
+          log: log.child("scrape"),
+        },
+        stopped.signal,
+      ),
       repeat("Losses of metrics", lossIntervalMs, () => metricIntake.tellLosses(), log, stopped.signal),
+      repeat("Reading logs", tailIntervalMs, () => logTails.round(), log, stopped.signal),
       repeat("Patterns of logs", patternIntervalMs, () => logPatterns.endWindow(store), log, stopped.signal),
       repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     ];

@@ -6,7 +6,7 @@ export const mask = "***";
 /** `scheme://user:password@host`, also with a password that holds `@` or `/`; a token alone counts too. */
 const userInfo = /\b([a-z][a-z0-9+.-]{1,20}:\/\/)([^\s"'<>@/?#]*(?:@[^\s"'<>@/?#]*)*|[^\s"'<>@?#:/]+:[^\s"'<>?#]*)@(?=[\w.[\]-])/gi;
 
-/** Each is masked as a whole, or what its first group does not hold. */
+/** Bounded where a text could make one look at the same characters again and again. Each is masked as a whole, or what its first group does not hold. */
 const shapes: readonly RegExp[] = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
   // The scheme of an HTTP header stays.
@@ -15,9 +15,9 @@ const shapes: readonly RegExp[] = [
   /\b((?:set-)?cookie\s*:\s*).+/gi,
   /\b((?:proxy-)?authorization\s*:\s*(?:(?:bearer|basic|digest|negotiate|apikey|token)\s+)?).+/gi,
   // `user/password@host` of Oracle.
-  /\b(jdbc:oracle:[a-z]+:)[^\s@/]+\/[^\s@]+(?=@)/gi,
+  /\b(jdbc:oracle:[a-z]+:)[^\s@/]{1,256}\/[^\s@]{1,256}(?=@)/gi,
   // JSON web tokens, the unsigned and the encrypted ones too.
-  /\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*){0,3}/g,
+  /\beyJ[\w-]{8,2048}\.[\w-]+(?:\.[\w-]*){0,3}/g,
   /\b(?:AKIA|ASIA|AROA|AIDA|ANPA|AGPA|ABIA|ACCA)[0-9A-Z]{12,}\b/g,
   /\bgh[pousr]_[A-Za-z0-9]{20,}/g,
   /\bgithub_pat_\w{20,}/g,

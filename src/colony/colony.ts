@@ -133,7 +133,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
       metrics,
       log: log.child("segments"),
     });
-  const inbox = store.segments && state.config.otlp.enabled ? await openInbox(options, store.segments) : undefined;
+  const inbox = store.segments && state.config.otlp.enabled ? await openInbox(options, store.segments, store) : undefined;
   if (inbox) {
     stack.use(inbox);
     addOtlpMetrics(metrics.registry, () => inbox.status());

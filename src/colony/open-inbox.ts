@@ -11,18 +11,24 @@ import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { OtlpConfig } from "../config/index.ts";
 import { createOtlpClient, startOtlpServers } from "../mesh/index.ts";
-import { OtlpIntake, type OtlpStatus } from "../otlp/index.ts";
+import { MetricIntake, OtlpIntake, type OtlpStatus } from "../otlp/index.ts";
 import {
   type AgentSegments,
   type AgentStore,
   type ColonySegments,
+  type ColonyStore,
   type Engine,
+  metricLoss,
+  metricPoint,
+  metricSeries,
   openAgentStore,
   type PulledSignal,
   type SegmentEntry,
   type SegmentOffer,
+  type Signal,
   segmentSignals,
 } from "../store/index.ts";
+import { moveRows } from "./move-rows.ts";
 
 export interface InboxOptions {
   config: { otlp: OtlpConfig };
@@ -34,22 +40,24 @@ export interface InboxOptions {
 }
 
 type Target = Pick<ColonySegments, "checkpoints" | "receive" | "commit">;
+type RowTarget = Pick<ColonyStore, "checkpoints" | "applyPulls">;
 
 export interface Inbox extends AsyncDisposable {
   status(): OtlpStatus;
-  /** Moves what is stored to the colony's own segments, until the signal aborts. */
+  /** Moves what is stored to the colony's own store, until the signal aborts. */
   run(signal: AbortSignal): Promise<void>[];
 }
 
 /** Stands in `agent_id` of what was sent to the colony. */
 export const inboxId = "colony";
+const metricSignals = [metricPoint, metricSeries, metricLoss] as readonly Signal[];
 const maxSegmentsPerMove = 16;
 const moveIntervalMs = 500;
 const pruneIntervalMs = 60_000;
 /** Of what was moved, and of what waits while the colony's own files cannot be written. */
 const maxBytes = 256 * 1024 * 1024;
 
-export async function openInbox(options: InboxOptions, target: Target): Promise<Inbox> {
+export async function openInbox(options: InboxOptions, target: Target, rowTarget: RowTarget): Promise<Inbox> {
   const { engine, clock } = options;
   const config = options.config.otlp;
   const log = options.log.child("otlp");
@@ -62,23 +70,36 @@ export async function openInbox(options: InboxOptions, target: Target): Promise<
     const store = await openAgentStore(engine, {
       name: "inbox",
       file: `${directory}/inbox.duckdb`,
-      signals: [],
+      signals: metricSignals,
       maxBytes,
       segments: { signals: segmentSignals, directory, maxBytes, seal: intake.pool.seal, sealConcurrency: config.workers },
       clock,
       log,
     });
     stack.defer(() => store.close());
-    await intake.start({ segments: () => store.segments });
+    const metricIntake = new MetricIntake({ store, clock });
+    await intake.start({ segments: () => store.segments, storeMetrics: (points) => metricIntake.store(points) });
     stack.defer(() => intake.stop());
     const segments = store.segments;
     const move = async (): Promise<void> => {
       if (segments) while (await moveSegments(store, segments, target));
     };
+    const moveMetrics = async (): Promise<void> => {
+      while (
+        await moveRows(
+          store,
+          rowTarget,
+          inboxId,
+          metricSignals.map(({ name }) => name),
+        )
+      );
+    };
     return {
       status: () => intake.status(),
       run: (signal) => [
         repeat("Moving what was sent to the colony", moveIntervalMs, move, log, signal),
+        repeat("Moving metrics that were sent to the colony", moveIntervalMs, moveMetrics, log, signal),
+        repeat("Losses of metrics that were sent to the colony", pruneIntervalMs, () => metricIntake.tellLosses(), log, signal),
         repeat("Retention of what was sent to the colony", pruneIntervalMs, () => store.prune(), log, signal),
       ],
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),

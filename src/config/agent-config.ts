@@ -2,6 +2,8 @@
 
 import * as z from "zod";
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
+import { agentLogsList, type ServiceLogsConfig, toServiceLogs } from "./agent-logs-config.ts";
+import { type AgentScrapeConfig, agentScrapeSection, toAgentScrape } from "./agent-scrape-config.ts";
 import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./agent-traffic-config.ts";
 import { agentPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
@@ -42,6 +44,8 @@ export const agentConfigSchema = z.strictObject({
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
   otlp: otlpSection(true),
+  scrape: agentScrapeSection,
+  logs: agentLogsList,
   health_checks: section({
     interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
       min: "1s",
@@ -63,6 +67,8 @@ export interface AgentConfig {
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
   otlp: OtlpConfig;
+  scrape: AgentScrapeConfig;
+  logs: ServiceLogsConfig[];
   healthChecks: { intervalMs: number; timeoutMs: number; unhealthyAfter: number; healthyAfter: number };
 }
 
@@ -125,6 +131,8 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
     otlp: toOtlp(file.otlp),
+    scrape: toAgentScrape(file.scrape),
+    logs: toServiceLogs(file.logs),
     healthChecks: {
       intervalMs: file.health_checks.interval,
       timeoutMs: file.health_checks.timeout,

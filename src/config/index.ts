@@ -6,6 +6,8 @@
 export type { AgentConfig, AgentFlags, LoadAgentConfigOptions } from "./agent-config.ts";
 export { loadAgentConfig } from "./agent-config.ts";
 export type { AgentDiscoveryConfig } from "./agent-discovery-config.ts";
+export type { ServiceLogsConfig } from "./agent-logs-config.ts";
+export type { AgentScrapeConfig, ScrapeTarget } from "./agent-scrape-config.ts";
 export type { AgentTrafficConfig } from "./agent-traffic-config.ts";
 export { checkContextsFile } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";

@@ -42,7 +42,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a key in the wrong section",
       "interval: 5s\n",
-      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, health_checks',
+      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
     ["a word that is like nothing", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
@@ -110,7 +110,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a file that is one word",
       "hello\n",
-      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, health_checks',
+      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
   ];
   it.each(cases)("%s", async (_name, content, message) => {
@@ -176,6 +176,9 @@ describe("loadAgentConfig()", () => {
       traffic: absent.config.traffic,
       // otlp-config.test.ts has its defaults.
       otlp: absent.config.otlp,
+      // agent-scrape-config.test.ts has its defaults.
+      scrape: absent.config.scrape,
+      logs: [],
       healthChecks: { intervalMs: 10_000, timeoutMs: 2_000, unhealthyAfter: 3, healthyAfter: 2 },
     });
     const file = join(home, "a.yaml");

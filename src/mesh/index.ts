@@ -59,6 +59,7 @@ export type { OtlpAnswer, OtlpExport, OtlpHandler, OtlpSignalName } from "./otlp
 export { type OtlpListen, type OtlpServers, type OtlpServersOptions, startOtlpServers } from "./otlp-servers.ts";
 export type { FileOwner } from "./private-file.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
+export { type ReadUrlOptions, type ReadUrlResult, readUrl } from "./read-url.ts";
 export { fromConnectError, toConnectError } from "./rpc-errors.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

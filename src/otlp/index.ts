@@ -6,6 +6,7 @@
 
 export type { PatternCount } from "./annotate-logs.ts";
 export type { DecodeOrder, DecodeReport } from "./decode-orders.ts";
+export { encodeLogLines, type LineSource, type LogLine } from "./encode-log-lines.ts";
 export {
   type KnownPattern,
   LogPatternBook,
@@ -14,8 +15,11 @@ export {
   type PatternWindow,
 } from "./log-pattern-book.ts";
 export { MetricIntake, type MetricIntakeOptions, type NotKept } from "./metric-intake.ts";
+export { addMetricIntakeMetrics } from "./metric-intake-metrics.ts";
 export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
 export { addOtlpMetrics } from "./otlp-metrics.ts";
+export { type ParsedLine, parseLogLine, severityOfPriority } from "./parse-log-line.ts";
+export { parsePrometheusText } from "./prometheus-text.ts";
 export type { OtlpReply, OtlpRequest, SignalCounts } from "./receiver.ts";
 export { type DecodePort, runDecodeWorker } from "./run-decode-worker.ts";

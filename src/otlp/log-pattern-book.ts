@@ -109,7 +109,9 @@ export class LogPatternBook {
     const rows: PatternWindow[] = [];
     const news = new Map<string, Entry[]>();
     const events: PatternEvent[] = [];
-    for (const [key, entry] of Array.from(this.#entries)) {
+    // A copy: entries move to the end while they are looked at.
+    const entries = Array.from(this.#entries);
+    for (const [key, entry] of entries) {
       const records = recordsOf(entry);
       if (records > 0) {
         const isNew = entry.isFresh && !this.#isLearning(entry.service, nowMs);

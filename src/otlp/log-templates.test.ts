@@ -66,7 +66,9 @@ describe("LogTemplates", () => {
 
   it("takes over what another one has found", () => {
     const templates = new LogTemplates();
+    templates.learn("api", "user ada logged in");
     templates.learn("api", "user <*> logged in");
+    templates.learn("api", "user bob logged in");
     expect(templates.find("api", "user ada logged in")?.text).toBe("user <*> logged in");
     expect(templates.find("web", "user ada logged in")?.text).toBe("user ada logged in");
   });

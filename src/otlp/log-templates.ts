@@ -83,10 +83,11 @@ export class LogTemplates {
     const tokens = template.split(" ");
     const place = this.#of(service);
     const shelf = this.#shelf(place, tokens);
-    if (shelf.length >= this.#options.maxShelf || place.count >= this.#options.maxTemplates) return;
-    if (shelf.some(({ text }) => text === template)) return;
-    shelf.push(new Cluster(tokens));
-    place.count++;
+    if (shelf.some((cluster) => fits(cluster.tokens, tokens))) return;
+    const others = shelf.filter((cluster) => !fits(tokens, cluster.tokens));
+    if (others.length >= this.#options.maxShelf || place.count >= this.#options.maxTemplates) return;
+    place.count += others.length + 1 - shelf.length;
+    shelf.splice(0, shelf.length, ...others, new Cluster(tokens));
   }
 
   #of(service: string): ServiceTemplates {

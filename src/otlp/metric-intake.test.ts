@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../base/log.ts";
+import { MetricsRegistry } from "../base/metrics.ts";
 import { type Columns, openAgentStore, openEngine, type Row, type RowOf, type Signal, signals } from "../store/index.ts";
 import { MetricIntake } from "./metric-intake.ts";
+import { addMetricIntakeMetrics } from "./metric-intake-metrics.ts";
 import type { MetricPoint } from "./metric-point.ts";
 import { metricRowOf, seriesOf } from "./metric-rows.ts";
 
@@ -91,6 +93,16 @@ describe("seriesOf()", () => {
       { isMonotonic: false },
     ])
       expect(seriesOf(pointOf(over))).not.toBe(base);
+  });
+});
+
+describe("addMetricIntakeMetrics()", () => {
+  it("tells what is kept", async () => {
+    const registry = new MetricsRegistry();
+    addMetricIntakeMetrics(registry, () => ({ points: 7, series: 3, overSeries: 2, unusable: 1 }));
+    const text = await registry.text();
+    for (const line of ["coral_metric_series 3", "coral_metric_points_total 7", "coral_metric_points_over_series_total 2"])
+      expect(text).toContain(line);
   });
 });
 

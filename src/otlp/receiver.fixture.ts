@@ -16,6 +16,7 @@ import {
   openEngine,
   type Row,
   type SegmentSignal,
+  type Signal,
   segmentSignals,
 } from "../store/index.ts";
 import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
@@ -53,6 +54,8 @@ export interface TestReceiverOptions {
   pool?: Partial<DecodePoolOptions>;
   segments?: Partial<AgentSegmentsOptions>;
   receiver?: Partial<OtlpReceiverOptions>;
+  /** Signals of tables; default none. */
+  signals?: readonly Signal[];
 }
 
 export async function openTestReceiver(options: TestReceiverOptions): Promise<TestReceiver> {
@@ -74,7 +77,7 @@ export async function openTestReceiver(options: TestReceiverOptions): Promise<Te
   const store = stack.use(
     await openAgentStore(engine, {
       file: join(directory, "agent.duckdb"),
-      signals: [],
+      signals: options.signals ?? [],
       maxBytes: 64 * 1024 ** 2,
       clock: systemClock,
       log: silentLogger,

@@ -15,6 +15,15 @@ describe("redactLogText()", () => {
     expect(redactLogText(text)).toBe(expected);
   });
 
+  it("keeps the form of JSON", () => {
+    const text =
+      '{"header":"cookie: a=b; c=d","n":9007199254740993,"list":["password=x1y2z3 end"],"token":"abc123def456","ok":"yes \\"quoted\\""}';
+    expect(redactLogText(text)).toBe(
+      '{"header":"cookie: ***","n":9007199254740993,"list":["password=*** end"],"token":"***","ok":"yes \\"quoted\\""}',
+    );
+    expect(() => JSON.parse(redactLogText(text))).not.toThrow();
+  });
+
   it.each([
     "trace 4bf92f3577b34da6a3ce929d0e0e4736 of request 4bf92f35-77b3-4da6-a3ce-929d0e0e4736",
     "cache miss for key: users and token: }",
@@ -29,6 +38,9 @@ describe("redactLogText()", () => {
     const startMs = performance.now();
     for (const text of ['"'.repeat(60_000), 'a":"'.repeat(15_000), "pass=".repeat(12_000), "key: ".repeat(12_000), "x".repeat(200_000)]) {
       redactLogText(text);
+    }
+    for (const part of ["eyJ-", "jdbc:oracle:a:", "a://b:", "sk-", "cookie ", "bearer ", '\\"a\\":\\"']) {
+      redactLogText(part.repeat(Math.ceil(64_000 / part.length)));
     }
     expect(performance.now() - startMs).toBeLessThan(3_000);
   });

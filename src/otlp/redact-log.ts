@@ -21,6 +21,28 @@ const maxLength = 64 * 1_024;
 
 export function redactLogText(text: string): string {
   const looked = text.length > maxLength ? text.slice(0, maxLength) : text;
+  const kept = redactPlain(looked);
+  // Most texts hold no secret; of JSON that does, the form stays.
+  return kept !== looked && /^[{[]/.test(looked) ? redactJson(looked) : kept;
+}
+
+/** A text of JSON and whether a colon follows, which makes it a name. */
+const jsonText = /"((?:[^"\\]|\\.)*)"(\s*:)?/g;
+
+function redactJson(json: string): string {
+  let name = "";
+  return json.replace(jsonText, (found: string, value: string, colon: string | undefined) => {
+    if (colon !== undefined) {
+      name = value;
+      return found;
+    }
+    const kept = isSecret(name, value) ? mask : redactPlain(value);
+    name = "";
+    return kept === value ? found : `"${kept}"`;
+  });
+}
+
+function redactPlain(looked: string): string {
   const shaped = redactKnownShapes(looked);
   if (!worthALook.test(shaped)) return shaped;
   const json = shaped.includes('":') || shaped.includes('" :') ? shaped.replace(jsonPair, maskJson) : shaped;

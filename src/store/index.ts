@@ -57,14 +57,12 @@ export {
   queryLogs,
 } from "./queries/query-logs.ts";
 export { type MetricLossRow, queryMetricLosses } from "./queries/query-metric-losses.ts";
+export { type MetricNameRow, type MetricNamesQuery, queryMetricNames } from "./queries/query-metric-names.ts";
 export {
   type MetricAnswer,
   type MetricGroupRow,
-  type MetricNameRow,
-  type MetricNamesQuery,
   type MetricQuery,
   queryMetric,
-  queryMetricNames,
 } from "./queries/query-metrics.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
 export { queryServiceCpu, type ServiceCpuRow } from "./queries/query-service-cpu.ts";
@@ -77,9 +75,11 @@ export {
 } from "./queries/query-services.ts";
 export { querySpanEdges, type SpanEdgeRow, type SpanEdgesAnswer, type SpanEdgesQuery } from "./queries/query-span-edges.ts";
 export {
+  querySpanProcesses,
   querySpanServices,
   queryTrace,
   queryTraces,
+  type SpanProcessRow,
   type SpanRow,
   type TraceAnswer,
   type TraceQuery,

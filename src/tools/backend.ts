@@ -23,7 +23,7 @@ import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
-import type { SpanEdgeFacts, TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
+import type { SpanEdgeFacts, SpanProcessFact, TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
 import type {
   ConnectionsFacts,
   ConnectionsRequest,
@@ -188,6 +188,8 @@ export interface ColonyBackend {
   trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
   /** Calls between services by the parents of spans. */
   spanEdges(request: EdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
+  /** One process for each service and agent that sent spans lately. */
+  spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Names that senders of spans gave themselves. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */

@@ -11,7 +11,7 @@ import { cutList, cutNotes } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import { connectionClassSchema, type Topology, topologySchema } from "./schemas/network.ts";
-import { joinSpanEdges, spanEdgeNotes } from "./span-edges.ts";
+import { joinSpanEdges, readSpanEdges, spanEdgeNotes } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
@@ -41,7 +41,7 @@ export const getTopology = defineTool({
     const { service, ...rest } = input;
     const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
     const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
-    const spans = await backend.spanEdges({ sinceMs: input.since, ...which }, context);
+    const spans = await readSpanEdges(backend, { sinceMs: input.since, ...which }, context);
     // The store cuts by connections alone: where spans tell of edges too, all are read and cut here.
     const isPage = service === undefined && spans.edges.length === 0;
     const { facts, agents, notes } = await readNetwork(backend, isPage ? { ...rest, page } : rest, context);
@@ -61,9 +61,9 @@ export const getTopology = defineTool({
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
     if (facts.page) {
       const links = graph.linksAmong(new Set(graph.nodes.keys()));
-      return pageOf(facts.page, links, notes, { input, agents: agentOf, windowMs: facts.windowMs, book: await bookOf(links) });
+      return pageOf(facts.page, links, [...notes, ...spanEdgeNotes(spans)], { input, agents: agentOf, windowMs: facts.windowMs, book: await bookOf(links) });
     }
-    const matched = service === undefined ? [] : await matchNodes(graph, service, backend, context);
+    const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
     const weights = graph.weights();
     const ids = [...(reached?.keys() ?? graph.nodes.keys())].sort(

@@ -11,7 +11,7 @@ export const listEvents = defineTool({
   name: "coral_list_events",
   title: "List events",
   description:
-    "What happened, newest first: services found, restarted, updated or unhealthy, new outside callers (ingress-new) and dependencies (egress-new), agents, losses.",
+    "What happened, newest first: services found, restarted, updated or unhealthy, new outside callers (ingress-new) and dependencies (egress-new), new log patterns (log-pattern-new) and bursts (log-burst), agents, losses.",
   input: z.object({
     agent: z.string().min(1).optional().describe("agent id or host name"),
     service: z.string().min(1).optional(),

@@ -3,7 +3,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { colonyTools } from "./colony-tools.ts";
 import type { Answer } from "./completeness.ts";
 import { colonyOf, context } from "./sample-colony.fixture.ts";
-import type { LogFact, LogResult, LogsFacts, LogsRequest } from "./schemas/logs.ts";
+import type { LogFact, LogResult } from "./schemas/logs.ts";
 import { findTool } from "./tool-list.ts";
 
 async function call(input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<LogResult>> {
@@ -29,11 +29,7 @@ const fact = (more: Partial<LogFact> = {}): LogFact => ({
 
 describe("coral_query_logs", () => {
   it("asks for what is meant and tells how to get the rest", async () => {
-    const logs = vi.fn<(request: LogsRequest) => Promise<LogsFacts>>(async () => ({
-      rows: [fact({ attributes: '{"a":1}' })],
-      next: "17-1",
-      services: [],
-    }));
+    const logs = vi.fn<ColonyBackend["logs"]>(async () => ({ rows: [fact({ attributes: '{"a":1}' })], next: "17-1", services: [] }));
     const answer = await call(
       { service: "api", level: "warn", traceId: "4BF92F3577B34DA6A3CE929D0E0E4736", limit: 1, agent: "web-1" },
       { logs },
@@ -60,7 +56,7 @@ describe("coral_query_logs", () => {
   });
 
   it("takes the only name that is near, and refuses one that nobody knows", async () => {
-    const logs = vi.fn<(request: LogsRequest) => Promise<LogsFacts>>(async ({ service }) =>
+    const logs = vi.fn<ColonyBackend["logs"]>(async ({ service }) =>
       service === "checkout" ? { rows: [fact()], next: null, services: [] } : { rows: [], next: null, services: ["checkout", "web"] },
     );
     expect((await call({ service: "Check" }, { logs })).records).toHaveLength(1);

@@ -194,8 +194,11 @@ function treeNotes({ missingParents, shiftedSpans, nodes }: TraceTree, spans: re
   if (!isCut && !nodes.some(({ depth, isOrphan }) => depth === 0 && !isOrphan))
     notes.push({ kind: "rows-lost", signal: "span", message: "the span that began the trace is missing: its real duration may be longer" });
   if (shiftedSpans > 0) {
-    const what = shiftedSpans === 1 ? "1 span begins before its parent" : `${shiftedSpans} spans begin before their parents`;
-    notes.push({ kind: "clock", message: `${what}: clocks of hosts differ; they are drawn in the middle of them` });
+    const what =
+      shiftedSpans === 1
+        ? "1 span lies outside of the one that started it"
+        : `${shiftedSpans} spans lie outside of those that started them`;
+    notes.push({ kind: "clock", message: `${what}: clocks of hosts differ; drawn in the middle` });
   }
   return notes;
 }

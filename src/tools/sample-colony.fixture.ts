@@ -221,6 +221,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     traces: async () => ({ rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 }),
     trace: async () => ({ spans: [], total: 0 }),
     spanServices: async () => [],
+    spanProcesses: async () => [],
     spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs, share: 1 }),
     capture: async function* () {
       yield await refuse();

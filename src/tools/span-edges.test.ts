@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ColonyBackend } from "./backend.ts";
 import type { Answer } from "./completeness.ts";
 import { getTopology } from "./get-topology.ts";
-import { agentOf, colonyOf, context, edgeOf, networkOf } from "./sample-colony.fixture.ts";
+import { agentOf, colonyOf, context, edgeOf, networkOf, serviceOf } from "./sample-colony.fixture.ts";
 import type { Topology } from "./schemas/network.ts";
 import type { SpanEdgeFact } from "./schemas/trace.ts";
 import type { EdgeRedFact } from "./schemas/traffic.ts";
@@ -91,6 +91,34 @@ describe("coral_get_topology with spans", () => {
       ["api", 1],
       ["web", 2],
     ]);
+  });
+
+  it("knows the service that calls itself otherwise in its spans, also when asked for by that name", async () => {
+    const resource = JSON.stringify({ "process.pid": 100, "process.executable.path": "/usr/bin/node" });
+    const backend: Partial<ColonyBackend> = {
+      ...spansOf(call("web", "shop-api", 200)),
+      edges: async () => networkOf([edgeOf("web", "api", 8_080)]),
+      edgeRed: async () => ({ edges: [red("web", "api", 8_080, 1_000)], windowMs: 100_000 }),
+      spanProcesses: async () => [{ agentId: "web-1", service: "shop-api", resource }],
+      services: async () => [serviceOf("web-1", "api", 8_080)],
+    };
+    const { edges } = await ask(backend);
+    expect(edges).toMatchObject([{ to: "service:api", evidence: ["both-ends", "spans", "requests"], requests: { count: 1_000 } }]);
+    expect((await ask(backend, { service: "shop-api" })).matched).toEqual(["service:api"]);
+    const twice = spansOf(call("web", "shop-api", 200), call("web", "api", 40), call("shop-api", "api", 8));
+    const both = await ask({ ...backend, ...twice, edgeRed: async () => ({ edges: [], windowMs: 1 }) });
+    expect(both.edges).toMatchObject([{ evidence: ["both-ends", "spans"], requests: { count: 240, perSecond: 2.4, errorRatio: 0.25 } }]);
+  });
+
+  it("does without spans that cannot be read, and says so", async () => {
+    const answer = await ask({
+      edges: async () => networkOf([edgeOf("web", "api", 80)]),
+      spanEdges: () => Promise.reject(new Error("out of memory")),
+    });
+    expect(answer.edges).toHaveLength(1);
+    expect(answer.completeness.notes).toContainEqual(
+      expect.objectContaining({ kind: "unavailable", message: expect.stringContaining("out of memory") as string }),
+    );
   });
 
   it("says when only a share of the traces was looked at", async () => {

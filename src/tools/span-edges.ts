@@ -1,12 +1,64 @@
 /** Edges from spans beside those from connections: the same call is there once, however many ways it was seen. */
 
+import { CoralError } from "../base/errors.ts";
+import type { ColonyBackend, EdgesRequest } from "./backend.ts";
 import type { CompletenessNote } from "./completeness.ts";
+import type { ToolCallContext } from "./define-tool.ts";
 import type { EdgeFact } from "./schemas/network.ts";
 import type { SpanEdgeFact, SpanEdgeFacts } from "./schemas/trace.ts";
 import type { EdgeRedFact, EdgeRedFacts } from "./schemas/traffic.ts";
+import { serviceAliases } from "./service-aliases.ts";
 
 /** Programs say so themselves, in two places that agree. */
 const spanConfidence = 0.95;
+
+export interface NamedSpanEdges extends SpanEdgeFacts {
+  /** From names in spans to those in the registry, where the same process has two. */
+  aliases: ReadonlyMap<string, string>;
+  /** Why spans could not be looked at; empty when they were. */
+  problem: string;
+}
+
+/** Edges from spans, by the names that the registry has. */
+export async function readSpanEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
+  try {
+    return await namedEdges(backend, request, context);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    // Connections tell most of a topology: it must not fail for want of memory or of a file with spans. The answer says so.
+    return { edges: [], windowMs: request.sinceMs, share: 1, aliases: new Map(), problem: CoralError.from(error).message };
+  }
+}
+
+async function namedEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
+  const facts = await backend.spanEdges(request, context);
+  if (facts.edges.length === 0) return { ...facts, aliases: new Map(), problem: "" };
+  const [processes, services] = await Promise.all([backend.spanProcesses(context), backend.services({ processes: false }, context)]);
+  const aliases = serviceAliases(processes, services);
+  return { ...facts, aliases, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases) };
+}
+
+/** Two names of one service become one edge; what it calls under another name of its own is none. Percentiles are those of the busier one. */
+function renamed(edges: readonly SpanEdgeFact[], aliases: ReadonlyMap<string, string>): SpanEdgeFact[] {
+  const nameOf = (name: string): string => aliases.get(name) ?? name;
+  const merged = new Map<string, SpanEdgeFact>();
+  for (const fact of edges) {
+    const edge = { ...fact, client: nameOf(fact.client), server: nameOf(fact.server) };
+    if (edge.client === edge.server) continue;
+    const key = pairKey(edge.client, edge.server);
+    const other = merged.get(key);
+    const [busier, quieter] = other !== undefined && other.requests > edge.requests ? [other, edge] : [edge, other ?? edge];
+    const isAlone = busier === quieter;
+    merged.set(key, {
+      ...busier,
+      requests: busier.requests + (isAlone ? 0 : quieter.requests),
+      errors: busier.errors + (isAlone ? 0 : quieter.errors),
+      firstSeenAt: busier.firstSeenAt < quieter.firstSeenAt ? busier.firstSeenAt : quieter.firstSeenAt,
+      lastSeenAt: busier.lastSeenAt > quieter.lastSeenAt ? busier.lastSeenAt : quieter.lastSeenAt,
+    });
+  }
+  return [...merged.values()];
+}
 
 /**
  * Two services that spans and connections both know have one edge, with the evidence of both; what hooks counted on it stays, and spans tell the
@@ -46,7 +98,8 @@ export function joinSpanEdges(
 }
 
 /** What an answer must say when not all spans were looked at. */
-export function spanEdgeNotes({ share }: SpanEdgeFacts): CompletenessNote[] {
+export function spanEdgeNotes({ share, problem }: NamedSpanEdges): CompletenessNote[] {
+  if (problem !== "") return [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
   if (share >= 1) return [];
   const message = `edges from spans are of ${Math.round(share * 1_000) / 10}% of the traces, scaled up: there are too many for one look; ask about less time`;
   return [{ kind: "sampled", signal: "span", message }];

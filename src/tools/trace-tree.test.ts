@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { buildTraceTree, type TreeNode, type TreeSpan } from "./trace-tree.ts";
 
-/** `id<parent service:kind start+duration`, times in milliseconds; service and kind may be left out. */
+/** `id<parent service:kind start+duration`, times in milliseconds, `!` behind what failed; service and kind may be left out. */
 function spansOf(text: string): TreeSpan[] {
   return text
     .trim()
     .split("\n")
     .map((line) => {
-      const match = /^\s*(\w+)(?:<(\w+))?(?: (\w+))?(?::(\w+))? (-?[\d.]+)\+([\d.]+)\s*$/.exec(line);
+      const match = /^\s*(\w+)(?:<(\w+))?(?: (\w+))?(?::(\w+))? (-?[\d.]+)\+([\d.]+)(!?)\s*$/.exec(line);
       if (!match) throw new Error(`Cannot read "${line}"`);
-      const [, spanId = "", parentSpanId = null, service = "s", kind = "internal", start = "", duration = ""] = match;
+      const [, spanId = "", parentSpanId = null, service = "s", kind = "internal", start = "", duration = "", failed = ""] = match;
       return {
         spanId,
         parentSpanId,
@@ -17,6 +17,7 @@ function spansOf(text: string): TreeSpan[] {
         kind,
         startUs: 1_700_000_000_000_000 + Number(start) * 1_000,
         durationNs: Number(duration) * 1_000_000,
+        status: failed === "" ? "unset" : "error",
       };
     });
 }
@@ -134,6 +135,17 @@ describe("buildTraceTree()", () => {
     expect(tree).toMatchObject({ shiftedSpans: 2, durationNs: 50_000_000, startUs: 1_700_000_000_100_000 });
   });
 
+  it.each([
+    ["a web:client 100+50\nb<a api:server 900+30", 10, 1],
+    ["a web:client 100+50!\nb<a api:server 900+30", 800, 0],
+    ["a web:client 100+50\nb<a api:internal 900+30", 800, 0],
+    ["a web:producer 100+50\nb<a api:consumer 900+30", 800, 0],
+    ["a web:client 100+50\nb<a web:server 900+30", 800, 0],
+  ])("moves an answer that begins after its call went well, and nothing else: %j", (spans, startMs, shifted) => {
+    const { nodes, shiftedSpans } = buildTraceTree(spansOf(spans));
+    expect([ms(nodes[1]?.startNs ?? 0), shiftedSpans]).toEqual([startMs, shifted]);
+  });
+
   it("moves one that is longer than its parent to its start", () => {
     const tree = buildTraceTree(spansOf("a web 100+50\nb<a api 90+70"));
     expect(tree.nodes[1]).toMatchObject({ startNs: 0, clockShiftNs: 10_000_000 });
@@ -158,7 +170,7 @@ describe("buildTraceTree()", () => {
   });
 
   it("takes a chain of 100,000 and a fan of 100,000", () => {
-    const base = { service: "s", kind: "internal", durationNs: 1_000_000_000 };
+    const base = { service: "s", kind: "internal", status: "unset", durationNs: 1_000_000_000 };
     const chain = Array.from({ length: 100_000 }, (_, index) => ({
       ...base,
       spanId: `${index}`,
@@ -188,6 +200,7 @@ describe("buildTraceTree()", () => {
         parentSpanId: index === 0 ? null : `${Math.floor(random() * index)}`,
         service: `s${Math.floor(random() * 3)}`,
         kind: ["internal", "client", "server", "consumer"][Math.floor(random() * 4)] ?? "",
+        status: "unset",
         startUs: index === 0 ? 1_000 : Math.floor(random() * 3_000),
         durationNs: index === 0 ? 1_000_000 : Math.floor(random() * 1_500_000),
       }));

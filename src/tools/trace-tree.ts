@@ -12,6 +12,8 @@ export interface TreeSpan {
   /** Microseconds since 1970. */
   startUs: number;
   durationNs: number;
+  /** `unset`, `ok`, `error`. */
+  status: string;
 }
 
 export interface TreeNode<S extends TreeSpan = TreeSpan> {
@@ -30,7 +32,7 @@ export interface TreeNode<S extends TreeSpan = TreeSpan> {
   criticalNs: number | null;
   /** Its parent is named and not there. */
   isOrphan: boolean;
-  /** What was added to its start because it would begin before its parent, which is on another host. */
+  /** What was added to its start because it lies outside of its parent, which is on another host, as it cannot. */
   clockShiftNs: number;
 }
 
@@ -140,8 +142,8 @@ function walk<S extends TreeSpan>(root: Branch<S>, seen: Set<Branch<S>>): void {
 }
 
 /**
- * Nothing begins before what started it. A span of another service that seems to has another clock: it and what it started are moved to the
- * middle of its parent, as if the way there and back took the same. Clocks within one service are taken as they are; one that would fit into
+ * Nothing begins before what started it, and no call that went well ends before it was answered. A span of another service that seems to has
+ * another clock: it and what it started are moved to the middle of its parent, as if the way there and back took the same. Clocks within one service are taken as they are; one that would fit into
  * its parent where that was before moves with it.
  */
 function moveClocks<S extends TreeSpan>(roots: readonly Branch<S>[]): void {
@@ -150,8 +152,8 @@ function moveClocks<S extends TreeSpan>(roots: readonly Branch<S>[]): void {
     const { parent } = branch;
     if (parent) {
       const isSameClock = parent.span.service === branch.span.service;
-      branch.shiftNs = isSameClock || branch.startNs < parent.startNs ? parent.shiftNs : 0;
-      if (!isSameClock && branch.startNs + branch.shiftNs < parent.startNs) {
+      branch.shiftNs = isSameClock || isOutside(branch, parent, 0) ? parent.shiftNs : 0;
+      if (!isSameClock && isOutside(branch, parent, branch.shiftNs)) {
         const slackNs = parent.endNs - parent.startNs - (branch.endNs - branch.startNs);
         branch.shiftNs = parent.startNs + Math.max(0, Math.floor(slackNs / 2)) - branch.startNs;
         branch.ownShift = true;
@@ -161,6 +163,12 @@ function moveClocks<S extends TreeSpan>(roots: readonly Branch<S>[]): void {
     }
     for (const child of branch.children) waiting.push(child);
   }
+}
+
+function isOutside<S extends TreeSpan>(branch: Branch<S>, parent: Branch<S>, shiftNs: number): boolean {
+  const startNs = branch.startNs + shiftNs;
+  const isAnswered = parent.span.kind === "client" && branch.span.kind === "server" && parent.span.status !== "error";
+  return startNs < parent.startNs || (isAnswered && startNs > parent.endNs);
 }
 
 /** The first span that has no parent; when that is missing, the longest of those whose parent is. */

@@ -21,6 +21,7 @@ import {
   openEngine,
   type SegmentSignal,
   segmentSignals,
+  signals,
   span,
 } from "../../src/store/index.ts";
 
@@ -155,7 +156,7 @@ describe("OTLP at a colony", () => {
     mkdirSync(join(path, "data"));
     const colony = await openColonyStore(engine, {
       file: join(path, "data", "colony.duckdb"),
-      signals: [],
+      signals,
       maxBytes: 64 * mebibyte,
       segments: { signals: segmentSignals, directory: join(path, "data"), maxBytes: 64 * mebibyte },
       clock: systemClock,
@@ -169,7 +170,11 @@ describe("OTLP at a colony", () => {
       return rows.map((row) => `${row["agent_id"]} ${row["id"]}`);
     };
     const open = () =>
-      openInbox({ config: { otlp: config }, engine, paths: { dataDirectory: join(path, "data") }, clock: systemClock, log }, segments);
+      openInbox(
+        { config: { otlp: config }, engine, paths: { dataDirectory: join(path, "data") }, clock: systemClock, log },
+        segments,
+        colony,
+      );
     const expected: string[] = [];
     for (let round = 0; round < 2; round++) {
       await using inbox = await open();
@@ -178,7 +183,20 @@ describe("OTLP at a colony", () => {
       const reply = await post(inbox.status().http, "/v1/traces", traces(spanOf(round * 2), spanOf(round * 2 + 1)));
       expect(reply.status).toBe(200);
       for (const index of [round * 2, round * 2 + 1]) expected.push(`colony ${(index + 1).toString(16).padStart(16, "0")}`);
+      const metrics = {
+        resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: `metric-${round}`, gauge: { dataPoints: [{ asDouble: 1.5 }] } }] }] }],
+      };
+      const told = await fetch(`http://${inbox.status().http}/v1/metrics`, {
+        method: "POST",
+        body: JSON.stringify(metrics),
+        headers: { "content-type": "application/json" },
+      });
+      expect([told.status, await told.json()]).toEqual([200, {}]);
       await expect.poll(stored, { timeout: 10_000 }).toEqual(expected);
+      const points = () => colony.query("SELECT agent_id, name, value FROM metric_point ORDER BY name");
+      await expect
+        .poll(points, { timeout: 10_000 })
+        .toEqual([0, 1].slice(0, round + 1).map((index) => ({ agent_id: "colony", name: `metric-${index}`, value: 1.5 })));
       stopped.abort();
       await Promise.allSettled(loops);
     }

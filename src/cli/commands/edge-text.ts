@@ -108,6 +108,7 @@ const requestProtocols: Record<string, string> = {
   kafka: "Kafka",
   dns: "DNS",
   tls: "TLS",
+  span: "by spans",
 };
 
 function requestProtocol(protocol: string): string {

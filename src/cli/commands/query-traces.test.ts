@@ -180,6 +180,32 @@ describe("coral query traces, one trace", () => {
     expect(wide.stdout.split("\n").length).toBeGreaterThan(5_000);
     const few = await world.coral(`query traces ${traceId} --limit 10`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(few.stdout.split("\n").length).toBeLessThan(40);
+    // All are asked for all the same: self times need them.
+    expect(colony.calls.at(-1)?.body).toEqual({ traceId, limit: 5_000 });
+  });
+
+  it("tells of one thing that was done again and again as one", async () => {
+    const query = (index: number) =>
+      traceSpan(1, "SELECT", 10 + index * 3, 3, { dbStatement: "SELECT * FROM t WHERE id = ?", criticalNs: 3 * ms });
+    const others = ["a", "b", "c", "d", "e"].map((name, index) => traceSpan(1, name, 105 + index, 1, { criticalNs: ms }));
+    const spans = [
+      traceSpan(0, "root", 0, 120, { criticalNs: 25 * ms }),
+      ...Array.from({ length: 30 }, (_, index) => query(index)),
+      ...others,
+    ];
+    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(spans) }));
+    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal: 100, env: { NO_COLOR: "1" } });
+    expect(stdout.split("Where the time went\n")[1]).toBe(
+      [
+        "   90ms    75%  30 × api  SELECT * FROM t WHERE id = ?",
+        "   25ms    21%  api  root",
+        "  1.0ms   0.8%  api  a",
+        "  1.0ms   0.8%  api  b",
+        "  1.0ms   0.8%  api  c",
+        "  2.0ms  in 2 others",
+        "",
+      ].join("\n"),
+    );
   });
 
   it("colours on a terminal only", async () => {

@@ -6,8 +6,9 @@ import { localTime, number } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { spanLabel, spanTime, tracePage } from "./trace-page.ts";
 
-/** Spans that are asked for of one trace, and lines that are drawn of it, unless --limit says otherwise. */
+/** Spans that are asked for of one trace, at least: self times need them, drawn or not. */
 const spansAsked = 5_000;
+/** Of one trace, unless --limit says otherwise. */
 const linesDrawn = 200;
 
 /** `coral query traces [service]`: one line per trace; with --trace-id one trace as a waterfall. */
@@ -31,7 +32,7 @@ export async function run(invocation: Invocation): Promise<void> {
           order: options.text("sort"),
           limit,
         }
-      : { traceId, limit: limit ?? spansAsked };
+      : { traceId, limit: Math.max(limit ?? 0, spansAsked) };
   const input = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const nowMs = Date.now();
   await showAnswer(invocation, () => colony.call<TracesResult>("coral_query_traces", input), {

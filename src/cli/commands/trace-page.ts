@@ -3,7 +3,7 @@
 import { escapeText } from "../../base/escape-text.ts";
 import type { TraceSpan, WholeTrace } from "../../tools/index.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
-import { latency, localTime, percent, plural } from "../output/values.ts";
+import { grouped, latency, localTime, percent, plural } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
 import { chooseLines, type TraceLine, treePrefixes } from "./trace-lines.ts";
 
@@ -174,25 +174,28 @@ function legend({ spans }: WholeTrace, { style, width }: Printer): string[] {
   return [style("dim", truncateText(`  ${parts.join(" · ")}`, width ?? Number.POSITIVE_INFINITY))];
 }
 
-/** Whose own time made the trace as long as it is. */
+/** Whose own time made the trace as long as it is. What is called again and again is one line: it is easily missed in many short ones. */
 function criticalLines({ spans, durationNs }: WholeTrace, { width }: Room, { style }: Printer): string[] {
   if (spans.length < 2) return [];
-  const parts = spans
-    .flatMap((span) => (span.criticalNs !== null && span.criticalNs > 0 ? [{ span, ns: span.criticalNs }] : []))
-    .sort((a, b) => b.ns - a.ns);
-  const shown = parts.slice(0, shownBelow);
+  const parts = new Map<string, { label: string; ns: number; times: number }>();
+  for (const span of spans) {
+    if (span.criticalNs === null || span.criticalNs === 0) continue;
+    const label = `${escapeText(span.service)}  ${escapeText(spanLabel(span))}`;
+    const { ns, times } = parts.get(label) ?? { ns: 0, times: 0 };
+    parts.set(label, { label, ns: ns + span.criticalNs, times: times + 1 });
+  }
+  const sorted = [...parts.values()].sort((a, b) => b.ns - a.ns);
+  const shown = sorted.slice(0, shownBelow);
   const cells = shown.reduce((most, { ns }) => Math.max(most, textWidth(spanTime(ns))), 0);
-  const line = ({ span, ns }: (typeof parts)[number]): string =>
-    `  ${padText(spanTime(ns), cells, "right")}  ${padText(percent(durationNs > 0 ? ns / durationNs : 0) ?? "", 5, "right")}  ${escapeText(span.service)}  ${escapeText(spanLabel(span))}`;
-  const rest = parts.slice(shownBelow).reduce((sum, { ns }) => sum + ns, 0);
-  const more =
-    rest > 0 ? [style("dim", `  ${padText(spanTime(rest), cells, "right")}  in ${plural(parts.length - shownBelow, "other span")}`)] : [];
-  return [
-    "",
-    style("bold", "Where the time went"),
-    ...shown.map((part) => truncateText(line(part), width ?? Number.POSITIVE_INFINITY)),
-    ...more,
-  ];
+  const lines = shown.map(({ label, ns, times }) => {
+    const share = padText(percent(durationNs > 0 ? ns / durationNs : 0) ?? "", 5, "right");
+    const head = `  ${padText(spanTime(ns), cells, "right")}  ${share}  ${times > 1 ? `${grouped(times)} × ` : ""}`;
+    return truncateText(`${head}${label}`, width ?? Number.POSITIVE_INFINITY);
+  });
+  const rest = sorted.slice(shownBelow);
+  const restNs = rest.reduce((sum, { ns }) => sum + ns, 0);
+  const more = restNs > 0 ? [style("dim", `  ${padText(spanTime(restNs), cells, "right")}  in ${plural(rest.length, "other")}`)] : [];
+  return ["", style("bold", "Where the time went"), ...lines, ...more];
 }
 
 function errorLines({ spans }: WholeTrace, { width }: Room, { style }: Printer): string[] {

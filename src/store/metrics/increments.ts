@@ -28,26 +28,39 @@ interface Reading<Amount> {
   grow: (later: Amount, earlier: Amount) => Amount | null;
 }
 
-function incrementsOf<Amount>(series: MetricSeriesPoints, knownFromUs: number, { read, grow }: Reading<Amount>): Increment<Amount>[] {
-  const isDelta = series.temporality === "delta";
+function incrementsOf<Amount>(series: MetricSeriesPoints, knownFromUs: number, reading: Reading<Amount>): Increment<Amount>[] {
+  return series.temporality === "delta" ? deltasOf(series, reading) : growthsOf(series, knownFromUs, reading);
+}
+
+function deltasOf<Amount>({ points }: MetricSeriesPoints, { read }: Reading<Amount>): Increment<Amount>[] {
   const found: Increment<Amount>[] = [];
-  let before: { point: SeriesPoint; amount: Amount } | undefined;
-  for (const point of series.points) {
+  let beforeUs: number | undefined;
+  for (const point of points) {
     const amount = read(point);
     if (amount === null) continue;
-    if (isDelta) {
-      const fromUs = point.startUs ?? before?.point.timeUs ?? point.timeUs;
-      found.push({ fromUs: Math.min(fromUs, point.timeUs), toUs: point.timeUs, amount });
-    } else if (before === undefined) {
-      // Without a start, or with one that is older than what was read, the first point only says where to count from.
-      if (point.startUs !== null && point.startUs >= knownFromUs) found.push({ fromUs: point.startUs, toUs: point.timeUs, amount });
-    } else {
-      const isNewStart = point.startUs !== null && point.startUs >= before.point.timeUs && point.startUs !== before.point.startUs;
-      const grown = isNewStart ? null : grow(amount, before.amount);
-      const fromUs = grown === null ? Math.max(before.point.timeUs, point.startUs ?? 0) : before.point.timeUs;
-      found.push({ fromUs: Math.min(fromUs, point.timeUs), toUs: point.timeUs, amount: grown ?? amount });
-    }
-    before = { point, amount };
+    const fromUs = point.startUs ?? beforeUs ?? point.timeUs;
+    found.push({ fromUs: Math.min(fromUs, point.timeUs), toUs: point.timeUs, amount });
+    beforeUs = point.timeUs;
+  }
+  return found;
+}
+
+/**
+ * Points with the same start follow each other: a new start is a restart, and starts that take turns are several processes that call themselves
+ * the same, which must not be taken for restarts.
+ */
+function growthsOf<Amount>({ points }: MetricSeriesPoints, knownFromUs: number, { read, grow }: Reading<Amount>): Increment<Amount>[] {
+  const found: Increment<Amount>[] = [];
+  const latest = new Map<number | null, { timeUs: number; amount: Amount }>();
+  for (const point of points) {
+    const { startUs, timeUs } = point;
+    const amount = read(point);
+    if (amount === null) continue;
+    const before = latest.get(startUs);
+    latest.set(startUs, { timeUs, amount });
+    if (before) found.push({ fromUs: before.timeUs, toUs: timeUs, amount: grow(amount, before.amount) ?? amount });
+    // Without a start, or with one that is older than what was read, the first point only says where to count from.
+    else if (startUs !== null && startUs >= knownFromUs) found.push({ fromUs: Math.min(startUs, timeUs), toUs: timeUs, amount });
   }
   return found;
 }

@@ -13,6 +13,7 @@ import {
   textOrNullIn,
 } from "../queries/queryable.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
+import { Turn } from "./turn.ts";
 
 export type MetricKind = "gauge" | "sum" | "histogram" | "exponential_histogram" | "summary";
 
@@ -47,24 +48,79 @@ export interface SeriesFilter {
   /** Microseconds since 1970; the end belongs to it. */
   startUs: number;
   endUs: number;
+  /** A histogram counts as ten. */
   maxPoints: number;
 }
 
+const numberKinds = "('gauge', 'sum')";
+const numberColumns = ["value", "special"] as const;
+const distributionColumns = [
+  ...(["special", "count", "sum", "min", "max", "bounds", "counts", "scale", "zero_count", "zero_threshold"] as const),
+  ...(["positive_offset", "positive_counts", "negative_offset", "negative_counts", "quantiles"] as const),
+];
+const distributionWeight = 10;
+
 /** Throws `exhausted` when there are more points than wanted: a part of them would give wrong numbers. */
 export async function loadSeries(store: Queryable, filter: SeriesFilter): Promise<MetricSeriesPoints[]> {
-  const { sql, parameters } = whereOf(filter);
-  const rows = await store.query(
-    `SELECT agent_id, series, service, service_instance, name, unit, kind, temporality, is_monotonic, attributes, "time", start_time, value, special, count,
-       sum, min, max, bounds, counts, scale, zero_count, zero_threshold, positive_offset, positive_counts, negative_offset, negative_counts, quantiles
-     FROM metric_point WHERE ${sql} ORDER BY agent_id, series, "time", seq LIMIT ${filter.maxPoints + 1}`,
-    parameters,
+  const where = whereOf(filter);
+  const [counted] = await store.query(
+    `SELECT count(*) AS points, count(*) FILTER (kind IN ${numberKinds}) AS numbers FROM metric_point WHERE ${where.sql}`,
+    where.parameters,
   );
-  if (rows.length > filter.maxPoints)
+  const points = numberIn(counted ?? {}, "points");
+  const numbers = numberIn(counted ?? {}, "numbers");
+  if (numbers + (points - numbers) * distributionWeight > filter.maxPoints)
     throw new CoralError({
       code: "exhausted",
-      message: `Cannot read "${filter.names.join('", "')}": more than ${filter.maxPoints} points fit; name a service, or look less far back`,
+      message: `Cannot read "${filter.names.join('", "')}": ${points} points fit, which are more than may be read at once; name a service, or look less far back`,
     });
-  return seriesIn(rows);
+  const found: MetricSeriesPoints[] = [];
+  if (numbers > 0) await readSeries(store, where, `kind IN ${numberKinds}`, numberColumns, found);
+  if (points > numbers) await readSeries(store, where, `kind NOT IN ${numberKinds}`, distributionColumns, found);
+  return found;
+}
+
+/** One row per series, with a list of each column: a row per point would cost many times as much. */
+async function readSeries(
+  store: Queryable,
+  where: { sql: string; parameters: QueryParameter[] },
+  kinds: string,
+  columns: readonly string[],
+  into: MetricSeriesPoints[],
+): Promise<void> {
+  const same = ["service", "service_instance", "name", "unit", "kind", "temporality", "is_monotonic", "attributes"];
+  const lists = [...["time", "start_time"].map((name) => `epoch_us("${name}") AS "${name}"`), ...columns.map((name) => `"${name}"`)];
+  const names = ["time", "start_time", ...columns];
+  const rows = await store.query(
+    `SELECT agent_id, series, ${same.map((name) => `any_value(${name}) AS ${name}`).join(", ")},
+       ${names.map((name) => `list("${name}" ORDER BY "time", seq) AS "${name}"`).join(", ")}
+     FROM (SELECT agent_id, series, seq, ${same.join(", ")}, ${lists.join(", ")} FROM metric_point WHERE ${where.sql} AND ${kinds})
+     GROUP BY agent_id, series ORDER BY agent_id, series`,
+    where.parameters,
+  );
+  const knownBounds = new Map<string, number[]>();
+  const turn = new Turn();
+  for (const row of rows) {
+    const series = seriesOf(row);
+    const times = listIn(row, "time");
+    const cells = names.map((name) => [name, listIn(row, name)] as const);
+    for (let index = 0; index < times.length; index++) {
+      const cell: QueryRow = {};
+      for (const [name, values] of cells) cell[name] = values[index];
+      const point = pointOf(cell, series.kind, knownBounds);
+      // The same point may come twice, when a sender did not hear that it was stored.
+      const last = series.points.at(-1);
+      if (last?.timeUs === point.timeUs && last.startUs === point.startUs) series.points.pop();
+      series.points.push(point);
+    }
+    into.push(series);
+    await turn.yield();
+  }
+}
+
+function listIn(row: QueryRow, name: string): readonly unknown[] {
+  const value = row[name];
+  return Array.isArray(value) ? value : [];
 }
 
 function whereOf({ names, service, agentIds, startUs, endUs }: SeriesFilter): { sql: string; parameters: QueryParameter[] } {
@@ -79,27 +135,6 @@ function whereOf({ names, service, agentIds, startUs, endUs }: SeriesFilter): { 
     parameters.push(...agentIds);
   }
   return { sql: parts.join(" AND "), parameters };
-}
-
-function seriesIn(rows: readonly QueryRow[]): MetricSeriesPoints[] {
-  const found: MetricSeriesPoints[] = [];
-  const bounds = new Map<string, number[]>();
-  let key = "";
-  let current: MetricSeriesPoints | undefined;
-  for (const row of rows) {
-    const rowKey = `${textIn(row, "agent_id")} ${textIn(row, "series")}`;
-    if (current === undefined || rowKey !== key) {
-      key = rowKey;
-      current = seriesOf(row);
-      found.push(current);
-    }
-    const point = pointOf(row, current.kind, bounds);
-    const last = current.points.at(-1);
-    // The same point may come twice, when a sender did not hear that it was stored.
-    if (last?.timeUs === point.timeUs) current.points.pop();
-    current.points.push(point);
-  }
-  return found;
 }
 
 function seriesOf(row: QueryRow): MetricSeriesPoints {

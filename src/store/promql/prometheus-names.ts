@@ -45,17 +45,17 @@ export interface PrometheusName {
 
 /** All names by which it may be asked for; the one that Prometheus would give it comes first in each part. */
 export function prometheusNames({ name, unit, kind, isMonotonic }: MetricName): PrometheusName[] {
-  const plain = prometheusLabel(name);
-  const word = unitWord(unit, kind);
-  const full = word === "" || plain.endsWith(`_${word}`) ? plain : `${plain}_${word}`;
   const isCounter = kind === "sum" && isMonotonic;
-  const bases = [...new Set([full, plain, name])];
+  const plain = prometheusLabel(name);
+  const stem = isCounter ? plain.replace(/_total$/, "") : plain;
+  const word = unitWord(unit, kind);
+  const full = word === "" || stem.endsWith(`_${word}`) ? stem : `${stem}_${word}`;
+  const bases = [...new Set([full, stem, plain, name])];
   if (kind === "histogram" || kind === "exponential_histogram" || kind === "summary") {
     const parts: NamedPart[] = kind === "summary" ? ["sum", "count", "value"] : ["bucket", "sum", "count"];
     return parts.flatMap((part) => bases.map((base) => ({ text: part === "value" ? base : `${base}_${part}`, part })));
   }
-  if (!isCounter) return bases.map((text) => ({ text, part: "value" }));
-  const withTotal = bases.map((base) => (base.endsWith("_total") ? base : `${base}_total`));
+  const withTotal = isCounter ? [`${full}_total`, `${stem}_total`] : [];
   return [...new Set([...withTotal, ...bases])].map((text) => ({ text, part: "value" }));
 }
 

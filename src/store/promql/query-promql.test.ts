@@ -232,6 +232,6 @@ describe("prometheusNames()", () => {
     [{ name: "net", unit: "By/s", kind: "gauge", isMonotonic: false }, "net_bytes_per_second"],
     [{ name: "already_seconds_total", unit: "s", kind: "sum", isMonotonic: true }, "already_seconds_total"],
   ] as const)("%o", (metric, wanted) => {
-    expect(prometheusNames(metric).map(({ text }) => text)).toContain(wanted);
+    expect(prometheusNames(metric)[0]?.text).toBe(wanted);
   });
 });

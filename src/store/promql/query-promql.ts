@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../base/errors.ts";
 import { loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
+import { Turn } from "../metrics/turn.ts";
 import { booleanIn, type Queryable, textIn } from "../queries/queryable.ts";
 import type { Expression, Matcher, Selector } from "./ast.ts";
 import { evaluate } from "./evaluate.ts";
@@ -37,13 +38,11 @@ export interface PromqlAnswer {
 
 const lookBackMs = 5 * 60_000;
 /** Of all selectors of an expression. */
-const maxPointsRead = 200_000;
+const maxPointsRead = 500_000;
 const maxSelectors = 20;
 const maxSteps = 11_000;
 /** Series times steps in the answer. */
 const maxValues = 1_000_000;
-/** How long one turn may hold up everything else. */
-const turnMs = 8;
 
 /** Throws `invalid` for what is no PromQL or not supported, with the place. */
 export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<PromqlAnswer> {
@@ -60,13 +59,9 @@ export async function queryPromql(store: Queryable, query: PromqlQuery): Promise
   const chosen = new Map<Selector, PromSeries[]>();
   for (const selector of selectors) chosen.set(selector, await chooseSeries(store, selector, query));
   const found = new Map<string, PromqlSeriesRow>();
-  let turnStartMs = performance.now();
+  const turn = new Turn();
   for (let step = 0; step < steps; step++) {
-    if (performance.now() - turnStartMs > turnMs) {
-      await new Promise((resolve) => setImmediate(resolve));
-      query.signal?.throwIfAborted();
-      turnStartMs = performance.now();
-    }
+    if (await turn.yield()) query.signal?.throwIfAborted();
     const value = evaluate(expression, chosen, query.startMs + step * query.stepMs);
     for (const each of typeof value === "number" ? [{ labels: {}, value }] : value) put(found, each, step, steps);
   }

@@ -49,21 +49,48 @@ function seriesFrom(
   read: (point: SeriesPoint) => number | null,
 ): PromSeries {
   const made: PromSeries = { labels, timesMs: [], values: [] };
-  const isDelta = series.temporality === "delta";
-  let total = 0;
+  const isAdded = series.temporality === "delta" || (knownFromUs !== null && takesTurns(series.points));
+  const amounts = isAdded ? addedUp(series, knownFromUs ?? 0, read) : series.points.map(read);
   let beforeUs = Number.NEGATIVE_INFINITY;
-  let isFirst = true;
-  for (const point of series.points) {
-    const value = read(point);
-    const hasStart =
-      knownFromUs !== null && point.startUs !== null && point.startUs >= Math.max(knownFromUs, beforeUs) && point.startUs < point.timeUs;
-    if (value !== null && hasStart && point.startUs !== null && (!isDelta || isFirst)) push(made, point.startUs, isDelta ? total : 0);
-    if (value !== null) total += value;
-    push(made, point.timeUs, value === null ? null : isDelta ? total : value);
+  for (const [index, point] of series.points.entries()) {
+    const value = amounts[index] ?? null;
+    const isFromStart = point.startUs !== null && point.startUs >= Math.max(knownFromUs ?? 0, beforeUs) && point.startUs < point.timeUs;
+    const isZero = isFromStart && knownFromUs !== null && value !== null && (!isAdded || index === 0);
+    if (isZero && point.startUs !== null) push(made, point.startUs, 0);
+    push(made, point.timeUs, value);
     beforeUs = point.timeUs;
-    isFirst = false;
   }
   return made;
+}
+
+/** Whether a start comes back after another one: several processes that call themselves the same. */
+function takesTurns(points: readonly SeriesPoint[]): boolean {
+  const seen = new Set<number | null>();
+  let current: number | null | undefined;
+  for (const { startUs } of points) {
+    if (startUs === current) continue;
+    if (seen.has(startUs)) return true;
+    seen.add(startUs);
+    current = startUs;
+  }
+  return false;
+}
+
+function addedUp(series: MetricSeriesPoints, knownFromUs: number, read: (point: SeriesPoint) => number | null): (number | null)[] {
+  const isDelta = series.temporality === "delta";
+  const latest = new Map<number | null, number>();
+  let total = 0;
+  return series.points.map((point) => {
+    const value = read(point);
+    if (value === null) return null;
+    const before = isDelta ? 0 : latest.get(point.startUs);
+    const isFirst = latest.size === 0;
+    latest.set(point.startUs, value);
+    if (before !== undefined) total += value >= before || isDelta ? value - before : value;
+    // A total that seemed to begin with nothing would be taken for one that just started.
+    else if (isFirst || (point.startUs !== null && point.startUs >= knownFromUs)) total += value;
+    return total;
+  });
 }
 
 function push({ timesMs, values }: PromSeries, timeUs: number, value: number | null): void {

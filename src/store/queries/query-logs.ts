@@ -152,14 +152,15 @@ export async function queryLogPatterns(store: LogsStore, query: LogsQuery): Prom
        SELECT service, pattern, count(*) AS records, min("time") AS first_at, max("time") AS last_at, max(severity_number) AS worst,
          left(coalesce(arg_max(body, "time"), ''), 400) AS example
        FROM ${source.sql} WHERE "time" BETWEEN make_timestamp(?) AND make_timestamp(?) AND ${condition.sql} GROUP BY service, pattern
+     ), top AS MATERIALIZED (
+       SELECT *, count(*) OVER () AS total, sum(records) OVER () AS all_records FROM grouped ORDER BY records DESC, service, pattern LIMIT ?
      ), known AS (
        SELECT service, pattern, any_value(template) AS template, bool_or(is_new AND "time" >= make_timestamp(?)) AS is_new
-       FROM log_pattern GROUP BY service, pattern
+       FROM log_pattern WHERE pattern IN (SELECT pattern FROM top) GROUP BY service, pattern
      )
-     SELECT g.*, k.template, coalesce(k.is_new, false) AS is_new, count(*) OVER () AS total, sum(g.records) OVER () AS all_records
-     FROM grouped g LEFT JOIN known k ON k.service = g.service AND k.pattern = g.pattern
-     ORDER BY g.records DESC, g.service, g.pattern LIMIT ?`,
-    [fromUs, untilUs, ...condition.parameters, fromUs, query.limit],
+     SELECT t.*, k.template, coalesce(k.is_new, false) AS is_new
+     FROM top t LEFT JOIN known k ON k.service = t.service AND k.pattern = t.pattern ORDER BY t.records DESC, t.service, t.pattern`,
+    [fromUs, untilUs, ...condition.parameters, query.limit, fromUs],
   );
   return {
     rows: rows.map((row) => ({

@@ -1,33 +1,10 @@
-/** Metrics that programs sent: which there are, and one of them over time. */
+/** One metric that programs sent, over time. */
 
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
 import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
 import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
-import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
-
-export interface MetricNamesQuery {
-  service?: string;
-  agentIds?: readonly string[];
-  /** Part of a name. */
-  contains?: string;
-  sinceMs: number;
-  nowMs: number;
-  limit: number;
-}
-
-export interface MetricNameRow {
-  name: string;
-  unit: string;
-  kind: MetricKind;
-  /** It only rises: asked for as a rate. */
-  isCounter: boolean;
-  /** The first few. */
-  services: string[];
-  serviceCount: number;
-  series: number;
-  /** ISO 8601. */
-  lastAt: string;
-}
+import { Turn } from "../metrics/turn.ts";
+import type { Queryable } from "./queryable.ts";
 
 export interface MetricQuery {
   name: string;
@@ -83,53 +60,12 @@ export interface MetricAnswer {
 }
 
 /** Points read for one answer. */
-const maxPointsRead = 200_000;
+const maxPointsRead = 500_000;
 /** How far before the asked time a point may lie that says where to count from. */
 const lookBackMs = 5 * 60_000;
-const servicesShown = 5;
 const niceStepsMs = [1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000, 3_600_000].concat(
   [2, 4, 6, 12, 24, 48, 168].map((hours) => hours * 3_600_000),
 );
-
-export async function queryMetricNames(store: Queryable, query: MetricNamesQuery): Promise<{ rows: MetricNameRow[]; total: number }> {
-  const parts = [`"time" > make_timestamp(?)`];
-  const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
-  if (query.service !== undefined) {
-    parts.push("service = ?");
-    parameters.push(query.service);
-  }
-  if (query.contains !== undefined) {
-    parts.push("contains(lower(name), lower(?))");
-    parameters.push(query.contains);
-  }
-  if (query.agentIds !== undefined) {
-    parts.push(query.agentIds.length === 0 ? "false" : `agent_id IN (${placeholders(query.agentIds)})`);
-    parameters.push(...query.agentIds);
-  }
-  const rows = await store.query(
-    `SELECT name, unit, kind, is_monotonic, count(DISTINCT (agent_id, series)) AS series, list_sort(list(DISTINCT service)) AS services,
-       max("time") AS last_at, count(*) OVER () AS total
-     FROM metric_point WHERE ${parts.join(" AND ")} GROUP BY name, unit, kind, is_monotonic
-     ORDER BY name, unit, kind, is_monotonic LIMIT ${Math.max(0, Math.floor(query.limit))}`,
-    parameters,
-  );
-  return {
-    total: numberIn(rows[0] ?? {}, "total"),
-    rows: rows.map((row) => {
-      const services = textsIn(row, "services");
-      return {
-        name: textIn(row, "name"),
-        unit: textIn(row, "unit"),
-        kind: textIn(row, "kind") as MetricKind,
-        isCounter: textIn(row, "kind") === "sum" && booleanIn(row, "is_monotonic"),
-        services: services.slice(0, servicesShown),
-        serviceCount: services.length,
-        series: numberIn(row, "series"),
-        lastAt: isoTimeIn(row, "last_at"),
-      };
-    }),
-  };
-}
 
 export async function queryMetric(store: Queryable, query: MetricQuery): Promise<MetricAnswer> {
   const window = windowOf(query);
@@ -144,7 +80,9 @@ export async function queryMetric(store: Queryable, query: MetricQuery): Promise
   const groups = groupSeries(series, query.by);
   let unmergedSeries = 0;
   const rows: MetricGroupRow[] = [];
+  const turn = new Turn();
   for (const group of groups.values()) {
+    await turn.yield();
     const made = rowOf(group, window);
     if (made === undefined) continue;
     unmergedSeries += made.unmerged;

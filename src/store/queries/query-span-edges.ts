@@ -1,7 +1,7 @@
 /** Who called whom, by spans: one of a service whose parent is of another. Nothing is concluded from times. */
 
 import { span } from "../signals/span.ts";
-import type { TraceStore } from "./query-traces.ts";
+import { clockAheadMs, type TraceStore } from "./query-traces.ts";
 import { isoTimeIn, numberIn, placeholders, type QueryRow, textIn } from "./queryable.ts";
 
 export interface SpanEdgesQuery {
@@ -51,11 +51,13 @@ export async function querySpanEdges(store: TraceStore, query: SpanEdgesQuery): 
   const none = { edges: [], windowMs: query.sinceMs, share: 1 };
   if (store.segments === undefined) return none;
   const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs: fromUs - parentReachUs });
+  const untilUs = Math.floor((query.nowMs + clockAheadMs) * 1_000);
+  const source = await store.segments.segmentSource(span, { fromUs: fromUs - parentReachUs, untilUs });
   if (source.files === 0) return none;
   const parts = Math.max(1, Math.ceil(source.rows / (query.maxSpans ?? 3_000_000)));
   const rows = await store.query(edgesSql(source.sql, query, parts), [
     fromUs,
+    untilUs,
     ...(query.agentIds ?? []),
     fromUs - parentReachUs,
     ...(query.service === undefined ? [] : [query.service, query.service]),
@@ -74,7 +76,7 @@ function edgesSql(source: string, { agentIds, service }: SpanEdgesQuery, parts: 
     WHEN http_method IS NOT NULL OR http_route IS NOT NULL OR http_status_code IS NOT NULL THEN 'http' ELSE 'span' END`;
   return `WITH called AS (
       SELECT trace_id, span_id, parent_span_id, service, "time", duration_ns, status, weight, ${protocol} AS protocol
-      FROM ${source} WHERE "time" >= make_timestamp(?) AND kind IN ('server', 'consumer') AND parent_span_id IS NOT NULL ${share} ${agents}
+      FROM ${source} WHERE "time" BETWEEN make_timestamp(?) AND make_timestamp(?) AND kind IN ('server', 'consumer') AND parent_span_id IS NOT NULL ${share} ${agents}
     ),
     calling AS (SELECT trace_id, span_id, service FROM ${source} WHERE "time" >= make_timestamp(?) ${share}),
     -- A span that was sent twice is one call, whichever end it is.

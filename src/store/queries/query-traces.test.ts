@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import { span } from "../signals/span.ts";
-import { querySpanServices, queryTrace, queryTraces, type TracesQuery } from "./query-traces.ts";
+import { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TracesQuery } from "./query-traces.ts";
 import { openStoredSpans, type SpanValues, type StoredSpans, traceIdOf } from "./stored-spans.fixture.ts";
 
 const ms = 1_000;
@@ -124,6 +124,21 @@ describe("queryTraces()", () => {
     expect(rows[0]).toMatchObject({ spans: 3_000, durationNs: 2_999_000 + 1_000_000 });
   });
 
+  it("bears times and durations at the ends of their range", async () => {
+    const lastUs = Number.MAX_SAFE_INTEGER - Date.UTC(2026, 0, 1) * 1_000;
+    await spans.add([
+      { trace: "dd", id: "1", atUs: -Date.UTC(2026, 0, 1) * 1_000, service: "odd", duration_ns: 9_223_372_036_854_775_807n },
+      { trace: "dd", id: "2", parent: "1", atUs: 16_000 * ms, service: "odd", duration_ns: 0 },
+      { trace: "dd", id: "3", parent: "2", atUs: lastUs, service: "odd", duration_ns: 9_223_372_036_854_775_807n, kind: "server" },
+    ]);
+    const { rows } = await ask({ service: "odd" });
+    expect(rows[0]?.durationNs).toBeGreaterThan(0);
+    expect((await ask({ limit: 1 })).rows[0]?.traceId).toBe(traceIdOf("dd"));
+    await spans.add([{ trace: "de", id: "1", atUs: lastUs, service: "odd" }]);
+    expect((await ask({ limit: 1 })).rows[0]?.traceId).toBe(traceIdOf("dd"));
+    expect((await queryTrace(spans.store, { traceId: traceIdOf("dd"), maxSpans: 9, details: true })).spans).toHaveLength(3);
+  });
+
   it("takes text that looks like SQL as text", async () => {
     expect(await idsOf({ service: "x' OR 1=1 --" })).toEqual([]);
     expect(await idsOf({ route: "%" })).toEqual([]);
@@ -166,7 +181,24 @@ describe("queryTrace()", () => {
 
 describe("querySpanServices()", () => {
   it("names the services of spans within the time", async () => {
-    expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "web"]);
-    expect(await querySpanServices(spans.store, { sinceMs: 7_500, nowMs: spans.clock.wall })).toEqual(["api", "loop"]);
+    expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd", "web"]);
+    expect(await querySpanServices(spans.store, { sinceMs: 7_500, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd"]);
+  });
+});
+
+describe("querySpanProcesses()", () => {
+  it("has what one process of each service and agent says of itself, the newest", async () => {
+    const one = { service: "proc", atUs: 1_000 * ms };
+    await spans.add([
+      { ...one, trace: "c0", id: "1", resource: '{"process.pid":1}' },
+      { ...one, trace: "c0", id: "2", resource: '{"process.pid":2}', atUs: 2_000 * ms },
+    ]);
+    await spans.add([{ ...one, trace: "c0", id: "3", resource: '{"process.pid":3}' }], "a2");
+    const found = await querySpanProcesses(spans.store, { nowMs: spans.clock.wall });
+    expect(found.toSorted((a, b) => (a.agentId < b.agentId ? -1 : 1))).toEqual([
+      { agentId: "a1", service: "proc", resource: '{"process.pid":2}' },
+      { agentId: "a2", service: "proc", resource: '{"process.pid":3}' },
+    ]);
+    expect(await querySpanProcesses(spans.store, { nowMs: spans.clock.wall + hourMs })).toEqual([]);
   });
 });

@@ -103,17 +103,26 @@ export interface TraceAnswer {
 
 /** Spans of one trace are looked for this long before and after the one that fits. */
 const traceReachUs = 3_600_000_000;
+/** Clocks of senders may be ahead by this; spans of a later time are found by their id only, else one of them would be the newest for ever. */
+export const clockAheadMs = 3_600_000;
 /** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
 const maxCandidates = 262_144;
 const servicesShown = 20;
+/** Processes that have sent nothing for so long are not looked at for their names. */
+const processesMs = 300_000;
 
 const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
 
 export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesAnswer> {
   if (store.segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
   const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs, ...(query.service !== undefined && { service: query.service }) });
-  const filter = filterOf(query, fromUs);
+  const untilUs = Math.floor((query.nowMs + clockAheadMs) * 1_000);
+  const source = await store.segments.segmentSource(span, {
+    fromUs,
+    untilUs,
+    ...(query.service !== undefined && { service: query.service }),
+  });
+  const filter = filterOf(query, fromUs, untilUs);
   const [totals] = await store.query(
     `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, approx_count_distinct(trace_id) AS traces FROM ${source.sql} ${filter.sql}`,
     filter.parameters,
@@ -165,14 +174,34 @@ export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: {
   return rows.map((row) => textIn(row, "service"));
 }
 
+export interface SpanProcessRow {
+  agentId: string;
+  service: string;
+  /** JSON object. */
+  resource: string;
+}
+
+/** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
+export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessRow[]> {
+  if (store.segments === undefined) return [];
+  const fromUs = Math.floor((nowMs - processesMs) * 1_000);
+  const source = await store.segments.segmentSource(span, { fromUs });
+  const rows = await store.query(
+    `SELECT agent_id, service, arg_max(resource, "time") AS resource FROM ${source.sql} WHERE "time" >= make_timestamp(?) AND resource IS NOT NULL
+     GROUP BY agent_id, service LIMIT 10000`,
+    [fromUs],
+  );
+  return rows.map((row) => ({ agentId: textIn(row, "agent_id"), service: textIn(row, "service"), resource: textIn(row, "resource") }));
+}
+
 interface Filter {
   sql: string;
   parameters: (string | number)[];
 }
 
-function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number): Filter {
-  const conditions = [`"time" >= make_timestamp(?)`];
-  const parameters: (string | number)[] = [fromUs];
+function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number, untilUs: number): Filter {
+  const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
+  const parameters: (string | number)[] = [fromUs, untilUs];
   if (service !== undefined) {
     conditions.push("service = ?");
     parameters.push(service);
@@ -248,7 +277,7 @@ async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): 
      )
      SELECT *, root.service AS root_service, root.name AS root_name FROM (
        SELECT ${hexSql("id16", "trace_id")} AS trace_id, min("time") AS start, min(epoch_us("time")) AS start_us,
-         max((epoch_us("time") - first_us) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
+         max(CAST(epoch_us("time") - first_us AS DOUBLE) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
          count(*) FILTER (status = 'error') AS errors, bool_or(parent_span_id IS NULL) AS has_root,
          list_slice(list_sort(list(DISTINCT service)), 1, ${servicesShown}) AS services,
          coalesce(arg_min(${one}, "time") FILTER (parent_span_id IS NULL), arg_min(${one}, "time")) AS root

@@ -1,7 +1,7 @@
 /** Segments that a colony has pulled from its agents: whole files, each exactly once. */
 
 import { createHash } from "node:crypto";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
@@ -24,7 +24,6 @@ import {
   makeFolder,
   moveAside,
   removeOrphans,
-  renameDurably,
   segmentPath,
   sourceFolder,
 } from "./segment-files.ts";
@@ -151,7 +150,8 @@ class FileColonySegments implements ColonySegments {
       await writeBytes(temporary, bytes, offer);
       this.#options.crashPoints?.reached("pull-written");
       await checkSegment(this.#host.database, signal, temporary, offer.rows, offer.schemaVersion);
-      renameDurably(temporary, file);
+      renameSync(temporary, file);
+      giveToFolderOwner(file);
       this.#options.crashPoints?.reached("pull-renamed");
     } catch (error) {
       rmSync(temporary, { force: true });
@@ -161,6 +161,10 @@ class FileColonySegments implements ColonySegments {
 
   async commit(pull: SegmentPull): Promise<SegmentPullOutcome> {
     const nowUs = this.#nowUs();
+    // The new names must be on disk before a row counts on them: once for all of a pull.
+    for (const { signal, offers } of pull.signals) {
+      if (offers.some(({ isLost, passOver }) => !isLost && passOver === undefined)) await this.#syncFolder(pull, signal);
+    }
     const { plan } = await this.#host.database.write(
       async (transaction) => {
         // Planned inside the write, so that two calls cannot plan from the same checkpoint.
@@ -273,6 +277,15 @@ class FileColonySegments implements ColonySegments {
     }
     if (offer.sizeBytes > maxSegmentBytes) fail(`it has ${offer.sizeBytes} bytes, more than ${maxSegmentBytes}`);
     return this.#signals.get(offer.signal) ?? fail(`there is no signal "${offer.signal.slice(0, 64)}"`);
+  }
+
+  async #syncFolder(source: SegmentPull, signal: string): Promise<void> {
+    const handle = await open(join(this.#root, signal, sourceFolder(source)), "r");
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
   }
 
   async #save(transaction: Transaction, plan: ReturnType<typeof planSegments>, nowUs: number): Promise<void> {

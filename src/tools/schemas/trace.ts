@@ -148,3 +148,11 @@ export interface SpanEdgeFacts {
   /** Share of the traces that were looked at, 0..1. */
   share: number;
 }
+
+/** One process that sent spans, of those of a service at an agent. */
+export interface SpanProcessFact {
+  agentId: string;
+  service: string;
+  /** JSON object of what it says of itself. */
+  resource: string;
+}

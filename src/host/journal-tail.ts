@@ -1,0 +1,148 @@
+/** Records of the systemd journal, followed with `journalctl`: its format on disk is systemd's own business. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+
+export interface JournalRecord {
+  message: string;
+  /** 0 (emergency) to 7 (debug); null when the sender gave none. */
+  priority: number | null;
+  /** Microseconds since 1970. */
+  timeUs: number;
+  pid: number | null;
+}
+
+export interface JournalTailOptions {
+  units: readonly string[];
+  /** Where to go on; undefined: from now on. */
+  cursor: string | undefined;
+  /** Default `journalctl`. */
+  program?: string;
+  /** Default 64 KiB. */
+  maxLineBytes?: number;
+}
+
+/** Records that wait to be taken; then the journal is not read. */
+const maxWaiting = 2_000;
+const restartWaitMs = 5_000;
+
+export class JournalTail {
+  readonly #options: JournalTailOptions;
+  #child: ChildProcess | undefined;
+  #pause: (() => void) | undefined;
+  #resume: (() => void) | undefined;
+  #waiting: { record: JournalRecord; cursor: string }[] = [];
+  /** By the last `take`, with the cursor before it. */
+  #taken: { records: { record: JournalRecord; cursor: string }[]; before: string | undefined } = { records: [], before: undefined };
+  #startedAtMs = Number.NEGATIVE_INFINITY;
+  /** After the last record that was given. */
+  cursor: string | undefined;
+  /** Lines that were no records, or not text. */
+  unreadable = 0;
+  /** Why there are no records; empty when it works. */
+  problem = "";
+
+  constructor(options: JournalTailOptions) {
+    this.#options = options;
+    this.cursor = options.cursor;
+  }
+
+  /** What has arrived since the last call, at most so many. Starts `journalctl`, also again when it has ended. */
+  take(max: number, nowMs: number): JournalRecord[] {
+    if (this.#child === undefined && nowMs - this.#startedAtMs >= restartWaitMs) {
+      this.#startedAtMs = nowMs;
+      this.#start();
+    }
+    const taken = this.#waiting.splice(0, max);
+    this.#taken = { records: taken, before: this.cursor };
+    this.cursor = taken.at(-1)?.cursor ?? this.cursor;
+    if (this.#waiting.length < maxWaiting) this.#resume?.();
+    return taken.map(({ record }) => record);
+  }
+
+  /** What the last `take` gave is given again: it could not be kept. */
+  undo(): void {
+    this.#waiting.unshift(...this.#taken.records);
+    this.cursor = this.#taken.before;
+    this.#taken = { records: [], before: this.cursor };
+  }
+
+  close(): void {
+    const child = this.#child;
+    this.#child = undefined;
+    this.#waiting = [];
+    child?.kill("SIGTERM");
+  }
+
+  #start(): void {
+    const { units, program = "journalctl" } = this.#options;
+    // What waits has been read already: after it, not after what was given.
+    const cursor = this.#waiting.at(-1)?.cursor ?? this.cursor;
+    const from = cursor === undefined ? ["--lines=0"] : [`--after-cursor=${cursor}`, "--no-tail"];
+    const args = ["--follow", "--output=json", "--no-pager", "--quiet", ...from, ...units.map((unit) => `--unit=${unit}`)];
+    const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#child = child;
+    let said = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      said = (said + chunk.toString()).slice(-500);
+    });
+    child.on("error", (error) => this.#ended(child, error.message));
+    child.on("exit", (code) => this.#ended(child, `journalctl ended with ${code ?? "a signal"}${said === "" ? "" : `: ${said.trim()}`}`));
+    const lines = createInterface({ input: child.stdout });
+    this.#pause = () => lines.pause();
+    this.#resume = () => lines.resume();
+    lines.on("line", (line) => this.#line(child, line));
+  }
+
+  #ended(child: ChildProcess, problem: string): void {
+    if (this.#child !== child) return;
+    this.#child = undefined;
+    this.problem = problem;
+  }
+
+  #line(child: ChildProcess, line: string): void {
+    if (this.#child !== child) return;
+    const found = recordIn(line, this.#options.maxLineBytes ?? 64 * 1_024);
+    if (found === undefined) {
+      this.unreadable++;
+      return;
+    }
+    this.problem = "";
+    this.#waiting.push(found);
+    if (this.#waiting.length >= maxWaiting) this.#pause?.();
+  }
+}
+
+/** Undefined for what is no record with a text. */
+export function recordIn(line: string, maxBytes: number): { record: JournalRecord; cursor: string } | undefined {
+  let fields: unknown;
+  try {
+    fields = JSON.parse(line);
+  } catch {
+    // Half a line, when journalctl was ended.
+    return undefined;
+  }
+  if (typeof fields !== "object" || fields === null) return undefined;
+  const { MESSAGE, PRIORITY, __REALTIME_TIMESTAMP, __CURSOR, _PID } = fields as Record<string, unknown>;
+  const message = messageOf(MESSAGE);
+  if (message === undefined || typeof __CURSOR !== "string") return undefined;
+  const priority = Number(PRIORITY ?? Number.NaN);
+  const pid = Number(_PID ?? Number.NaN);
+  return {
+    cursor: __CURSOR,
+    record: {
+      message: message.slice(0, maxBytes),
+      priority: Number.isInteger(priority) && priority >= 0 && priority <= 7 ? priority : null,
+      timeUs: Number(__REALTIME_TIMESTAMP) || 0,
+      pid: Number.isInteger(pid) ? pid : null,
+    },
+  };
+}
+
+/** The journal writes what is no plain text as a list of bytes, and nothing of what is very long. */
+function messageOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  if (!Array.isArray(value) || !value.every((byte) => typeof byte === "number")) return undefined;
+  const bytes = Buffer.from(value as number[]);
+  return bytes.includes(0) ? undefined : bytes.toString("utf8");
+}

@@ -1,0 +1,91 @@
+/** Bytes of a growing file into lines: partial ones wait for their end, long ones are cut, binary ones are left out and counted. */
+
+export interface SplitLine {
+  text: string;
+  /** Only the beginning; the rest was passed over. */
+  isCut: boolean;
+}
+
+const newline = 0x0a;
+/** Share of characters that are no UTF-8: such a line is no text. */
+const maxBrokenShare = 0.3;
+/** As programs write them for terminals: escape, bracket, numbers, m. */
+const colours = /\p{Cc}\[[0-9;]*m/gu;
+
+export class LineSplitter {
+  readonly #maxLineBytes: number;
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  /** Until the next end of a line everything is passed over. */
+  #isSkipping: boolean;
+  cutLines = 0;
+  binaryLines = 0;
+
+  constructor(options: { maxLineBytes: number; startsInside?: boolean }) {
+    this.#maxLineBytes = options.maxLineBytes;
+    this.#isSkipping = options.startsInside ?? false;
+  }
+
+  /** Bytes of the line that has no end yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes;
+  }
+
+  push(chunk: Buffer): SplitLine[] {
+    const lines: SplitLine[] = [];
+    let from = 0;
+    while (from < chunk.length) {
+      const end = chunk.indexOf(newline, from);
+      if (end < 0) {
+        this.#hold(chunk.subarray(from), lines);
+        break;
+      }
+      if (this.#isSkipping) this.#isSkipping = false;
+      else {
+        this.#hold(chunk.subarray(from, end), lines);
+        // What was too long has been told already.
+        if (this.#isSkipping) this.#isSkipping = false;
+        else this.#emit(lines, false);
+      }
+      from = end + 1;
+    }
+    return lines;
+  }
+
+  /** The line without an end, for a writer that does not end its last one. */
+  flush(): SplitLine[] {
+    const lines: SplitLine[] = [];
+    if (this.#pendingBytes > 0) this.#emit(lines, false);
+    return lines;
+  }
+
+  #hold(part: Buffer, lines: SplitLine[]): void {
+    if (this.#isSkipping || part.length === 0) return;
+    const room = this.#maxLineBytes - this.#pendingBytes;
+    // A copy: the chunk's memory is used again.
+    this.#pending.push(Buffer.from(part.subarray(0, room)));
+    this.#pendingBytes += Math.min(room, part.length);
+    if (part.length <= room) return;
+    this.cutLines++;
+    this.#emit(lines, true);
+    this.#isSkipping = true;
+  }
+
+  #emit(lines: SplitLine[], isCut: boolean): void {
+    const bytes = this.#pending.length === 1 ? this.#pending[0] : Buffer.concat(this.#pending);
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    if (bytes === undefined) return;
+    const text = textOf(bytes);
+    if (text === undefined) this.binaryLines++;
+    else if (text.trim() !== "") lines.push({ text, isCut });
+  }
+}
+
+function textOf(bytes: Buffer): string | undefined {
+  if (bytes.includes(0)) return undefined;
+  const text = bytes.toString("utf8");
+  const broken = text.split("\ufffd").length - 1;
+  if (broken > 0 && broken > text.length * maxBrokenShare) return undefined;
+  return text.replace(/\r$/, "").replace(colours, "");
+}

@@ -1,0 +1,70 @@
+/** Which metrics programs sent. */
+
+import type { MetricKind } from "../metrics/load-series.ts";
+import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
+
+export interface MetricNamesQuery {
+  service?: string;
+  agentIds?: readonly string[];
+  /** Part of a name. */
+  contains?: string;
+  sinceMs: number;
+  nowMs: number;
+  limit: number;
+}
+
+export interface MetricNameRow {
+  name: string;
+  unit: string;
+  kind: MetricKind;
+  /** It only rises: asked for as a rate. */
+  isCounter: boolean;
+  /** The first few. */
+  services: string[];
+  serviceCount: number;
+  series: number;
+  /** ISO 8601. */
+  lastAt: string;
+}
+
+const servicesShown = 5;
+
+export async function queryMetricNames(store: Queryable, query: MetricNamesQuery): Promise<{ rows: MetricNameRow[]; total: number }> {
+  const parts = [`"time" > make_timestamp(?)`];
+  const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
+  if (query.service !== undefined) {
+    parts.push("service = ?");
+    parameters.push(query.service);
+  }
+  if (query.contains !== undefined) {
+    parts.push("contains(lower(name), lower(?))");
+    parameters.push(query.contains);
+  }
+  if (query.agentIds !== undefined) {
+    parts.push(query.agentIds.length === 0 ? "false" : `agent_id IN (${placeholders(query.agentIds)})`);
+    parameters.push(...query.agentIds);
+  }
+  const rows = await store.query(
+    `SELECT name, unit, kind, is_monotonic, count(DISTINCT (agent_id, series)) AS series, list_sort(list(DISTINCT service)) AS services,
+       max("time") AS last_at, count(*) OVER () AS total
+     FROM metric_point WHERE ${parts.join(" AND ")} GROUP BY name, unit, kind, is_monotonic
+     ORDER BY name, unit, kind, is_monotonic LIMIT ${Math.max(0, Math.floor(query.limit))}`,
+    parameters,
+  );
+  return {
+    total: numberIn(rows[0] ?? {}, "total"),
+    rows: rows.map((row) => {
+      const services = textsIn(row, "services");
+      return {
+        name: textIn(row, "name"),
+        unit: textIn(row, "unit"),
+        kind: textIn(row, "kind") as MetricKind,
+        isCounter: textIn(row, "kind") === "sum" && booleanIn(row, "is_monotonic"),
+        services: services.slice(0, servicesShown),
+        serviceCount: services.length,
+        series: numberIn(row, "series"),
+        lastAt: isoTimeIn(row, "last_at"),
+      };
+    }),
+  };
+}
