@@ -2,15 +2,15 @@
 // @generated from file coral/runtime/v1/runtime.proto (package coral.runtime.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file coral/runtime/v1/runtime.proto.
  */
 export const file_coral_runtime_v1_runtime: GenFile = /*@__PURE__*/
-  fileDesc("Ch5jb3JhbC9ydW50aW1lL3YxL3J1bnRpbWUucHJvdG8SEGNvcmFsLnJ1bnRpbWUudjEinwMKDlJ1bnRpbWVDb250ZXh0EiwKCHBsYXRmb3JtGAEgASgLMhouY29yYWwucnVudGltZS52MS5QbGF0Zm9ybRIzCgxydW50aW1lX3R5cGUYAiABKA4yHS5jb3JhbC5ydW50aW1lLnYxLlJ1bnRpbWVUeXBlEjMKDHNpZGVjYXJfbW9kZRgDIAEoDjIdLmNvcmFsLnJ1bnRpbWUudjEuU2lkZWNhck1vZGUSPQoRY29udGFpbmVyX3J1bnRpbWUYBCABKAsyIi5jb3JhbC5ydW50aW1lLnYxLkNvbnRhaW5lclJ1bnRpbWUSMgoMY2FwYWJpbGl0aWVzGAUgAygLMhwuY29yYWwucnVudGltZS52MS5DYXBhYmlsaXR5EjAKCnZpc2liaWxpdHkYBiABKAsyHC5jb3JhbC5ydW50aW1lLnYxLlZpc2liaWxpdHkSFgoOZGV0ZWN0ZWRfYXRfbXMYByABKAMSDwoHdmVyc2lvbhgIIAEoCRIQCghldmlkZW5jZRgJIAMoCRIVCg1pc19vdmVycmlkZGVuGAogASgIIkgKCFBsYXRmb3JtEgoKAm9zGAEgASgJEgwKBGFyY2gYAiABKAkSEgoKb3NfdmVyc2lvbhgDIAEoCRIOCgZrZXJuZWwYBCABKAkiRgoQQ29udGFpbmVyUnVudGltZRITCgtzb2NrZXRfcGF0aBgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB3ZlcnNpb24YAyABKAkiSgoKQ2FwYWJpbGl0eRIMCgRuYW1lGAEgASgJEhEKCWF2YWlsYWJsZRgCIAEoCBIOCgZyZWFzb24YAyABKAkSCwoDZml4GAQgASgJIokBCgpWaXNpYmlsaXR5EhAKCGFsbF9waWRzGAEgASgIEhYKDmFsbF9jb250YWluZXJzGAIgASgIEhEKCXBvZF9zY29wZRgDIAEoCBISCgpjb250YWluZXJzGAQgAygJEhEKCW5hbWVzcGFjZRgFIAEoCRIXCg9tb3JlX2NvbnRhaW5lcnMYBiABKA0qmwEKC1J1bnRpbWVUeXBlEhwKGFJVTlRJTUVfVFlQRV9VTlNQRUNJRklFRBAAEhcKE1JVTlRJTUVfVFlQRV9OQVRJVkUQARIXChNSVU5USU1FX1RZUEVfRE9DS0VSEAISHAoYUlVOVElNRV9UWVBFX0s4U19TSURFQ0FSEAMSHgoaUlVOVElNRV9UWVBFX0s4U19EQUVNT05TRVQQBCp3CgtTaWRlY2FyTW9kZRIcChhTSURFQ0FSX01PREVfVU5TUEVDSUZJRUQQABIUChBTSURFQ0FSX01PREVfQ1JJEAESGgoWU0lERUNBUl9NT0RFX1NIQVJFRF9OUxACEhgKFFNJREVDQVJfTU9ERV9QQVNTSVZFEANiBnByb3RvMw");
+  fileDesc("Ch5jb3JhbC9ydW50aW1lL3YxL3J1bnRpbWUucHJvdG8SEGNvcmFsLnJ1bnRpbWUudjEi4QIKDlJ1bnRpbWVDb250ZXh0EiwKCHBsYXRmb3JtGAEgASgLMhouY29yYWwucnVudGltZS52MS5QbGF0Zm9ybRIUCgxydW50aW1lX3R5cGUYAiABKAkSFAoMc2lkZWNhcl9tb2RlGAMgASgJEj0KEWNvbnRhaW5lcl9ydW50aW1lGAQgASgLMiIuY29yYWwucnVudGltZS52MS5Db250YWluZXJSdW50aW1lEjIKDGNhcGFiaWxpdGllcxgFIAMoCzIcLmNvcmFsLnJ1bnRpbWUudjEuQ2FwYWJpbGl0eRIwCgp2aXNpYmlsaXR5GAYgASgLMhwuY29yYWwucnVudGltZS52MS5WaXNpYmlsaXR5EhYKDmRldGVjdGVkX2F0X21zGAcgASgDEg8KB3ZlcnNpb24YCCABKAkSEAoIZXZpZGVuY2UYCSADKAkSFQoNaXNfb3ZlcnJpZGRlbhgKIAEoCCJICghQbGF0Zm9ybRIKCgJvcxgBIAEoCRIMCgRhcmNoGAIgASgJEhIKCm9zX3ZlcnNpb24YAyABKAkSDgoGa2VybmVsGAQgASgJIkYKEENvbnRhaW5lclJ1bnRpbWUSEwoLc29ja2V0X3BhdGgYASABKAkSDAoEdHlwZRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJIkoKCkNhcGFiaWxpdHkSDAoEbmFtZRgBIAEoCRIRCglhdmFpbGFibGUYAiABKAgSDgoGcmVhc29uGAMgASgJEgsKA2ZpeBgEIAEoCSKJAQoKVmlzaWJpbGl0eRIQCghhbGxfcGlkcxgBIAEoCBIWCg5hbGxfY29udGFpbmVycxgCIAEoCBIRCglwb2Rfc2NvcGUYAyABKAgSEgoKY29udGFpbmVycxgEIAMoCRIRCgluYW1lc3BhY2UYBSABKAkSFwoPbW9yZV9jb250YWluZXJzGAYgASgNYgZwcm90bzM");
 
 /**
  * Where an agent runs and what it can do there. Sent when it registers and when it has changed, never with a heartbeat.
@@ -24,16 +24,18 @@ export type RuntimeContext = Message<"coral.runtime.v1.RuntimeContext"> & {
   platform?: Platform | undefined;
 
   /**
-   * @generated from field: coral.runtime.v1.RuntimeType runtime_type = 2;
+   * native, docker, k8s-sidecar, k8s-daemonset
+   *
+   * @generated from field: string runtime_type = 2;
    */
-  runtimeType: RuntimeType;
+  runtimeType: string;
 
   /**
-   * Of a Kubernetes sidecar only.
+   * cri, shared-ns, passive; of a Kubernetes sidecar only, else empty.
    *
-   * @generated from field: coral.runtime.v1.SidecarMode sidecar_mode = 3;
+   * @generated from field: string sidecar_mode = 3;
    */
-  sidecarMode: SidecarMode;
+  sidecarMode: string;
 
   /**
    * Absent: no container runtime answers.
@@ -240,71 +242,4 @@ export type Visibility = Message<"coral.runtime.v1.Visibility"> & {
  */
 export const VisibilitySchema: GenMessage<Visibility> = /*@__PURE__*/
   messageDesc(file_coral_runtime_v1_runtime, 4);
-
-/**
- * @generated from enum coral.runtime.v1.RuntimeType
- */
-export enum RuntimeType {
-  /**
-   * @generated from enum value: RUNTIME_TYPE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: RUNTIME_TYPE_NATIVE = 1;
-   */
-  NATIVE = 1,
-
-  /**
-   * @generated from enum value: RUNTIME_TYPE_DOCKER = 2;
-   */
-  DOCKER = 2,
-
-  /**
-   * @generated from enum value: RUNTIME_TYPE_K8S_SIDECAR = 3;
-   */
-  K8S_SIDECAR = 3,
-
-  /**
-   * @generated from enum value: RUNTIME_TYPE_K8S_DAEMONSET = 4;
-   */
-  K8S_DAEMONSET = 4,
-}
-
-/**
- * Describes the enum coral.runtime.v1.RuntimeType.
- */
-export const RuntimeTypeSchema: GenEnum<RuntimeType> = /*@__PURE__*/
-  enumDesc(file_coral_runtime_v1_runtime, 0);
-
-/**
- * @generated from enum coral.runtime.v1.SidecarMode
- */
-export enum SidecarMode {
-  /**
-   * @generated from enum value: SIDECAR_MODE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: SIDECAR_MODE_CRI = 1;
-   */
-  CRI = 1,
-
-  /**
-   * @generated from enum value: SIDECAR_MODE_SHARED_NS = 2;
-   */
-  SHARED_NS = 2,
-
-  /**
-   * @generated from enum value: SIDECAR_MODE_PASSIVE = 3;
-   */
-  PASSIVE = 3,
-}
-
-/**
- * Describes the enum coral.runtime.v1.SidecarMode.
- */
-export const SidecarModeSchema: GenEnum<SidecarMode> = /*@__PURE__*/
-  enumDesc(file_coral_runtime_v1_runtime, 1);
 
