@@ -143,6 +143,6 @@ export function recordIn(line: string, maxBytes: number): { record: JournalRecor
 function messageOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (!Array.isArray(value) || !value.every((byte) => typeof byte === "number")) return undefined;
-  const bytes = Buffer.from(value as number[]);
+  const bytes = Buffer.from(value);
   return bytes.includes(0) ? undefined : bytes.toString("utf8");
 }

@@ -61,7 +61,12 @@ export const getTopology = defineTool({
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
     if (facts.page) {
       const links = graph.linksAmong(new Set(graph.nodes.keys()));
-      return pageOf(facts.page, links, [...notes, ...spanEdgeNotes(spans)], { input, agents: agentOf, windowMs: facts.windowMs, book: await bookOf(links) });
+      return pageOf(facts.page, links, [...notes, ...spanEdgeNotes(spans)], {
+        input,
+        agents: agentOf,
+        windowMs: facts.windowMs,
+        book: await bookOf(links),
+      });
     }
     const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
