@@ -74,6 +74,10 @@ export function agentInfo(change: Partial<AgentInfo> = {}): AgentInfo {
     clockDifferenceMs: -12,
     certificateExpiresAt: new Date(Date.now() + 3_600_000 * 5).toISOString(),
     revoked: false,
+    protocolVersion: 2,
+    isLegacy: false,
+    runtime: null,
+    runtimeProblems: [],
     ...change,
   };
 }

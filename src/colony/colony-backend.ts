@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import {
   type ColonyStore,
@@ -173,6 +174,10 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
     clockDifferenceMs: entry.clockDifferenceMs,
     certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
     revoked: record.revokedAt !== null,
+    protocolVersion: record.protocolVersion,
+    isLegacy: record.protocolVersion < runtimeProtocolVersion,
+    runtime: null,
+    runtimeProblems: [],
   };
 }
 

@@ -37,6 +37,7 @@ export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
 export type { ProcessDetail } from "./processes.ts";
+export type { ContainerDirectory, ContainerExec, ContainerExecOptions, ContainerInfo } from "./runtime/container-directory.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 export type { FoldedConnections } from "./socket-tracker.ts";

@@ -32,6 +32,10 @@ export function agentOf(agentId: string, more: Partial<AgentInfo> = {}): AgentIn
     clockDifferenceMs: 3,
     certificateExpiresAt: null,
     revoked: false,
+    protocolVersion: 2,
+    isLegacy: false,
+    runtime: null,
+    runtimeProblems: [],
     ...more,
   };
 }
