@@ -137,4 +137,20 @@ export const colonyMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    version: 4,
+    sql: `
+      -- Builds that services were seen to run; a build that nobody runs any more stays, so that its return is noticed.
+      CREATE TABLE registry.service_builds (
+        service VARCHAR NOT NULL, found_by VARCHAR NOT NULL, build VARCHAR NOT NULL, version VARCHAR NOT NULL,
+        first_seen TIMESTAMP NOT NULL, last_seen TIMESTAMP NOT NULL, is_running BOOLEAN NOT NULL
+      );
+      -- places: where it arrived and when, [{agentId, atUs}]; looks: how often it was compared with the time before.
+      CREATE TABLE registry.deployments (
+        id VARCHAR NOT NULL, service VARCHAR NOT NULL, started_at TIMESTAMP NOT NULL, noticed_at TIMESTAMP NOT NULL, found_by VARCHAR NOT NULL,
+        build VARCHAR, previous_build VARCHAR, version VARCHAR, previous_version VARCHAR, note VARCHAR NOT NULL, marked_by VARCHAR,
+        places JSON NOT NULL, looks INTEGER NOT NULL, is_complete BOOLEAN NOT NULL, verdict VARCHAR NOT NULL, evaluated_at TIMESTAMP, report JSON
+      );
+    `,
+  },
 ];
