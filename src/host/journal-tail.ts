@@ -87,7 +87,8 @@ export class JournalTail {
       said = (said + chunk.toString()).slice(-500);
     });
     child.on("error", (error) => this.#ended(child, error.message));
-    child.on("exit", (code) => this.#ended(child, `journalctl ended with ${code ?? "a signal"}${said === "" ? "" : `: ${said.trim()}`}`));
+    // Not "exit": what it said may come after that.
+    child.on("close", (code) => this.#ended(child, `journalctl ended with ${code ?? "a signal"}${said === "" ? "" : `: ${said.trim()}`}`));
     const lines = createInterface({ input: child.stdout });
     this.#pause = () => lines.pause();
     this.#resume = () => lines.resume();
