@@ -24,9 +24,36 @@ export {
   type ServerTls,
   startColonyServer,
 } from "./colony-server.ts";
-export { type ControlTarget, type JsonRequest, requestJson, requestLines, requestText } from "./control-client.ts";
+export type { TargetInput } from "./command-input.ts";
+export {
+  type ClientMessage,
+  type CommandApproval,
+  type CommandAsk,
+  type CommandEnd,
+  type CommandPlace,
+  type CommandStart,
+  type CommandTargets,
+  type DaemonMessage,
+  inputCreditBytes,
+  type RoutedTarget,
+  type SkippedTarget,
+  type TerminalShape,
+} from "./command-messages.ts";
+export {
+  type AskedCommand,
+  brokenEnd,
+  commandOrder,
+  type LocalCommandOptions,
+  type RunCommandOptions,
+  readCommand,
+  relayResponses,
+  runCommand,
+  serveLocalCommand,
+} from "./command-session.ts";
+export { type ControlTarget, type JsonRequest, requestFrames, requestJson, requestLines, requestText } from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
+export type { Frame, FrameStream, FrameToSend } from "./frame-stream.ts";
 export { type HealthServer, type HealthServerOptions, startHealthServer } from "./health-server.ts";
 export type { HttpHandler, HttpRequest, HttpResponse } from "./http-handler.ts";
 export {
