@@ -38,6 +38,8 @@ export interface CommandAuditEntry {
   durationMs: number;
   /** Name of the recording of a terminal; empty without one. */
   recording: string;
+  /** Of the recording's file, hex, when it is closed: what is replayed later is compared with it. */
+  recordingSha256?: string;
 }
 
 export interface CommandAudit {
