@@ -37,7 +37,17 @@ export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
 export type { ProcessDetail } from "./processes.ts";
-export type { ContainerDirectory, ContainerExec, ContainerExecOptions, ContainerInfo } from "./runtime/container-directory.ts";
+export { noExtraRules, type RedactionRules, redactCommandLine } from "./redact.ts";
+export {
+  type ContainerDirectory,
+  type ContainerDirectoryOptions,
+  type ContainerExec,
+  type ContainerExecOptions,
+  type ContainerInfo,
+  containerTitle,
+  createContainerDirectory,
+} from "./runtime/container-directory.ts";
+export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type PodOwner } from "./runtime/detect-runtime.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 export type { FoldedConnections } from "./socket-tracker.ts";
