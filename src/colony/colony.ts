@@ -19,6 +19,7 @@ import {
 import { addOtlpMetrics } from "../otlp/index.ts";
 import {
   type ColonyStore,
+  derivedSignals,
   type Engine,
   loadEndpointNames,
   openColonyStore,
@@ -69,6 +70,7 @@ const certificateTtlMs = 30 * 86_400_000;
 const healthIntervalMs = 1_000;
 const flushIntervalMs = 10_000;
 const rollupIntervalMs = 60_000;
+const deriveIntervalMs = 5_000;
 const pruneIntervalMs = 60_000;
 
 export async function startColony(options: ColonyOptions): Promise<Colony> {
@@ -88,7 +90,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const authority = await openAuthority(paths.caDirectory, state.config.id);
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
-    signals: withRetention(signals, state.config),
+    signals: withRetention([...signals, ...derivedSignals], state.config),
     maxBytes: state.config.store.maxSizeBytes,
     segments: {
       signals: withRetention(segmentSignals, state.config),
@@ -235,6 +237,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),
+    repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
     repeat(
       "Renewing the colony's certificate",
       3_600_000,

@@ -166,14 +166,14 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
     });
   }
   const paths = colonyPaths(home, target.colonyId);
-  const { segmentSignals, signals } = await import("../store/index.ts");
+  const { derivedSignals, segmentSignals, signals } = await import("../store/index.ts");
   const load = async (): Promise<ColonyConfig> => {
     const loaded = await loadColonyConfig({
       home,
       colonyId: target.colonyId,
       file: options.config,
       flags: { listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat },
-      signals: [...signals, ...segmentSignals].map((signal) => signal.name),
+      signals: [...signals, ...derivedSignals, ...segmentSignals].map((signal) => signal.name),
     });
     return loaded.config;
   };

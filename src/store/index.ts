@@ -75,6 +75,14 @@ export {
 } from "./queries/query-services.ts";
 export { querySpanEdges, type SpanEdgeRow, type SpanEdgesAnswer, type SpanEdgesQuery } from "./queries/query-span-edges.ts";
 export {
+  querySpanRed,
+  type SpanRedAnswer,
+  type SpanRedGroupBy,
+  type SpanRedQuery,
+  type SpanRedRow,
+  type SpanRole,
+} from "./queries/query-span-red.ts";
+export {
   querySpanProcesses,
   querySpanServices,
   queryTrace,
@@ -147,10 +155,11 @@ export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
-export { segmentSignals, signals } from "./signals/index.ts";
+export { derivedSignals, segmentSignals, signals } from "./signals/index.ts";
 export { logPattern, logRecord } from "./signals/log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
+export { spanRed } from "./signals/spans-derived.ts";

@@ -50,6 +50,8 @@ export interface ColonySegmentsOptions {
   maxBytes: number;
   /** How long a file outlives its manifest row. Default 60 s. */
   unlinkDelayMs?: number;
+  /** False for a segment that is still to be read as it is. Default: all may be merged. */
+  mayMerge?: (entry: SegmentEntry) => boolean;
   crashPoints?: CrashPoints;
 }
 
@@ -82,6 +84,9 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   /** Files for SQL that reads the view of a signal. */
   variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }>;
   emptyFileOf(signal: SegmentSignal): string;
+  /** All segments of a signal, also lost ones. */
+  entriesOf(signal: string): SegmentEntry[];
+  fileOf(entry: SegmentEntry): string;
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }>;
   close(): Promise<void>;
 }
@@ -213,6 +218,14 @@ class FileColonySegments implements ColonySegments {
     return join(this.#root, signal.name, `empty-${signal.version}.parquet`);
   }
 
+  entriesOf(signal: string): SegmentEntry[] {
+    return [...this.#catalog.of(signal)];
+  }
+
+  fileOf(entry: SegmentEntry): string {
+    return this.#catalog.fileOf(entry);
+  }
+
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }> {
     return Object.fromEntries(
       [...this.#signals.keys()].map((name) => {
@@ -340,7 +353,9 @@ class FileColonySegments implements ColonySegments {
 
   async #mergeSmall(signal: SegmentSignal): Promise<void> {
     const bySource = new Map<string, SegmentEntry[]>();
+    const { mayMerge = () => true } = this.#options;
     for (const entry of this.#catalog.of(signal.name)) {
+      if (!mayMerge(entry)) continue;
       const source = sourceFolder(entry);
       const entries = bySource.get(source);
       if (entries) entries.push(entry);

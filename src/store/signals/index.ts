@@ -8,6 +8,7 @@ import { logPattern, logRecord } from "./log.ts";
 import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
 import { span } from "./span.ts";
 import { red, trafficLoss } from "./traffic.ts";
+import { spanRed } from "./spans-derived.ts";
 
 export const signals: readonly Signal[] = [
   host,
@@ -30,3 +31,6 @@ export const signals: readonly Signal[] = [
 
 /** Signals that are kept as segments: too many rows for a table. */
 export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];
+/** Made by a colony of what it has pulled; no agent has them. */
+export const derivedSignals: readonly Signal[] = [spanRed] as readonly Signal[];
+

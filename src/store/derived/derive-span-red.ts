@@ -1,0 +1,92 @@
+import type { Logger } from "../../base/log.ts";
+import type { Database, Transaction } from "../database.ts";
+import type { ColonySegments } from "../segments/colony-segments.ts";
+import { quoted } from "../segments/segment-catalog.ts";
+import type { SegmentEntry } from "../segments/segment-manifest.ts";
+import { span } from "../signals/span.ts";
+import { spanRed } from "../signals/spans-derived.ts";
+import type { DerivedProgress } from "./derived-progress.ts";
+import { crowdedSql, spanRedColumns, spanRedSql, spanRedWindowMs } from "./span-red-sql.ts";
+
+/** What a step of a derivation needs of the store around it. */
+export interface DerivingStore {
+  database: Database;
+  segments: Pick<ColonySegments, "entriesOf" | "fileOf" | "emptyFileOf">;
+  progress: DerivedProgress;
+  /** Inside `work`: numbers of the sources of entries, in their order, and that of this step. */
+  write<T>(
+    entries: readonly SegmentEntry[],
+    work: (transaction: Transaction, step: { ingest: number; nowUs: number; sources: readonly number[] }) => Promise<T>,
+    committed: (result: T) => void,
+  ): Promise<T>;
+  log: Logger;
+}
+
+/** Spans that one step reads: what waits in memory, and how long other writers wait. */
+const stepRows = 200_000;
+
+/** Turns segments that came since the last step into rows of `span_red`. False when there are none left. */
+export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
+  const product = spanRed.name;
+  const waiting = entriesToDerive(store, product);
+  if (waiting.length === 0) return false;
+  const taken = fitting(waiting, stepRows);
+  const whole = taken.filter((entry) => isUsable(store, product, entry));
+  await store.write(
+    taken,
+    async (transaction, { ingest, nowUs, sources }) => {
+      if (whole.length > 0) {
+        const rows = rowsSql(store, taken, whole, sources, spanRedColumns);
+        const isCrowded = (await transaction.query(crowdedSql(rows))).length > 0;
+        await transaction.run(
+          `INSERT INTO raw.span_red (source, ingest, stored_at, seq, "time", mono_ms, service, role, protocol, method, route, status, is_error, version,
+             window_ms, spans, requests, duration_us, duration_lo, duration_counts)
+           SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, service, role, protocol, method, route, status, is_error, version,
+             ${spanRedWindowMs}, spans, requests, duration_us, duration_lo, duration_counts
+           FROM (${spanRedSql(rows, isCrowded)}) ORDER BY service, route`,
+        );
+      }
+      await store.progress.save(transaction, product, taken);
+    },
+    () => store.progress.apply(product, taken),
+  );
+  return waiting.length > taken.length;
+}
+
+/** Those that were not taken yet, in order of number within an epoch. */
+export function entriesToDerive({ segments, progress }: DerivingStore, product: string): SegmentEntry[] {
+  return segments
+    .entriesOf(span.name)
+    .filter((entry) => !progress.isDone(product, entry))
+    .sort((a, b) => (a.epoch < b.epoch ? -1 : a.epoch > b.epoch ? 1 : a.number - b.number));
+}
+
+export function fitting(entries: readonly SegmentEntry[], maxRows: number): SegmentEntry[] {
+  let rows = 0;
+  const end = entries.findIndex((entry) => (rows += entry.rows) > maxRows);
+  return entries.slice(0, end < 0 ? entries.length : Math.max(1, end));
+}
+
+/** False for a file that cannot be read, or whose rows were taken in part: what is left of it stays out of the sums. */
+export function isUsable({ progress, log }: DerivingStore, product: string, entry: SegmentEntry): boolean {
+  if (entry.rows === 0 || entry.state === "lost") return false;
+  if (!progress.isPartlyDone(product, entry)) return true;
+  log.warn("a segment was merged after a part of it had been counted; the rest is not counted", { signal: entry.signal, rows: entry.rows });
+  return false;
+}
+
+/** Rows of the files with the number of their source. */
+export function rowsSql(
+  { segments }: DerivingStore,
+  taken: readonly SegmentEntry[],
+  chosen: readonly SegmentEntry[],
+  sources: readonly number[],
+  columns: string,
+): string {
+  const wanted = new Set(chosen);
+  const files = taken.flatMap((entry, index) => (wanted.has(entry) ? [{ file: segments.fileOf(entry), source: sources[index] ?? 0 }] : []));
+  const isMixed = chosen.some(({ schemaVersion }) => schemaVersion !== span.version);
+  const list = isMixed ? [segments.emptyFileOf(span), ...files.map(({ file }) => file)] : files.map(({ file }) => file);
+  return `SELECT f.source, ${columns} FROM read_parquet([${list.map(quoted).join(", ")}], filename = true${isMixed ? ", union_by_name = true" : ""}) r
+    JOIN (VALUES ${files.map(({ file, source }) => `(${quoted(file)}, ${source})`).join(", ")}) f(file, source) ON f.file = r.filename`;
+}

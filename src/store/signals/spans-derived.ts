@@ -1,0 +1,46 @@
+/** What a colony makes of the spans that it has pulled, so that questions about hours need not read them again. Agents have none of it. */
+
+import { defineSignal } from "../define-signal.ts";
+
+const hourMs = 3_600_000;
+
+/** One row per window and kind of span. Several rows of one window and kind add up: what came later has a row of its own. */
+export const spanRed = defineSignal({
+  name: "span_red",
+  description:
+    "Spans of one service and route in one window: how many, how many failed, how long they took; from traces, weighted where sampled",
+  columns: {
+    service: "text",
+    /** `server` (also a consumer of messages) answered, `client` (also a producer) asked, `internal` is neither. */
+    role: "text",
+    /** `http`, or the system of the call, such as `grpc`, `postgresql`, `kafka`; `span` when spans do not tell. */
+    protocol: "text",
+    method: "text",
+    /** Route, method of a service, destination or name of the span; `other` beyond the 200 busiest of a service. */
+    route: "text",
+    /** HTTP or RPC status code, else the span's own status. */
+    status: "text",
+    is_error: "bool",
+    /** `service.version`; null when the sender gave none. */
+    version: "text?",
+    window_ms: "int",
+    /** Spans that are stored. */
+    spans: "int",
+    /** What they stand for. */
+    requests: "float",
+    /** Microseconds, summed over `requests`. */
+    duration_us: "float",
+    /** Buckets as those of `red`. Counts are whole: a weight between two numbers is either, by chance, so that sums are right on average. */
+    duration_lo: "int",
+    duration_counts: "uints",
+  },
+  retention: {
+    agent: { maxAgeMs: hourMs, weight: 1 },
+    colony: { maxAgeMs: 3 * hourMs, weight: 4 },
+  },
+  rollup: {
+    keys: ["service", "role", "protocol", "method", "route", "status", "is_error", "version"],
+    measures: { spans: ["sum"], requests: ["sum"], duration_us: ["sum"] },
+    histograms: ["duration"],
+  },
+});
