@@ -39,7 +39,7 @@ export const queryTraces = defineTool({
       .describe("how far back: 5m, 2h, 7d"),
     order: z.enum(["newest", "slowest"]).default("newest"),
     limit: z.int().min(1).max(20_000).optional().describe("traces: 20; spans of one trace: 500, the longest"),
-    details: z.boolean().default(false).describe("attributes and events of one trace"),
+    details: z.boolean().default(false).describe("attributes, events and links of one trace"),
   }),
   output: tracesResultSchema,
   permission: "read",
@@ -165,8 +165,8 @@ function spanOf({
   isOrphan,
   clockShiftNs,
 }: TraceTree<SpanFact>["nodes"][number]): TraceSpan {
-  const { startUs: _start, weight: _weight, attributes, events, resource, ...facts } = span;
-  const details = { attributes: cut(attributes), events: cut(events), resource: cut(resource) };
+  const { startUs: _start, weight: _weight, attributes, events, links, resource, ...facts } = span;
+  const details = { attributes: cut(attributes), events: cut(events), links: cut(links), resource: cut(resource) };
   return { ...facts, ...details, depth, descendants, startNs, selfNs, criticalNs, isOrphan, clockShiftNs };
 }
 

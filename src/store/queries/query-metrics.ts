@@ -307,6 +307,9 @@ function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, nu
   return new Map(quantiles ?? []);
 }
 
+/** No rate is over less. */
+const minRateUs = 1_000_000;
+
 /** The part of the time that increments tell of: a rate is over this, not over times that nothing is known of. */
 class Coverage {
   readonly #window: Window;
@@ -338,7 +341,8 @@ class Coverage {
     const { startUs, stepUs } = this.#window;
     const fromUs = step === undefined ? this.#fromUs : Math.max(this.#fromUs, startUs + step * stepUs);
     const toUs = step === undefined ? this.#toUs : Math.min(this.#toUs, startUs + (step + 1) * stepUs);
-    return toUs > fromUs ? (amount * 1_000_000) / (toUs - fromUs) : null;
+    // A program that lived for three milliseconds did not do 3,000 things a second.
+    return toUs > fromUs ? (amount * 1_000_000) / Math.max(toUs - fromUs, minRateUs) : null;
   }
 }
 

@@ -60,7 +60,7 @@ export interface TraceQuery {
   traceId: string;
   /** The rest, shortest first, is left out. */
   maxSpans: number;
-  /** With `attributes`, `events` and `resource`. */
+  /** With `attributes`, `events`, `links` and `resource`. */
   details: boolean;
 }
 
@@ -91,6 +91,7 @@ export interface SpanRow {
   /** JSON, null unless asked for. */
   attributes: string | null;
   events: string | null;
+  links: string | null;
   resource: string | null;
 }
 
@@ -142,7 +143,7 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
 export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
   if (store.segments === undefined) return { spans: [], total: 0 };
   const source = await store.segments.segmentSource(span, { lookup: query.traceId });
-  const details = query.details ? ["attributes", "events", "resource"].map((name) => `"${name}"`).join(", ") : "";
+  const details = query.details ? ["attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
   // A sender that got no answer in time sends again: the same span may be there twice.
   const rows = await store.query(
     `SELECT *, count(*) OVER () AS total FROM (
@@ -336,6 +337,7 @@ function spanIn(row: QueryRow): SpanRow {
     errorType: textOrNullIn(row, "error_type"),
     attributes: textOrNullIn(row, "attributes"),
     events: textOrNullIn(row, "events"),
+    links: textOrNullIn(row, "links"),
     resource: textOrNullIn(row, "resource"),
   };
 }

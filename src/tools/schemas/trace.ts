@@ -62,6 +62,7 @@ export const traceSpanSchema = z.object({
   /** JSON as text, with details only. */
   attributes: z.string().nullable(),
   events: z.string().nullable(),
+  links: z.string().nullable(),
   resource: z.string().nullable(),
 });
 export type TraceSpan = z.infer<typeof traceSpanSchema>;
