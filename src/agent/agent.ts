@@ -9,7 +9,7 @@ import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
-import { createHostReader } from "../host/index.ts";
+import { createHostReader, type RedactionRules } from "../host/index.ts";
 import {
   type Authorize,
   type ControlServerOptions,
@@ -26,6 +26,7 @@ import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import { AuditLog } from "./audit-log.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
@@ -118,9 +119,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       clock,
       log: log.child("store"),
       onRenewed: () => link.reconnect(),
+      beforePrune: (_signal, range) => auditLog.beforePrune(range),
     });
     stack.defer(() => store.close());
     reportRecovery(store, log);
+    const auditLog = stack.use(
+      await AuditLog.open({
+        store,
+        headFile: `${paths.directory}/audit-head.json`,
+        redaction: () => redactionOf(config),
+        clock,
+        log: log.child("audit"),
+      }),
+    );
     await logPatterns.load(store);
     const logTails = stack.use(
       new LogTails({
@@ -344,6 +355,11 @@ const localOnly: Authorize = (caller) => {
 
 function ownerOf(owner: FileOwner | undefined): Pick<ControlServerOptions, "owner" | "ownerUid"> {
   return owner ? { owner, ownerUid: owner.uid } : {};
+}
+
+/** What is secret besides what is always taken out. */
+function redactionOf({ serviceDiscovery: { redaction } }: AgentConfig): RedactionRules {
+  return { names: redaction.names, patterns: redaction.patterns.map((source) => new RegExp(source)) };
 }
 
 /** Where the colony was reached last; a small file beside the identity. */

@@ -153,13 +153,22 @@ export { hexSql, type SegmentRange, type SegmentReader, type SegmentSource } fro
 export { readWriteAhead, type WriteAheadContent, type WriteAheadRecord } from "./segments/write-ahead.ts";
 export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
+export {
+  type AuditEntry,
+  type AuditRow,
+  audit,
+  auditChainColumns,
+  auditChainRow,
+  blankAuditEntry,
+  linkAuditEntry,
+} from "./signals/audit.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
 export { derivedSignals, segmentSignals, signals } from "./signals/index.ts";
 export { logPattern, logRecord } from "./signals/log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
+export { spanRed } from "./signals/spans-derived.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
-export { spanRed } from "./signals/spans-derived.ts";

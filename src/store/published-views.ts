@@ -108,7 +108,7 @@ export async function publishViews(
 ): Promise<PublishedView[]> {
   const definitions = [
     ...more,
-    ...signals.flatMap((signal) => signalViews(database, signal)),
+    ...signals.filter((signal) => !signal.isPrivate).flatMap((signal) => signalViews(database, signal)),
     ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),
     eventsView(database, signals),
