@@ -19,6 +19,7 @@ import {
 import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
+import type { Commands } from "./commands.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import { createLogsBackend } from "./logs-backend.ts";
 import { createMetricsBackend } from "./metrics-backend.ts";
@@ -39,6 +40,7 @@ export interface ColonyBackendOptions {
   /** Empty while writes succeed. */
   writeProblem: () => string;
   discovery: Pick<DiscoveryLoop, "catchUp">;
+  commands: Pick<Commands, "execute">;
   /** What keeps addresses outside from getting names. */
   nameProblems: () => string[];
   clock: Clock;
@@ -66,6 +68,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     ...createLogsBackend({ store, clock }),
     ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
+    execute: options.commands.execute,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {
       await options.discovery.catchUp();

@@ -12,13 +12,17 @@ import {
   listTools,
   type Permission,
   permissions,
+  permits,
   startCapture,
   type Tool,
+  type ToolCallContext,
 } from "../tools/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
+import type { Commands } from "./commands.ts";
 
 export interface ColonyRoutesOptions {
   backend: ColonyBackend;
+  commands: Pick<Commands, "serve">;
   authorize: Authorize;
   metrics: ColonyMetrics;
   notReady: () => string | undefined;
@@ -28,9 +32,9 @@ export interface ColonyRoutesOptions {
 
 export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
   const { backend, metrics, log } = options;
-  const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, signal: AbortSignal) => {
+  const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
     try {
-      const result = await tool.call(backend, input, { signal, ...callerOf(principal) });
+      const result = await tool.call(backend, input, { ...about, ...callerOf(principal) });
       metrics.toolCalls.inc(1, { tool: tool.name, outcome: "ok" });
       return result;
     } catch (error) {
@@ -56,7 +60,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       handle: async (context) => {
         const tool = findTool(colonyTools, context.params["name"] ?? "", "admin");
         const principal = await context.authorize(tool.permission);
-        return { kind: "json", value: await call(tool, context.body ?? {}, principal, context.signal) };
+        return { kind: "json", value: await call(tool, context.body ?? {}, principal, { ...about(context), through: "http" }) };
       },
     },
     {
@@ -71,16 +75,25 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       },
     },
     {
+      kind: "frames",
+      path: "/v1/commands",
+      permission: "exec",
+      handle: (frames, { principal, from }) => options.commands.serve(frames, backend, { name: principal?.name ?? "", from }),
+    },
+    {
       kind: "web",
       methods: ["GET", "POST", "DELETE"],
       path: "/mcp",
       permission: "read",
-      handle: (request, context) =>
-        handleMcpRequest(request, {
-          tools: colonyTools.filter((tool) => tool.permission === "read"),
+      handle: async (request, context) => {
+        const permission = await strongestPermission(context);
+        return await handleMcpRequest(request, {
+          tools: colonyTools.filter((tool) => isForModels(tool, permission)),
           version: options.version,
-          call: (tool, input, signal) => call(tool, input, context.principal, AbortSignal.any([signal, context.signal])),
-        }),
+          call: (tool, input, signal) =>
+            call(tool, input, context.principal, { signal: AbortSignal.any([signal, context.signal]), from: context.from, through: "mcp" }),
+        });
+      },
     },
   ];
   return createHttpRoutes({
@@ -90,6 +103,17 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
     metrics: () => metrics.registry.text(),
     log,
   });
+}
+
+type CallContext = Pick<ToolCallContext, "signal" | "from" | "through">;
+
+function about({ signal, from }: RouteContext): CallContext {
+  return { signal, from };
+}
+
+/** Models get what reads, and commands where the caller may run them: those are bounded, read-only unless asked otherwise, and audited. */
+function isForModels(tool: Tool<ColonyBackend>, permission: Permission): boolean {
+  return tool.permission === "read" || (tool.name === "coral_agent_exec" && permits(permission, tool.permission));
 }
 
 function callerOf(principal: Principal | undefined): { caller?: string } {

@@ -34,6 +34,7 @@ import { createColonyBackend } from "./colony-backend.ts";
 import { createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
+import { createCommands } from "./commands.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
@@ -69,8 +70,8 @@ export interface Colony extends AsyncDisposable {
 const certificateTtlMs = 30 * 86_400_000;
 const healthIntervalMs = 1_000;
 const flushIntervalMs = 10_000;
-const rollupIntervalMs = 60_000;
 const deriveIntervalMs = 5_000;
+const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
 
 export async function startColony(options: ColonyOptions): Promise<Colony> {
@@ -160,6 +161,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     log: log.child("discovery"),
     metrics,
   });
+  const commands = createCommands({ registry, log: log.child("commands") });
   const backend = createColonyBackend({
     store,
     registry,
@@ -172,12 +174,14 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
     writeProblem: () => state.writeProblem,
     discovery,
+    commands,
     nameProblems: () => names.problems(),
     clock,
     log: log.child("backend"),
   });
   const http = createColonyRoutes({
     backend,
+    commands,
     authorize: createAuthorize(tokens),
     metrics,
     notReady: () => (server ? undefined : "starting"),
@@ -233,11 +237,11 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const loops = [
     repeat("Watching health", healthIntervalMs, () => registry.reportHealthChanges(), log, stopped.signal),
     repeat("Writing contacts", flushIntervalMs, () => registry.flush(), log, stopped.signal),
+    repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),
-    repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
     repeat(
       "Renewing the colony's certificate",
       3_600_000,

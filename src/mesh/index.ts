@@ -24,7 +24,7 @@ export {
   type ServerTls,
   startColonyServer,
 } from "./colony-server.ts";
-export type { TargetInput } from "./command-input.ts";
+export { CommandInput, type TargetInput } from "./command-input.ts";
 export {
   type ClientMessage,
   type CommandApproval,

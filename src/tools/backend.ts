@@ -6,6 +6,7 @@
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
+import type { CommandRequest, CommandResult } from "./schemas/command.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
@@ -199,6 +200,8 @@ export interface ColonyBackend {
    * service that runs nowhere and `unsupported` when no agent that has it can look.
    */
   capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
+  /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
+  execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
   /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;

@@ -1,3 +1,4 @@
+import { agentExec } from "./agent-exec.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { captureRequests } from "./capture-requests.ts";
 import { createToken } from "./create-token.ts";
@@ -18,6 +19,7 @@ import { queryRed } from "./query-red.ts";
 import { querySql } from "./query-sql.ts";
 import { queryTop } from "./query-top.ts";
 import { queryTraces } from "./query-traces.ts";
+import { resolveTargetsTool } from "./resolve-targets.ts";
 import { revokeAgent } from "./revoke-agent.ts";
 import { revokeToken } from "./revoke-token.ts";
 
@@ -40,6 +42,8 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   queryHost,
   querySql,
   listEvents,
+  resolveTargetsTool,
+  agentExec,
   createToken,
   listTokens,
   revokeToken,

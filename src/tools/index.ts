@@ -32,6 +32,7 @@ export type {
 } from "./backend.ts";
 export { startCapture } from "./capture-requests.ts";
 export { colonyTools } from "./colony-tools.ts";
+export { resolveTargets, usableTargets, wishText } from "./command-targets.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
 export type {
@@ -49,6 +50,15 @@ export type { RangeFormat } from "./ranges/range-formats.ts";
 export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
+export type {
+  CommandKind,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  ResolvedTargets,
+  TargetAgent,
+  TargetWish,
+} from "./schemas/command.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
   HostFacts,

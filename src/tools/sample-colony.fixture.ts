@@ -230,6 +230,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     capture: async function* () {
       yield await refuse();
     },
+    execute: refuse,
     sql: refuse,
     events: async () => [],
     losses: async () => [],

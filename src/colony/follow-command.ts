@@ -1,0 +1,58 @@
+/** One agent's part of a command: a call through its tunnel, up to an end whatever happens to it. */
+
+import { createClient } from "@connectrpc/connect";
+import { sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import { brokenEnd, type CommandEnd, type FrameStream, fromConnectError, relayResponses, type TargetInput } from "../mesh/index.ts";
+import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { CommandOrder } from "../proto/coral/agent/v1/commands_pb.ts";
+import type { AgentRegistry } from "./agent-registry.ts";
+
+/** The end of a stream is heard a moment before that of its connection. */
+const lossGraceMs = 200;
+
+export interface FollowOptions {
+  registry: Pick<AgentRegistry, "find">;
+  agentId: string;
+  order: CommandOrder;
+  input: TargetInput;
+  /** Gets its output and what it says before its end. */
+  sink: Pick<FrameStream, "send">;
+  /** Place of the agent in the list of targets. */
+  index: number;
+  /** Ends the command, too. */
+  signal: AbortSignal;
+}
+
+/** Never throws: a failure is a way to end. */
+export async function followCommand(options: FollowOptions): Promise<CommandEnd> {
+  const { registry, agentId, order, input, sink, index, signal } = options;
+  // Looked up at the last moment: an agent that has come back since has another tunnel.
+  const entry = registry.find(agentId);
+  const tunnel = entry?.session?.tunnel;
+  if (!entry || !tunnel || entry.record.revokedAt) return brokenEnd("failed", "unavailable", "the agent is not connected any more");
+  // A stream whose connection died may stay silent for ever.
+  const gone = new AbortController();
+  void tunnel.closed.then(({ reason }) => gone.abort(new CoralError({ code: "unavailable", message: reason })));
+  const startedMs = performance.now();
+  const broken = (reason: CommandEnd["reason"], code: string, problem: string): CommandEnd => ({
+    ...brokenEnd(reason, code, problem),
+    durationMs: Math.round(performance.now() - startedMs),
+  });
+  try {
+    const responses = createClient(AgentService, tunnel.transport).execute(input.messages(order), {
+      signal: AbortSignal.any([signal, gone.signal]),
+    });
+    const end = await relayResponses(responses, sink, index);
+    return (
+      end ?? broken(signal.aborted ? "cancelled" : "failed", signal.aborted ? "cancelled" : "internal", "the agent stopped without a word")
+    );
+  } catch (error) {
+    await Promise.race([tunnel.closed, sleep(lossGraceMs, signal).catch(() => undefined)]);
+    if (gone.signal.aborted) return broken("lost", "unavailable", `the connection to the agent was lost: ${(await tunnel.closed).reason}`);
+    if (signal.aborted) return broken("cancelled", "cancelled", "");
+    const problem = fromConnectError(error);
+    const isOld = problem.code === "unsupported";
+    return broken("failed", problem.code, isOld ? "the agent does not know this command; update it" : problem.message);
+  }
+}
