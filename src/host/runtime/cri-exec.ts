@@ -45,7 +45,7 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
   // Whoever reads only the output must not end the process.
   exitCode.catch(() => undefined);
   let connection: WebSocketConnection | undefined;
-  let told: number | undefined;
+  let told: ReturnType<typeof exitIn> | undefined;
   const queue = new OutputQueue(() => connection?.resume());
   connection = await openWebSocket(
     { url, protocol: "v4.channel.k8s.io", timeoutMs: connectTimeoutMs, signal: options.signal },
@@ -54,17 +54,14 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
         const data = message.subarray(1);
         // Each channel is announced by an empty message.
         if (data.length === 0) return;
-        if (message[0] === channel.status) told = exitCodeIn(data.toString("utf8"));
+        if (message[0] === channel.status) told = exitIn(data.toString("utf8"));
         else if (!queue.push({ stream: message[0] === channel.stderr ? "stderr" : "stdout", data })) connection?.pause();
       },
       onEnd: (error) => {
-        const isLost = told === undefined;
-        queue.end(isLost ? error : undefined);
-        if (told !== undefined) settle.resolve(told);
-        else
-          settle.reject(
-            error ?? new CoralError({ code: "unavailable", message: "the container runtime ended without telling how the program ended" }),
-          );
+        const failure = told === undefined ? (error ?? lost()) : "problem" in told ? failed(told.problem) : undefined;
+        queue.end(failure);
+        if (told && "code" in told) settle.resolve(told.code);
+        else settle.reject(failure);
       },
     },
   );
@@ -88,17 +85,30 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
   };
 }
 
-/** `{"status":"Success"}`, or a failure whose causes hold the exit code; 1 for any other failure. */
-export function exitCodeIn(status: string): number {
+function lost(): CoralError {
+  return new CoralError({ code: "unavailable", message: "the container runtime ended without telling how the program ended" });
+}
+
+function failed(problem: string): CoralError {
+  return new CoralError({ code: "invalid", message: `Cannot run the program in the container: ${problem}` });
+}
+
+/** `{"status":"Success"}`, a failure whose causes hold the exit code, or a failure to start it at all. */
+export function exitIn(status: string): { code: number } | { problem: string } {
   try {
-    const parsed = JSON.parse(status) as { status?: unknown; details?: { causes?: { reason?: unknown; message?: unknown }[] } };
-    if (parsed.status === "Success") return 0;
+    const parsed = JSON.parse(status) as {
+      status?: unknown;
+      message?: unknown;
+      details?: { causes?: { reason?: unknown; message?: unknown }[] };
+    };
+    if (parsed.status === "Success") return { code: 0 };
     const cause = parsed.details?.causes?.find(({ reason }) => reason === "ExitCode");
     const code = Number(cause?.message);
-    return Number.isInteger(code) && code > 0 && code < 256 ? code : 1;
+    if (Number.isInteger(code) && code > 0 && code < 256) return { code };
+    return { problem: typeof parsed.message === "string" ? parsed.message.slice(0, 512) : "the container runtime does not say why" };
   } catch {
     // It failed, and nothing says how.
-    return 1;
+    return { problem: "the container runtime does not say why" };
   }
 }
 

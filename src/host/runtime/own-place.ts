@@ -51,7 +51,8 @@ export function readOwnPlace(root: HostRoot, env: Readonly<Record<string, string
   const evidence: string[] = [];
   const isHostPid = root.readLink("/proc/self/ns/pid") === firstPidNamespace || comm(root, 2) === "kthreadd";
   const containerId = ownContainerId(cgroup, mounts);
-  const isBoxed = isInContainer(root, env, { cgroup, mounts, containerId }, evidence);
+  // A virtual machine that was made of a container's image has a container's files, and still no container around it.
+  const isBoxed = !(isHostPid && isFirstMountNamespace(root)) && isInContainer(root, env, { cgroup, mounts, containerId }, evidence);
   const pod = readPod(root, env, { cgroup, mounts, isBoxed }, evidence);
   const isContainer = isBoxed || pod !== null;
   if (isContainer) evidence.push(isHostPid ? "pid namespace of the host" : "pid namespace of its own");
@@ -149,6 +150,15 @@ function seesOtherContainers(root: HostRoot, cgroup: string, evidence: string[])
   if (first === null || first === cgroup) return false;
   evidence.push("process 1 is in another container");
   return true;
+}
+
+/** Numbers that kernels give the first one; since 6.18 it is a fixed one. */
+const firstMountNamespaces = new Set(["mnt:[4026531840]", "mnt:[4026531841]", "mnt:[4026531832]"]);
+
+/** What runs in a container has mounts of its own, also when it sees the host's processes. */
+function isFirstMountNamespace(root: HostRoot): boolean {
+  const own = root.readLink("/proc/self/ns/mnt");
+  return own !== null && (firstMountNamespaces.has(own) || own === root.readLink("/proc/1/ns/mnt"));
 }
 
 function comm(root: HostRoot, pid: number): string {
