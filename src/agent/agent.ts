@@ -6,10 +6,11 @@ import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { RedactionRules } from "../base/redact-line.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
-import { createHostReader, type RedactionRules } from "../host/index.ts";
+import { createHostReader } from "../host/index.ts";
 import {
   type Authorize,
   type ControlServerOptions,

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Clock } from "../base/clock.ts";
 import { silentLogger } from "../base/log.ts";
+import { noExtraRules } from "../base/redact-line.ts";
 import type { CommandAuditEntry } from "../exec/index.ts";
-import { noExtraRules } from "../host/index.ts";
 import { type AgentStore, audit, type Engine, linkAuditEntry, openAgentStore, openEngine, type Signal } from "../store/index.ts";
 import { AuditLog } from "./audit-log.ts";
 

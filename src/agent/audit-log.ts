@@ -8,9 +8,10 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../base/hash-chain.ts";
 import type { Logger } from "../base/log.ts";
+import { bounded, redactCommand } from "../base/redact-command.ts";
+import type { RedactionRules } from "../base/redact-line.ts";
 import { writePrivateFile } from "../config/index.ts";
 import type { CommandAudit, CommandAuditEntry } from "../exec/index.ts";
-import type { RedactionRules } from "../host/index.ts";
 import {
   type AgentStore,
   type AuditEntry,
@@ -23,7 +24,6 @@ import {
   type Row,
   type SeqRange,
 } from "../store/index.ts";
-import { bounded, redactCommand } from "./redact-command.ts";
 
 export interface AuditLogOptions {
   store: Pick<AgentStore, "epoch" | "append" | "query" | "heads">;

@@ -1,5 +1,5 @@
-import { escapeText } from "../base/escape-text.ts";
-import { noExtraRules, type RedactionRules, redactCommandLine } from "../host/index.ts";
+import { escapeText } from "./escape-text.ts";
+import { noExtraRules, type RedactionRules, redactCommandLine } from "./redact-line.ts";
 
 /** Words in quotes, quoted parts of words, escaped characters; or what joins two programs. */
 const token = /\|\|?|&&?|;|(?:\\[^]|"(?:\\[^]|[^"\\])*"|'[^']*'|[^\s|&;])+/g;
