@@ -18,6 +18,16 @@ export {
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
 export type { Columns, RowOf, SampleTime, Signal } from "./define-signal.ts";
+export {
+  type DeploymentPlace,
+  type DeploymentRecord,
+  type KnownBuild,
+  listDeployments,
+  loadKnownBuilds,
+  saveDeployments,
+} from "./deployments/deployment-tables.ts";
+export { queryBuildFacts } from "./deployments/query-build-facts.ts";
+export { queryRunningBuilds, querySpanVersions, type RunningBuild } from "./deployments/running-builds.ts";
 export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
 export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
 export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";

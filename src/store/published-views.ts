@@ -92,7 +92,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
       SELECT occurred_at AS "time", kind,
         CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered') THEN 'error'
-          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new') THEN 'warning'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression') THEN 'warning'
           WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
         json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
       ${signals.some((signal) => signal.name === "agent_event") ? agents : ""})`,

@@ -35,6 +35,8 @@ export { colonyTools } from "./colony-tools.ts";
 export { resolveTargets, usableTargets, wishText } from "./command-targets.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+export { type BuildFacts, compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
+export { changeText, reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export type {
   AgentServiceStatus,
   ConnectOutcomeKind,
@@ -59,6 +61,16 @@ export type {
   TargetAgent,
   TargetWish,
 } from "./schemas/command.ts";
+export type {
+  BuildChange,
+  BuildReport,
+  Deployment,
+  DeploymentList,
+  DeploymentMarked,
+  DeploymentsRequest,
+  MarkDeploymentRequest,
+  Verdict,
+} from "./schemas/deployment.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
   HostFacts,
