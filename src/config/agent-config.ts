@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
 import { agentLogsList, type ServiceLogsConfig, toServiceLogs } from "./agent-logs-config.ts";
+import { type AgentRuntimeConfig, agentRuntimeSection, toAgentRuntime } from "./agent-runtime-config.ts";
 import { type AgentScrapeConfig, agentScrapeSection, toAgentScrape } from "./agent-scrape-config.ts";
 import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./agent-traffic-config.ts";
 import { agentPaths } from "./home.ts";
@@ -41,6 +42,7 @@ export const agentConfigSchema = z.strictObject({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
+  runtime: agentRuntimeSection,
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
   otlp: otlpSection(true),
@@ -64,6 +66,7 @@ export interface AgentConfig {
   log: LogConfig;
   store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
+  runtime: AgentRuntimeConfig;
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
   otlp: OtlpConfig;
@@ -128,6 +131,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     log: file.log,
     store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
+    runtime: toAgentRuntime(file.runtime),
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
     otlp: toOtlp(file.otlp),

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { type ColonyDiscoveryConfig, colonyDiscoverySection, toColonyDiscovery } from "./colony-discovery-config.ts";
+import { type ColonyRegistryConfig, colonyRegistrySection, toColonyRegistry } from "./colony-registry-config.ts";
 import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -54,6 +55,7 @@ export const colonyConfigSchema = z
       max_rows: integer("Most rows that one SQL query returns", 1, 10_000).prefault(10_000),
       timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
+    registry: colonyRegistrySection,
     service_discovery: colonyDiscoverySection,
     otlp: otlpSection(false),
     log: logSection,
@@ -77,6 +79,7 @@ export interface ColonyConfig {
   retentionMs: Record<string, number>;
   certificates: { agentTtlMs: number };
   sql: { maxRows: number; timeoutMs: number };
+  registry: ColonyRegistryConfig;
   serviceDiscovery: ColonyDiscoveryConfig;
   otlp: OtlpConfig;
   log: LogConfig;
@@ -146,6 +149,7 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
     retentionMs: file.retention,
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },
+    registry: toColonyRegistry(file.registry),
     serviceDiscovery: toColonyDiscovery(file.service_discovery),
     otlp: toOtlp(file.otlp),
     log: file.log,
