@@ -205,7 +205,8 @@ export class SpanDecoder {
   #text(column: CodeBuilder, row: number, limit: number): void {
     const reader = this.#reader;
     const end = reader.end(limit);
-    column.set(row, this.#dictionary.codeOf(reader.bytes, reader.at, utf8Cut(reader.bytes, reader.at, end, maxNameBytes)));
+    const cut = utf8Cut(reader.bytes, reader.at, end, maxNameBytes);
+    column.set(row, this.#attributes.secrets.codeIn(this.#dictionary, reader.bytes, reader.at, cut));
     reader.at = end;
   }
 
@@ -241,7 +242,7 @@ export class SpanDecoder {
     let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
     // Queries hold secrets as often as not, and are as many as there are requests.
     if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
-    const code = this.#dictionary.codeOf(bytes, valueStart, end);
+    const code = this.#attributes.secrets.codeIn(this.#dictionary, bytes, valueStart, end);
     if (column.has(row)) return column.get(row) === code;
     column.set(row, code);
     return true;
