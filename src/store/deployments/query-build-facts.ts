@@ -90,9 +90,9 @@ async function readRequests(
        ) WHERE at_us >= 0 AND at_us < CASE WHEN is_after THEN ${query.afterMs * 1_000} ELSE ${query.beforeMs * 1_000} END
      ),
      kept AS (SELECT role, method, route, sum(requests) AS total FROM part GROUP BY ALL ORDER BY total DESC LIMIT ${2 * routesMax})
-     SELECT role, method, route, is_after, cell, requests, errors, total, ${mergedLoSql("h")} AS lo, ${mergedCountsSql("h")} AS counts FROM (
+     SELECT role, method, route, is_after, cell, requests, errors, total, ${mergedLoSql("gathered")} AS lo, ${mergedCountsSql("gathered")} AS counts FROM (
        SELECT role, method, route, is_after, at_us // ${cellMs * 1_000} AS cell, any_value(total) AS total, sum(requests) AS requests,
-         coalesce(sum(requests) FILTER (is_error), 0) AS errors, ${gatheredSql("duration_lo", "duration_counts")} AS h
+         coalesce(sum(requests) FILTER (is_error), 0) AS errors, ${gatheredSql("duration_lo", "duration_counts")} AS gathered
        FROM part JOIN kept USING (role, method, route) GROUP BY role, method, route, is_after, cell
      ) ORDER BY total DESC, role, method, route, is_after, cell`,
     { ...parameters, service: query.service },
