@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
+import { type AgentExecConfig, agentExecSection, toAgentExec } from "./agent-exec-config.ts";
 import { agentLogsList, type ServiceLogsConfig, toServiceLogs } from "./agent-logs-config.ts";
 import { type AgentRuntimeConfig, agentRuntimeSection, toAgentRuntime } from "./agent-runtime-config.ts";
 import { type AgentScrapeConfig, agentScrapeSection, toAgentScrape } from "./agent-scrape-config.ts";
@@ -43,6 +44,7 @@ export const agentConfigSchema = z.strictObject({
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
   runtime: agentRuntimeSection,
+  exec: agentExecSection,
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
   otlp: otlpSection(true),
@@ -67,6 +69,7 @@ export interface AgentConfig {
   store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
   runtime: AgentRuntimeConfig;
+  exec: AgentExecConfig;
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
   otlp: OtlpConfig;
@@ -132,6 +135,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
     runtime: toAgentRuntime(file.runtime),
+    exec: toAgentExec(file.exec),
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
     otlp: toOtlp(file.otlp),

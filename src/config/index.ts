@@ -6,6 +6,7 @@
 export type { AgentConfig, AgentFlags, LoadAgentConfigOptions } from "./agent-config.ts";
 export { loadAgentConfig } from "./agent-config.ts";
 export type { AgentDiscoveryConfig } from "./agent-discovery-config.ts";
+export type { AgentExecConfig } from "./agent-exec-config.ts";
 export type { ServiceLogsConfig } from "./agent-logs-config.ts";
 export type { AgentRuntimeConfig } from "./agent-runtime-config.ts";
 export type { AgentScrapeConfig, ScrapeTarget } from "./agent-scrape-config.ts";
