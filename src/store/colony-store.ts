@@ -9,6 +9,7 @@ import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
+import { deriveSpanEdges, type EdgePace } from "./derived/derive-span-edges.ts";
 import { type DerivingStore, deriveSpanRed } from "./derived/derive-span-red.ts";
 import { DerivedProgress } from "./derived/derived-progress.ts";
 import { isUnexplained } from "./duckdb-errors.ts";
@@ -21,7 +22,7 @@ import { type ColonySegments, type ColonySegmentsOptions, openColonySegments } f
 import type { SegmentEntry } from "./segments/segment-manifest.ts";
 import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "./segments/segment-views.ts";
 import { span } from "./signals/span.ts";
-import { spanRed } from "./signals/spans-derived.ts";
+import { spanEdge, spanRed } from "./signals/spans-derived.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
@@ -85,7 +86,7 @@ export interface ColonyStore extends AsyncDisposable {
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
-  /** Makes rows of what came in segments since the last call: `span_red`. The owner calls it every few seconds. */
+  /** Makes rows of what came in segments since the last call: `span_red` and `span_edge`. The owner calls it every few seconds. */
   derive(): Promise<void>;
   /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
   rollup(): Promise<RollupResult>;
@@ -150,6 +151,7 @@ class DuckDbColonyStore implements ColonyStore {
   readonly #rolledAtMs = new Map<string, number>();
   #maintenance: Promise<unknown> = Promise.resolve();
   readonly #derived: DerivedProgress;
+  readonly #edgePace: EdgePace = { steppedAtMs: Number.NEGATIVE_INFINITY };
   #deriving: Promise<void> | undefined;
   #isClosed = false;
 
@@ -357,6 +359,8 @@ class DuckDbColonyStore implements ColonyStore {
     };
     const isMade = (name: string): boolean => productsOf(this.#options).some((product) => product.name === name);
     if (isMade(spanRed.name)) while (!this.#isClosed && (await deriveSpanRed(store)));
+    const nowMs = (): number => this.#options.clock.monotonicMs();
+    if (isMade(spanEdge.name)) while (!this.#isClosed && (await deriveSpanEdges(store, this.#edgePace, nowMs())));
   }
 
   async #writeDerived<T>(
@@ -488,7 +492,7 @@ class DuckDbColonyStore implements ColonyStore {
 
 /** What is made of segments, as far as there are tables for it. */
 function productsOf({ signals, segments }: ColonyStoreOptions): { name: string; from: string }[] {
-  const products = [{ name: spanRed.name, from: span.name }];
+  const products = [spanRed, spanEdge].map(({ name }) => ({ name, from: span.name }));
   return products.filter(
     ({ name, from }) => signals.some((signal) => signal.name === name) && segments?.signals.some((signal) => signal.name === from),
   );

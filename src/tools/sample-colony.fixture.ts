@@ -226,7 +226,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     trace: async () => ({ spans: [], total: 0 }),
     spanServices: async () => [],
     spanProcesses: async () => [],
-    spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs, share: 1 }),
+    spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
     capture: async function* () {
       yield await refuse();
     },

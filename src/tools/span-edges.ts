@@ -26,7 +26,7 @@ export async function readSpanEdges(backend: ColonyBackend, request: EdgesReques
   } catch (error) {
     context.signal.throwIfAborted();
     // Connections tell most of a topology: it must not fail for want of memory or of a file with spans. The answer says so.
-    return { edges: [], windowMs: request.sinceMs, share: 1, aliases: new Map(), problem: CoralError.from(error).message };
+    return { edges: [], windowMs: request.sinceMs, aliases: new Map(), problem: CoralError.from(error).message };
   }
 }
 
@@ -97,12 +97,9 @@ export function joinSpanEdges(
   return { edges: joined, requests: { ...red, edges: [...red.edges, ...added] } };
 }
 
-/** What an answer must say when not all spans were looked at. */
-export function spanEdgeNotes({ share, problem }: NamedSpanEdges): CompletenessNote[] {
-  if (problem !== "") return [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
-  if (share >= 1) return [];
-  const message = `edges from spans are of ${Math.round(share * 1_000) / 10}% of the traces, scaled up: there are too many for one look; ask about less time`;
-  return [{ kind: "sampled", signal: "span", message }];
+/** What an answer must say when spans could not be looked at. */
+export function spanEdgeNotes({ problem }: NamedSpanEdges): CompletenessNote[] {
+  return problem === "" ? [] : [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
 }
 
 const pairKey = (client: string, server: string): string => JSON.stringify([client, server]);

@@ -46,11 +46,24 @@ export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
            FROM (${spanRedSql(rows, isCrowded)}) ORDER BY service, route`,
         );
       }
+      if (whole.length > 0) await rememberProcesses(transaction, rowsSql(store, taken, whole, sources, 'service, "time", resource'));
       await store.progress.save(transaction, product, taken);
     },
     () => store.progress.apply(product, taken),
   );
   return waiting.length > taken.length;
+}
+
+/** Pairs of service and agent of which it is known how they call themselves. */
+const processesMax = 100_000;
+
+async function rememberProcesses(transaction: Transaction, rows: string): Promise<void> {
+  await transaction.run(`INSERT INTO segment.span_processes
+    SELECT source, service, arg_max(resource, "time"), max("time") FROM (${rows}) WHERE resource IS NOT NULL GROUP BY source, service
+    ON CONFLICT (source, service) DO UPDATE SET resource = excluded.resource, seen = excluded.seen WHERE excluded.seen > span_processes.seen`);
+  await transaction.run(
+    `DELETE FROM segment.span_processes WHERE seen <= (SELECT seen FROM segment.span_processes ORDER BY seen DESC LIMIT 1 OFFSET ${processesMax})`,
+  );
 }
 
 /** Those that were not taken yet, in order of number within an epoch. */

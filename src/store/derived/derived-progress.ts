@@ -3,9 +3,14 @@
 import type { Database, Transaction } from "../database.ts";
 import type { SegmentEntry } from "../segments/segment-manifest.ts";
 
-const table = `
+const tables = `
   CREATE SCHEMA IF NOT EXISTS segment;
-  CREATE TABLE IF NOT EXISTS segment.derived (product VARCHAR NOT NULL, epoch VARCHAR NOT NULL, number UBIGINT NOT NULL, PRIMARY KEY (product, epoch))`;
+  CREATE TABLE IF NOT EXISTS segment.derived (product VARCHAR NOT NULL, epoch VARCHAR NOT NULL, number UBIGINT NOT NULL, PRIMARY KEY (product, epoch));
+  -- Calls whose parents did not come yet.
+  CREATE TABLE IF NOT EXISTS segment.waiting_calls (source UINTEGER, trace_id UUID, span_id UBIGINT, parent_span_id UBIGINT, service VARCHAR,
+    protocol VARCHAR, kind VARCHAR, "time" TIMESTAMP, duration_ns BIGINT, is_error BOOLEAN, weight DOUBLE, since TIMESTAMP);
+  -- Of each service at each agent, what one process said of itself last.
+  CREATE TABLE IF NOT EXISTS segment.span_processes (source UINTEGER, service VARCHAR, resource VARCHAR, seen TIMESTAMP, PRIMARY KEY (source, service))`;
 
 const keyOf = (product: string, epoch: string): string => `${product} ${epoch}`;
 
@@ -13,7 +18,7 @@ export class DerivedProgress {
   readonly #numbers = new Map<string, number>();
 
   static async open(database: Database): Promise<DerivedProgress> {
-    await database.write((transaction) => transaction.run(table));
+    await database.write((transaction) => transaction.run(tables));
     const progress = new DerivedProgress();
     const rows = await database.query(`SELECT product, epoch, number FROM "${database.name}".segment.derived`);
     for (const row of rows) progress.#numbers.set(keyOf(String(row["product"]), String(row["epoch"])), Number(row["number"]));

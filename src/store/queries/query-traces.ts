@@ -167,10 +167,11 @@ export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<
 export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<string[]> {
   if (store.segments === undefined) return [];
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs });
+  // Windows of ten seconds that end after it; of older ones, ten minutes.
   const rows = await store.query(
-    `SELECT DISTINCT service FROM ${source.sql} WHERE "time" >= make_timestamp(?) ORDER BY service LIMIT 1000`,
-    [fromUs],
+    `SELECT service FROM raw.span_red WHERE "time" > make_timestamp($from) - INTERVAL 10 SECONDS
+     UNION SELECT service FROM rollup.span_red_10m WHERE bucket > make_timestamp($from) ORDER BY service LIMIT 1000`,
+    { from: fromUs },
   );
   return rows.map((row) => textIn(row, "service"));
 }
@@ -185,12 +186,10 @@ export interface SpanProcessRow {
 /** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
 export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessRow[]> {
   if (store.segments === undefined) return [];
-  const fromUs = Math.floor((nowMs - processesMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs });
   const rows = await store.query(
-    `SELECT agent_id, service, arg_max(resource, "time") AS resource FROM ${source.sql} WHERE "time" >= make_timestamp(?) AND resource IS NOT NULL
-     GROUP BY agent_id, service LIMIT 10000`,
-    [fromUs],
+    `SELECT s.agent_id, p.service, arg_max(p.resource, p.seen) AS resource FROM segment.span_processes p JOIN internal.sources s USING (source)
+     WHERE p.seen >= make_timestamp(?) GROUP BY s.agent_id, p.service LIMIT 10000`,
+    [Math.floor((nowMs - processesMs) * 1_000)],
   );
   return rows.map((row) => ({ agentId: textIn(row, "agent_id"), service: textIn(row, "service"), resource: textIn(row, "resource") }));
 }

@@ -124,6 +124,8 @@ interface Lane {
   /** When a colony last asked, monotonic. */
   askedAtMs: number;
 }
+  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
+  offered: number;
 
 const pieceBytes = 1024 * 1024;
 /** What `maintain` reads when damage is suspected. */
@@ -198,7 +200,9 @@ class FileAgentSegments implements AgentSegments {
       signal,
       lastNumber: lane.head.number,
       totalRows: lane.head.rows,
-      entries: entries.slice(0, maxEntries),
+    const listed = entries.slice(0, maxEntries);
+    lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
+      entries: listed,
       more: entries.length > maxEntries,
     };
   }
@@ -321,7 +325,7 @@ class FileAgentSegments implements AgentSegments {
       retryMs: options.retryMs ?? 2_000,
     });
     const emptyFile = join(this.#segmentsRoot, signal.name, `empty-${signal.version}.parquet`);
-    const lane: Lane = { signal, intake, sealer, head, emptyFile, askedAtMs: host.clock.monotonicMs() };
+    const lane: Lane = { signal, intake, sealer, head, offered: head.number, emptyFile, askedAtMs: host.clock.monotonicMs() };
     return lane;
   }
 
@@ -425,11 +429,11 @@ class FileAgentSegments implements AgentSegments {
     const { database, clock } = this.#host;
     for (;;) {
       const own = this.#catalog.of(lane.signal.name).filter(({ epoch }) => epoch === lane.head.epoch);
-      // A colony may be about to read what comes after `known`; a group must never hold both sides of that number.
+      // A colony counts each segment once, by its number: one that it may have read must not come again as a part of another.
       const isSilent = clock.monotonicMs() - lane.askedAtMs > silentColonyMs;
       const group = [
         own.filter(({ number }) => number <= lane.head.known),
-        isSilent ? own.filter(({ number }) => number > lane.head.known) : [],
+        isSilent ? own.filter(({ number }) => number > lane.offered) : [],
       ]
         .map((entries) => chooseMerge(entries, lane.signal.version))
         .find((found) => found.length > 0);

@@ -44,3 +44,32 @@ export const spanRed = defineSignal({
     histograms: ["duration"],
   },
 });
+
+/** Who called whom, by spans. A call counts in the window in which it arrived, as soon as both of its ends are there. */
+export const spanEdge = defineSignal({
+  name: "span_edge",
+  description: "Calls from one service to another in one minute, by spans whose parent is of another service; weighted where sampled",
+  columns: {
+    client: "text",
+    server: "text",
+    /** As in `span_red`, told by the called. */
+    protocol: "text",
+    window_ms: "int",
+    requests: "float",
+    errors: "float",
+    first_seen: "time",
+    last_seen: "time",
+    /** How long the called took. Buckets as those of `red`. */
+    duration_lo: "int",
+    duration_counts: "uints",
+  },
+  retention: {
+    agent: { maxAgeMs: hourMs, weight: 1 },
+    colony: { maxAgeMs: 24 * hourMs, weight: 2 },
+  },
+  rollup: {
+    keys: ["client", "server", "protocol"],
+    measures: { requests: ["sum"], errors: ["sum"], first_seen: ["min"], last_seen: ["max"] },
+    histograms: ["duration"],
+  },
+});

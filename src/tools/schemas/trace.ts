@@ -146,8 +146,6 @@ export interface SpanEdgeFacts {
   edges: SpanEdgeFact[];
   /** The time that the amounts cover. */
   windowMs: number;
-  /** Share of the traces that were looked at, 0..1. */
-  share: number;
 }
 
 /** One process that sent spans, of those of a service at an agent. */
