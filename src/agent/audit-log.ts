@@ -156,12 +156,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     await this.close();
     const check = new ChainCheck(chainStart(this.#chainId));
     const pruned: ChainLink[] = [];
-    const { entry: lastEntry } = this.#head;
+    const before = this.#head;
+    let lastEntry = 0;
     for (let after = 0; ; ) {
-      const rows = await store.query(
-        `SELECT ${auditChainColumns} FROM "${audit.name}" WHERE seq > ? AND seq <= ? ORDER BY seq, rowid LIMIT 5000`,
-        [after, lastEntry],
-      );
+      const rows = await store.query(`SELECT ${auditChainColumns} FROM "${audit.name}" WHERE seq > ? ORDER BY seq, rowid LIMIT 5000`, [
+        after,
+      ]);
       for (const row of rows) {
         check.add(auditChainRow(row));
         const link = prunedLink(row);
@@ -170,11 +170,15 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
         if (found !== undefined) check.report("cut", Number(row["entry"]), found);
       }
       const last = Number(rows.at(-1)?.["seq"] ?? 0);
+      lastEntry = Math.max(lastEntry, last);
       if (rows.length < 5_000 || last <= after) break;
       after = last;
     }
+    await this.#writing;
+    if (lastEntry > this.#head.entry)
+      check.report("added", this.#head.entry + 1, `entries after ${this.#head.entry}, the last one that was written, were added`);
     const remembered = await readHeadFile(headFile);
-    return check.finish(pruned, remembered?.chainId === this.#chainId ? laterOf(remembered, this.#head) : this.#head);
+    return check.finish(pruned, remembered?.chainId === this.#chainId ? laterOf(remembered, before) : before);
   }
 
   /** The hashes of some entries, as they are stored now. */

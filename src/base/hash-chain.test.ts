@@ -44,10 +44,10 @@ test("ChainCheck finds a changed, a removed, an added and a moved entry, and a c
   expect(check(rows.toSpliced(3, 2))).toEqual(["missing 4"]);
   expect(check(rows.toSpliced(5, 0, { ...at(rows, 4), position: 6 }))).toEqual(["moved 5", "repeated 5"]);
   expect(check([...rows.slice(0, 2), { ...at(rows, 3), position: 3 }, { ...at(rows, 2), position: 4 }, ...rows.slice(4)])).toEqual([
-    "moved 4",
+    "moved 3",
+    "moved 3",
     "missing 3",
-    "moved 3",
-    "moved 3",
+    "moved 4",
     "missing 4",
   ]);
   expect(check(rows.slice(0, 7), [], rows.at(-1))).toEqual(["cut 8"]);
@@ -59,6 +59,10 @@ test("ChainCheck tells a pruned beginning from a removed one", () => {
   expect(check(rows.slice(4), [at(rows, 1)], rows.at(-1))).toEqual(["prefix-removed 1"]);
   expect(check(rows.slice(4), [], rows.at(-1))).toEqual(["prefix-removed 1"]);
   expect(check(rows.slice(4), [{ entry: 4, hash: "of another one" }])).toEqual(["unlinked 5"]);
+  expect(check(rows.toSpliced(3, 2), [at(rows, 4)])).toEqual([]);
+  expect(check(rows.toSpliced(3, 2), [at(rows, 3)])).toEqual(["missing 4"]);
+  expect(check(rows, [], { entry: 10, hash: "" })).toEqual([]);
+  expect(check(rows, [], { entry: 11, hash: "" })).toEqual(["cut 11"]);
 });
 
 test("ChainCheck finds a chain that was rewritten as a whole only against a hash that somebody else has kept", () => {

@@ -24,7 +24,7 @@ export interface ChainRow extends ChainLink {
   fields: ChainFields;
 }
 
-export type ChainProblemKind = "changed" | "missing" | "moved" | "repeated" | "unlinked" | "prefix-removed" | "cut" | "rewritten";
+export type ChainProblemKind = "changed" | "missing" | "moved" | "repeated" | "unlinked" | "prefix-removed" | "cut" | "added" | "rewritten";
 
 export interface ChainProblem {
   kind: ChainProblemKind;
@@ -71,6 +71,7 @@ export class ChainCheck {
   #firstEntry = 0;
   #firstPreviousHash = "";
   #entries = 0;
+  readonly #gaps: { first: number; last: number; nextHash: string }[] = [];
   readonly #problems: ChainProblem[] = [];
   #moreProblems = 0;
 
@@ -94,22 +95,27 @@ export class ChainCheck {
   }
 
   /**
-   * `pruned` are places that retention has written down: entries up to there may be gone. Of a chain that began elsewhere without one of them the
-   * beginning was removed. `expectedHead` is what the chain is known to have reached.
+   * `pruned` are places that retention has written down: entries up to there may be gone. What is missing without one of them was removed.
+   * `expectedHead` is what the chain is known to have reached; an empty hash when only its number is known.
    */
   finish(pruned: readonly ChainLink[] = [], expectedHead?: ChainLink): ChainReport {
     const head = this.#last ?? this.#start;
     const before = this.#firstEntry - 1;
     if (this.#entries > 0 && before !== this.#start.entry) this.#checkPrefix(before, pruned);
+    for (const { first, last, nextHash } of this.#gaps) {
+      if (!covers(pruned, { entry: last, hash: nextHash }))
+        this.report("missing", first, `${rangeText(first, last)} ${wasRemoved(first, last)}`);
+    }
     if (expectedHead && expectedHead.entry > head.entry && !(this.#entries === 0 && covers(pruned, expectedHead)))
       this.report(
         "cut",
         head.entry + 1,
         `${rangeText(head.entry + 1, expectedHead.entry)} at the end ${wasRemoved(head.entry + 1, expectedHead.entry)}`,
       );
-    else if (expectedHead && expectedHead.entry === head.entry && expectedHead.hash !== head.hash)
+    else if (expectedHead && expectedHead.entry === head.entry && expectedHead.hash !== "" && expectedHead.hash !== head.hash)
       this.report("rewritten", head.entry, `the chain ends with another entry ${head.entry} than it did: it was rewritten`);
-    return { entries: this.#entries, firstEntry: this.#firstEntry, head, problems: this.#problems, moreProblems: this.#moreProblems };
+    const problems = this.#problems.toSorted((a, b) => a.entry - b.entry);
+    return { entries: this.#entries, firstEntry: this.#firstEntry, head, problems, moreProblems: this.#moreProblems };
   }
 
   report(kind: ChainProblemKind, entry: number, message: string): void {
@@ -121,8 +127,9 @@ export class ChainCheck {
     if (row.entry === last.entry) return this.report("repeated", row.entry, `entry ${row.entry} is there twice: one was added`);
     if (row.entry < last.entry) return this.report("moved", row.entry, `entry ${row.entry} lies after entry ${last.entry}`);
     if (row.entry > last.entry + 1) {
-      const range = rangeText(last.entry + 1, row.entry - 1);
-      return this.report("missing", last.entry + 1, `${range} ${wasRemoved(last.entry + 1, row.entry - 1)}`);
+      if (this.#gaps.length < maxProblems) this.#gaps.push({ first: last.entry + 1, last: row.entry - 1, nextHash: row.previousHash });
+      else this.#moreProblems++;
+      return;
     }
     if (row.previousHash !== last.hash)
       this.report("unlinked", row.entry, `entry ${row.entry} follows another entry ${last.entry} than the one that is there`);

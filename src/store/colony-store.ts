@@ -465,7 +465,12 @@ class DuckDbColonyStore implements ColonyStore {
           `DELETE FROM ${table} WHERE rowid < (SELECT max(rowid) FROM ${table}) - ${ledgerMaxRows} AND (SELECT count(*) FROM ${table}) > ${ledgerMaxRows}`,
         );
       }
-      const old = await transaction.query("SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)", [cutoffUs]);
+      // Rows of a chain are kept for longer, and mean nothing without their agent.
+      const chained = [...this.#tables.values()].filter(({ signal }) => signal.isChained);
+      const old = await transaction.query(
+        `SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)${chained.map(({ signal }) => ` AND source NOT IN (SELECT source FROM raw."${signal.name}")`).join("")}`,
+        [cutoffUs],
+      );
       const gone = old.map((row) => Number(row["source"])).filter((source) => !latest.includes(source));
       if (gone.length > 0) await transaction.run(`DELETE FROM internal.sources WHERE source IN (${gone.join(", ")})`);
       return new Set(gone);

@@ -30,6 +30,8 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
 }
 
 export function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
+  // Rows of a chain go only with a word about it: see audit/colony-audit.ts.
+  if (signal.isChained) return [];
   const { maxAgeMs, weight } = signal.retention.colony;
   return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
 }

@@ -5,6 +5,16 @@
  */
 
 export { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
+export { type ColonyAudit, type ColonyAuditOptions, openColonyAudit } from "./audit/colony-audit.ts";
+export {
+  type AuditEntryRecord,
+  type AuditQuery,
+  type AuditRecord,
+  openCommands,
+  queryAudit,
+  queryAuditEntries,
+} from "./audit/query-audit.ts";
+export { type CopiedChain, copiedLinks, ownLinks, verifyCopies, verifyOwnChain } from "./audit/verify-audit.ts";
 export {
   type AgentCheckpoint,
   type ColonyStore,
