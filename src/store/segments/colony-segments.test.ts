@@ -207,9 +207,9 @@ describe("openColonySegments()", () => {
     const agent = await openAgent(engine, folder.path);
     const colony = await openColony(engine, folder.file("colony"));
     for (let index = 0; index < 20; index++) await put(agent, 3, index * 3);
-    // The colony has pulled five of them, and the agent does not know it: as when the colony's answer was lost and it fell silent.
+    // The colony has pulled five of them, and the agent believes that it has all: as when the colony's last commits were lost.
     await pull(agent, colony, { upTo: 5 });
-    agent.clock.pass(11 * 60_000);
+    agent.segments.listAfter("tick", 20, 100);
     await agent.store.prune();
     expect(agent.segments.stats()["tick"]?.files).toBe(1);
     await put(agent, 3, 60);
