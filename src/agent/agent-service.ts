@@ -2,9 +2,14 @@
 
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../base/clock.ts";
+import { runtimeToWire } from "../mesh/index.ts";
 import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { VerifyAuditRequest } from "../proto/coral/agent/v1/audit_pb.ts";
+import type { GetRuntimeContextRequest } from "../proto/coral/agent/v1/commands_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
+import { type AskedAudit, answerVerifyAudit, takeAnchor } from "./audit-service.ts";
 import type { CaptureService } from "./capture-service.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
 import { answerListSegments, answerReadSegment } from "./segment-service.ts";
 
 export interface AgentServiceOptions {
@@ -13,6 +18,10 @@ export interface AgentServiceOptions {
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
+  /** Absent: the agent keeps no audit. */
+  audit?: AskedAudit;
+  /** Absent: it does not tell where it runs. */
+  runtime?: Pick<RuntimeWatch, "current" | "refresh">;
   clock: Clock;
 }
 
@@ -21,17 +30,28 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
-  const { captures } = options;
+  const { captures, runtime, audit } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
     listSegments: (request) => answerListSegments(options.store, request),
     readSegment: (request) => answerReadSegment(options.store, request),
+    ...(runtime
+      ? {
+          getRuntimeContext: async ({ refresh }: GetRuntimeContextRequest, context: HandlerContext) => {
+            if (refresh) await runtime.refresh("requested", context.signal);
+            return { context: runtimeToWire(runtime.current()) };
+          },
+        }
+      : {}),
+    ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
 }
 
-async function answerPull({ store, clock }: AgentServiceOptions, request: PullRequest) {
+async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
+  // Refused entries are the store's trouble, of which the rest of the answer tells.
+  if (audit) await takeAnchor(audit, request.colonyAudit).catch(() => undefined);
   const heads = store.heads();
   let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
   let more = false;

@@ -1,6 +1,7 @@
 /** Gathers what the agent says of itself at `GET /v1/status`. */
 
 import type { Clock } from "../base/clock.ts";
+import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
 import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
@@ -22,6 +23,9 @@ export interface AgentStatusSources {
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
+  runtime: () => RuntimeFacts;
+  /** Of its store. */
+  directory: string;
   clock: Clock;
   startedAtMs: number;
   startedMonotonicMs: number;
@@ -41,7 +45,14 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     hostname: sources.hostname,
     startedAt: new Date(sources.startedAtMs).toISOString(),
     colony: describeLink(sources.link),
-    store: { epoch: store.epoch, fileBytes: fileBytesOf(stats), rowsBySignal: stats.rows, ...(oldestAt === undefined ? {} : { oldestAt }) },
+    runtime: sources.runtime(),
+    store: {
+      directory: sources.directory,
+      epoch: store.epoch,
+      fileBytes: fileBytesOf(stats),
+      rowsBySignal: stats.rows,
+      ...(oldestAt === undefined ? {} : { oldestAt }),
+    },
     losses: store.losses(),
     capabilities: sources.capabilities,
     host,

@@ -9,6 +9,7 @@ import type { Logger } from "../base/log.ts";
 import type { RedactionRules } from "../base/redact-line.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { type CapabilityFact, runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
 import {
@@ -16,6 +17,7 @@ import {
   type ControlServerOptions,
   createHttpRoutes,
   createOtlpClient,
+  runtimeToWire,
   startControlServer,
   startHealthServer,
   startOtlpServers,
@@ -37,7 +39,9 @@ import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from
 import { LogPatterns } from "./log-patterns.ts";
 import { LogTails } from "./log-tails.ts";
 import { openManaged } from "./open-managed.ts";
+import { openRuntimeReporter } from "./open-runtime-reporter.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { RuntimeWatch } from "./runtime-watch.ts";
 import { Scraper } from "./scraper.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
@@ -56,6 +60,8 @@ export interface AgentOptions {
   fetchClusterJson?: FetchClusterJson;
   /** What this host lets the agent do, with reasons where not. */
   capabilities: { name: string; available: boolean; reason: string }[];
+  /** What the kernel lets it do: ebpf, profile, debug. */
+  kernel?: readonly CapabilityFact[];
   /** Ports to try after a taken one. */
   portSearch: number;
   /** Processes of Coral beside this one, now: their requests are not watched. */
@@ -75,8 +81,6 @@ export interface Agent extends AsyncDisposable {
   reload(config: AgentConfig): string[];
 }
 
-/** Raised when the meaning of a message changes. */
-const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
 const patternIntervalMs = 60_000;
@@ -147,6 +151,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
+    const toldNow = (): string => JSON.stringify([capabilities(), runtime.fingerprint()]);
     const capabilityChange = new SteadyChange(capabilityHoldMs);
     const link = new ColonyLink({
       agentId,
@@ -157,9 +162,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       locateColony: options.locateColony,
       obtainToken: options.obtainToken,
       describe: () => {
-        capabilityChange.tell(JSON.stringify(capabilities()));
+        capabilityChange.tell(toldNow());
         return {
-          protocolVersion,
+          protocolVersion: runtimeProtocolVersion,
           version,
           host: machine,
           epoch: store.epoch,
@@ -167,9 +172,12 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           capabilities: capabilities(),
           wallMs: BigInt(Math.round(clock.wallMs())),
           outsideNames: outsideNames(config),
+          ...(config.runtime.isReported ? { runtimeContext: runtimeToWire(runtime.current()) } : {}),
         };
       },
-      routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, clock }),
+      isBusy: () => traffic.collector.captures.running > 0,
+      routes: (router, sessionId) =>
+        addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, audit: auditLog, runtime: watch, clock }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
       clock,
       log: log.child("link"),
@@ -216,6 +224,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       kernel,
       ...(pods ? { pods } : {}),
     });
+    const runtime = await openRuntimeReporter(
+      options,
+      () => config,
+      () => traffic.collector.readings(),
+      stopped.signal,
+    );
+    const watch = new RuntimeWatch({ reporter: runtime, link, change: capabilityChange, toldNow, clock, log: log.child("runtime") });
     const metricIntake = new MetricIntake({ store, clock });
     const scraper = new Scraper({ config: () => config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
     const sources: AgentStatusSources = {
@@ -236,6 +251,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...(pods?.problem ? [pods.problem] : []),
       ],
       capabilities: options.capabilities,
+      runtime: () => runtime.current(),
+      directory: paths.dataDirectory,
       clock,
       startedAtMs: clock.wallMs(),
       startedMonotonicMs: clock.monotonicMs(),
@@ -250,6 +267,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const handler = createHttpRoutes({
       routes: agentRoutes({
         status: () => readAgentStatus(sources),
+        runtime: watch,
+        signal: stopped.signal,
         book: managed.book,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
@@ -283,17 +302,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link.run(stopped.signal),
       managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
-      repeat(
-        "Telling what this agent can do",
-        capabilityIntervalMs,
-        async () => {
-          // A new registration ends what runs through the tunnel, so a change must last.
-          if (capabilityChange.isDue(JSON.stringify(capabilities()), clock.monotonicMs()) && traffic.collector.captures.running === 0)
-            link.reconnect();
-        },
-        log,
-        stopped.signal,
-      ),
+      repeat("Telling what this agent can do", capabilityIntervalMs, () => watch.tellWhenDue(stopped.signal), log, stopped.signal),
+      watch.run(() => config.runtime.refreshIntervalMs, stopped.signal),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       runCollectLoop(
         {
@@ -323,7 +333,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         // The colony learns them when this agent registers.
         const isToldAnew = saidOf(config) !== saidOf(next);
         config = { ...next, listen: config.listen, store: config.store, colony: config.colony, otlp: config.otlp };
-        if (isToldAnew) link.reconnect();
+        if (next.runtime.refreshOnConfig) background(log, "Looking where this agent runs", watch.refresh("config", stopped.signal));
+        if (isToldAnew) background(log, "Telling what has changed", watch.tell("config", stopped.signal));
         background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;
       },

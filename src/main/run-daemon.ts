@@ -26,7 +26,7 @@ import {
   sudoOwner,
 } from "../config/index.ts";
 import type { Engine } from "../store/index.ts";
-import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
+import { type CapabilityReport, type HostAbilities, readCapabilities } from "./capabilities.ts";
 import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
@@ -65,7 +65,7 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   const probing = beginReadingCapabilities();
   const engine = await openEngineFor(stack, log, { agent: { config, paths } });
   const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
-  const capabilities = await probing;
+  const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
       config,
@@ -76,6 +76,7 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
       locateColony: (colonyId) => Promise.resolve(localEndpoint(home, colonyId)),
       ownPids: () => runningColonyPids(home),
       capabilities,
+      kernel,
       mayMovePort: options.listen === undefined,
     }),
   );
@@ -114,7 +115,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
     ...forAgent.config,
     colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
   };
-  const capabilities = await probing;
+  const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
       config: agentConfig,
@@ -125,6 +126,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
       // Said in its config already.
       locateColony: () => Promise.resolve(undefined),
       capabilities,
+      kernel,
       mayMovePort: true,
     }),
   );
@@ -247,6 +249,7 @@ interface AgentLaunch {
   /** Of colonies in other processes. */
   ownPids?: () => number[];
   capabilities: CapabilityReport[];
+  kernel: HostAbilities["kernel"];
   mayMovePort: boolean;
 }
 
@@ -268,7 +271,7 @@ async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Age
 }
 
 /** Takes half a second in a process of its own; the database is opened meanwhile. */
-function beginReadingCapabilities(): Promise<CapabilityReport[]> {
+function beginReadingCapabilities(): Promise<HostAbilities> {
   const probing = readCapabilities();
   // Whoever fails before it is awaited has told why; this must not end the process on top of it.
   probing.catch(() => undefined);

@@ -88,5 +88,6 @@ export type { FileOwner } from "./private-file.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
 export { type ReadUrlOptions, type ReadUrlResult, readUrl } from "./read-url.ts";
 export { fromConnectError, toConnectError } from "./rpc-errors.ts";
+export { runtimeFromWire, runtimeToWire } from "./runtime-wire.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";

@@ -13,6 +13,7 @@ export type {
   AgentStoreStatus,
   AgentTrafficCost,
   AgentTrafficStatus,
+  RuntimeRefreshed,
 } from "./agent-status.ts";
 export type {
   ColonyBackend,

@@ -47,6 +47,8 @@ export interface CriClient extends Disposable {
 }
 
 const callTimeoutMs = 5_000;
+/** An agent does not start before its sockets have answered. */
+const versionTimeoutMs = 1_500;
 const maxContainers = 10_000;
 const running = 1;
 const podUidLabel = "io.kubernetes.pod.uid";
@@ -65,7 +67,7 @@ export function openCriClient(path: string): CriClient {
   };
   return {
     version: async (signal) => {
-      const answer = await call("Version", [VersionRequestSchema, VersionResponseSchema], {}, signal);
+      const answer = await call("Version", [VersionRequestSchema, VersionResponseSchema], {}, signal, versionTimeoutMs);
       return { type: runtimeTypeOf(answer.runtimeName), version: shortVersion(answer.runtimeVersion) };
     },
     pods: async ({ uid }, signal) => {
