@@ -11,7 +11,7 @@ export interface CommandCaller {
   questionId: string;
 }
 
-/** `held` waits for an approval, `decided` tells what was made of it. Every command has `denied`, or `begun` and later `ended`. */
+/** `held` waits for an approval, whose id is the command's; `decided` tells what was made of it. Every command has `denied`, or `begun` and later `ended`. */
 export type AuditPhase = "denied" | "held" | "decided" | "begun" | "ended";
 
 export interface CommandAuditEntry {

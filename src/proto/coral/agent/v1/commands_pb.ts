@@ -461,6 +461,8 @@ export const CommandEndedSchema: GenMessage<CommandEnded> = /*@__PURE__*/
  */
 export type ApprovalNeeded = Message<"coral.agent.v1.ApprovalNeeded"> & {
   /**
+   * The id of the command: it waits once at the most, and whoever sees it in the audit can decide.
+   *
    * @generated from field: string approval_id = 1;
    */
   approvalId: string;
