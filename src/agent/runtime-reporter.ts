@@ -3,7 +3,8 @@
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type CapabilityFact, capabilityNames, modeLabel, type RuntimeFacts, runtimeLabel } from "../base/runtime-facts.ts";
+import { describeRuntimeChanges } from "../base/runtime-changes.ts";
+import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel } from "../base/runtime-facts.ts";
 import type { DetectedRuntime } from "../host/index.ts";
 
 export interface RuntimeReporterOptions {
@@ -95,7 +96,7 @@ export class RuntimeReporter {
     }
     this.#detectedAtMs = this.#options.clock.wallMs();
     const runtime = this.current();
-    const changes = describeChanges(before, runtime);
+    const changes = describeRuntimeChanges(before, runtime);
     if (changes.length > 0) this.#tell(`Runtime context has changed (${changes.join(", ")})`);
     return { runtime, changes };
   }
@@ -118,28 +119,4 @@ export class RuntimeReporter {
     log.info(`${headline}: ${runtimeLabel(runtimeType)}${mode === "-" ? "" : `, ${mode}`}`, facts);
     for (const problem of this.#found.problems) log.info(problem);
   }
-}
-
-/** What is different, in words; nothing for what was only found out again. */
-export function describeChanges(before: RuntimeFacts, after: RuntimeFacts): string[] {
-  const runtimeOf = ({ containerRuntime }: RuntimeFacts): string =>
-    containerRuntime === null ? "none" : `${containerRuntime.type} ${containerRuntime.version} at ${containerRuntime.socketPath}`;
-  const pairs: [string, string, string][] = [
-    ["runtime type", before.runtimeType, after.runtimeType],
-    ["sidecar mode", before.sidecarMode || "none", after.sidecarMode || "none"],
-    ["container runtime", runtimeOf(before), runtimeOf(after)],
-    ["containers", before.visibility.containers.join(" ") || "none", after.visibility.containers.join(" ") || "none"],
-    ["visibility", before.visibility.namespace, after.visibility.namespace],
-    ["platform", Object.values(before.platform).join(" "), Object.values(after.platform).join(" ")],
-    ["version", before.version, after.version],
-  ];
-  const names = new Set<string>([
-    ...capabilityNames,
-    ...before.capabilities.map(({ name }) => name),
-    ...after.capabilities.map(({ name }) => name),
-  ]);
-  const can = ({ capabilities }: RuntimeFacts, name: string): string =>
-    capabilities.find((fact) => fact.name === name)?.available === true ? "yes" : "no";
-  for (const name of names) pairs.push([name, can(before, name), can(after, name)]);
-  return pairs.filter(([, was, is]) => was !== is).map(([name, was, is]) => `${name} ${was} → ${is}`);
 }

@@ -153,4 +153,21 @@ export const colonyMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    version: 5,
+    sql: `
+      -- Where agents run and what they can do there; agents that do not tell have no row. context: all of it.
+      CREATE TABLE registry.agent_runtime (
+        agent_id VARCHAR PRIMARY KEY, runtime_type VARCHAR NOT NULL, sidecar_mode VARCHAR, platform_os VARCHAR NOT NULL, os_version VARCHAR NOT NULL,
+        cri_type VARCHAR, cri_version VARCHAR, can_connect BOOLEAN NOT NULL, can_exec BOOLEAN NOT NULL, can_shell BOOLEAN NOT NULL,
+        can_run BOOLEAN NOT NULL, detected_at TIMESTAMP NOT NULL, updated_at TIMESTAMP NOT NULL, problems JSON NOT NULL, context JSON NOT NULL
+      );
+      CREATE INDEX agent_runtime_type ON registry.agent_runtime (runtime_type, sidecar_mode);
+      CREATE TABLE registry.agent_runtime_history (
+        agent_id VARCHAR NOT NULL, changed_at TIMESTAMP NOT NULL, runtime_type VARCHAR NOT NULL, sidecar_mode VARCHAR, cri_type VARCHAR,
+        cri_version VARCHAR, can_connect BOOLEAN NOT NULL, can_exec BOOLEAN NOT NULL, can_shell BOOLEAN NOT NULL, can_run BOOLEAN NOT NULL,
+        change_reason VARCHAR NOT NULL, changes VARCHAR NOT NULL
+      );
+    `,
+  },
 ];

@@ -140,6 +140,14 @@ export {
   useToken,
 } from "./registry-tables.ts";
 export {
+  forgetRuntime,
+  listRuntimeHistory,
+  loadRuntimes,
+  type RuntimeChange,
+  type RuntimeRecord,
+  storeRuntime,
+} from "./runtime-tables.ts";
+export {
   type AgentSegments,
   type AgentSegmentsOptions,
   type SegmentListing,

@@ -46,7 +46,18 @@ test("views of signals that are gone are removed, and new columns appear", async
   await using colony = await openColonyStore(engine, { file, signals: [grown] as unknown as Signal[], ...options });
   expect(colony.publishedViews().map(({ name }) => name)).toEqual([
     "sample",
-    ...["agents", "gaps", "services", "service_instances", "connections", "edges", "endpoints", "events"],
+    ...[
+      "agents",
+      "agent_registry",
+      "agent_runtime_history",
+      "gaps",
+      "services",
+      "service_instances",
+      "connections",
+      "edges",
+      "endpoints",
+      "events",
+    ],
   ]);
   await expect(colony.query("SELECT * FROM gone")).rejects.toThrow("gone");
   // An agent of the older version does not send the new column.

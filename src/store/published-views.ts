@@ -46,6 +46,41 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
   return [raw, ...coarse];
 }
 
+/** Where agents run, and how that changed; null for those that do not tell. */
+function runtimeViews(database: string): ViewDefinition[] {
+  const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
+  const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
+  const can = ["can_connect", "can_exec", "can_shell", "can_run"].map((name): ViewColumn => ({ name, type: "BOOLEAN" }));
+  const kinds = ["runtime_type", "sidecar_mode", "cri_type", "cri_version"].map(text);
+  const list = (columns: readonly ViewColumn[], of: string): string => columns.map(({ name }) => `${of}.${name}`).join(", ");
+  const agent = ["agent_id", "hostname", "version"].map(text);
+  const platform = ["platform_os", "os_version"].map(text);
+  const history = [text("agent_id"), ...kinds, ...can, text("change_reason"), text("changes")];
+  return [
+    {
+      name: "agent_registry",
+      description: "Where each agent runs and which commands it can do; runtime_type is null for agents that do not tell",
+      columns: [
+        ...agent,
+        { name: "is_legacy", type: "BOOLEAN" },
+        ...kinds,
+        ...platform,
+        ...can,
+        time("detected_at"),
+        { name: "runtime", type: "JSON" },
+      ],
+      sql: `SELECT ${list(agent, "a")}, a.protocol_version < 2 AS is_legacy, ${list([...kinds, ...platform, ...can], "r")}, r.detected_at, r.context AS runtime
+        FROM "${database}".registry.agents a LEFT JOIN "${database}".registry.agent_runtime r USING (agent_id)`,
+    },
+    {
+      name: "agent_runtime_history",
+      description: "Changes of where agents run and what they can do there, with the reason",
+      columns: [time("time"), ...history],
+      sql: `SELECT changed_at AS "time", ${list(history, "h")} FROM "${database}".registry.agent_runtime_history h`,
+    },
+  ];
+}
+
 function registryViews(database: string): ViewDefinition[] {
   const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
   const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
@@ -63,6 +98,7 @@ function registryViews(database: string): ViewDefinition[] {
       columns: agents,
       sql: `SELECT ${agents.map(({ name }) => name).join(", ")} FROM "${database}".registry.agents`,
     },
+    ...runtimeViews(database),
     {
       name: "gaps",
       description: "Rows that are known to be missing, and why; rows is null when nobody can know how many",
