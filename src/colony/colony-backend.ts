@@ -20,9 +20,15 @@ import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, Store
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
 import type { Commands } from "./commands.ts";
+import type { DeploymentWatch } from "./deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
+import { dayOf, legacyPhase, upgradeSteps } from "./legacy-policy.ts";
 import { createLogsBackend } from "./logs-backend.ts";
 import { createMetricsBackend } from "./metrics-backend.ts";
+import type { OpenedAudit } from "./open-audit.ts";
+import type { RuntimeBook } from "./runtime-book.ts";
+import { createRuntimeContext } from "./runtime-context.ts";
+import { createSummaryBackend } from "./summary-backend.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
@@ -30,6 +36,7 @@ import { createTrafficBackend } from "./traffic-backend.ts";
 export interface ColonyBackendOptions {
   store: ColonyStore;
   registry: AgentRegistry;
+  runtimes: RuntimeBook;
   tokens: TokenBook;
   config: () => ColonyConfig;
   databaseFile: string;
@@ -40,7 +47,9 @@ export interface ColonyBackendOptions {
   /** Empty while writes succeed. */
   writeProblem: () => string;
   discovery: Pick<DiscoveryLoop, "catchUp">;
+  deployments: Pick<DeploymentWatch, "list" | "mark">;
   commands: Pick<Commands, "execute">;
+  audit: OpenedAudit["backend"];
   /** What keeps addresses outside from getting names. */
   nameProblems: () => string[];
   clock: Clock;
@@ -52,7 +61,8 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
   const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
   return {
     status: () => readStatus(options),
-    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, registry, clock))),
+    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, options))),
+    runtimeContext: createRuntimeContext(options),
     hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
     services: async (request) => {
@@ -64,11 +74,13 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
     ...createMetricsBackend({ store, clock }),
     ...createLogsBackend({ store, clock }),
     ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,
+    ...options.audit,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {
       await options.discovery.catchUp();
@@ -112,6 +124,17 @@ async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
     store: await storeInfo(options),
     duplicates: [...hostnames].map(([agentId, names]) => ({ agentId, hostnames: [...names] })),
     nameProblems: options.nameProblems(),
+    registration: registrationFacts(options),
+  };
+}
+
+function registrationFacts({ config, clock }: ColonyBackendOptions): NonNullable<ColonyFacts["registration"]> {
+  const { warnPassiveSidecars, legacy } = config().registry;
+  return {
+    warnPassiveSidecars,
+    legacyPhase: legacyPhase(legacy, clock.wallMs()),
+    legacyRejectAfter: legacy.rejectAfterMs === null ? null : dayOf(legacy.rejectAfterMs),
+    upgradeSteps: [...upgradeSteps],
   };
 }
 
@@ -151,8 +174,12 @@ async function freeBytesOf(directory: string): Promise<number | null> {
   }
 }
 
-function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): AgentInfo {
+function agentInfo(
+  entry: AgentEntry,
+  { registry, runtimes, clock }: Pick<ColonyBackendOptions, "registry" | "runtimes" | "clock">,
+): AgentInfo {
   const { record, tracker } = entry;
+  const runtime = runtimes.of(record.agentId);
   const health = registry.healthOf(entry);
   const silentMs = Math.max(0, Math.round(clock.monotonicMs() - tracker.lastContactMs));
   return {
@@ -179,8 +206,8 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
     revoked: record.revokedAt !== null,
     protocolVersion: record.protocolVersion,
     isLegacy: record.protocolVersion < runtimeProtocolVersion,
-    runtime: null,
-    runtimeProblems: [],
+    runtime: runtime?.facts ?? null,
+    runtimeProblems: runtime?.problems ?? [],
   };
 }
 

@@ -35,6 +35,7 @@ import { createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
 import { createCommands } from "./commands.ts";
+import { DeploymentWatch } from "./deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
@@ -73,6 +74,9 @@ const flushIntervalMs = 10_000;
 const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
+const deploymentIntervalMs = 5_000;
+/** Rows are on their way this long at the most: a window of requests, and two pulls. */
+const deploymentLagMs = 10_000;
 
 export async function startColony(options: ColonyOptions): Promise<Colony> {
   const stack = new ResourceStack();
@@ -162,6 +166,15 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     metrics,
   });
   const commands = createCommands({ registry, log: log.child("commands") });
+  const deployments = new DeploymentWatch({
+    store,
+    settings: () => ({
+      windowMs: state.config.deployments.windowMs,
+      lagMs: Math.min(deploymentLagMs, state.config.deployments.windowMs / 60) + 2 * state.config.pull.intervalMs,
+    }),
+    clock,
+    log: log.child("deployments"),
+  });
   const backend = createColonyBackend({
     store,
     registry,
@@ -174,6 +187,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
     writeProblem: () => state.writeProblem,
     discovery,
+    deployments,
     commands,
     nameProblems: () => names.problems(),
     clock,
@@ -241,6 +255,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
+    repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),
     repeat(
       "Renewing the colony's certificate",

@@ -32,6 +32,8 @@ describe("colonyTools", () => {
       "coral_get_external_dependencies",
       "coral_get_ingress",
       "coral_get_egress",
+      "coral_query_summary",
+      "coral_query_deployments",
       "coral_query_top",
       "coral_query_red",
       "coral_query_connections",

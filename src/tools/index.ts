@@ -28,6 +28,8 @@ export type {
   LossesRequest,
   LossFact,
   NetworkFacts,
+  RegistrationFacts,
+  RuntimeContextRequest,
   ServicesRequest,
   SqlRequest,
 } from "./backend.ts";
@@ -107,9 +109,21 @@ export type {
   TopologyEdge,
   TopologyNode,
 } from "./schemas/network.ts";
+export type { LegacyPhase, RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
 export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess, ServiceStatus } from "./schemas/service.ts";
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
+export type {
+  ServiceSummary,
+  SummaryBaseline,
+  SummaryDetails,
+  SummaryFinding,
+  SummaryHealth,
+  SummaryPeer,
+  SummaryRequests,
+  SummaryResult,
+  SummaryRoute,
+} from "./schemas/summary.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
 export type {
   TraceSpan,
@@ -137,4 +151,5 @@ export type {
   TrafficLossFact,
   TrafficRole,
 } from "./schemas/traffic.ts";
+export { serviceAliases } from "./service-aliases.ts";
 export { findTool, listTools, type ToolListEntry } from "./tool-list.ts";

@@ -4,7 +4,7 @@ import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import { redSubject } from "../red-findings.ts";
 import type { BuildChange, BuildReport, Deployment, Verdict } from "../schemas/deployment.ts";
 
-/** `GET /users/{id} p95 12 ms → 19 ms (+58 %)`. */
+/** `GET /users/{id} p95 12 ms → 19 ms (+58%)`. */
 export function changeText({ metric, subject, unit, before, after }: BuildChange): string {
   const what = {
     p50: "p50",
@@ -24,11 +24,11 @@ export function routeSubject({ role, method, route }: { role: "server" | "client
   return role === "client" ? `asks ${subject}` : subject;
 }
 
-/** `+58 %`; `3.1×` from three times on. */
+/** `+58%`; `3.1×` from three times on. */
 export function percentChange(times: number): string {
   if (times >= 3) return `${times.toFixed(times < 10 ? 1 : 0)}×`;
   const percent = Math.round((times - 1) * 100);
-  return `${percent >= 0 ? "+" : ""}${percent} %`;
+  return `${percent >= 0 ? "+" : ""}${percent}%`;
 }
 
 export function valueText(value: number, unit: BuildChange["unit"]): string {
@@ -55,10 +55,10 @@ export function microseconds(us: number): string {
   return `${(us / 1_000_000).toFixed(1)} s`;
 }
 
-/** `0.25 %`, `3.1 %`, `42 %`. */
+/** `0.25%`, `3.1%`, `42%`. */
 export function share(ratio: number): string {
   const percent = ratio * 100;
-  return `${percent === 0 ? "0" : percent.toFixed(percent < 1 ? 2 : percent < 10 ? 1 : 0)} %`;
+  return `${percent === 0 ? "0" : percent.toFixed(percent < 1 ? 2 : percent < 10 ? 1 : 0)}%`;
 }
 
 /** What decided the verdict, in words. */
