@@ -75,6 +75,16 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       },
     },
     {
+      kind: "web",
+      methods: ["POST"],
+      path: "/v1/recordings",
+      permission: "admin",
+      handle: async (request, { signal }) => {
+        const parts = backend.recording(recordingIn(await jsonOf(request)), { signal });
+        return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
+      },
+    },
+    {
       kind: "frames",
       path: "/v1/commands",
       permission: "exec",
@@ -148,6 +158,33 @@ function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Arra
           controller.enqueue(lineOf({ kind: "error", error: { code, message, details } }));
           controller.close();
         }
+      },
+      cancel: async () => {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
+
+function recordingIn(body: unknown): { agentId: string; recording: string } {
+  const { agentId, recording } = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  if (typeof agentId !== "string" || typeof recording !== "string" || agentId === "" || recording === "")
+    throw new CoralError({ code: "invalid", message: "Cannot find the recording: the request needs agentId and recording" });
+  return { agentId, recording };
+}
+
+/** Waits for the first part, so that a failure is still an answer of its own. */
+async function startedStream(parts: AsyncIterable<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+  const iterator = parts[Symbol.asyncIterator]();
+  let next: IteratorResult<Uint8Array> | undefined = await iterator.next();
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const part = next ?? (await iterator.next());
+        next = undefined;
+        if (part.done) controller.close();
+        else controller.enqueue(part.value);
       },
       cancel: async () => {
         await iterator.return?.();

@@ -29,6 +29,7 @@ import {
   storeEndpointNames,
 } from "../store/index.ts";
 import { AgentRegistry } from "./agent-registry.ts";
+import { auditedBackend } from "./audited-backend.ts";
 import { createAuthorize } from "./colony-authorize.ts";
 import { createColonyBackend } from "./colony-backend.ts";
 import { createColonyMetrics } from "./colony-metrics.ts";
@@ -39,6 +40,7 @@ import { DeploymentWatch } from "./deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
+import { openAudit } from "./open-audit.ts";
 import { openInbox } from "./open-inbox.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
@@ -74,6 +76,7 @@ const flushIntervalMs = 10_000;
 const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
+const auditPruneIntervalMs = 600_000;
 const deploymentIntervalMs = 5_000;
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
@@ -121,11 +124,13 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
       return usedBytes + walBytes;
     },
   });
+  const audit = await openAudit({ store, registry, config: () => state.config, clock, log: log.child("audit") });
   const scheduler = new PullScheduler({
     store,
     ingest: new Ingest(watched(store, state)),
     signals: signals.map((signal) => signal.name),
     settings: () => state.config.pull,
+    auditHead: () => audit.book.head,
     clock,
     log: log.child("pull"),
     metrics,
@@ -165,7 +170,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     log: log.child("discovery"),
     metrics,
   });
-  const commands = createCommands({ registry, log: log.child("commands") });
+  const commands = createCommands({ registry, audit: audit.book, approvals: audit.approvals, log: log.child("commands") });
   const deployments = new DeploymentWatch({
     store,
     settings: () => ({
@@ -175,7 +180,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     clock,
     log: log.child("deployments"),
   });
-  const backend = createColonyBackend({
+  const facts = createColonyBackend({
     store,
     registry,
     tokens,
@@ -189,10 +194,12 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     discovery,
     deployments,
     commands,
+    audit: audit.backend,
     nameProblems: () => names.problems(),
     clock,
     log: log.child("backend"),
   });
+  const backend = auditedBackend(facts, { book: audit.book, log: log.child("audit") });
   const http = createColonyRoutes({
     backend,
     commands,
@@ -254,6 +261,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
+    repeat("Retention of the audit", auditPruneIntervalMs, () => audit.prune(), log, stopped.signal),
     discovery.run(stopped.signal),
     repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),

@@ -7,12 +7,16 @@ import { brokenEnd, type CommandEnd, type FrameStream, fromConnectError, relayRe
 import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { CommandOrder } from "../proto/coral/agent/v1/commands_pb.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
+import type { ApprovalBook } from "./approval-book.ts";
+import { watchApprovals } from "./watch-approvals.ts";
 
 /** The end of a stream is heard a moment before that of its connection. */
 const lossGraceMs = 200;
 
 export interface FollowOptions {
   registry: Pick<AgentRegistry, "find">;
+  /** Learns of it when the agent holds the command back. */
+  approvals?: Pick<ApprovalBook, "held" | "gone">;
   agentId: string;
   order: CommandOrder;
   input: TargetInput;
@@ -26,7 +30,9 @@ export interface FollowOptions {
 
 /** Never throws: a failure is a way to end. */
 export async function followCommand(options: FollowOptions): Promise<CommandEnd> {
-  const { registry, agentId, order, input, sink, index, signal } = options;
+  const { registry, agentId, order, input, index, signal } = options;
+  using watched = watchApprovals(options);
+  const { sink } = watched;
   // Looked up at the last moment: an agent that has come back since has another tunnel.
   const entry = registry.find(agentId);
   const tunnel = entry?.session?.tunnel;

@@ -4,6 +4,7 @@ import type { Logger } from "../base/log.ts";
 import type { CommandEnd } from "../mesh/index.ts";
 import type { CommandKind } from "../tools/index.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
+import type { ApprovalBook } from "./approval-book.ts";
 
 /** Who asks, in the words of the audit. */
 export interface CommandAsker {
@@ -40,6 +41,8 @@ export interface CommandsOptions {
   registry: Pick<AgentRegistry, "find">;
   /** Absent: only agents write it down. */
   audit?: CommandRouteAudit | undefined;
+  /** Absent: whoever asked waits in vain for an approval, until the agent ends it. */
+  approvals?: Pick<ApprovalBook, "held" | "gone">;
   log: Logger;
 }
 

@@ -5,6 +5,15 @@
 
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
+import type {
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalOutcome,
+  AuditEntryFact,
+  AuditRecordFact,
+  AuditRequest,
+  AuditVerification,
+} from "./schemas/audit.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { CommandRequest, CommandResult } from "./schemas/command.ts";
 import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "./schemas/deployment.ts";
@@ -244,4 +253,14 @@ export interface ColonyBackend {
   revokeToken(tokenId: string, context: ToolCallContext): Promise<TokenRevoked>;
   /** Refuses the agent's certificates from now on and ends its tunnel. */
   revokeAgent(agentId: string, context: ToolCallContext): Promise<AgentRevoked>;
+  /** Newest first. */
+  audit(request: AuditRequest, context: ToolCallContext): Promise<AuditRecordFact[]>;
+  /** Entries of all commands whose id begins so. */
+  auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
+  /** Absent: all agents and the colony. */
+  verifyAudit(request: { agentIds?: string[] }, context: ToolCallContext): Promise<AuditVerification>;
+  /** Parts of an asciicast v2 file, as the agent has kept it. */
+  recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
+  approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;
+  decideApproval(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]>;
 }

@@ -1,4 +1,6 @@
 import { agentExec } from "./agent-exec.ts";
+import { decideApproval, listApprovals } from "./approval-tools.ts";
+import { getAudit, listAudit, verifyAudit } from "./audit-tools.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { captureRequests } from "./capture-requests.ts";
 import { createToken } from "./create-token.ts";
@@ -56,4 +58,9 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   listTokens,
   revokeToken,
   revokeAgent,
+  listAudit,
+  getAudit,
+  verifyAudit,
+  listApprovals,
+  decideApproval,
 ];

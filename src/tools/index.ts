@@ -54,6 +54,20 @@ export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishe
 export type { RangeFormat } from "./ranges/range-formats.ts";
 export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
+export type {
+  ApprovalDecided,
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalList,
+  ApprovalOutcome,
+  AuditChain,
+  AuditEntries,
+  AuditEntryFact,
+  AuditList,
+  AuditRecordFact,
+  AuditRequest,
+  AuditVerification,
+} from "./schemas/audit.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
 export type {
   CommandKind,

@@ -256,6 +256,14 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     sql: refuse,
     events: async () => [],
     losses: async () => [],
+    audit: refuse,
+    auditEntries: refuse,
+    verifyAudit: refuse,
+    recording: () => {
+      throw new Error("not here");
+    },
+    approvals: refuse,
+    decideApproval: refuse,
     createToken: refuse,
     tokens: async () => [],
     revokeToken: refuse,

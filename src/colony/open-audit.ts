@@ -1,0 +1,35 @@
+/** Puts the colony's audit together: its chain, what is written into it, approvals, and the questions about all of it. */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { ColonyConfig } from "../config/index.ts";
+import { audit, type ColonyStore, openColonyAudit } from "../store/index.ts";
+import type { AgentRegistry } from "./agent-registry.ts";
+import { ApprovalBook } from "./approval-book.ts";
+import { createAuditBackend } from "./audit-backend.ts";
+import { AuditBook } from "./audit-book.ts";
+
+export interface OpenAuditOptions {
+  store: ColonyStore;
+  registry: Pick<AgentRegistry, "find" | "entries">;
+  config: () => ColonyConfig;
+  clock: Clock;
+  log: Logger;
+}
+
+/** What an entry takes on disk, more or less; and the share of the store that chains may take. */
+const entryBytes = 300;
+const storeShare = 0.1;
+const minRows = 50_000;
+
+export async function openAudit({ store, registry, config, clock, log }: OpenAuditOptions) {
+  const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
+  const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
+  const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
+  const book = await AuditBook.open({ chain, clock, log }, store);
+  const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
+  const backend = createAuditBackend({ store, chain, registry, approvals, wallMs: () => clock.wallMs() });
+  return { book, approvals, backend, prune: () => chain.prune() };
+}
+
+export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;
