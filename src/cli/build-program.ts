@@ -76,5 +76,6 @@ function argumentOf(spec: ArgumentSpec): Argument {
 function optionOf(spec: OptionSpec): Option {
   const description = spec.default === undefined ? spec.description : `${spec.description} (default ${spec.default})`;
   const option = new Option(optionForm(spec), description);
+  if (spec.collects) option.argParser((value: string, before: unknown) => [...(Array.isArray(before) ? (before as unknown[]) : []), value]);
   return spec.choices ? option.choices(spec.choices) : option;
 }

@@ -5,6 +5,7 @@ import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 import { agentCommands } from "./commands/agent-table.ts";
 import { colonyCommands } from "./commands/colony-table.ts";
 import { configCommands } from "./commands/config-table.ts";
+import { execCommand, runCommand, shellCommand } from "./commands/exec-table.ts";
 import { connectCommand, disconnectCommand, networkCommands } from "./commands/network-table.ts";
 import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
 import { agentOption, dataOutput, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
@@ -28,6 +29,7 @@ export const globalOptions: readonly OptionSpec[] = [
 
 const start = "Start here";
 const look = "Look";
+const act = "Act";
 const daemons = "Daemons";
 const more = "Set-up and help";
 
@@ -153,6 +155,9 @@ export const commandTable: CommandSpec = {
       summary: "Show services and connections: who calls whom, and what is outside",
       commands: networkCommands,
     },
+    { ...execCommand, group: act },
+    { ...shellCommand, group: act },
+    { ...runCommand, group: act },
     { ...connectCommand, group: look },
     { ...disconnectCommand, group: look },
     { name: "tool", group: look, summary: "List and call the operations behind every command", commands: toolCommands },
