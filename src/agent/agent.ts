@@ -202,6 +202,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     });
     const traffic = openTraffic({
       store,
+      audit: auditLog,
       config: () => config.traffic,
       hostname,
       ...(options.ownPids ? { ownPids: options.ownPids } : {}),
