@@ -29,7 +29,6 @@ import type { OpenedAudit } from "./open-audit.ts";
 import type { RuntimeBook } from "./runtime-book.ts";
 import { createRuntimeContext } from "./runtime-context.ts";
 import { createSummaryBackend } from "./summary-backend.ts";
-import type { OpenedAudit } from "./open-audit.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
@@ -50,7 +49,6 @@ export interface ColonyBackendOptions {
   discovery: Pick<DiscoveryLoop, "catchUp">;
   deployments: Pick<DeploymentWatch, "list" | "mark">;
   commands: Pick<Commands, "execute">;
-  audit: OpenedAudit["backend"];
   audit: OpenedAudit["backend"];
   /** What keeps addresses outside from getting names. */
   nameProblems: () => string[];
@@ -82,7 +80,6 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     ...createTraceBackend({ store, clock }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,
-    ...options.audit,
     ...options.audit,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {

@@ -7,6 +7,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import type { ColonyConfig, ColonyPaths, FileOwner } from "../config/index.ts";
 import {
   type Authority,
@@ -32,7 +33,7 @@ import { AgentRegistry } from "./agent-registry.ts";
 import { auditedBackend } from "./audited-backend.ts";
 import { createAuthorize } from "./colony-authorize.ts";
 import { createColonyBackend } from "./colony-backend.ts";
-import { createColonyMetrics } from "./colony-metrics.ts";
+import { type AgentKinds, createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
 import { createCommands } from "./commands.ts";
@@ -44,6 +45,7 @@ import { openAudit } from "./open-audit.ts";
 import { openInbox } from "./open-inbox.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
+import { RuntimeBook } from "./runtime-book.ts";
 import { SegmentPuller } from "./segment-puller.ts";
 import { TokenBook } from "./token-book.ts";
 import { answersHello, hostTunnel } from "./tunnel-host.ts";
@@ -57,6 +59,8 @@ export interface ColonyOptions {
   peerCredentials: ControlServerOptions["peerCredentials"];
   /** Ports to try after a taken one. */
   portSearch: number;
+  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  onOtlpLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -112,13 +116,23 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
 
   const thresholds = { ...state.config.health };
   const revocations = await Revocations.open(`${paths.caDirectory}/revoked`);
-  const registry = await AgentRegistry.open({ store, revocations, clock, thresholds, log: log.child("registry"), isAlive: answersHello });
+  const runtimes = await RuntimeBook.open({ store, clock, log: log.child("registry") });
+  const registry = await AgentRegistry.open({
+    store,
+    revocations,
+    runtimes,
+    clock,
+    thresholds,
+    log: log.child("registry"),
+    isAlive: answersHello,
+  });
   let server: ColonyServer | undefined;
   const endpoint = (): string => (server ? joinHostPort(server.host, server.port) : "");
   const advertised = (): string[] => (state.config.advertise.length > 0 ? state.config.advertise : [endpoint()]);
   const tokens = new TokenBook({ store, clock, colonyId: state.config.id, caFingerprint: authority.fingerprint, endpoints: advertised });
   const metrics = createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
+    agentKinds: { colonyId: state.config.id, read: () => countKinds(registry, runtimes) },
     storeBytes: async () => {
       const { usedBytes, walBytes } = await store.database.size();
       return usedBytes + walBytes;
@@ -183,6 +197,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const facts = createColonyBackend({
     store,
     registry,
+    runtimes,
     tokens,
     config: () => state.config,
     databaseFile: paths.databaseFile,
@@ -228,6 +243,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
           registry,
           agentTtlMs: () => state.config.certificates.agentTtlMs,
           pullIntervalMs: () => state.config.pull.intervalMs,
+          registration: () => state.config.registry,
           clock,
           log: log.child("agents"),
         }),
@@ -277,7 +293,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     stopped.abort();
     await Promise.allSettled([...loops, ...tunnels]);
     // A full disk must not keep the colony from closing; the contacts are a convenience.
-    await registry.flush().catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
+    await registry.flush(true).catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
   });
   return {
     endpoint: endpoint(),
@@ -353,6 +369,21 @@ function countByHealth(registry: AgentRegistry): Record<string, number> {
     counts[health] = (counts[health] ?? 0) + 1;
   }
   return counts;
+}
+
+function countKinds(registry: AgentRegistry, runtimes: RuntimeBook): AgentKinds {
+  const kinds: AgentKinds = { total: 0, legacy: 0, runtimes: [] };
+  const counts = new Map<string, { runtimeType: string; sidecarMode: string; agents: number }>();
+  for (const { record } of registry.entries()) {
+    if (registry.isRevoked(record.agentId)) continue;
+    kinds.total++;
+    if (record.protocolVersion < runtimeProtocolVersion) kinds.legacy++;
+    const { runtimeType = "unknown", sidecarMode = "" } = runtimes.of(record.agentId)?.facts ?? {};
+    const key = `${runtimeType} ${sidecarMode}`;
+    const count = counts.get(key) ?? { runtimeType, sidecarMode, agents: 0 };
+    counts.set(key, { ...count, agents: count.agents + 1 });
+  }
+  return { ...kinds, runtimes: [...counts.values()] };
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {

@@ -49,17 +49,26 @@ export const agentInfoSchema = z.object({
 export type AgentInfo = z.infer<typeof agentInfoSchema>;
 
 /** What lists show of an agent. */
-export const agentSummarySchema = agentInfoSchema.pick({
-  agentId: true,
-  hostname: true,
-  health: true,
-  healthReason: true,
-  connected: true,
-  version: true,
-  lastContactAgoMs: true,
-  pullLagMs: true,
-  revoked: true,
-});
+export const agentSummarySchema = agentInfoSchema
+  .pick({
+    agentId: true,
+    hostname: true,
+    health: true,
+    healthReason: true,
+    connected: true,
+    version: true,
+    lastContactAgoMs: true,
+    pullLagMs: true,
+    revoked: true,
+    isLegacy: true,
+  })
+  .extend({
+    component: z.string(),
+    /** Empty: it does not tell. */
+    runtimeType: z.string(),
+    /** `CRI`, `Shared NS`, `Passive`, `Host NS` or `-`. */
+    mode: z.string(),
+  });
 export type AgentSummary = z.infer<typeof agentSummarySchema>;
 
 /** Output of coral_list_agents. `details` is there when `verbose` was asked for. */
