@@ -5,10 +5,16 @@ import type { Clock } from "../base/clock.ts";
 import { runtimeToWire } from "../mesh/index.ts";
 import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { VerifyAuditRequest } from "../proto/coral/agent/v1/audit_pb.ts";
-import type { GetRuntimeContextRequest } from "../proto/coral/agent/v1/commands_pb.ts";
+import type {
+  DecideApprovalRequest,
+  ExecuteRequest,
+  GetRuntimeContextRequest,
+  ReadRecordingRequest,
+} from "../proto/coral/agent/v1/commands_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
 import { type AskedAudit, answerVerifyAudit, takeAnchor } from "./audit-service.ts";
 import type { CaptureService } from "./capture-service.ts";
+import type { ExecuteService } from "./execute-service.ts";
 import type { RuntimeWatch } from "./runtime-watch.ts";
 import { answerListSegments, answerReadSegment } from "./segment-service.ts";
 
@@ -22,6 +28,8 @@ export interface AgentServiceOptions {
   audit?: AskedAudit;
   /** Absent: it does not tell where it runs. */
   runtime?: Pick<RuntimeWatch, "current" | "refresh">;
+  /** Absent: the agent runs no commands. */
+  commands?: ExecuteService;
   clock: Clock;
 }
 
@@ -30,7 +38,7 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
-  const { captures, runtime, audit } = options;
+  const { captures, runtime, audit, commands } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
@@ -45,8 +53,20 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
         }
       : {}),
     ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
+    ...(commands ? commandMethods(commands) : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
+}
+
+function commandMethods(commands: ExecuteService) {
+  return {
+    execute: (requests: AsyncIterable<ExecuteRequest>, context: HandlerContext) => commands.execute(requests, context.signal),
+    decideApproval: async (request: DecideApprovalRequest) => {
+      await commands.decideApproval(request);
+      return {};
+    },
+    readRecording: ({ recording }: ReadRecordingRequest) => commands.readRecording(recording),
+  };
 }
 
 async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {

@@ -38,6 +38,7 @@ import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { LogPatterns } from "./log-patterns.ts";
 import { LogTails } from "./log-tails.ts";
+import { openCommands } from "./open-commands.ts";
 import { openManaged } from "./open-managed.ts";
 import { openRuntimeReporter } from "./open-runtime-reporter.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
@@ -175,9 +176,18 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           ...(config.runtime.isReported ? { runtimeContext: runtimeToWire(runtime.current()) } : {}),
         };
       },
-      isBusy: () => traffic.collector.captures.running > 0,
+      isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
       routes: (router, sessionId) =>
-        addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, audit: auditLog, runtime: watch, clock }),
+        addAgentService(router, {
+          agentId,
+          sessionId,
+          store,
+          captures: traffic.captures,
+          audit: auditLog,
+          runtime: watch,
+          commands,
+          clock,
+        }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
       clock,
       log: log.child("link"),
@@ -232,6 +242,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       stopped.signal,
     );
     const watch = new RuntimeWatch({ reporter: runtime, link, change: capabilityChange, toldNow, clock, log: log.child("runtime") });
+    const commands = stack.use(
+      openCommands({
+        config: () => config,
+        directory: paths.directory,
+        audit: auditLog,
+        pidsOf: traffic.pidsOf,
+        podScope: () => runtime.current().runtimeType === "k8s-sidecar",
+        onLaunched: () => {
+          collectors.lookSoon();
+          return () => collectors.lookSoon();
+        },
+        clock,
+        log: log.child("commands"),
+      }),
+    );
     const metricIntake = new MetricIntake({ store, clock });
     const scraper = new Scraper({ config: () => config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
     const sources: AgentStatusSources = {

@@ -35,6 +35,8 @@ export interface Traffic {
   names: TrafficNames;
   watcher: ScanWatcher;
   captures: CaptureService;
+  /** Processes of a service, by the newest scan. */
+  pidsOf: (service: string) => readonly number[];
 }
 
 /** Nothing is watched before `collector.reconfigure()`. */
@@ -58,6 +60,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
   return {
     collector,
     names,
+    pidsOf: (service) => directory.pidsOf((name) => name === service),
     watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
     captures: createCaptureService({
       hub: collector.captures,

@@ -5,4 +5,15 @@
  */
 
 export type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
+export {
+  type CommandOrder,
+  CommandRunner,
+  type CommandRunnerOptions,
+  type HeldCommand,
+  type LaunchedProgram,
+  type StartedCommand,
+} from "./command-runner.ts";
+export type { ExecProfile, ExecRule, ExecSettings } from "./exec-settings.ts";
 export { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
+export { ruleWarnings } from "./policy.ts";
+export type { CommandEnd, CommandOutput, RunningCommand } from "./running-command.ts";

@@ -195,6 +195,6 @@ export function ruleWarnings(rules: readonly ExecRule[]): string[] {
 }
 
 /** What a refused command is answered with. */
-export function refusal({ rule, why }: Decision): CoralError {
+export function refusal({ rule, why }: Pick<Decision, "rule" | "why">): CoralError {
   return new CoralError({ code: "not-permitted", message: `Cannot run this command: ${why}`, details: { rule } });
 }

@@ -14,6 +14,8 @@ export interface ResolvedFile {
 export interface RootFiles {
   /** Where it is on this machine; empty for `/`. */
   readonly prefix: string;
+  /** Nothing of them can be read from here. */
+  readonly isUnseen: boolean;
   /** Null when it is not there or may not be looked at. The path must be absolute. */
   resolve(path: string): ResolvedFile | null;
   /** The file's first bytes; null when it cannot be read. */
@@ -68,6 +70,7 @@ export function createRootFiles(prefix = ""): RootFiles {
 
   return {
     prefix,
+    isUnseen: false,
     resolve,
     head: (path, bytes) =>
       attempt(() => {
@@ -81,6 +84,9 @@ export function createRootFiles(prefix = ""): RootFiles {
       }),
   };
 }
+
+/** Files that cannot be looked at, because only a container runtime reaches them: programs are known by their names alone. */
+export const unseenFiles: RootFiles = { prefix: "", isUnseen: true, resolve: () => null, head: () => null };
 
 /** The part of a path behind its last slash. */
 export function nameOfPath(path: string): string {

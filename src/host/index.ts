@@ -8,6 +8,7 @@ export { isSecretName } from "../base/secret-names.ts";
 export { mask, redactShapes } from "../base/secret-shapes.ts";
 export type { KernelUnits } from "./auxiliary-vector.ts";
 export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
+export { type CgroupMount, readCgroupMounts } from "./cgroup-mounts.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
 export { type AddressRange, cleanCodeRanges } from "./clean-code.ts";
 export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
@@ -36,6 +37,7 @@ export { decodeProcessName, readProcessName } from "./process-name.ts";
 export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
+export { mayGiveCapability, type ProcessView, pidNamespaceId, processesWithVariable, startTicksOf, viewProcess } from "./process-view.ts";
 export type { ProcessDetail } from "./processes.ts";
 export { noExtraRules, type RedactionRules, redactCommandLine } from "./redact.ts";
 export {

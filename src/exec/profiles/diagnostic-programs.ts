@@ -257,7 +257,7 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   }),
   curl: { check: checkCurl, prepend: curlFirst },
   tcpdump: { check: checkTcpdump, capabilities: ["net_raw"], stopAfterMs: 60_000 },
-  strace: { check: checkStrace, capabilities: ["sys_ptrace"], stopAfterMs: 10_000 },
+  strace: { check: checkStrace, capabilities: ["sys_ptrace", "kill"], stopAfterMs: 10_000 },
   // Not -C, -c, -n, -D, -E, which change the kernel's log; not -F, which reads a file; not -H, which starts a pager.
   dmesg: simple(
     {

@@ -1,0 +1,78 @@
+/** All processes of one command, also those that forked away: by its control group where there is one, else by session and mark. */
+
+import { sleep } from "../base/clock.ts";
+import { processesWithVariable } from "../host/index.ts";
+import { commandVariable } from "./command-environment.ts";
+import type { CommandGroup } from "./command-groups.ts";
+import type { Watchdog } from "./watchdog.ts";
+
+const killRounds = 200;
+const killPauseMs = 10;
+
+export class ProcessTree {
+  readonly #group: CommandGroup | undefined;
+  readonly #commandId: string;
+  readonly #watchdog: Watchdog;
+  readonly #leaders = new Set<number>();
+
+  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog) {
+    this.#group = group;
+    this.#commandId = commandId;
+    this.#watchdog = watchdog;
+  }
+
+  get joinFiles(): readonly string[] {
+    return this.#group?.joinFiles ?? [];
+  }
+
+  /** The leader of a session, such as a program of the pipeline. */
+  add(pid: number): void {
+    this.#leaders.add(pid);
+    if (!this.#group) this.#watchdog.add(pid, this.#commandId);
+  }
+
+  /** `wrappers`: processes that only wait for another one, which is to get the signal. */
+  signal(name: NodeJS.Signals, wrappers: ReadonlySet<number> = new Set()): void {
+    const inGroup = this.#group?.pids() ?? [];
+    if (wrappers.size === 0 || inGroup.length === 0) {
+      for (const pid of this.#leaders) sendTo(-pid, name);
+      return;
+    }
+    for (const pid of inGroup) if (!wrappers.has(pid)) sendTo(pid, name);
+  }
+
+  /** Ends all of them for good, and waits until they are gone. */
+  async kill(): Promise<void> {
+    for (let round = 0; round < killRounds; round++) {
+      if (this.#killOnce()) break;
+      await sleep(killPauseMs);
+    }
+    for (const pid of this.#leaders) if (!this.#group) this.#watchdog.remove(pid, this.#commandId);
+    this.#leaders.clear();
+    // The kernel needs a moment to let go of a group; nobody has to wait for that.
+    if (this.#group?.remove() === false) void this.#removeLater(this.#group);
+  }
+
+  async #removeLater(group: CommandGroup): Promise<void> {
+    for (let round = 0; round < killRounds; round++) {
+      await sleep(killPauseMs);
+      if (group.remove()) return;
+    }
+  }
+
+  #killOnce(): boolean {
+    if (this.#group) return this.#group.kill();
+    for (const pid of this.#leaders) sendTo(-pid, "SIGKILL");
+    const marked = processesWithVariable(`${commandVariable}=${this.#commandId}`).filter((pid) => pid !== process.pid);
+    for (const pid of marked) sendTo(pid, "SIGKILL");
+    return marked.length === 0;
+  }
+}
+
+function sendTo(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended by itself meanwhile, or is another user's by now: there is nothing left to signal.
+  }
+}
