@@ -150,6 +150,28 @@ export const commandTable: CommandSpec = {
       load: () => import("./commands/events.ts"),
     },
     {
+      name: "deploy",
+      group: look,
+      summary: "Tell of deployments that cannot be seen",
+      commands: [
+        {
+          name: "mark",
+          summary: "Mark a deployment: a configuration, a flag, a build without a version",
+          description:
+            "Deployments are noticed without it when a process starts with another binary or version. A mark about the same time joins what was noticed. Needs the permission debug.",
+          arguments: [{ name: "service", description: "Name of the service", required: true, completes: "services" }],
+          options: [
+            { name: "version", value: "text", description: "Version that was deployed" },
+            { name: "note", value: "text", description: "What was changed" },
+            { name: "ago", value: "duration", description: "How long ago it was" },
+            ...dataOutput,
+          ],
+          examples: [["coral deploy mark api --version 1.4.2 --note 'new cache'", "now"]],
+          load: () => import("./commands/deploy-mark.ts"),
+        },
+      ],
+    },
+    {
       name: "network",
       group: look,
       summary: "Show services and connections: who calls whom, and what is outside",

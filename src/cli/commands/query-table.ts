@@ -16,6 +16,34 @@ const roleOption: OptionSpec = {
 
 export const queryCommands: readonly CommandSpec[] = [
   {
+    name: "summary",
+    summary: "Say how services are, the worst first and why; with a name, one in full",
+    description:
+      "Health by rules that docs/summary.md lists. BEFORE is the hour before, YESTERDAY the hour around this time of yesterday. One in full: since when, routes, who asks it and whom it asks, its hosts, what is new in its log, what happened.",
+    arguments: [{ name: "service", description: "One in full; default: all services", required: false, completes: "services" }],
+    options: [sinceOption("5m"), { name: "limit", value: "n", description: "Most services shown", default: "20" }, ...watchedOutput],
+    examples: [
+      ["coral query summary", "what is wrong right now"],
+      ["coral query summary api", "one service in full"],
+      ["coral query summary api --since 1h -o json", "for scripts and assistants"],
+    ],
+    load: () => import("./query-summary.ts"),
+  },
+  {
+    name: "deployments",
+    summary: "List new builds of services, and what changed with each: latency, errors, CPU, memory, new calls and errors",
+    description:
+      "Noticed by themselves when a process starts with another build or version; each is compared with the time before for half an hour.",
+    arguments: [{ name: "service", description: "In full; default: all services, one line each", required: false, completes: "services" }],
+    options: [sinceOption("1d"), { name: "limit", value: "n", description: "Most deployments shown", default: "20" }, ...watchedOutput],
+    examples: [
+      ["coral query deployments", "of the last day"],
+      ["coral query deployments api --since 7d", "of one service, with every change"],
+      ["coral deploy mark api --version 1.4.2", "tell of one that cannot be seen"],
+    ],
+    load: () => import("./query-deployments.ts"),
+  },
+  {
     name: "red",
     summary: "Show rate, errors and durations of requests: HTTP, gRPC, SQL, Redis, DNS and more",
     description:
