@@ -69,6 +69,8 @@ export interface AgentOptions {
   ownPids?: () => readonly number[];
   /** Starts the process that watches requests; default: the real one. */
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
+  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  onOtlpLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -107,6 +109,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         config: config.otlp,
         doors: { listen: startOtlpServers, connect: createOtlpClient },
         patterns: logPatterns.intake,
+        ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }),
         clock,
         log: log.child("otlp"),
       }),

@@ -6,7 +6,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { version } from "../base/version.ts";
-import type { DaemonReady, RunOptions } from "../cli/index.ts";
+import type { DaemonKind, DaemonReady, RunOptions } from "../cli/index.ts";
 import type { Colony } from "../colony/index.ts";
 import {
   type AgentConfig,
@@ -32,7 +32,7 @@ import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { runningColonyPids } from "./own-processes.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
-import { keepReleasingMemory } from "./spare-memory.ts";
+import { keepReleasingMemory, preferMemory } from "./spare-memory.ts";
 
 /** How many ports after a taken default are tried. A port that the user named is taken as said. */
 const portSearch = 50;
@@ -68,6 +68,7 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
+      kind: "agent",
       config,
       paths,
       engine,
@@ -118,6 +119,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
+      kind: "up",
       config: agentConfig,
       paths: forAgent.paths,
       engine,
@@ -234,12 +236,14 @@ async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: En
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: (isBusy) => preferMemory("colony", !isBusy),
     clock: systemClock,
     log,
   });
 }
 
 interface AgentLaunch {
+  kind: DaemonKind;
   config: AgentConfig;
   paths: AgentPaths;
   engine: Engine;
@@ -253,7 +257,7 @@ interface AgentLaunch {
   mayMovePort: boolean;
 }
 
-async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
+async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
   const [{ startAgent }, { peerCredentials }, { fetchClusterJson }] = await Promise.all([
     import("../agent/index.ts"),
     import("../probes/index.ts"),
@@ -266,6 +270,7 @@ async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Age
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: (isBusy) => preferMemory(kind, !isBusy),
     clock: systemClock,
   });
 }

@@ -6,21 +6,30 @@ import { releaseFreeMemory, shareOneHeap } from "../probes/index.ts";
 
 const releaseIntervalMs = 60_000;
 
+/** V8's own default in Node 20. */
+const defaultInterruptBudget = 66 * 1024;
+
 /** To be called before anything heavy is loaded. Node 20 to 24 know these flags; one that does not says so on stderr and goes on. */
 export function spareMemory(kind: DaemonKind): void {
-  // V8 collects when the heap has grown by about a third, instead of up to fourfold.
-  setFlagsFromString("--optimize-for-size");
+  preferMemory(kind, true);
   if (kind !== "agent") return;
-  // An agent does a little of everything and nothing often: machine code would be made for functions that run once in 15 s. A loop that is really
-  // hot still reaches the optimising compiler, a few milliseconds later.
-  setFlagsFromString("--no-sparkplug");
-  setFlagsFromString("--interrupt-budget=4000000");
-  // Young objects would be given three times 16 MiB, a third of an agent; the little that it makes fits into the first 1 MiB.
-  setFlagsFromString("--semi-space-growth-factor=1");
   // DuckDB's own allocator keeps freed pages for a second of activity, and a cache for each thread; an agent is active for a moment every few
   // seconds. Read when DuckDB is loaded.
   process.env["DUCKDB_JE_MALLOC_CONF"] ??= "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:1,tcache:false";
   shareHeap();
+}
+
+/** Small or fast: a process that is sent a hundred thousand spans a second needs a third of the time when V8 may take the memory for it. */
+export function preferMemory(kind: DaemonKind, isPreferred: boolean): void {
+  // V8 collects when the heap has grown by about a third, instead of up to fourfold.
+  setFlagsFromString(isPreferred ? "--optimize-for-size" : "--no-optimize-for-size");
+  if (kind !== "agent") return;
+  // An agent does a little of everything and nothing often: machine code would be made for functions that run once in 15 s. A loop that is really
+  // hot still reaches the optimising compiler, a few milliseconds later.
+  setFlagsFromString(isPreferred ? "--no-sparkplug" : "--sparkplug");
+  setFlagsFromString(`--interrupt-budget=${isPreferred ? 4_000_000 : defaultInterruptBudget}`);
+  // Young objects would be given three times 16 MiB, a third of an agent; the little that it makes fits into the first 1 MiB.
+  setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
 }
 
 function shareHeap(): void {

@@ -4,6 +4,9 @@ import { ByteWriter } from "./byte-writer.ts";
 
 /** A chain of collisions ends here with a second entry for the same bytes, so that no sender can make look-ups slow. */
 const maxProbes = 32;
+const noBytes = new Uint8Array(0);
+/** For a quarter of a million texts. */
+const maxKeptSlots = 2 ** 19;
 /** Different in each process: nobody outside can choose colliding keys. */
 const seed = (Math.random() * 2 ** 32) | 0;
 
@@ -14,11 +17,32 @@ export class ByteDictionary {
   #slots = new Int32Array(4_096).fill(-1);
   #count = 0;
   #texts: (string | undefined)[] = [];
+  #batch = 0;
 
   /** Code 0 is the empty string. */
   constructor(initialBytes = 64 * 1_024) {
     this.#writer = new ByteWriter(initialBytes);
-    this.codeOf(new Uint8Array(0), 0, 0);
+    this.codeOf(noBytes, 0, 0);
+  }
+
+  /** Rises with each `reset`. */
+  get batch(): number {
+    return this.#batch;
+  }
+
+  /** Forgets all codes. What was made for very many of them is not kept. */
+  reset(): void {
+    this.#batch++;
+    this.#count = 0;
+    this.#texts = [];
+    this.#writer.reset();
+    if (this.#slots.length > maxKeptSlots) {
+      this.#slots = new Int32Array(maxKeptSlots);
+      this.#offsets = new Uint32Array(1_024);
+      this.#hashes = new Int32Array(1_024);
+    }
+    this.#slots.fill(-1);
+    this.codeOf(noBytes, 0, 0);
   }
 
   get entries(): number {

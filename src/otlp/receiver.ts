@@ -6,6 +6,7 @@ import type { ByteBudget } from "../base/byte-budget.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { releaseBytes } from "../base/release-bytes.ts";
 import { type AgentSegments, logRecord, span } from "../store/index.ts";
 import type { DecodePool } from "./decode-pool.ts";
 import { inspectRequest, type OtlpSignal } from "./inspect-request.ts";
@@ -19,7 +20,7 @@ export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
   encoding: "identity" | "gzip";
-  /** As it was sent. Must not change afterwards. */
+  /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
   body: Uint8Array;
 }
 
@@ -37,6 +38,8 @@ export interface OtlpReceiverOptions {
   storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
   /** Told of each request that was accepted. */
   forward?: (request: OtlpRequest) => void;
+  /** Told of the rows of each request before they are stored. */
+  onRows?: (rows: number) => void;
   /** Of a body after it was unpacked. */
   maxBodyBytes: number;
   /** For bodies that are unpacked; shared with whoever reads them from sockets. */
@@ -93,12 +96,14 @@ export class OtlpReceiver {
     try {
       const body = request.format === "json" ? await pool.jsonToProtobuf(request.signal, unpacked) : unpacked;
       const { rows, rejected, reason } = inspectRequest(request.signal, body);
+      this.#options.onRows?.(rows);
       const counts = this.counts[request.signal];
       const notKept = rows > rejected ? await this.#store(request.signal, body, rows) : { rejected: 0, message: "" };
       counts.rows += rows - rejected - notKept.rejected;
       counts.rejected += rejected + notKept.rejected;
       return { kind: "accepted", rejected: rejected + notKept.rejected, message: reason || notKept.message };
     } finally {
+      if (moreBytes > 0) releaseBytes(unpacked);
       budget.give(moreBytes);
     }
   }

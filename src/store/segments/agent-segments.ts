@@ -57,6 +57,10 @@ export interface AgentSegmentsOptions {
   cut?: Partial<CutLimits>;
   /** Bytes of bodies per signal that may wait to become segments; more are refused as `exhausted`. Default 128 MiB. */
   maxWaitingBytes?: number;
+  /** While more than these wait, an append takes until there is room, `maxHoldMs` at most. Default 20 MiB and 12 for each worker. */
+  holdBytes?: number;
+  /** Less than senders wait for an answer. Default 5 s. */
+  maxHoldMs?: number;
   /** How long a file outlives its manifest row. Default 60 s. */
   unlinkDelayMs?: number;
   /** Between attempts on a full disk. Default 2 s. */
@@ -120,12 +124,12 @@ interface Lane {
   intake: SegmentIntake;
   sealer: SegmentSealer;
   head: StoredHead;
+  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
+  offered: number;
   emptyFile: string;
   /** When a colony last asked, monotonic. */
   askedAtMs: number;
 }
-  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
-  offered: number;
 
 const pieceBytes = 1024 * 1024;
 /** What `maintain` reads when damage is suspected. */
@@ -196,12 +200,12 @@ class FileAgentSegments implements AgentSegments {
     // What a colony asks after, it has.
     lane.head.known = Math.max(lane.head.known, Math.min(afterNumber, lane.head.number));
     const entries = this.#catalog.of(signal).filter(({ number }) => number > afterNumber);
+    const listed = entries.slice(0, maxEntries);
+    lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
     return {
       signal,
       lastNumber: lane.head.number,
       totalRows: lane.head.rows,
-    const listed = entries.slice(0, maxEntries);
-    lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
       entries: listed,
       more: entries.length > maxEntries,
     };
@@ -306,6 +310,8 @@ class FileAgentSegments implements AgentSegments {
       nextNumber: Math.max(head.number, ...this.#writeAheadNumbers(signal.name)) + 1,
       limits: { ...defaultCut, ...options.cut },
       maxWaitingBytes: options.maxWaitingBytes ?? 128 * 1024 * 1024,
+      holdBytes: options.holdBytes ?? (20 + 12 * (options.sealConcurrency ?? 1)) * 1024 * 1024,
+      maxHoldMs: options.maxHoldMs ?? 5_000,
       onCut: (cut) => sealer.add(cut),
       crashPoints: options.crashPoints,
       log: host.log,
