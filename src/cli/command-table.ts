@@ -3,6 +3,7 @@
 import { logLevels } from "../base/log.ts";
 import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 import { agentCommands } from "./commands/agent-table.ts";
+import { approvalCommands, auditCommands } from "./commands/audit-table.ts";
 import { colonyCommands } from "./commands/colony-table.ts";
 import { configCommands } from "./commands/config-table.ts";
 import { execCommand, runCommand, shellCommand } from "./commands/exec-table.ts";
@@ -180,6 +181,8 @@ export const commandTable: CommandSpec = {
     { ...execCommand, group: act },
     { ...shellCommand, group: act },
     { ...runCommand, group: act },
+    { name: "audit", group: look, summary: "Show who did what, check that it is whole, replay terminals", commands: auditCommands },
+    { name: "approval", group: look, summary: "Decide about commands that a rule holds back", commands: approvalCommands },
     { ...connectCommand, group: look },
     { ...disconnectCommand, group: look },
     { name: "tool", group: look, summary: "List and call the operations behind every command", commands: toolCommands },

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../config/index.ts";
-import { type ControlTarget, type FrameStream, requestFrames, requestJson, requestLines } from "../mesh/index.ts";
+import { type ControlTarget, type FrameStream, requestBytes, requestFrames, requestJson, requestLines } from "../mesh/index.ts";
 import type { Answer } from "../tools/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
 
@@ -18,6 +18,8 @@ export interface ColonyConnection {
   get<Reply>(path: string): Promise<Reply>;
   /** A reply of one value per line, as they come; until `signal`, too. */
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
+  /** A reply of bytes, as they come; until `signal`, too. */
+  bytes(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Uint8Array>;
   /** Bytes in both directions; the caller closes them. */
   frames(path: string): Promise<FrameStream>;
 }
@@ -131,6 +133,13 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
           body,
           signal: AbortSignal.any([signal, ended]),
         }) as AsyncGenerator<Line>;
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+    bytes: async function* (path: string, body: unknown, ended: AbortSignal) {
+      try {
+        yield* requestBytes({ target, method: "POST", path, body, signal: AbortSignal.any([signal, ended]) });
       } catch (error) {
         throw awayError(error, target, name);
       }

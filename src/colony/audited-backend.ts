@@ -30,6 +30,12 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
     ...backend,
     sql: (request, context) => auditedSql(backend, options, request, context),
     capture: (request, context) => auditedCapture(backend, book, request, context),
+    recording: async function* (request, context) {
+      // What a terminal showed may hold anything: who looks is written down, too.
+      const what = { kind: "replay", phase: "ended", target: `agent ${request.agentId}`, command: request.recording, reason: "replayed" };
+      await book.note({ ...what, ...askerOf(context), command_id: randomUUID(), recording: request.recording });
+      yield* backend.recording(request, context);
+    },
     createToken: (request, context) => {
       const { kind, name, permission, validForMs, uses } = request;
       const command = `create ${kind} token ${name}`;

@@ -60,7 +60,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       handle: async (context) => {
         const tool = findTool(colonyTools, context.params["name"] ?? "", "admin");
         const principal = await context.authorize(tool.permission);
-        return { kind: "json", value: await call(tool, context.body ?? {}, principal, { ...about(context), through: "http" }) };
+        return { kind: "json", value: await call(tool, context.body ?? {}, principal, about(context)) };
       },
     },
     {
@@ -68,8 +68,8 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       methods: ["POST"],
       path: "/v1/captures",
       permission: "debug",
-      handle: async (request, { principal, signal }) => {
-        const events = await startCapture(backend, await jsonOf(request), { signal, ...callerOf(principal) });
+      handle: async (request, context) => {
+        const events = await startCapture(backend, await jsonOf(request), { ...about(context), ...callerOf(context.principal) });
         metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
         return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
       },
@@ -79,8 +79,8 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       methods: ["POST"],
       path: "/v1/recordings",
       permission: "admin",
-      handle: async (request, { signal }) => {
-        const parts = backend.recording(recordingIn(await jsonOf(request)), { signal });
+      handle: async (request, context) => {
+        const parts = backend.recording(recordingIn(await jsonOf(request)), { ...about(context), ...callerOf(context.principal) });
         return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
       },
     },
@@ -101,7 +101,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
           tools: colonyTools.filter((tool) => isForModels(tool, permission)),
           version: options.version,
           call: (tool, input, signal) =>
-            call(tool, input, context.principal, { signal: AbortSignal.any([signal, context.signal]), from: context.from, through: "mcp" }),
+            call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
         });
       },
     },
@@ -115,10 +115,16 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
   });
 }
 
-type CallContext = Pick<ToolCallContext, "signal" | "from" | "through">;
+type CallContext = Omit<ToolCallContext, "caller">;
 
-function about({ signal, from }: RouteContext): CallContext {
-  return { signal, from };
+function about({ signal, from, through: { client, questionId } }: RouteContext): CallContext {
+  return { signal, from, through: client, ...(questionId === "" ? {} : { questionId }) };
+}
+
+/** A model that does not say which question it works on. */
+function mcpContext(context: RouteContext): CallContext {
+  const said = about(context);
+  return said.through === "llm" ? said : { ...said, through: "mcp" };
 }
 
 /** Models get what reads, and commands where the caller may run them: those are bounded, read-only unless asked otherwise, and audited. */

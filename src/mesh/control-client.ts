@@ -100,6 +100,31 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
   }
 }
 
+/** A reply of bytes as they come. A failure reply becomes the CoralError that the daemon threw. `timeoutMs` covers the time to the headers only. */
+export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">): AsyncGenerator<Uint8Array> {
+  const { target, body } = request;
+  const reply = await requestRaw({
+    ...request,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  } as RawRequest);
+  const status = reply.statusCode ?? 0;
+  if (status < 200 || status >= 300) throw reviveError(target, status, await readAll(reply, target, maxRefusalBytes));
+  try {
+    yield* reply as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (request.signal?.aborted) throw cancelled(target, request.signal);
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
+      cause: error,
+    });
+  } finally {
+    // Who stops reading hangs up: that is how the daemon learns of it.
+    reply.destroy();
+  }
+}
+
 function valueOf(line: string, target: ControlTarget): unknown {
   let value: unknown;
   try {
@@ -124,6 +149,7 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
       path,
       headers: {
         host: target.kind === "unix" ? "localhost" : target.endpoint,
+        "coral-client": "cli",
         ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
         ...headers,
         ...(bytes ? { "content-length": bytes.length } : {}),

@@ -31,6 +31,8 @@ export interface RouteContext {
   principal: Principal | undefined;
   /** Where the request comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
   from: string;
+  /** What the caller says it is, for the audit; `llm` with the id of the question that a model works on. */
+  through: { client: "cli" | "http" | "llm"; questionId: string };
   /** Values of `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
@@ -118,7 +120,8 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
     const authorize = async (permission: Permission): Promise<Principal> => options.authorize(caller, permission);
     // Before the body is read: whoever may not call does not get to fill our memory either.
     const principal = await principalOf(route.permission, caller, authorize);
-    const about = { caller, principal, from: originOf(request, caller), params, query: url.searchParams, authorize };
+    const origin = { from: originOf(request, caller), through: throughOf(request) };
+    const about = { caller, principal, ...origin, params, query: url.searchParams, authorize };
     if (route.kind === "frames") {
       await serveFrames(response, upgrade, (frames) => route.handle(frames, { ...about, signal: frames.signal }), options.log);
       return;
@@ -213,6 +216,13 @@ function withBearer(caller: Caller, request: HttpRequest): Caller {
   if (caller.kind !== "anonymous" && caller.kind !== "refused") return caller;
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   return token === undefined ? caller : { kind: "bearer", token, loopback: caller.loopback };
+}
+
+/** Told by the caller itself: it helps to find things in the audit, and proves nothing. */
+function throughOf({ headers }: HttpRequest): RouteContext["through"] {
+  const questionId = String(headers["coral-question"] ?? "");
+  if (/^[\w-]{1,64}$/.test(questionId)) return { client: "llm", questionId };
+  return { client: headers["coral-client"] === "cli" ? "cli" : "http", questionId: "" };
 }
 
 function urlOf(request: HttpRequest): URL {

@@ -50,7 +50,15 @@ export {
   runCommand,
   serveLocalCommand,
 } from "./command-session.ts";
-export { type ControlTarget, type JsonRequest, requestFrames, requestJson, requestLines, requestText } from "./control-client.ts";
+export {
+  type ControlTarget,
+  type JsonRequest,
+  requestBytes,
+  requestFrames,
+  requestJson,
+  requestLines,
+  requestText,
+} from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
 export type { Frame, FrameStream, FrameToSend } from "./frame-stream.ts";
