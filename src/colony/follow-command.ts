@@ -2,7 +2,6 @@
 
 import { createClient } from "@connectrpc/connect";
 import { sleep } from "../base/clock.ts";
-import { CoralError } from "../base/errors.ts";
 import { brokenEnd, type CommandEnd, type FrameStream, fromConnectError, relayResponses, type TargetInput } from "../mesh/index.ts";
 import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { CommandOrder } from "../proto/coral/agent/v1/commands_pb.ts";
@@ -37,27 +36,22 @@ export async function followCommand(options: FollowOptions): Promise<CommandEnd>
   const entry = registry.find(agentId);
   const tunnel = entry?.session?.tunnel;
   if (!entry || !tunnel || entry.record.revokedAt) return brokenEnd("failed", "unavailable", "the agent is not connected any more");
-  // A stream whose connection died may stay silent for ever.
-  const gone = new AbortController();
-  void tunnel.closed.then(({ reason }) => gone.abort(new CoralError({ code: "unavailable", message: reason })));
   const startedMs = performance.now();
   const broken = (reason: CommandEnd["reason"], code: string, problem: string): CommandEnd => ({
     ...brokenEnd(reason, code, problem),
     durationMs: Math.round(performance.now() - startedMs),
   });
   try {
-    const responses = createClient(AgentService, tunnel.transport).execute(input.messages(order), {
-      signal: AbortSignal.any([signal, gone.signal]),
-    });
+    const responses = createClient(AgentService, tunnel.transport).execute(input.messages(order), { signal });
     const end = await relayResponses(responses, sink, index);
     return (
       end ?? broken(signal.aborted ? "cancelled" : "failed", signal.aborted ? "cancelled" : "internal", "the agent stopped without a word")
     );
   } catch (error) {
-    await Promise.race([tunnel.closed, sleep(lossGraceMs, signal).catch(() => undefined)]);
-    if (gone.signal.aborted) return broken("lost", "unavailable", `the connection to the agent was lost: ${(await tunnel.closed).reason}`);
     if (signal.aborted) return broken("cancelled", "cancelled", "");
     const problem = fromConnectError(error);
+    const lost = await Promise.race([tunnel.closed, sleep(lossGraceMs, signal).catch(() => undefined)]);
+    if (lost) return broken("lost", "unavailable", `the connection to the agent was lost: ${lost.reason}`);
     const isOld = problem.code === "unsupported";
     return broken("failed", problem.code, isOld ? "the agent does not know this command; update it" : problem.message);
   }

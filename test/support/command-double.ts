@@ -24,7 +24,7 @@ const ended = (reason: string, more: { exitCode?: number; signal?: string; probl
 });
 
 /**
- * Programs: `echo words`, `cat` (its input), `exit n`, `fail` (stderr and exit 1), `flood bytes`, `wait` (until a signal, told by it), `deny`,
+ * Programs: `echo words`, `cat` (its input), `exit n`, `fail` (stderr and exit 1), `flood bytes`, `wait` (until a signal, told by it), `stubborn` (not even then), `deny`,
  * `bytes` (all 256), `hold` (wants an approval, never gets it).
  */
 export function playCommands(name: string): PlayedCommands {
@@ -32,7 +32,7 @@ export function playCommands(name: string): PlayedCommands {
     orders: [],
     heard: [],
     cancelled: 0,
-    execute: async function* (requests) {
+    execute: async function* (requests, signal) {
       const iterator = requests[Symbol.asyncIterator]();
       const first = await iterator.next();
       if (first.done || first.value.message.case !== "order") throw new Error("no order");
@@ -40,6 +40,11 @@ export function playCommands(name: string): PlayedCommands {
       played.orders.push(order);
       let hasEnded = false;
       const input = new BoundedChannel<ExecuteRequest["message"]>(1);
+      const onCut = (): void => {
+        if (!hasEnded) played.cancelled++;
+        hasEnded = true;
+        input.end();
+      };
       void (async () => {
         for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
           const { message } = next.value;
@@ -50,12 +55,12 @@ export function playCommands(name: string): PlayedCommands {
       })()
         // The call was cut.
         .catch(() => undefined)
-        .finally(() => {
-          if (!hasEnded) played.cancelled++;
-          input.end();
-        });
-      yield* play(order.argv.length > 0 ? order.argv : order.text.split(" "), name, input);
-      hasEnded = true;
+        .finally(onCut);
+      signal.addEventListener("abort", onCut, { once: true });
+      for await (const response of play(order.argv.length > 0 ? order.argv : order.text.split(" "), name, input)) {
+        hasEnded ||= response.event?.case === "ended";
+        yield response;
+      }
     },
   };
   return played;
@@ -87,11 +92,12 @@ async function* play(argv: string[], name: string, input: AsyncIterable<ExecuteR
     }
     case "cat":
     case "wait":
+    case "stubborn":
     case "hold":
       for await (const message of input) {
         if (message.case === "input" && program === "cat") yield output(message.value);
         if (message.case === "inputEnds" && program === "cat") break;
-        if (message.case === "signal") return yield ended("signalled", { signal: message.value });
+        if (message.case === "signal" && program !== "stubborn") return yield ended("signalled", { signal: message.value });
       }
       break;
   }

@@ -15,13 +15,13 @@ export function exitCodeOfEnd(end: CommandEnd | undefined): number {
     case "exited":
       return end.exitCode;
     case "signalled":
-      return exitCodes.signalBase + signalNumber(end.signal);
+      return exitCodeOfSignal(end.signal);
     case "timeout":
       return exitCodes.timeout;
     case "output-limit":
       return exitCodes.outputLimit;
     case "cancelled":
-      return exitCodes.signalBase + signalNumber("INT");
+      return exitCodeOfSignal("INT");
     case "denied":
       return exitCodeOf("not-permitted");
     case "failed":
@@ -38,9 +38,10 @@ export function exitCodeOfAll(ends: readonly (CommandEnd | undefined)[]): number
   return isShared ? first : codes.every((code) => code === 0) ? 0 : 1;
 }
 
-function signalNumber(name: string): number {
+/** As shells tell it; `INT` and `SIGINT` are the same. */
+export function exitCodeOfSignal(name: string): number {
   const key = (name.startsWith("SIG") ? name : `SIG${name}`) as NodeJS.Signals;
-  return constants.signals[key] ?? 0;
+  return exitCodes.signalBase + (constants.signals[key] ?? 0);
 }
 
 /** `exit 3`, `killed by KILL`, `timed out`: how one agent's part ended, for people. */

@@ -1,17 +1,19 @@
 /** Runs a command from the first look at its targets to its exit code; `coral exec`, `coral shell` and `coral run` are this. */
 
+import { hostname } from "node:os";
 import { CoralError, exitCodeOf } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
+import { capabilityOf } from "../../base/runtime-facts.ts";
 import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../mesh/index.ts";
-import type { ResolvedTargets } from "../../tools/index.ts";
+import type { ResolvedTargets, RuntimeRefreshed } from "../../tools/index.ts";
 import { CommandClient, type CommandEvents, type Routed } from "../command-client.ts";
-import { connectColony, openAgentFrames } from "../connection.ts";
+import { askAgent, connectColony, openAgentFrames } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { plural } from "../output/values.ts";
-import { endText, exitCodeOfAll, exitCodes } from "./command-exit.ts";
+import { endText, exitCodeOfAll, exitCodeOfSignal, exitCodes } from "./command-exit.ts";
 import { type CommandInputSource, pipedInput } from "./command-keyboard.ts";
 import { type CommandOutput, jsonLine, jsonOutput, plainOutput, prefixedOutput, targetNames } from "./command-output.ts";
-import { refusedTargets, unsupportedPage } from "./command-targets-page.ts";
+import { localUnsupportedPage, refusedTargets, unsupportedPage } from "./command-targets-page.ts";
 import type { WantedCommand } from "./command-words.ts";
 
 export interface RunWantedOptions {
@@ -29,16 +31,22 @@ export async function runWanted(invocation: Invocation, options: RunWantedOption
     const conversation = new Conversation(invocation, ask, new CommandClient(frames));
     invocation.setExitCode(await conversation.run(options.input ?? pipedInput(undefined)));
   } catch (error) {
+    const { print, io } = invocation;
     const refused = refusedTargets(error);
-    if (!refused || invocation.format === "json") throw error;
-    invocation.io.stderr.write(invocation.print.commands(unsupportedPage(refused, invocation.print.noteStyle)));
+    const page = refused ? unsupportedPage(refused, print.noteStyle) : error instanceof UnsupportedHere ? error.page : undefined;
+    if (page === undefined) throw error;
+    io.stderr.write(print.commands(page));
     invocation.setExitCode(exitCodeOf("unsupported"));
   }
 }
 
 /** The registry is asked first, which is quick and says everything at once; the colony checks again when the command arrives. */
 async function open(invocation: Invocation, ask: CommandAsk) {
-  if (ask.targets === undefined) return await openAgentFrames(invocation, "/v1/commands");
+  if (ask.targets === undefined) {
+    const page = await localProblem(invocation, ask.command);
+    if (page !== undefined) throw new UnsupportedHere(page);
+    return await openAgentFrames(invocation, "/v1/commands");
+  }
   const colony = await connectColony(invocation);
   const { one: _one, ...wish } = ask.targets;
   const resolved = await colony.call<ResolvedTargets>("coral_resolve_targets", { command: ask.command, ...wish });
@@ -54,6 +62,24 @@ async function open(invocation: Invocation, ask: CommandAsk) {
   return await colony.frames("/v1/commands");
 }
 
+/** The agent of this machine cannot; the page says why. */
+class UnsupportedHere extends Error {
+  readonly page: string;
+
+  constructor(page: string) {
+    super("not supported here");
+    this.page = page;
+  }
+}
+
+/** What the agent says of itself, straight from it. */
+async function localProblem(invocation: Invocation, command: CommandAsk["command"]): Promise<string | undefined> {
+  const { runtime } = await askAgent<RuntimeRefreshed>(invocation, "/v1/runtime");
+  const capability = capabilityOf(runtime, command);
+  if (capability === undefined || capability.available) return undefined;
+  return localUnsupportedPage({ command, hostname: hostname(), runtime, capability }, invocation.print.noteStyle);
+}
+
 class Conversation implements CommandEvents {
   readonly #invocation: Invocation;
   readonly #ask: CommandAsk;
@@ -61,7 +87,8 @@ class Conversation implements CommandEvents {
   #targets: readonly RoutedTarget[] = [];
   #names: readonly string[] = [];
   #output: CommandOutput;
-  #isHungUp = false;
+  /** Set when this end has hung up. */
+  #hungUpCode: number | undefined;
   #isDetached = false;
 
   constructor(invocation: Invocation, ask: CommandAsk, client: CommandClient) {
@@ -74,11 +101,11 @@ class Conversation implements CommandEvents {
   /** The exit code. */
   async run(input: CommandInputSource): Promise<number> {
     const { io } = this.#invocation;
-    const onAbort = (): void => this.#hangUp();
+    const onAbort = (): void => this.#hangUp(exitCodes.lost);
     io.signal.addEventListener("abort", onAbort, { once: true });
     // What is asked for goes out first.
     const running = this.#client.run(this.#ask, this);
-    const release = input.start(this.#client, () => this.#hangUp());
+    const release = input.start(this.#client, () => this.#hangUp(exitCodes.lost));
     const releaseSignals = this.#forwardSignals();
     try {
       const outcome = await running;
@@ -124,13 +151,13 @@ class Conversation implements CommandEvents {
   }
 
   async output(target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void> {
-    if (!this.#isHungUp) await this.#output.write(target, stream, data);
+    if (this.#hungUpCode === undefined) await this.#output.write(target, stream, data);
   }
 
   #sumUp(isLost: boolean, ends: readonly (CommandEnd | undefined)[]): number {
     const { print, format, io } = this.#invocation;
     if (this.#isDetached) return 0;
-    if (this.#isHungUp) return exitCodes.signalBase + 2;
+    if (this.#hungUpCode !== undefined) return this.#hungUpCode;
     if (isLost) {
       const problem = "Cannot tell how the command ended: the connection was lost";
       io.stderr.write(`${print.noteStyle("red", "error:")} ${problem}\n`);
@@ -163,17 +190,17 @@ class Conversation implements CommandEvents {
     const counts = { SIGINT: 0, SIGTERM: 0 };
     const forward = (signal: keyof typeof counts) => (): void => {
       counts[signal]++;
-      if (counts[signal] > 1) this.#hangUp();
+      if (counts[signal] > 1) this.#hangUp(exitCodeOfSignal(signal));
       else this.#client.signal(signal.slice(3));
     };
     const [onInterrupt, onTerminate] = [forward("SIGINT"), forward("SIGTERM")];
-    const onHangUp = (): void => this.#hangUp();
+    const onHangUp = (): void => this.#hangUp(exitCodeOfSignal("SIGHUP"));
     process.on("SIGINT", onInterrupt).on("SIGTERM", onTerminate).on("SIGHUP", onHangUp);
     return () => void process.off("SIGINT", onInterrupt).off("SIGTERM", onTerminate).off("SIGHUP", onHangUp);
   }
 
-  #hangUp(): void {
-    this.#isHungUp = true;
+  #hangUp(exitCode: number): void {
+    this.#hungUpCode ??= exitCode;
     this.#client.hangUp();
   }
 

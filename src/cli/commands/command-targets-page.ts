@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
+import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel, shortRuntimeLabel } from "../../base/runtime-facts.ts";
 import type { ResolvedTargets, TargetAgent } from "../../tools/index.ts";
 import type { Style } from "../output/style.ts";
 
@@ -37,19 +38,31 @@ function compatibilityLine({ hostname, runtime, supported, reason }: TargetAgent
   return escapeText(`  ${mark} ${hostname}: ${runtime}${reason === "" ? "" : ` - ${supported ? "" : "not supported "}(${reason})`}`);
 }
 
+export interface LocalProblem {
+  command: string;
+  hostname: string;
+  runtime: RuntimeFacts;
+  capability: CapabilityFact;
+}
+
 /** Of the agent of this machine. */
-export function localUnsupportedPage(agent: TargetAgent & { mode: string; command: string }, style: Style): string {
-  const { hostname, runtime, mode, reason, fix, command } = agent;
-  const isPassive = reason.startsWith("passive mode");
-  const place = mode === "-" ? runtime : `${runtime} (${mode})`;
+export function localUnsupportedPage({ command, hostname, runtime, capability }: LocalProblem, style: Style): string {
+  const { reason, fix } = capability;
+  const mode = modeLabel(runtime);
+  const isPassive = runtime.sidecarMode === "passive";
+  const place = mode === "-" ? shortRuntimeLabel(runtime.runtimeType) : `${shortRuntimeLabel(runtime.runtimeType)} (${mode})`;
   return [
     `${style("red", "Error:")} '${command}' not supported in ${escapeText(place)} mode`,
     "",
     `Agent: ${escapeText(hostname)}`,
-    `Runtime: ${escapeText(runtime)}`,
+    `Runtime: ${escapeText(runtimeLabel(runtime.runtimeType))}`,
     ...(mode === "-" ? [] : [`Mode: ${escapeText(mode)}${isPassive ? " (no CRI socket, no shared namespace)" : ""}`]),
-    ...(isPassive ? [] : [`Reason: ${escapeText(reason)}`]),
-    ...(isPassive ? ["", `To enable ${command}, update pod spec:`, "", ...podOptions] : fix === "" ? [] : ["", `Fix: ${escapeText(fix)}`]),
+    ...(isPassive && command !== "run" ? [] : [`Reason: ${escapeText(reason)}`]),
+    ...(isPassive && command !== "run"
+      ? ["", `To enable ${command}, update pod spec:`, "", ...podOptions]
+      : fix === ""
+        ? []
+        : ["", `Fix: ${escapeText(fix)}`]),
     "",
   ].join("\n");
 }
