@@ -23,6 +23,41 @@ export const commandVariable = "CORAL_COMMAND_ID";
 const maxVariables = 256;
 const maxBytes = 64 * 1024;
 const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR"]);
+/**
+ * Read by the loader, the C library or a shell before a program's own code: they would act on the steps that start it, which are root's. Whoever may run anything
+ * can set them with `env`.
+ */
+const startup = matcherOf([
+  ...[
+    "LD_*",
+    "DYLD_*",
+    "GCONV_PATH",
+    "GETCONF_DIR",
+    "GLIBC_TUNABLES",
+    "HOSTALIASES",
+    "LOCALDOMAIN",
+    "LOCPATH",
+    "MALLOC_*",
+    "NIS_PATH",
+    "NLSPATH",
+    "RESOLV_HOST_CONF",
+    "RES_OPTIONS",
+  ],
+  ...[
+    "TZDIR",
+    "BASH_ENV",
+    "BASHOPTS",
+    "BASH_FUNC_*",
+    "ENV",
+    "SHELLOPTS",
+    "PS4",
+    "IFS",
+    "LIBMOUNT_*",
+    "ASAN_OPTIONS",
+    "UBSAN_OPTIONS",
+    "PERF_*",
+  ],
+]);
 /** No path, so that no file is read for it: locales and terminals are looked up by name. */
 const harmlessValue = /^[\w.@:,+=-]{0,128}$/;
 const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;
@@ -57,7 +92,8 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "it is not a variable's name");
     if (value.includes("\0")) throw refused(name, "its value holds a NUL");
     if (name === commandVariable) throw refused(name, "Coral sets it itself");
-    if (isDiagnostic) checkHarmless(name, value);
+    if (startup(name)) throw refused(name, "it acts before the program itself does; set it with env where that may be run");
+    if (isDiagnostic || harmless(name)) checkHarmless(name, value);
     else if (!isAllowed(name)) throw refused(name, "exec.environment_allow of the agent does not name it");
     environment[name] = value;
   }
