@@ -21,7 +21,7 @@ export interface WorldSegment {
   batch: SegmentBatch;
 }
 
-const routes = 20;
+const routes = 5;
 /** A root and two calls, each with both of its ends. */
 const spansPerTrace = 5;
 const attributeEntropy = 41;

@@ -6,7 +6,7 @@ import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import { span } from "../signals/span.ts";
 import { spanRed } from "../signals/spans-derived.ts";
 import type { DerivedProgress } from "./derived-progress.ts";
-import { crowdedSql, spanRedColumns, spanRedSql, spanRedWindowMs } from "./span-red-sql.ts";
+import { crowdedSql, spanRedColumns, spanRedSql } from "./span-red-sql.ts";
 
 /** What a step of a derivation needs of the store around it. */
 export interface DerivingStore {
@@ -42,8 +42,8 @@ export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
           `INSERT INTO raw.span_red (source, ingest, stored_at, seq, "time", mono_ms, service, role, protocol, method, route, status, is_error, version,
              window_ms, spans, requests, duration_us, duration_lo, duration_counts)
            SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, service, role, protocol, method, route, status, is_error, version,
-             ${spanRedWindowMs}, spans, requests, duration_us, duration_lo, duration_counts
-           FROM (${spanRedSql(rows, isCrowded)}) ORDER BY service, route`,
+             window_ms, spans, requests, duration_us, duration_lo, duration_counts
+           FROM (${spanRedSql(rows, nowUs, isCrowded)}) ORDER BY service, route`,
         );
       }
       if (whole.length > 0) await rememberProcesses(transaction, rowsSql(store, taken, whole, sources, 'service, "time", resource'));

@@ -2,8 +2,10 @@
 
 import { fineLayout } from "../../base/latency-histogram.ts";
 
-/** The length of a row's window; roll-ups are of minutes. */
-export const spanRedWindowMs = 10_000;
+/** The length of a row's window. What comes much later than it was is counted by minutes: there is no question about its seconds. */
+const windowMs = 10_000;
+const lateWindowMs = 60_000;
+const lateAfterUs = 600_000_000;
 /** Routes of one service that one step tells apart: a name for every span must not become a row for every span. */
 const maxRoutes = 200;
 const lastBucket = fineLayout.bucketCount - 1;
@@ -26,7 +28,7 @@ export const protocolSql = `CASE WHEN rpc_system IS NOT NULL THEN rpc_system WHE
 export const denseCountsSql = `CASE WHEN len(bs) = 1 THEN ns::UINTEGER[]
     ELSE list_transform(range(list_min(bs), list_max(bs) + 1), lambda b: least(coalesce(ns[list_position(bs, b)], 0), 4294967295))::UINTEGER[] END`;
 
-const keys = "source, win, service, role, protocol, method, route, status, is_error, version";
+const keys = "source, win, window_ms, service, role, protocol, method, route, status, is_error, version";
 
 /** Columns of a span that `spanRedSql` reads. */
 export const spanRedColumns =
@@ -42,10 +44,12 @@ export function crowdedSql(rows: string): string {
  * `rows` has `spanRedColumns` and `source`. The columns of the answer are those of raw.span_red that differ from row to row. With `isCrowded` the
  * routes of a service are bounded, which costs as much again.
  */
-export function spanRedSql(rows: string, isCrowded: boolean): string {
+export function spanRedSql(rows: string, nowUs: number, isCrowded: boolean): string {
   const named =
     "CASE WHEN http_method IS NOT NULL AND starts_with(name, http_method || ' ') THEN substr(name, len(http_method) + 2) ELSE name END";
-  const shaped = `SELECT source, time_bucket(INTERVAL ${spanRedWindowMs} MILLISECONDS, "time") AS win, service,
+  const isLate = `"time" < make_timestamp(${nowUs - lateAfterUs})`;
+  const shaped = `SELECT source, CASE WHEN ${isLate} THEN ${lateWindowMs} ELSE ${windowMs} END AS window_ms,
+      make_timestamp(epoch_us("time") // (window_ms * 1000) * window_ms * 1000) AS win, service,
       CASE WHEN kind IN ('server', 'consumer') THEN 'server' WHEN kind IN ('client', 'producer') THEN 'client' ELSE 'internal' END AS role,
       ${protocolSql} AS protocol, coalesce(http_method, '') AS method,
       coalesce(http_route, nullif(concat_ws('/', rpc_service, rpc_method), ''), messaging_destination, ${named}) AS route,
@@ -56,7 +60,7 @@ export function spanRedSql(rows: string, isCrowded: boolean): string {
   const counted = `SELECT ${keys}, bucket, sum(whole) AS whole, sum(weight) AS weight, sum(weight * duration_ns) AS ns, count(*) AS spans
     FROM (${shaped}) GROUP BY ALL`;
   return `${isCrowded ? boundedSql(counted) : `WITH counted AS (${counted})`}
-    SELECT source, win AS "time", service, role, protocol, method, route, status, is_error, version, spans::BIGINT AS spans, requests, duration_us,
+    SELECT source, win AS "time", window_ms, service, role, protocol, method, route, status, is_error, version, spans::BIGINT AS spans, requests, duration_us,
       coalesce(list_min(bs), 0) AS duration_lo, CASE WHEN bs IS NULL THEN [] ELSE ${denseCountsSql} END AS duration_counts
     FROM (
       SELECT ${keys}, sum(spans) AS spans, sum(weight) AS requests, sum(ns) / 1000 AS duration_us,

@@ -10,6 +10,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Database, Transaction } from "../database.ts";
 import { insertGap } from "../gap-ledger.ts";
 import type { GapEntry } from "../pull-plan.ts";
+import { adoptSegments } from "./adopt-segments.ts";
 import { checkSegment } from "./check-segment.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
@@ -246,9 +247,12 @@ class FileColonySegments implements ColonySegments {
     return this.close();
   }
 
-  /** Files that no commit names go; entries whose file is damaged become gaps. */
+  /** Files that no commit names go, unless all commits of their epoch are lost; entries whose file is damaged become gaps. */
   async recover(): Promise<void> {
     makeFolder(this.#root);
+    for (const signal of this.#signals.values()) makeFolder(join(this.#root, signal.name));
+    // Beside a manifest that is whole, a file that it does not name is one of a pull that did not come to its end.
+    if (this.#host.database.opened.how !== "existing") await this.#adopt();
     for (const entry of this.#catalog.all()) {
       const file = this.#catalog.fileOf(entry);
       const reason = entry.rows === 0 ? undefined : damageOf(file, entry.sizeBytes);
@@ -258,10 +262,20 @@ class FileColonySegments implements ColonySegments {
     const removed = removeOrphans(this.#root, wanted);
     if (removed.length > 0) this.#host.log.info("files that no manifest row names were removed", { files: removed.length });
     for (const signal of this.#signals.values()) {
-      makeFolder(join(this.#root, signal.name));
       writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
       giveToFolderOwner(this.emptyFileOf(signal));
     }
+  }
+
+  async #adopt(): Promise<void> {
+    const { database, log } = this.#host;
+    const { entries, heads } = await adoptSegments(
+      { database, root: this.#root, log, nowUs: this.#nowUs() },
+      [...this.#signals.values()],
+      (epoch, signal) => this.#heads.has(headKey(epoch, signal)),
+    );
+    this.#catalog.add(entries);
+    for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
 
   async #lose(entry: SegmentEntry, file: string, reason: string): Promise<void> {
