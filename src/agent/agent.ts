@@ -33,6 +33,7 @@ import { AuditLog } from "./audit-log.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
+import { commandRoute } from "./command-route.ts";
 import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
@@ -294,18 +295,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
     addMetricIntakeMetrics(metrics, () => metricIntake.counts);
     const handler = createHttpRoutes({
-      routes: agentRoutes({
-        status: () => readAgentStatus(sources),
-        runtime: watch,
-        signal: stopped.signal,
-        book: managed.book,
-        healthOf: (port) => managed.services.healthOf(port),
-        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
-        onChange: () => {
-          managed.checks.refresh();
-          collectors.rescan();
-        },
-      }),
+      routes: [
+        ...agentRoutes({
+          status: () => readAgentStatus(sources),
+          runtime: watch,
+          signal: stopped.signal,
+          book: managed.book,
+          healthOf: (port) => managed.services.healthOf(port),
+          discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
+          onChange: () => {
+            managed.checks.refresh();
+            collectors.rescan();
+          },
+        }),
+        commandRoute({ agentId, hostname }, commands),
+      ],
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,
       notReady: () => undefined,
