@@ -34,7 +34,7 @@ export class HarmlessOutput {
         return this.#takeCsi(character);
       case "charset":
         this.#state = "text";
-        return this.#sequence + character;
+        return /[!-~]/.test(character) ? this.#sequence + character : this.#takeText(character);
       case "string":
         // BEL, ESC \ and the 8-bit form end it; CAN and SUB break it off.
         if (/[\u0007\u009c\u0018\u001a]/.test(character)) this.#state = "text";
@@ -84,9 +84,10 @@ export class HarmlessOutput {
 
   #takeCsi(character: string): string {
     this.#sequence += character;
-    if (character === escape || /[\u0018\u001a]/.test(character) || this.#sequence.length > maxSequence) {
-      this.#state = character === escape ? "escape" : "text";
-      return "";
+    if (!/[ -~]/.test(character) || this.#sequence.length > maxSequence) {
+      // Broken off: whatever comes here is no part of it.
+      this.#state = "text";
+      return this.#takeText(character);
     }
     if (!/[@-~]/.test(character)) return "";
     this.#state = "text";
