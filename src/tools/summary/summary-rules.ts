@@ -91,8 +91,13 @@ export function sortFindings(findings: readonly SummaryFinding[]): SummaryFindin
     (a, b) =>
       severities.indexOf(a.severity) - severities.indexOf(b.severity) ||
       kinds.indexOf(a.kind) - kinds.indexOf(b.kind) ||
-      (b.threshold > 0 ? b.value / b.threshold : 1) - (a.threshold > 0 ? a.value / a.threshold : 1),
+      excess(b) - excess(a),
   );
+}
+
+/** How far beyond its threshold; where one is already news, that far. */
+function excess({ value, threshold }: SummaryFinding): number {
+  return threshold > 0 ? value / threshold : 10;
 }
 
 function downFindings({ service, places, events }: ServiceFacts): SummaryFinding[] {
