@@ -3,6 +3,7 @@
  * All groups of an agent lie in one directory that names it, so that what a killed agent left behind is found by the next one.
  */
 
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import type { Logger } from "../base/log.ts";
 import { pidNamespaceId, readCgroupMounts, startTicksOf } from "../host/index.ts";
@@ -50,7 +51,8 @@ export interface OpenGroupsOptions {
 
 /** Makes the directory of this agent, and ends and removes what agents left behind that do not run any more. */
 export function openCommandGroups({ log, mounts = readCgroupMounts() }: OpenGroupsOptions): CommandGroups {
-  const own = `${prefix}.${pidNamespaceId()}.${process.pid}.${startTicksOf(process.pid) ?? "0"}`;
+  // The last part tells several of one process apart.
+  const own = [prefix, pidNamespaceId(), process.pid, startTicksOf(process.pid) ?? "0", randomBytes(3).toString("hex")].join(".");
   const trees: Tree[] = [];
   for (const { version, directory, controllers } of mounts) {
     removeLeftovers(directory, log);
