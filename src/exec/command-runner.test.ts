@@ -94,6 +94,17 @@ describe("CommandRunner", () => {
     expect(left(end.commandId)).toEqual([]);
   });
 
+  it("finds what forked away also where control groups cannot be made", async () => {
+    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const runner = createTestRunner({ timeoutMs: 300 }, directory, { groups });
+    made.push(runner);
+    const end = await runner.run({
+      argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & sleep 1002' &); wait; sleep 1003"],
+    });
+    expect(end).toMatchObject({ reason: "timeout", exitCode: 124 });
+    expect(left(end.commandId)).toEqual([]);
+  });
+
   it("ends what a command has left behind when the command itself ends", async () => {
     const end = await create().run({ argv: ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & (setsid setsid sleep 1001 &); echo done"] });
     expect(end).toMatchObject({ reason: "exited", exitCode: 0, stdout: "done\n" });

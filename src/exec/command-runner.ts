@@ -62,6 +62,8 @@ export interface CommandRunnerOptions {
   recordingsDirectory: string;
   /** A program of `run` begins; the returned function is called at its end. */
   onLaunched?: (program: LaunchedProgram) => () => void;
+  /** Default: those of this machine, as far as the agent may use them. */
+  groups?: CommandGroups;
   clock: Clock;
   log: Logger;
 }
@@ -345,7 +347,7 @@ export class CommandRunner implements AsyncDisposable {
   }
 
   #keeper(): { groups: CommandGroups; watchdog: Watchdog } {
-    this.#groups ??= openCommandGroups({ log: this.#options.log });
+    this.#groups ??= this.#options.groups ?? openCommandGroups({ log: this.#options.log });
     this.#watchdog ??= startWatchdog(this.#groups.parents, this.#options.log);
     return { groups: this.#groups, watchdog: this.#watchdog };
   }
