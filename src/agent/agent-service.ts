@@ -3,7 +3,7 @@
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../base/clock.ts";
 import { runtimeToWire } from "../mesh/index.ts";
-import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import { AgentService, type CaptureRequest, type PullRequest, type QueryRequest } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { VerifyAuditRequest } from "../proto/coral/agent/v1/audit_pb.ts";
 import type {
   DecideApprovalRequest,
@@ -15,6 +15,7 @@ import type { AgentStore, SignalSlice } from "../store/index.ts";
 import { type AskedAudit, answerVerifyAudit, takeAnchor } from "./audit-service.ts";
 import type { CaptureService } from "./capture-service.ts";
 import type { ExecuteService } from "./execute-service.ts";
+import type { QueryService } from "./query-service.ts";
 import type { RuntimeWatch } from "./runtime-watch.ts";
 import { answerListSegments, answerReadSegment } from "./segment-service.ts";
 
@@ -24,6 +25,8 @@ export interface AgentServiceOptions {
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
+  /** Absent: its own store cannot be asked. */
+  queries?: QueryService;
   /** Absent: the agent keeps no audit. */
   audit?: AskedAudit;
   /** Absent: it does not tell where it runs. */
@@ -38,7 +41,7 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
-  const { captures, runtime, audit, commands } = options;
+  const { captures, runtime, audit, commands, queries } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
@@ -52,6 +55,7 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
           },
         }
       : {}),
+    ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
     ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
     ...(commands ? commandMethods(commands) : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),

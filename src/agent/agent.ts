@@ -43,6 +43,7 @@ import { openCommands } from "./open-commands.ts";
 import { openManaged } from "./open-managed.ts";
 import { openRuntimeReporter } from "./open-runtime-reporter.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { QueryService } from "./query-service.ts";
 import { RuntimeWatch } from "./runtime-watch.ts";
 import { Scraper } from "./scraper.ts";
 import { SteadyChange } from "./steady-change.ts";
@@ -158,6 +159,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
     const toldNow = (): string => JSON.stringify([capabilities(), runtime.fingerprint()]);
     const capabilityChange = new SteadyChange(capabilityHoldMs);
+    const queries = new QueryService(store, clock);
     const link = new ColonyLink({
       agentId,
       identityDirectory: paths.identityDirectory,
@@ -187,6 +189,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           sessionId,
           store,
           captures: traffic.captures,
+          queries,
           audit: auditLog,
           runtime: watch,
           commands,
@@ -253,10 +256,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         audit: auditLog,
         pidsOf: traffic.pidsOf,
         podScope: () => runtime.current().runtimeType === "k8s-sidecar",
-        onLaunched: () => {
-          collectors.lookSoon();
-          return () => collectors.lookSoon();
-        },
+        onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
         clock,
         log: log.child("commands"),
       }),

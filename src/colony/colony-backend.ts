@@ -17,10 +17,12 @@ import {
   runReadOnlySql,
 } from "../store/index.ts";
 import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
+import { AgentQueries } from "./agent-queries.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
 import type { Commands } from "./commands.ts";
 import type { DeploymentWatch } from "./deployment-watch.ts";
+import { createDirectBackend } from "./direct-backend.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 import { dayOf, legacyPhase, upgradeSteps } from "./legacy-policy.ts";
 import { createLogsBackend } from "./logs-backend.ts";
@@ -59,6 +61,11 @@ export interface ColonyBackendOptions {
 export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
   const { store, registry, tokens, clock, config } = options;
   const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
+  const own = {
+    ...createMetricsBackend({ store, clock }),
+    ...createLogsBackend({ store, clock }),
+    ...createTraceBackend({ store, clock }),
+  };
   return {
     status: () => readStatus(options),
     agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, options))),
@@ -75,9 +82,8 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
     ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
-    ...createMetricsBackend({ store, clock }),
-    ...createLogsBackend({ store, clock }),
-    ...createTraceBackend({ store, clock }),
+    ...own,
+    ...createDirectBackend({ own, agents: new AgentQueries(registry), clock }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,
     ...options.audit,

@@ -140,6 +140,8 @@ export type {
 } from "./schemas/summary.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
 export type {
+  SpanFact,
+  TraceFacts,
   TraceSpan,
   TraceSummary,
   TracesResult,

@@ -110,6 +110,7 @@ export const queryCommands: readonly CommandSpec[] = [
       { name: "trace-id", value: "id", description: "One whole trace: 32 hex digits, or a traceparent header" },
       { name: "details", description: "Of one trace: also attributes, events and links of its spans" },
       sinceOption("1h"),
+      agentOption,
       { name: "sort", value: "order", description: "Which come first", choices: ["newest", "slowest"], default: "newest" },
       { name: "limit", value: "n", description: "Most traces listed (default 20), or lines of one trace (default 200)" },
       ...watchedOutput,

@@ -33,6 +33,7 @@ export async function run(invocation: Invocation): Promise<void> {
           route: options.text("route"),
           minDuration: options.durationText("min-duration"),
           error: options.flag("error") ? true : undefined,
+          agent: options.text("agent"),
           order: options.text("sort"),
           limit,
         }

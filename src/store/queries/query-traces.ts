@@ -2,7 +2,17 @@
 
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { span } from "../signals/span.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
+import {
+  isoTimeIn,
+  numberIn,
+  numberOrNullIn,
+  placeholders,
+  type Queryable,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+  textsIn,
+} from "./queryable.ts";
 
 /** Where traces are read from. Without segments there are none. */
 export interface TraceStore extends Queryable {
@@ -22,6 +32,8 @@ export interface TracesQuery {
   nowMs: number;
   order: "newest" | "slowest";
   limit: number;
+  /** Only spans of these agents count for the search. */
+  agentIds?: readonly string[];
 }
 
 /** One trace. Of spans that were sent twice, one is counted. */
@@ -199,9 +211,13 @@ interface Filter {
   parameters: (string | number)[];
 }
 
-function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number, untilUs: number): Filter {
+function filterOf({ service, route, minDurationNs, error, agentIds }: TracesQuery, fromUs: number, untilUs: number): Filter {
   const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
   const parameters: (string | number)[] = [fromUs, untilUs];
+  if (agentIds !== undefined) {
+    conditions.push(`agent_id IN (${agentIds.length === 0 ? "NULL" : placeholders(agentIds)})`);
+    parameters.push(...agentIds);
+  }
   if (service !== undefined) {
     conditions.push("service = ?");
     parameters.push(service);

@@ -1,6 +1,7 @@
 /** Traces and their spans, as OpenTelemetry sent them. */
 
 import * as z from "zod";
+import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
 
 export const traceSummarySchema = z.object({
@@ -92,6 +93,8 @@ export const tracesResultSchema = z.object({
   traces: z.array(traceSummarySchema),
   /** With a trace id only. */
   trace: wholeTraceSchema.nullable(),
+  /** Agents whose own stores were asked; absent: the colony's alone. */
+  ownStores: z.array(z.string()).optional(),
 });
 export type TracesResult = z.infer<typeof tracesResultSchema>;
 
@@ -105,9 +108,10 @@ export interface TracesRequest {
   sinceMs: number;
   order: "newest" | "slowest";
   limit: number;
+  agentIds?: string[];
 }
 
-export interface TracesFacts {
+export interface TracesFacts extends OwnStoreFacts {
   rows: TraceSummary[];
   traces: number;
   storedSpans: number;
@@ -121,7 +125,7 @@ export type SpanFact = Omit<TraceSpan, "depth" | "descendants" | "startNs" | "se
   weight: number;
 };
 
-export interface TraceFacts {
+export interface TraceFacts extends OwnStoreFacts {
   spans: SpanFact[];
   /** Before the limit. */
   total: number;
