@@ -4,7 +4,7 @@ import type { AgentConfig } from "../config/index.ts";
 import { detectRuntime } from "../host/index.ts";
 import type { AgentOptions } from "./agent.ts";
 import { createPodOwner } from "./pod-owner.ts";
-import { runtimeCapabilities } from "./runtime-capabilities.ts";
+import { refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
 import { RuntimeReporter } from "./runtime-reporter.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 import { trafficStatus } from "./traffic-status.ts";
@@ -29,7 +29,7 @@ export function openRuntimeReporter(
         const { state, reason, fix } = trafficStatus(traffic());
         const isOff = state === "off";
         const capture = { available: !isOff, reason: isOff ? (reason ?? "") : "", fix: isOff ? (fix ?? "") : "" };
-        return runtimeCapabilities({ runtimeType, sidecarMode, kernel, capture });
+        return runtimeCapabilities({ runtimeType, sidecarMode, kernel, capture, refused: refusedCommands(config().exec) });
       },
       version,
       logsDetection: () => config().runtime.logsDetection,

@@ -1,6 +1,7 @@
 /** What this agent can do where it runs, each with the reason when not. */
 
 import { type CapabilityFact, capabilityNames, impossibleBecause } from "../base/runtime-facts.ts";
+import type { AgentExecConfig } from "../config/index.ts";
 
 export interface CapabilitySources {
   runtimeType: string;
@@ -15,6 +16,20 @@ export interface CapabilitySources {
 
 export function runtimeCapabilities(sources: CapabilitySources): CapabilityFact[] {
   return capabilityNames.map((name) => capabilityFact(name, sources));
+}
+
+const commandKinds = ["exec", "shell", "run"];
+
+/** Kinds of commands that the policy of this agent can never let through. What it makes of a single command is told when it is tried. */
+export function refusedCommands({ profile, rules }: Pick<AgentExecConfig, "profile" | "rules">): NonNullable<CapabilitySources["refused"]> {
+  if (profile !== "off") return {};
+  const isAllowed = (kind: string): boolean =>
+    rules.some(({ action, kind: kinds }) => action !== "deny" && (kinds.length === 0 || kinds.includes(kind) || kinds.includes("*")));
+  const absent = {
+    reason: "commands are switched off by exec.profile: off",
+    fix: "Set exec.profile to diagnostics or full in agent.yaml, or add a rule",
+  };
+  return Object.fromEntries(commandKinds.filter((kind) => !isAllowed(kind)).map((kind) => [kind, absent]));
 }
 
 function capabilityFact(name: string, { runtimeType, sidecarMode, kernel, capture, refused }: CapabilitySources): CapabilityFact {
