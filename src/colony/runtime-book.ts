@@ -28,7 +28,6 @@ const writeIntervalMs = 60_000;
 export class RuntimeBook {
   readonly #options: RuntimeBookOptions;
   readonly #entries = new Map<string, BookEntry>();
-  readonly #byType = new Map<string, Set<string>>();
   #deferred = 0;
 
   private constructor(options: RuntimeBookOptions) {
@@ -38,7 +37,13 @@ export class RuntimeBook {
   static async open(options: RuntimeBookOptions): Promise<RuntimeBook> {
     const book = new RuntimeBook(options);
     for (const { agentId, facts, problems } of await loadRuntimes(options.store)) {
-      book.#set(agentId, { facts, problems, stored: { facts, problems }, storedAtMs: Number.NEGATIVE_INFINITY, pending: undefined });
+      book.#entries.set(agentId, {
+        facts,
+        problems,
+        stored: { facts, problems },
+        storedAtMs: Number.NEGATIVE_INFINITY,
+        pending: undefined,
+      });
     }
     return book;
   }
@@ -46,11 +51,6 @@ export class RuntimeBook {
   /** Null for an agent that does not tell. */
   of(agentId: string): CheckedRuntime | null {
     return this.#entries.get(agentId) ?? null;
-  }
-
-  /** Ids of the agents of a runtime type. */
-  ofType(runtimeType: string): ReadonlySet<string> {
-    return this.#byType.get(runtimeType) ?? new Set();
   }
 
   /** Changes that came too soon after another to be written at once, since the start. */
@@ -63,7 +63,7 @@ export class RuntimeBook {
     const before = this.#entries.get(agentId);
     if (told === null) {
       if (!before) return;
-      this.#remove(agentId);
+      this.#entries.delete(agentId);
       await forgetRuntime(this.#options.store, agentId);
       return;
     }
@@ -75,7 +75,7 @@ export class RuntimeBook {
       storedAtMs: before?.storedAtMs ?? Number.NEGATIVE_INFINITY,
       pending: isSame ? undefined : (before?.pending ?? reasonOf(before?.stored?.facts, told, reason)),
     };
-    this.#set(agentId, entry);
+    this.#entries.set(agentId, entry);
     if (checked.problems.length > 0 && checked.problems.join() !== before?.problems.join()) await this.#alert(agentId, checked.problems);
     if (isSame) return;
     if (this.#options.clock.monotonicMs() - entry.storedAtMs < writeIntervalMs) this.#deferred++;
@@ -110,23 +110,6 @@ export class RuntimeBook {
     const message = `What agent ${agentId} tells of itself does not fit together: it ${problems.join("; it ")}`;
     log.warn(message, { agentId });
     await recordEvent(store, { at: clock.wallMs() * 1_000, kind: "agent-runtime-doubtful", agentId, message, details: { problems } });
-  }
-
-  #set(agentId: string, entry: BookEntry): void {
-    this.#remove(agentId);
-    this.#entries.set(agentId, entry);
-    const { runtimeType } = entry.facts;
-    const ids = this.#byType.get(runtimeType) ?? new Set<string>();
-    this.#byType.set(runtimeType, ids.add(agentId));
-  }
-
-  #remove(agentId: string): void {
-    const before = this.#entries.get(agentId);
-    if (!before) return;
-    this.#entries.delete(agentId);
-    const ids = this.#byType.get(before.facts.runtimeType);
-    ids?.delete(agentId);
-    if (ids?.size === 0) this.#byType.delete(before.facts.runtimeType);
   }
 }
 
