@@ -5,6 +5,7 @@ import type { CommandOutput } from "./running-command.ts";
 
 /** Pieces of at most 64 KiB that wait for a slow reader; then the command waits. */
 const maxWaiting = 16;
+const maxPieceBytes = 256 * 1024;
 
 export class OutputMeter {
   stdoutBytes = 0;
@@ -19,8 +20,16 @@ export class OutputMeter {
     this.#onLimit = onLimit;
   }
 
-  [Symbol.asyncIterator](): AsyncGenerator<CommandOutput> {
-    return this.#channel[Symbol.asyncIterator]();
+  /** What waits while the reader is busy is handed over in one piece: each costs the same on its way, whatever its size. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<CommandOutput> {
+    for await (const first of this.#channel) {
+      let sizeBytes = first.data.byteLength;
+      const more = this.#channel.takeWhile(({ stream, data }) => {
+        sizeBytes += data.byteLength;
+        return stream === first.stream && sizeBytes <= maxPieceBytes;
+      });
+      yield more.length === 0 ? first : { stream: first.stream, data: Buffer.concat([first, ...more].map((piece) => piece.data)) };
+    }
   }
 
   /** From now on it is counted and dropped. */
