@@ -9,6 +9,7 @@ export interface OutputStream {
   /** Whether more should wait for "drain". */
   readonly writableNeedDrain?: boolean | undefined;
   once?(event: "drain" | "close", listener: () => void): unknown;
+  off?(event: "drain" | "close", listener: () => void): unknown;
 }
 
 /** The terminal of a command that draws on the whole screen. */

@@ -39,7 +39,7 @@ export const agentExec = defineTool({
     if (usable.length > maxAgents) {
       throw new CoralError({
         code: "exhausted",
-        message: `Cannot run a command at ${resolved.target}: ${usable.length} agents fit and one call reaches ${maxAgents}; name fewer`,
+        message: `Cannot run a command at "${resolved.target}": ${usable.length} agents fit and one call reaches ${maxAgents}; name fewer`,
       });
     }
     const result = await backend.execute(

@@ -106,7 +106,7 @@ test("usableTargets() tells unable from away, and nothing found from both", asyn
   const unable = await problemOf("shell", { service: "lonely" });
   expect(unable.code).toBe("unsupported");
   expect(unable.message).toBe(
-    "Cannot shell at service=lonely: not supported by any target agents (api-002: passive mode - no CRI socket, no shared namespace); Mount CRI socket or enable shareProcessNamespace",
+    'Cannot shell at "service=lonely": not supported by any target agents (api-002: passive mode - no CRI socket, no shared namespace); Mount CRI socket or enable shareProcessNamespace',
   );
   expect(unable.details).toMatchObject({
     command: "shell",

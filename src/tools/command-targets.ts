@@ -33,7 +33,7 @@ export async function resolveTargets(
     const where = service === null ? "no agent fits" : "it runs at none of the agents that fit";
     throw new CoralError({
       code: "not-found",
-      message: `Cannot ${command} at ${target}: ${where}; see coral agent list`,
+      message: `Cannot ${command} at "${target}": ${where}; see coral agent list`,
       details: { target },
     });
   }
@@ -54,7 +54,7 @@ export function usableTargets(resolved: ResolvedTargets, wish: Pick<TargetWish, 
   const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))].slice(0, 3);
   throw new CoralError({
     code: isAway ? "unavailable" : "unsupported",
-    message: `Cannot ${command} at ${target}: ${isAway ? "no agent that could is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
+    message: `Cannot ${command} at "${target}": ${isAway ? "no agent that could is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
     details: { command, target, total: agents.length, agents: named },
   });
 }

@@ -20,8 +20,13 @@ export async function writeOut(stream: OutputStream, data: Uint8Array | string):
   stream.write(data);
   if (!stream.writableNeedDrain) return;
   await new Promise<void>((resolve) => {
-    stream.once?.("drain", resolve);
-    stream.once?.("close", resolve);
+    const go = (): void => {
+      stream.off?.("drain", go);
+      stream.off?.("close", go);
+      resolve();
+    };
+    stream.once?.("drain", go);
+    stream.once?.("close", go);
   });
 }
 

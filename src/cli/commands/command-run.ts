@@ -55,7 +55,7 @@ async function open(invocation: Invocation, ask: CommandAsk) {
     const first = agents[0];
     throw new CoralError({
       code: "unsupported",
-      message: `Cannot ${command} at ${target}: not supported by any target agents (${first?.hostname}: ${first?.reason})`,
+      message: `Cannot ${command} at "${target}": not supported by any target agents (${first?.hostname}: ${first?.reason})`,
       details: { command, target, total, agents },
     });
   }
