@@ -2,7 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { type ColonyStore, queryServiceDetails, queryServices, querySpanProcesses, querySummary } from "../store/index.ts";
+import { BaselineMemory, type ColonyStore, queryServiceDetails, queryServices, querySpanProcesses, querySummary } from "../store/index.ts";
 import { type ColonyBackend, serviceAliases } from "../tools/index.ts";
 import type { DeploymentWatch } from "./deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
@@ -22,11 +22,12 @@ const aliasesKeptMs = 60_000;
 
 export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
   const aliases = new Aliases(store, clock, log);
+  const baselines = new BaselineMemory();
   return {
     summary: async (request) => {
       await discovery.catchUp();
       const nowMs = clock.wallMs();
-      const facts = await querySummary(store, { ...request, nowMs });
+      const facts = await querySummary(store, { ...request, nowMs }, baselines);
       const isNeeded = facts.requests.some(({ source }) => source === "spans");
       return { ...facts, nowMs, aliases: isNeeded ? await aliases.current() : new Map() };
     },

@@ -201,4 +201,4 @@ export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";
-export { querySummary } from "./summary/query-summary.ts";
+export { BaselineMemory, querySummary } from "./summary/query-summary.ts";

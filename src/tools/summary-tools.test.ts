@@ -185,7 +185,7 @@ describe("coral_query_summary", () => {
           events: [{ at: "", kind: "service-exited", severity: "error", service: "api", agentId: "web-1", message: "api exited" }],
         },
       },
-      ["critical down"],
+      ["warning down"],
     ],
     [
       "a crash loop",

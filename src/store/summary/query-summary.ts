@@ -14,7 +14,7 @@ import {
 } from "../queries/queryable.ts";
 import { percentileIn, percentilesSql } from "../queries/red-parts.ts";
 import { hasRequests, type RequestSource, requestPartsSql } from "../queries/request-parts.ts";
-import { type Period, type PeriodRanges, summaryRanges } from "./summary-window.ts";
+import { type Period, type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
 
 export interface SummaryQuery {
   /** In full; absent: all, in short. */
@@ -128,10 +128,36 @@ const eventKinds = [
   ...["service-health-changed", "egress-new", "ingress-new", "log-pattern-new", "log-burst", "service-stale", "service-returned"],
 ];
 
-export async function querySummary(store: Queryable, query: SummaryQuery): Promise<SummaryAnswer> {
+/** Baselines of all services, which change every ten minutes only, for who asks again. One for each store. */
+export class BaselineMemory {
+  readonly #kept = new Map<string, { atMs: number; rows: Promise<SummaryRequestsRow[]> }>();
+
+  /** Late rows are seen a minute later; at most eight different questions are remembered. */
+  async rows(key: string, nowMs: number, read: () => Promise<SummaryRequestsRow[]>): Promise<SummaryRequestsRow[]> {
+    for (const [old, { atMs }] of this.#kept)
+      if (Math.abs(nowMs - atMs) > baselinesKeptMs || this.#kept.size > baselinesMax) this.#kept.delete(old);
+    const kept = this.#kept.get(key);
+    if (kept) return await kept.rows;
+    const rows = read();
+    this.#kept.set(key, { atMs: nowMs, rows });
+    try {
+      return await rows;
+    } catch (error) {
+      // A failure is not kept: the next one asks again.
+      this.#kept.delete(key);
+      throw error;
+    }
+  }
+}
+
+const baselinesKeptMs = 60_000;
+const baselinesMax = 8;
+
+/** With a memory, what was normal is not read again for a minute. */
+export async function querySummary(store: Queryable, query: SummaryQuery, memory?: BaselineMemory): Promise<SummaryAnswer> {
   const sources: RequestSource[] = ["hooks", ...((await hasRequests(store, "spans")) ? (["spans"] as const) : [])];
   const ranges = await Promise.all(sources.map((source) => summaryRanges(store, source, query)));
-  const requests = Promise.all(sources.map((source, index) => readRequests(store, query, source, ranges[index])));
+  const requests = Promise.all(sources.map((source, index) => readRequests(store, query, source, ranges[index], memory)));
   const [rows, places, hosts, cgroups, patterns, events] = await Promise.all([
     requests,
     readPlaces(store, query),
@@ -165,27 +191,53 @@ async function readRequests(
   query: SummaryQuery,
   source: RequestSource,
   ranges: PeriodRanges | undefined,
+  memory: BaselineMemory | undefined,
 ): Promise<SummaryRequestsRow[]> {
   if (ranges === undefined) return [];
-  const periods = (["now", "before", "yesterday"] as const).flatMap((period) => {
+  const periods = (["now", "before", "yesterday"] as const).flatMap((period): PeriodOfRange[] => {
     const range = ranges[period];
     return range === undefined ? [] : [{ period, range }];
   });
+  // Of one service all is read at once: there, planning costs more than reading.
+  if (query.service !== undefined) return await readPeriods(store, query, source, periods);
+  const settled = periods.filter(({ period, range }) => period !== "now" && range.resolution === "10m");
+  const others = periods.filter((period) => !settled.includes(period));
+  const key = JSON.stringify([source, settled]);
+  const readSettled = (): Promise<SummaryRequestsRow[]> => readPeriods(store, query, source, settled);
+  const parts = await Promise.all([
+    readPeriods(store, query, source, others),
+    settled.length === 0 ? [] : memory ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
+  ]);
+  return parts.flat();
+}
+
+interface PeriodOfRange {
+  period: Period;
+  range: PeriodRange;
+}
+
+async function readPeriods(
+  store: Queryable,
+  query: SummaryQuery,
+  source: RequestSource,
+  periods: readonly PeriodOfRange[],
+): Promise<SummaryRequestsRow[]> {
   const { where, parameters } = oneService(query);
   const columns = "service, role, is_error, requests, duration_us, queue_us, queue_samples, duration_lo, duration_counts";
   const parts = periods.map(
     ({ range }, index) => `SELECT ${index}::UTINYINT AS period, ${columns} FROM (${requestPartsSql(source, range, notRequests + where)})`,
   );
+  // Histograms are gathered with the sums: to read the rows twice and join them by name would cost more than all the rest.
   const rows = await store.query(
-    `WITH part AS ${query.service === undefined ? "NOT MATERIALIZED" : "MATERIALIZED"} (${parts.join(" UNION ALL ")}),
-     grouped AS MATERIALIZED (
+    `WITH grouped AS MATERIALIZED (
        SELECT *, row_number() OVER () AS gid FROM (
          SELECT period, service, role, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us,
-           sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples FROM part GROUP BY period, service, role
+           sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples, list({lo: duration_lo, counts: duration_counts}) AS histograms
+         FROM (${parts.join(" UNION ALL ")}) GROUP BY period, service, role
        )
      )
-     SELECT g.*, d.p50, d.p95, d.p99 FROM grouped g LEFT JOIN (${percentilesSql(
-       "SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g ON g.period = p.period AND g.service = p.service AND g.role = p.role",
+     SELECT g.* EXCLUDE (histograms), d.p50, d.p95, d.p99 FROM grouped g LEFT JOIN (${percentilesSql(
+       "SELECT gid, h.lo AS duration_lo, h.counts AS duration_counts FROM (SELECT gid, unnest(histograms) AS h FROM grouped)",
        "duration",
      )}) d ON d.gid = g.gid`,
     parameters,
@@ -272,16 +324,21 @@ async function readHosts(store: Queryable, query: SummaryQuery): Promise<Summary
 }
 
 async function readCgroups(store: Queryable, query: SummaryQuery): Promise<SummaryCgroupRow[]> {
-  const { where, parameters } = oneService(query);
+  const { parameters } = oneService(query);
+  const inTime = since(query.nowMs, Math.min(query.sinceMs, loadMaxMs));
+  // Of all services only those groups matter that were at a limit; few are, and the others are not even named.
+  const chosen =
+    query.service === undefined
+      ? `WHERE cgroup IN (SELECT cgroup FROM raw.host_cgroup WHERE ${inTime} AND (throttled_ratio > 0.05 OR oom_kills > 0 OR mem_used_bytes > 0.9 * mem_limit_bytes))`
+      : "WHERE (agent_id, cgroup) IN (SELECT (agent_id, cgroup) FROM net.service_instances WHERE service = $service)";
   const rows = await store.query(
     `WITH place AS (
-       SELECT agent_id, cgroup, list_sort(list(DISTINCT service)) AS services FROM net.service_instances WHERE cgroup IS NOT NULL AND cgroup <> '/'
-       GROUP BY agent_id, cgroup ${where === "" ? "" : "HAVING bool_or(service = $service)"}
+       SELECT agent_id, cgroup, list_sort(list(DISTINCT service)) AS services FROM net.service_instances ${chosen} AND cgroup <> '/' GROUP BY agent_id, cgroup
      )
      SELECT p.agent_id, p.cgroup, any_value(p.services) AS services, avg(c.cpu_cores) AS cpu, max(c.cpu_limit_cores) AS cpu_limit,
        avg(c.throttled_ratio) AS throttled, max(c.mem_used_bytes) AS mem, max(c.mem_limit_bytes) AS mem_limit, sum(c.oom_kills)::DOUBLE AS oom
-     FROM raw.host_cgroup c JOIN internal.sources s USING (source) JOIN place p ON p.agent_id = s.agent_id AND p.cgroup = c.cgroup
-     WHERE ${since(query.nowMs, Math.min(query.sinceMs, loadMaxMs)).replace('"time"', 'c."time"')} GROUP BY p.agent_id, p.cgroup`,
+     FROM (SELECT * FROM raw.host_cgroup WHERE ${inTime} AND cgroup IN (SELECT cgroup FROM place)) c
+     JOIN internal.sources s USING (source) JOIN place p ON p.agent_id = s.agent_id AND p.cgroup = c.cgroup GROUP BY p.agent_id, p.cgroup`,
     parameters,
   );
   return rows.map((row) => ({
