@@ -109,7 +109,9 @@ function requestLines(requests: SummaryRequests, details: SummaryDetails | undef
 /** The course of the last hour, as wide as the terminal allows. */
 function courseLines({ course }: SummaryDetails, { style, width }: Printer): string[] {
   if (!course.perSecond.some((value) => value > 0)) return [];
-  const room = Math.min(course.perSecond.length, Math.max(20, (width ?? 110) - 40));
+  // What was before the first request is no course.
+  const first = course.perSecond.findIndex((value) => value > 0);
+  const room = Math.min(course.perSecond.length - first, Math.max(20, (width ?? 110) - 40));
   const line = (label: string, values: readonly (number | null)[], most: string): string =>
     `  ${label.padEnd(9)}${sparkline(values.slice(-room), 0)}  ${style("dim", `at most ${most}`)}`;
   const highest = (values: readonly (number | null)[]): number => Math.max(0, ...values.slice(-room).map((value) => value ?? 0));

@@ -18,7 +18,8 @@ function healthCell(health: SummaryHealth): Cell {
 
 /** The worst rule that fired; of a healthy service nothing but what is worth knowing. */
 function whyText({ findings, health }: ServiceSummary): string {
-  const [first] = findings;
+  // That its host is full says nothing about a service that does well: every other one there would say the same.
+  const first = findings.find(({ severity, kind }) => severity !== "info" || kind === "context");
   if (first) return first.message;
   return health === "unknown" ? "nothing is heard of it" : "";
 }

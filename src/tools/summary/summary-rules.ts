@@ -100,7 +100,7 @@ function excess({ value, threshold }: SummaryFinding): number {
   return threshold > 0 ? value / threshold : 10;
 }
 
-function downFindings({ service, places, events }: ServiceFacts): SummaryFinding[] {
+function downFindings({ service, places, events, requests }: ServiceFacts): SummaryFinding[] {
   const findings: SummaryFinding[] = [];
   const unhealthy = places.filter(({ health }) => health === "unhealthy");
   if (unhealthy.length > 0) {
@@ -112,7 +112,9 @@ function downFindings({ service, places, events }: ServiceFacts): SummaryFinding
   const gone = live.filter(({ isPresent }) => !isPresent);
   const exit = events.find(({ kind }) => kind === "service-exited");
   if (live.length > 0 && gone.length === live.length && exit) {
-    findings.push(finding("down", "critical", "symptom", "", `no process of ${service} is left: ${exit.message}`, gone.length, 0, "count"));
+    // A task that nobody asks anything may simply be done.
+    const severity = requests?.role === "server" || places.some(({ health }) => health !== null) ? "critical" : "warning";
+    findings.push(finding("down", severity, "symptom", "", `no process of ${service} is left: ${exit.message}`, gone.length, 0, "count"));
   } else if (gone.length > 0 && exit) {
     findings.push(
       finding(
@@ -217,7 +219,8 @@ function rateFindings({ requests, windowMs }: ServiceFacts): SummaryFinding[] {
 function queueFindings({ requests, queueMeanUs, meanUs }: ServiceFacts): SummaryFinding[] {
   if (requests === null || requests.requests < enoughRequests || queueMeanUs === null || meanUs === null || meanUs <= 0) return [];
   const part = queueMeanUs / meanUs;
-  if (queueMeanUs < leastQueuedUs || part <= thresholds.queue) return [];
+  // More time in the queue than in all: both were not measured of the same requests.
+  if (queueMeanUs < leastQueuedUs || part <= thresholds.queue || part > 1) return [];
   const message = `requests wait ${microseconds(queueMeanUs)} of ${microseconds(meanUs)} before it reads them: too few workers, or no CPU`;
   return [finding("queueing", "warning", "symptom", "", message, part, thresholds.queue, "ratio")];
 }
