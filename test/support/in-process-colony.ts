@@ -222,7 +222,7 @@ export function registration(
   return {
     colonyId,
     agentId,
-    protocolVersion: 1,
+    protocolVersion: 2,
     version: "0.0.0-test",
     host: { hostname: agentId, machineId: `machine-${agentId}`, bootId: "boot", os: "Linux", kernel: "0", arch: "x64" },
     epoch,
