@@ -91,6 +91,15 @@ test.each([1, 2, 77, 199, 200])(
   },
 );
 
+test("verifyAudit() finds a rewritten chain also when more of it was pulled since", async () => {
+  await using world = await filled(100);
+  await world.rewrite(40, "nothing");
+  await world.write({ kind: "exec", phase: "begun", command: "later" });
+  await world.pull();
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: rewritten 40", "web-1 colony: unlinked 101"]);
+});
+
 test("verifyAudit() finds that entries that were pulled are gone at the agent", async () => {
   await using world = await filled(5);
   await world.agent.query("DELETE FROM audit WHERE seq > 3");

@@ -37,15 +37,15 @@ const maxProblems = 50;
 
 export async function compareWithAgent(options: CompareAuditOptions): Promise<AuditComparison> {
   const { client, copy, signal } = options;
-  const last = copy?.report.head.entry ?? 0;
-  const said = await client.verifyAudit({ walk: true, entries: last > 0 ? [BigInt(last)] : [] }, { signal, timeoutMs: walkTimeoutMs });
+  const entries = copy ? probesOf(copy) : [];
+  const said = await client.verifyAudit({ walk: true, entries: entries.map(BigInt) }, { signal, timeoutMs: walkTimeoutMs });
   const problems: Problem[] = said.problems
     .slice(0, maxProblems)
     .map(({ kind, entry, message }) => ({ kind: kind.slice(0, 32), entry: Number(entry), message: message.slice(0, 500) }));
   const notes: string[] = [];
   const chainId = said.head?.chainId ?? "";
   if (copy && copy.chainId !== chainId) notes.push("its store was begun anew just now; verify again after the next pull");
-  else if (copy) problems.push(...(await compareCopy(options, copy, said)));
+  else if (copy) problems.push(...(await compareCopy(options, copy, said, entries)));
   const own = await compareOwn(options, said.colonyLinks);
   notes.push(...own.notes);
   return {
@@ -63,7 +63,18 @@ export async function compareWithAgent(options: CompareAuditOptions): Promise<Au
   };
 }
 
-async function compareCopy(options: CompareAuditOptions, copy: CopiedChain, said: VerifyAuditResponse): Promise<Problem[]> {
+/** Of a copy that fits together the last entry stands for all; where it does not, what was pulled before may differ from what came after. */
+function probesOf({ report }: CopiedChain): number[] {
+  const { problems, head } = report;
+  return [...new Set([head.entry, ...problems.flatMap(({ entry }) => [entry - 1, entry])])].filter((entry) => entry > 0);
+}
+
+async function compareCopy(
+  options: CompareAuditOptions,
+  copy: CopiedChain,
+  said: VerifyAuditResponse,
+  probed: readonly number[],
+): Promise<Problem[]> {
   const { head, entries } = copy.report;
   if (entries === 0) return [];
   const agentLast = Number(said.head?.entry ?? 0n);
@@ -71,14 +82,16 @@ async function compareCopy(options: CompareAuditOptions, copy: CopiedChain, said
     const message = `it ends with entry ${agentLast}, and the colony has entry ${head.entry} of it: entries were removed at the end, or an older copy of the file was put back`;
     return [{ kind: "cut", entry: agentLast + 1, message }];
   }
-  const [link] = said.links;
-  if (link?.hash === head.hash) return [];
-  // Retention has taken it there.
-  if (!link && Number(said.firstEntry) > head.entry) return [];
-  if (!link) return [{ kind: "missing", entry: head.entry, message: `entry ${head.entry} is gone, and the colony has it` }];
-  const first = await firstDifference(options, copy, Number(said.firstEntry));
-  const where = first === undefined ? `at entry ${head.entry} or before` : `from entry ${first} on`;
-  return [{ kind: "rewritten", entry: first ?? head.entry, message: `it says something else than what the colony has pulled, ${where}` }];
+  const theirs = new Map(said.links.map(({ entry, hash }) => [Number(entry), hash]));
+  const ours = await copiedLinks(options.store, copy.chainId, probed);
+  // What is not there any more was taken by retention, or is among the problems that the agent has found itself.
+  const different = ours.find(({ entry, hash }) => theirs.has(entry) && theirs.get(entry) !== hash);
+  if (!different) return [];
+  const first = await firstDifference(options, copy, Number(said.firstEntry), different.entry);
+  const where = first === undefined ? `at entry ${different.entry} or before` : `from entry ${first} on`;
+  return [
+    { kind: "rewritten", entry: first ?? different.entry, message: `it says something else than what the colony has pulled, ${where}` },
+  ];
 }
 
 /** Two chains that differ once differ for good: the first place is found by asking for few. */
@@ -86,10 +99,11 @@ async function firstDifference(
   { client, store, signal }: CompareAuditOptions,
   copy: CopiedChain,
   agentFirst: number,
+  known: number,
 ): Promise<number | undefined> {
   // Equal before `low`, different at `high`.
   let low = Math.max(copy.report.firstEntry, agentFirst, 1);
-  let high = copy.report.head.entry;
+  let high = known;
   while (low < high) {
     const step = Math.max(1, Math.ceil((high - low) / probes));
     const entries: number[] = [];
