@@ -284,9 +284,10 @@ export class CommandRunner implements AsyncDisposable {
     const finish = async (): Promise<CommandEnd> => {
       try {
         const end = await running.ended;
-        await recording?.close();
+        const recordingSha256 = (await recording?.close()) ?? "";
         const { reason, exitCode, stdoutBytes, stderrBytes, durationMs } = end;
-        await this.#audit(known, "ended", { reason, exitCode, stdoutBytes, stderrBytes, durationMs, recording: recording?.name ?? "" });
+        const kept = { recording: recording?.name ?? "", recordingSha256 };
+        await this.#audit(known, "ended", { reason, exitCode, stdoutBytes, stderrBytes, durationMs, ...kept });
         return end;
       } finally {
         signal.removeEventListener("abort", leave);

@@ -1,5 +1,6 @@
 /** What terminals showed, as asciicast v2 files in one directory, bounded each and together. What was typed is not kept: it may be a password. */
 
+import { createHash } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,8 +19,8 @@ export interface Recording {
   readonly name: string;
   output(data: Uint8Array): void;
   resize(columns: number, rows: number): void;
-  /** Resolves when it is on disk. */
-  close(): Promise<void>;
+  /** Resolves when it is on disk, with the SHA-256 of the file in hex; empty when there is none, or it could not be written. */
+  close(): Promise<string>;
 }
 
 export interface RecordingStart {
@@ -37,7 +38,7 @@ const shareOfAll = 0.25;
 const maxWaitingBytes = 8 * 1024 * 1024;
 const pieceBytes = 64 * 1024;
 
-const noRecording: Recording = { name: "", output: () => undefined, resize: () => undefined, close: async () => undefined };
+const noRecording: Recording = { name: "", output: () => undefined, resize: () => undefined, close: async () => "" };
 
 export class Recordings {
   readonly #directory: string;
@@ -109,8 +110,11 @@ class CastFile implements Recording {
   readonly #decoder = new TextDecoder();
   readonly #maxBytes: number;
   readonly #log: Logger;
+  readonly #hash = createHash("sha256");
   #bytes = 0;
   #isCut = false;
+  #hasFailed = false;
+  #closed: Promise<string> | undefined;
 
   constructor(name: string, path: string, { columns, rows, terminalType, title }: RecordingStart, maxBytes: number, log: Logger) {
     this.name = name;
@@ -120,6 +124,7 @@ class CastFile implements Recording {
     this.#file.on("error", (error) => {
       if (!this.#isCut) log.warn(`The recording of a terminal ended: ${error.message}`, { recording: name });
       this.#isCut = true;
+      this.#hasFailed = true;
     });
     this.#write({
       version: 2,
@@ -140,12 +145,21 @@ class CastFile implements Recording {
     this.#event("r", `${columns}x${rows}`);
   }
 
-  async close(): Promise<void> {
-    if (this.#file.destroyed) return;
-    await new Promise<void>((resolve) => {
-      this.#file.once("close", resolve);
-      this.#file.end();
-    });
+  close(): Promise<string> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<string> {
+    this.#isCut = true;
+    const sha256 = this.#hash.digest("hex");
+    if (!this.#file.destroyed) {
+      await new Promise<void>((resolve) => {
+        this.#file.once("close", resolve);
+        this.#file.end();
+      });
+    }
+    return this.#hasFailed ? "" : sha256;
   }
 
   #event(kind: "o" | "r" | "m", data: string): void {
@@ -166,6 +180,7 @@ class CastFile implements Recording {
   #write(value: unknown): void {
     const line = `${JSON.stringify(value)}\n`;
     this.#bytes += Buffer.byteLength(line);
+    this.#hash.update(line);
     this.#file.write(line);
   }
 }
