@@ -119,7 +119,7 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
     ...target.namespaces.flatMap((kind) => namespaceFlags[kind] ?? []),
     ...(target.rootPrefix === "" ? [] : ["--root"]),
     // Looked up inside: a link there could lead out otherwise.
-    ...(workingDirectory === "" ? ["--wdns=/"] : [`--wdns=${workingDirectory}`]),
+    ...(workingDirectory === "" ? [] : [`--wdns=${workingDirectory}`]),
     `--setgid=${user.gid}`,
     `--setuid=${user.uid}`,
     "--",

@@ -1,5 +1,7 @@
 /** Programs that a container runtime starts, where this agent cannot enter the container itself. They run as the container's own user, confined as it is. */
 
+import { sleep } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
 import type { ContainerDirectory, ContainerExec, ContainerInfo } from "../host/index.ts";
 import { OutputMeter } from "./output-meter.ts";
 import type { Stage } from "./parse-command.ts";
@@ -15,47 +17,63 @@ export interface ContainerRunOptions {
   bounds: CommandBounds;
 }
 
-export async function runInContainer(options: ContainerRunOptions): Promise<RunningCommand> {
-  const { containers, container, programs, terminal } = options;
-  const stopped = new AbortController();
-  const started: ContainerExec[] = [];
-  try {
-    for (const { argv } of programs) {
-      started.push(
-        await containers.exec(container, {
-          argv,
-          hasInput: true,
-          signal: stopped.signal,
-          ...(terminal ? { terminal: { columns: terminal.columns, rows: terminal.rows } } : {}),
-        }),
-      );
-    }
-  } catch (error) {
-    stopped.abort();
-    await Promise.allSettled(started.map((exec) => exec[Symbol.asyncDispose]()));
-    throw error;
-  }
-  return new ContainerRun(options, started, stopped);
+/** Runtimes cannot end a program's input. So it is waited for this long, and this much of it, to know whether there is any and where it ends. */
+const inputWaitMs = 300;
+const maxHeldBytes = 4 * 1024 * 1024;
+
+/** What is known of the input when the program is started. */
+type KnownInput = { kind: "none" } | { kind: "whole"; data: Buffer } | { kind: "open"; data: Buffer };
+
+/**
+ * One program as it is; a pipeline, or one whose input must end, through the container's shell. The shell is given no word of the command to read: its
+ * script is made of the numbers of words, and the words are its arguments.
+ */
+export function containerWords(programs: ContainerRunOptions["programs"], inputBytes: number | undefined): string[] {
+  const [only] = programs;
+  const isPlain = inputBytes === undefined && programs.length === 1 && only && !isRedirected(only.stage);
+  if (isPlain) return [...only.argv];
+  let number = 0;
+  const parts = programs.map(({ argv, stage }) => argv.map(() => `"\${${++number}}"`).join(" ") + redirectionsOf(stage));
+  const script = [...(inputBytes === undefined ? [] : [`head -c ${Math.trunc(inputBytes)}`]), ...parts].join(" | ");
+  return ["/bin/sh", "-c", script, "coral", ...programs.flatMap(({ argv }) => argv)];
+}
+
+function isRedirected({ dropStdout, dropStderr, stderrToStdout }: Stage): boolean {
+  return dropStdout || dropStderr || stderrToStdout;
+}
+
+function redirectionsOf({ dropStdout, dropStderr, stderrToStdout }: Stage): string {
+  return `${dropStdout ? " >/dev/null" : ""}${stderrToStdout ? " 2>&1" : dropStderr ? " 2>/dev/null" : ""}`;
+}
+
+export function runInContainer(options: ContainerRunOptions): RunningCommand {
+  return new ContainerRun(options);
 }
 
 class ContainerRun implements RunningCommand {
   readonly pid = 0;
   readonly ended: Promise<CommandEnd>;
-  readonly #execs: readonly ContainerExec[];
-  readonly #stopped: AbortController;
+  readonly #options: ContainerRunOptions;
+  readonly #stopped = new AbortController();
   readonly #meter: OutputMeter;
   readonly #startedMs = performance.now();
   readonly #timers: NodeJS.Timeout[] = [];
+  readonly #held: Buffer[] = [];
+  #heldBytes = 0;
+  #isInputOver = false;
+  #knowInput: () => void = () => undefined;
+  #exec: ContainerExec | undefined;
+  #size: { columns: number; rows: number } | undefined;
   #reason: CommandEnd["reason"] | undefined;
+  #problem = "";
 
-  constructor({ programs, bounds }: ContainerRunOptions, execs: readonly ContainerExec[], stopped: AbortController) {
-    this.#execs = execs;
-    this.#stopped = stopped;
+  constructor(options: ContainerRunOptions) {
+    this.#options = options;
+    const { bounds } = options;
     this.#meter = new OutputMeter(bounds.maxOutputBytes, () => this.stop("output-limit"));
     if (bounds.timeoutMs !== undefined) this.#timers.push(setTimeout(() => this.stop("timeout"), bounds.timeoutMs));
-    if (bounds.stopAfterMs !== undefined) this.#timers.push(setTimeout(() => this.signal("INT"), bounds.stopAfterMs));
-    const pumps = execs.map((exec, index) => this.#pump(exec, programs[index]?.stage, execs[index + 1]));
-    this.ended = this.#finish(pumps);
+    if (bounds.stopAfterMs !== undefined) this.#timers.push(setTimeout(() => this.stop("cancelled"), bounds.stopAfterMs));
+    this.ended = this.#run();
   }
 
   output(): AsyncIterable<CommandOutput> {
@@ -67,16 +85,24 @@ class ContainerRun implements RunningCommand {
   }
 
   async write(data: Uint8Array): Promise<void> {
-    const [first] = this.#execs;
-    if (first && !first.write(data)) await first.drained();
+    if (this.#exec) {
+      if (!this.#exec.write(data)) await this.#exec.drained();
+      return;
+    }
+    this.#held.push(Buffer.from(data));
+    this.#heldBytes += data.byteLength;
+    if (this.#heldBytes > maxHeldBytes) this.#knowInput();
   }
 
   endInput(): void {
-    this.#execs[0]?.endInput();
+    this.#isInputOver = true;
+    this.#exec?.endInput();
+    this.#knowInput();
   }
 
   resize(columns: number, rows: number): void {
-    for (const exec of this.#execs) exec.resize(columns, rows);
+    this.#size = { columns, rows };
+    this.#exec?.resize(columns, rows);
   }
 
   /** The runtime passes no signals on. At a terminal the key does what the signal would; else to end it is all there is. */
@@ -89,7 +115,8 @@ class ContainerRun implements RunningCommand {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
     this.#stopped.abort();
-    for (const exec of this.#execs) void exec[Symbol.asyncDispose]();
+    this.#knowInput();
+    void this.#exec?.[Symbol.asyncDispose]();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -98,37 +125,49 @@ class ContainerRun implements RunningCommand {
     await this.ended;
   }
 
-  async #pump(exec: ContainerExec, stage: Stage | undefined, next: ContainerExec | undefined): Promise<void> {
-    try {
-      for await (const { stream, data } of exec.output()) {
-        const to = stream === "stderr" && stage?.stderrToStdout === true ? "stdout" : stream;
-        if (to === "stdout" && stage?.dropStdout === true) continue;
-        if (to === "stderr" && stage?.dropStderr === true) continue;
-        if (to === "stdout" && next) {
-          if (!next.write(data)) await next.drained();
-        } else if (!(await this.#meter.take(to, data))) return;
-      }
-    } finally {
-      next?.endInput();
+  async #input(): Promise<KnownInput> {
+    if (!this.#isInputOver && this.#options.terminal === undefined) {
+      const known = new Promise<void>((resolve) => {
+        this.#knowInput = resolve;
+      });
+      await Promise.race([known, sleep(inputWaitMs)]);
     }
+    const data = Buffer.concat(this.#held.splice(0));
+    if (!this.#isInputOver) return { kind: "open", data };
+    return data.length === 0 && this.#options.terminal === undefined ? { kind: "none" } : { kind: "whole", data };
   }
 
-  async #finish(pumps: readonly Promise<void>[]): Promise<CommandEnd> {
-    const [, exits] = await Promise.all([Promise.allSettled(pumps), Promise.allSettled(this.#execs.map(({ exitCode }) => exitCode))]);
+  async #run(): Promise<CommandEnd> {
+    const code = await this.#runProgram().catch((error: unknown) => {
+      if (this.#reason === undefined) this.#problem = CoralError.from(error).message;
+      return 137;
+    });
     for (const timer of this.#timers) clearTimeout(timer);
     this.#meter.end();
-    const last = exits.at(-1);
-    const lost =
-      last?.status === "rejected" && this.#reason === undefined
-        ? String(last.reason instanceof Error ? last.reason.message : last.reason)
-        : "";
-    const code = last?.status === "fulfilled" ? last.value : 137;
     return {
-      ...endOf(lost === "" ? this.#reason : "failed", code, null),
-      problem: lost,
+      ...endOf(this.#problem === "" ? this.#reason : "failed", code, null),
+      problem: this.#problem,
       stdoutBytes: this.#meter.stdoutBytes,
       stderrBytes: this.#meter.stderrBytes,
       durationMs: Math.round(performance.now() - this.#startedMs),
     };
+  }
+
+  async #runProgram(): Promise<number> {
+    const { containers, container, programs, terminal } = this.#options;
+    const input = await this.#input();
+    this.#stopped.signal.throwIfAborted();
+    const isCounted = input.kind === "whole" && terminal === undefined;
+    await using exec = await containers.exec(container, {
+      argv: containerWords(programs, isCounted ? input.data.length : undefined),
+      hasInput: input.kind !== "none",
+      signal: this.#stopped.signal,
+      ...(terminal ? { terminal: this.#size ?? { columns: terminal.columns, rows: terminal.rows } } : {}),
+    });
+    this.#exec = exec;
+    if (input.kind !== "none" && input.data.length > 0 && !exec.write(input.data)) await exec.drained();
+    if (this.#isInputOver) exec.endInput();
+    for await (const { stream, data } of exec.output()) if (!(await this.#meter.take(stream, data))) break;
+    return await exec.exitCode;
   }
 }
