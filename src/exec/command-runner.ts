@@ -4,6 +4,7 @@ import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { redactCommand } from "../base/redact-command.ts";
 import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
 import { type ApprovalDecision, Approvals } from "./approvals.ts";
 import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
@@ -14,7 +15,7 @@ import { findPlace, type Place, type PlaceWanted, targetText } from "./find-plac
 import { type CommandUser, findGroups, findUser } from "./find-user.ts";
 import { launchWords } from "./launch.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
-import { type AllowedStage, type Decision, decide, refusal } from "./policy.ts";
+import { type AllowedStage, type Decision, decide, refusal, ruleWarnings } from "./policy.ts";
 import { ProcessTree } from "./process-tree.ts";
 import { recorded } from "./recorded.ts";
 import { type Recording, Recordings } from "./recordings.ts";
@@ -117,6 +118,7 @@ export class CommandRunner implements AsyncDisposable {
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
+    for (const warning of ruleWarnings(options.settings().rules)) options.log.warn(warning);
     this.#recordings = new Recordings(options.recordingsDirectory, () => options.settings().recordings, options.log);
   }
 
@@ -242,7 +244,7 @@ export class CommandRunner implements AsyncDisposable {
             commandId: order.commandId,
             ...order.terminal,
             terminalType: order.terminal.type,
-            title: known.command,
+            title: redactCommand(known.command),
           })
         : undefined;
       await this.#audit(known, "begun", { recording: recording?.name ?? "" });
