@@ -1,12 +1,20 @@
 /** Pods of a real containerd, seen and entered through its CRI. */
 
-import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createHostRoot } from "../../src/host/host-root.ts";
 import { createHostTree, type HostTree } from "../../src/host/host-tree.fixture.ts";
-import { type ContainerDirectory, type ContainerInfo, createContainerDirectory, detectRuntime } from "../../src/host/index.ts";
-import { TestContainerd, type TestPod, whyNoContainerd } from "../support/containerd.ts";
+import {
+  type ContainerDirectory,
+  type ContainerInfo,
+  createContainerDirectory,
+  type DetectedRuntime,
+  detectRuntime,
+} from "../../src/host/index.ts";
+import { type PodOptions, TestContainerd, type TestPod, whyNoContainerd } from "../support/containerd.ts";
 
 const skipReason = whyNoContainerd();
 const signal = new AbortController().signal;
@@ -90,6 +98,83 @@ describe("containerd", () => {
     const large = await run(["/bin/sh", "-c", "yes 0123456789abcdef | head -c 3000000"]);
     expect(large.stdout.length).toBe(3_000_000);
     await expect(run(["/no/such/program"])).rejects.toThrow(/no such file/);
+  });
+
+  describe("with an agent in its pod", () => {
+    let bundle: string;
+
+    beforeAll(async () => {
+      if (skipReason !== undefined) return;
+      bundle = join(runtime.directory, "probe");
+      await build({
+        entryPoints: [fileURLToPath(new URL("../support/detect-in-pod.ts", import.meta.url))],
+        outfile: join(bundle, "detect.mjs"),
+        bundle: true,
+        platform: "node",
+        format: "esm",
+        target: "node20",
+        logLevel: "error",
+      });
+    });
+
+    /** Starts a pod with an application and an agent beside it, as a kubelet would, and lets the agent find out where it is. */
+    async function detectIn(options: Omit<PodOptions, "name" | "uid">, podUid: string, withSocket: boolean): Promise<DetectedRuntime> {
+      const pod = await runtime.runPod({ ...options, name: `pod-${podUid.slice(-4)}`, uid: podUid });
+      await runtime.runContainer(pod, "app", { command: loop, mounts: kubeletMounts(podUid, "app") });
+      const mounts = [
+        ...["/usr", "/lib", "/lib64"].map((path) => ({ from: path, to: path })),
+        { from: bundle, to: "/probe" },
+        ...kubeletMounts(podUid, "agent"),
+        ...(withSocket ? [{ from: runtime.socketPath, to: "/run/containerd/containerd.sock" }] : []),
+      ];
+      const id = await runtime.runContainer(pod, "agent", { command: loop, mounts, env: { KUBERNETES_SERVICE_HOST: "10.0.0.1" } });
+      const containers = directory();
+      const agent = await containers.find(id, signal);
+      await using program = await containers.exec(agent, { argv: ["/usr/bin/node", "/probe/detect.mjs"], hasInput: false, signal });
+      const text = { stdout: "", stderr: "" };
+      for await (const { stream, data } of program.output()) text[stream] += Buffer.from(data).toString("utf8");
+      expect([await program.exitCode, text.stderr]).toEqual([0, ""]);
+      return JSON.parse(text.stdout) as DetectedRuntime;
+    }
+
+    function kubeletMounts(podUid: string, container: string): { from: string; to: string }[] {
+      const pods = join(runtime.directory, "kubelet/pods", podUid);
+      mkdirSync(join(pods, "containers", container), { recursive: true });
+      writeFileSync(join(pods, "etc-hosts"), "127.0.0.1 localhost\n");
+      writeFileSync(join(pods, "containers", container, "1a2b3c4d"), "");
+      return [
+        { from: join(pods, "etc-hosts"), to: "/etc/hosts" },
+        { from: join(pods, "containers", container, "1a2b3c4d"), to: "/dev/termination-log" },
+      ];
+    }
+
+    it("is a sidecar in CRI mode with the runtime's socket", async () => {
+      const found = await detectIn({}, "2f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0001", true);
+      expect(found).toMatchObject({ runtimeType: "k8s-sidecar", sidecarMode: "cri", containerRuntime: { type: "containerd" } });
+      expect(found.visibility).toMatchObject({ podScope: true, containers: ["app"], namespace: "pod", allPids: false });
+    });
+
+    it("is a sidecar in the pod's namespace with shareProcessNamespace", async () => {
+      const found = await detectIn({ pid: "pod" }, "2f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0002", false);
+      expect(found).toMatchObject({ runtimeType: "k8s-sidecar", sidecarMode: "shared-ns", containerRuntime: null });
+      expect(found.visibility.containers).toEqual(["app"]);
+    });
+
+    it("is a passive sidecar with neither", async () => {
+      const found = await detectIn({}, "2f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0003", false);
+      expect(found).toMatchObject({ runtimeType: "k8s-sidecar", sidecarMode: "passive", visibility: { containers: [] } });
+    });
+
+    it("is a DaemonSet's by its label, and by the host's pid namespace", async () => {
+      const labelled = await detectIn({ labels: { "pod-template-generation": "1" } }, "2f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0004", true);
+      expect(labelled).toMatchObject({
+        runtimeType: "k8s-daemonset",
+        sidecarMode: "",
+        visibility: { allContainers: true, namespace: "node" },
+      });
+      const host = await detectIn({ pid: "node" }, "2f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0005", false);
+      expect(host).toMatchObject({ runtimeType: "k8s-daemonset", visibility: { allPids: true, namespace: "node" } });
+    });
   });
 
   describe("of a sidecar", () => {

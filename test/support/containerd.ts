@@ -176,6 +176,7 @@ export class TestContainerd implements AsyncDisposable {
           [
             [1, to],
             [2, from],
+            [3, 1],
           ],
         ],
       ),

@@ -38,9 +38,11 @@ export async function openWebSocket(options: WebSocketOptions, events: WebSocket
   const end = (error?: Error): void => {
     if (isOver) return;
     isOver = true;
+    options.signal.removeEventListener("abort", onAbort);
     socket.destroy();
     events.onEnd(error);
   };
+  const onAbort = (): void => end(new CoralError({ code: "cancelled", message: "the program in the container was cancelled" }));
   const reader = createFrameReader({
     onMessage: events.onMessage,
     onPing: (data) => socket.write(encodeFrame(opcode.pong, data)),
@@ -56,7 +58,7 @@ export async function openWebSocket(options: WebSocketOptions, events: WebSocket
   socket.on("data", take);
   socket.on("error", end);
   socket.on("close", () => end(new CoralError({ code: "unavailable", message: "the connection to the container runtime was lost" })));
-  options.signal.addEventListener("abort", () => end(new CoralError({ code: "cancelled", message: "cancelled" })), { once: true });
+  options.signal.addEventListener("abort", onAbort);
   if (head.length > 0) take(head);
   return {
     send: (data) => socket.write(encodeFrame(opcode.binary, data)),
