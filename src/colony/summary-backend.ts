@@ -28,8 +28,13 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
       await discovery.catchUp();
       const nowMs = clock.wallMs();
       const facts = await querySummary(store, { ...request, nowMs }, baselines);
-      const isNeeded = facts.requests.some(({ source }) => source === "spans");
-      return { ...facts, nowMs, aliases: isNeeded ? await aliases.current() : new Map() };
+      const isUnseen = request.service !== undefined && facts.requests.length === 0 && facts.hasSpans;
+      const known =
+        isUnseen || facts.requests.some(({ source }) => source === "spans") ? await aliases.current() : new Map<string, string>();
+      // Its spans may call it by another name than its process.
+      const [name] = isUnseen ? ([...known].find(([, service]) => service === request.service) ?? []) : [];
+      const requests = name === undefined ? facts.requests : (await querySummary(store, { ...request, service: name, nowMs })).requests;
+      return { ...facts, requests, nowMs, aliases: known };
     },
     serviceDetails: (request) => queryServiceDetails(store, { ...request, nowMs: clock.wallMs() }),
     deployments: (request) => deployments.list(request),

@@ -79,7 +79,7 @@ async function inFull(
   { summary, facts, agents, sinceMs }: { summary: ServiceSummary; facts: ServiceFacts; agents: readonly AgentInfo[]; sinceMs: number },
   context: ToolCallContext,
 ): Promise<ServiceSummary> {
-  const read = await backend.serviceDetails({ service: summary.service, source: summary.requests?.source ?? "hooks", sinceMs }, context);
+  const read = await backend.serviceDetails({ service: facts.countedAs, source: summary.requests?.source ?? "hooks", sinceMs }, context);
   const isSuffering = summary.findings.some(({ severity, kind }) => severity !== "info" && kind === "symptom");
   const described = describeService(facts, read, summary.findings);
   const byCallee = calleeFindings(described, isSuffering);

@@ -62,7 +62,7 @@ export async function queryServiceDetails(store: Queryable, query: ServiceDetail
   });
   const [routes, peers, course, load] = await Promise.all([
     readRoutes(store, query, periods),
-    query.source === "hooks" ? readPeers(store, query, periods) : [],
+    readPeers(store, query, periods),
     readCourse(store, query),
     readLoad(store, query),
   ]);
@@ -78,7 +78,7 @@ function groupedSql(parts: readonly string[], keys: readonly string[]): string {
      kept AS (SELECT ${list} FROM part GROUP BY ${list} ORDER BY sum(requests) DESC, ${list} LIMIT ${rowsMax}),
      grouped AS MATERIALIZED (
        SELECT *, row_number() OVER () AS gid FROM (
-         SELECT period, ${list}, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us,
+         SELECT period, ${list}, sum(requests) AS requests, sum(errors) AS errors, sum(duration_us) AS duration_us,
            sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples FROM part JOIN kept USING (${list}) GROUP BY period, ${list}
        )
      )
@@ -88,7 +88,8 @@ function groupedSql(parts: readonly string[], keys: readonly string[]): string {
      )}) d ON d.gid = g.gid ORDER BY g.period, g.requests DESC, ${keys.map((key) => `g.${key}`).join(", ")}`;
 }
 
-const columns = "requests, duration_us, queue_us, queue_samples, is_error, duration_lo, duration_counts";
+const columns =
+  "requests, CASE WHEN is_error THEN requests ELSE 0 END AS errors, duration_us, queue_us, queue_samples, duration_lo, duration_counts::UBIGINT[] AS duration_counts";
 
 async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryRouteRow[]> {
   const parts = periods.map(
@@ -103,11 +104,32 @@ async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods:
 
 async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryPeerRow[]> {
   const named = periods.map(({ range }, index) => {
-    const { sql } = redPartsSql(range, { service: query.service }, true);
-    return `SELECT ${index} AS period, role, who, ${columns.replace("duration_counts", "duration_counts::UBIGINT[] AS duration_counts")} FROM (${sql}) WHERE protocol <> 'tls'`;
+    const sql =
+      query.source === "hooks"
+        ? `SELECT role, who, ${columns} FROM (${redPartsSql(range, { service: query.service }, true).sql}) WHERE protocol <> 'tls'`
+        : spanPeersSql(range);
+    return `SELECT ${index} AS period, * FROM (${sql})`;
   });
   const rows = await store.query(groupedSql(named, ["role", "who"]), { service: query.service });
   return rows.flatMap((row) => withPeriod(row, periods, () => ({ role: roleIn(row), peer: textIn(row, "who"), ...amountsIn(row) })));
+}
+
+/** By calls whose both ends are known from traces; how long they took is what the called says. */
+function spanPeersSql({ startMs, endMs, resolution }: PartsRange): string {
+  const until = Number.isFinite(endMs) ? `make_timestamp(${Math.floor(endMs * 1_000)})` : "'infinity'::TIMESTAMP";
+  const inTime = (column: string): string =>
+    `${column} >= make_timestamp(${Math.floor(startMs * 1_000)}) AND ${column} < ${until} AND (client = $service OR server = $service)`;
+  const ends = "client, server, duration_lo, duration_counts::UBIGINT[] AS duration_counts";
+  const raw = `SELECT ${ends}, requests, errors FROM raw.span_edge WHERE ${inTime('"time"')}`;
+  const name = `span_edge_${resolution}`;
+  const rows =
+    resolution === "raw"
+      ? raw
+      : `SELECT ${ends}, requests_sum AS requests, errors_sum AS errors FROM rollup.${name} WHERE ${inTime("bucket")}
+         UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+  const isServer = "server = $service";
+  return `SELECT CASE WHEN ${isServer} THEN 'server' ELSE 'client' END AS role, CASE WHEN ${isServer} THEN client ELSE server END AS who, requests, errors,
+    0 AS duration_us, 0 AS queue_us, 0 AS queue_samples, duration_lo, duration_counts FROM (${rows})`;
 }
 
 function withPeriod<T>(row: QueryRow, periods: Periods, make: () => T): (T & { period: Period; coveredMs: number })[] {

@@ -3,6 +3,7 @@ import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../colony-store.ts";
 import { derivedSignals, signals } from "../signals/index.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { queryServiceDetails } from "./query-service-details.ts";
 import { querySummary } from "./query-summary.ts";
 
 const minuteMs = 60_000;
@@ -33,6 +34,16 @@ describe("querySummary() of what is around requests", () => {
            VALUES (${head(minute * minuteMs + 30_000)}, 'lambda', 'server', 'http', 'GET', '/', '200', false, '1', 10000, ${count}, ${count}, 1000, ${bucket}, [${count}])`,
         );
       }
+      for (const [agoMs, client, server] of [
+        [minuteMs, "web", "lambda"],
+        [2 * minuteMs, "lambda", "store"],
+        [30 * minuteMs, "lambda", "store"],
+        [minuteMs, "web", "other"],
+      ] as const)
+        await transaction.run(
+          `INSERT INTO raw.span_edge (${names}, client, server, protocol, window_ms, requests, errors, first_seen, last_seen, duration_lo, duration_counts)
+           VALUES (${head(agoMs)}, '${client}', '${server}', 'http', 60000, 40, 4, ${at(agoMs)}, ${at(agoMs)}, 150, [40])`,
+        );
       for (const [cgroup, throttled, kills] of [
         ["/api", 0.4, 0],
         ["/fine", 0, 0],
@@ -84,7 +95,15 @@ describe("querySummary() of what is around requests", () => {
       "p2 false 5 5",
       "p3 true 5 0",
     ]);
+    expect(all.windowMs).toBeGreaterThan(4 * minuteMs);
     expect(all.events).toMatchObject([{ kind: "egress-new", service: "api", severity: "warning" }]);
+    const { peers, routes } = await queryServiceDetails(store, { service: "lambda", source: "spans", sinceMs: 5 * minuteMs, nowMs });
+    expect(peers.map(({ period, role, peer, requests, errors }) => `${period} ${role} ${peer} ${requests} ${errors}`).sort()).toEqual([
+      "before client store 40 4",
+      "now client store 40 4",
+      "now server web 40 4",
+    ]);
+    expect(routes.map(({ period, route, requests }) => `${period} ${route} ${requests}`)).toEqual(["now / 150", "before / 3600"]);
     expect((await querySummary(store, { sinceMs: 5 * minuteMs, nowMs, service: "of-fine" })).cgroups).toMatchObject([{ cgroup: "/fine" }]);
   });
 });

@@ -166,10 +166,11 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
     readPatterns(store, query),
     readEvents(store, query),
   ]);
-  const [first] = ranges;
+  // Where nothing was ever counted, nothing is covered either, and that must not decide.
+  const covered = ranges.filter(({ isWatched }) => isWatched).map(({ now }) => now.coveredMs);
   return {
-    windowMs: first?.now.coveredMs ?? query.sinceMs,
-    startMs: first?.now.startMs ?? query.nowMs - query.sinceMs,
+    windowMs: covered.length === 0 ? query.sinceMs : Math.max(...covered),
+    startMs: ranges[0]?.now.startMs ?? query.nowMs - query.sinceMs,
     requests: rows.flat(),
     places,
     hosts,

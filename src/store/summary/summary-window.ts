@@ -12,7 +12,9 @@ export interface PeriodRange extends PartsRange {
 }
 
 /** Absent: nothing is known of that time. */
-export type PeriodRanges = { now: PeriodRange } & Partial<Record<Period, PeriodRange>>;
+export type PeriodRanges = { now: PeriodRange /** False when nothing was ever counted. */; isWatched: boolean } & Partial<
+  Record<Period, PeriodRange>
+>;
 
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
@@ -64,6 +66,7 @@ export async function summaryRanges(
   const yesterday: PeriodRange = { startMs: fromMs, endMs: untilMs, resolution: "10m", coveredMs: seenMs(fromMs, untilMs) };
   return {
     now,
+    isWatched: firstMs !== null,
     // Even a minute is something to compare with while there is nothing better.
     ...(before.coveredMs >= minuteMs ? { before } : {}),
     ...(yesterday.coveredMs >= minCovered * baseMs ? { yesterday } : {}),

@@ -104,6 +104,7 @@ function factsByService({ facts, deployments, agents, nowMs }: SummarizeInput): 
     return {
       service,
       requests: answered?.server ?? answered?.client ?? null,
+      countedAs: answered?.countedAs ?? service,
       queueMeanUs: answered?.queueMeanUs ?? null,
       meanUs: answered?.meanUs ?? null,
       asked: answered?.client ?? null,
@@ -123,6 +124,7 @@ function factsByService({ facts, deployments, agents, nowMs }: SummarizeInput): 
 }
 
 interface Requests {
+  countedAs: string;
   server?: SummaryRequests;
   client?: SummaryRequests;
   queueMeanUs: number | null;
@@ -147,7 +149,7 @@ function requestsByService({ requests, aliases }: SummaryFacts): Map<string, Req
   const services = new Map<string, Requests>();
   for (const [key, periods] of rows) {
     const [service, role] = JSON.parse(key) as [string, "server" | "client"];
-    const one = services.get(service) ?? { queueMeanUs: null, meanUs: null };
+    const one = services.get(service) ?? { countedAs: [...periods.values()][0]?.service ?? service, queueMeanUs: null, meanUs: null };
     services.set(service, one);
     const now = periods.get("now");
     one[role] = requestsOf(role, periods);

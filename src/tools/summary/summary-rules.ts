@@ -21,6 +21,8 @@ import type {
 export interface ServiceFacts {
   service: string;
   requests: SummaryRequests | null;
+  /** The name that its requests are counted under: what its spans call it, where that is another one. */
+  countedAs: string;
   /** Mean time in queue and mean duration of what it answered, microseconds. */
   queueMeanUs: number | null;
   meanUs: number | null;
