@@ -135,6 +135,23 @@ test("verifyAudit() finds by what agents remember that the colony's own chain wa
   expect(other.notes).toEqual([expect.stringContaining("remembers another audit of this colony")]);
 });
 
+test("verifyAudit() compares with what somebody has kept elsewhere", async () => {
+  await using world = await filled(3);
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  const { chains } = await backend.verifyAudit({}, context);
+  const kept = chains.map(({ chainId, lastEntry, head }) => ({ chainId, entry: lastEntry, hash: head }));
+  expect(await backend.verifyAudit({ expected: kept }, context)).toMatchObject({ isWhole: true, notes: [] });
+  const { chainId } = world.chain;
+  const expected = [
+    { chainId, entry: 1, hash: hash("a") },
+    { chainId: world.agent.epoch, entry: 9, hash: hash("a") },
+    { chainId: "unknown", entry: 9, hash: hash("a") },
+  ];
+  const answer = await backend.verifyAudit({ expected }, context);
+  expect(problemsOf(answer.chains)).toEqual(["colony colony: rewritten 1", "web-1 colony: cut 9"]);
+  expect(answer.notes).toEqual(["chain unknown is not known here: entry 9 of it could not be looked for"]);
+});
+
 test("verifyAudit() bounds what an agent says", async () => {
   await using world = await filled(1);
   const problems = Array.from({ length: 10_000 }, (_, index) => ({

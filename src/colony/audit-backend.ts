@@ -9,12 +9,14 @@ import {
   type AuditRecord,
   type ColonyAudit,
   type ColonyStore,
+  copiedLinks,
+  ownLinks,
   queryAudit,
   queryAuditEntries,
   verifyCopies,
   verifyOwnChain,
 } from "../store/index.ts";
-import type { AuditChain, AuditRecordFact, AuditVerification, ColonyBackend, ToolCallContext } from "../tools/index.ts";
+import type { AuditChain, AuditRecordFact, AuditVerification, ColonyBackend, ExpectedLink, ToolCallContext } from "../tools/index.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
 import type { ApprovalBook } from "./approval-book.ts";
 import { compareWithAgent } from "./compare-audit.ts";
@@ -43,7 +45,7 @@ export function createAuditBackend(options: AuditBackendOptions): AuditBackend {
         return { ...factOf(entry, options.registry), entry: number, hash, previousHash, details };
       });
     },
-    verifyAudit: (request, context) => verify(options, request.agentIds, context),
+    verifyAudit: (request, context) => verify(options, request, context),
     recording: (request, context) => readRecording(options, request, context),
     approvals: () => approvals.list(),
     decideApproval: (decision, context) => approvals.decide(decision, context),
@@ -72,7 +74,11 @@ function factOf({ commandId, at, ...record }: AuditRecord, registry: AuditBacken
   };
 }
 
-async function verify(options: AuditBackendOptions, agentIds: string[] | undefined, context: ToolCallContext): Promise<AuditVerification> {
+async function verify(
+  options: AuditBackendOptions,
+  { agentIds, expected = [] }: Parameters<ColonyBackend["verifyAudit"]>[0],
+  context: ToolCallContext,
+): Promise<AuditVerification> {
   const { store, chain, registry } = options;
   const notes: string[] = [];
   const own = await verifyOwnChain(store, chain);
@@ -109,8 +115,30 @@ async function verify(options: AuditBackendOptions, agentIds: string[] | undefin
       notes.push(`${hostnameOf(agentId)} ${code === "unsupported" ? "keeps no audit; update it" : `did not answer: ${message}`}`);
     }
   });
+  notes.push(...(await checkExpected(options, expected, [ownChain, ...chains])));
   const all = [...(agentIds === undefined || ownChain.problems.length > 0 ? [ownChain] : []), ...chains.sort(byAgent)];
   return { isWhole: all.every(({ problems }) => problems.length === 0), chains: all, notes: notes.sort().slice(0, 200) };
+}
+
+/** What was kept elsewhere must still be in its chain. */
+async function checkExpected(
+  { store, chain }: AuditBackendOptions,
+  expected: readonly ExpectedLink[],
+  chains: readonly AuditChain[],
+): Promise<string[]> {
+  const notes: string[] = [];
+  for (const { chainId, entry, hash } of expected) {
+    const links = chainId === chain.chainId ? await ownLinks(store, [entry]) : await copiedLinks(store, chainId, [entry]);
+    const found = chains.find((candidate) => candidate.chainId === chainId && candidate.where === "colony");
+    const [link] = links;
+    if (link?.hash === hash) continue;
+    if (!found) notes.push(`chain ${chainId} is not known here: entry ${entry} of it could not be looked for`);
+    else if (link) found.problems.push({ kind: "rewritten", entry, message: `entry ${entry} is not the one that was kept elsewhere` });
+    else if (entry > found.lastEntry)
+      found.problems.push({ kind: "cut", entry, message: `entry ${entry}, which was kept elsewhere, is gone: the chain ends before it` });
+    else notes.push(`entry ${entry} of chain ${chainId} is older than what is kept`);
+  }
+  return notes;
 }
 
 function chainOf(report: ChainReport, about: Pick<AuditChain, "agentId" | "hostname" | "chainId" | "where">): AuditChain {

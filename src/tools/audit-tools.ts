@@ -8,7 +8,7 @@ import { defineTool } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { matchAgents } from "./match-agents.ts";
 import { cutList, lossNotes } from "./missing-data.ts";
-import { auditEntriesSchema, auditListSchema, auditVerificationSchema } from "./schemas/audit.ts";
+import { auditEntriesSchema, auditListSchema, auditVerificationSchema, type ExpectedLink } from "./schemas/audit.ts";
 
 const maxEntries = 500;
 
@@ -88,14 +88,29 @@ export const verifyAudit = defineTool({
   title: "Verify the audit",
   description:
     "Walks every chain of hashes: the colony's own, its copies of the agents', and those at the agents themselves, and compares them. Names what was changed, removed, added or rewritten.",
-  input: z.object({ agent: z.string().min(1).optional().describe("agent id or host name; default: all, and the colony") }),
+  input: z.object({
+    agent: z.string().min(1).optional().describe("agent id or host name; default: all, and the colony"),
+    expect: z
+      .array(z.string().regex(/^[\w-]{1,64}:\d{1,15}:[0-9a-f]{64}$/, "write chain:entry:hash as an earlier verification has printed it"))
+      .max(50)
+      .optional()
+      .describe("places in chains that were kept elsewhere"),
+  }),
   output: auditVerificationSchema,
   permission: "admin",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
     const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
-    const request = agents === undefined ? {} : { agentIds: agents.map(({ agentId }) => agentId) };
+    const request = {
+      ...(agents === undefined ? {} : { agentIds: agents.map(({ agentId }) => agentId) }),
+      ...(input.expect === undefined ? {} : { expected: input.expect.map(expectedLink) }),
+    };
     const output = await backend.verifyAudit(request, context);
     return { output, completeness: completenessOf(output.notes.map((message) => ({ kind: "unavailable" as const, message }))) };
   },
 });
+
+function expectedLink(text: string): ExpectedLink {
+  const [chainId = "", entry = "", hash = ""] = text.split(":");
+  return { chainId, entry: Number(entry), hash };
+}

@@ -13,6 +13,7 @@ import type {
   AuditRecordFact,
   AuditRequest,
   AuditVerification,
+  ExpectedLink,
 } from "./schemas/audit.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
 import type { CommandRequest, CommandResult } from "./schemas/command.ts";
@@ -258,7 +259,7 @@ export interface ColonyBackend {
   /** Entries of all commands whose id begins so. */
   auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
   /** Absent: all agents and the colony. */
-  verifyAudit(request: { agentIds?: string[] }, context: ToolCallContext): Promise<AuditVerification>;
+  verifyAudit(request: { agentIds?: string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
   /** Parts of an asciicast v2 file, as the agent has kept it. */
   recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
   approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;

@@ -67,6 +67,7 @@ export type {
   AuditRecordFact,
   AuditRequest,
   AuditVerification,
+  ExpectedLink,
 } from "./schemas/audit.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
 export type {

@@ -39,7 +39,16 @@ export const auditCommands: readonly CommandSpec[] = [
     name: "verify",
     summary: "Check that nothing was changed, removed or added: every chain of hashes, here and at the agents",
     description: "Ends with 1 when something is wrong. What it can find and what not is in docs/security.md.",
-    options: [agentOption, ...dataOutput],
+    options: [
+      agentOption,
+      {
+        name: "expect",
+        value: "chain:entry:hash",
+        collects: true,
+        description: "A place that an earlier verification has printed and that you have kept elsewhere; may be given again",
+      },
+      ...dataOutput,
+    ],
     load: () => import("./audit-verify.ts"),
   },
   {

@@ -12,7 +12,8 @@ export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
   const colony = await connectColony(invocation);
   const agent = options.text("agent");
-  const input = agent === undefined ? {} : { agent };
+  const expect = options.texts("expect");
+  const input = { ...(agent === undefined ? {} : { agent }), ...(expect.length === 0 ? {} : { expect }) };
   const ask = async () => {
     const answer = await colony.call<AuditVerification>("coral_verify_audit", input);
     if (!answer.isWhole) invocation.setExitCode(1);
@@ -39,7 +40,9 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
   const verdict = isWhole
     ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
     : print.style("red", `The audit is not whole: something is wrong with ${broken} of ${plural(chains.length, "chain")}`);
-  return `${[...lines, "", verdict].join("\n")}\n`;
+  const own = chains.find(({ agentId, lastEntry }) => agentId === null && lastEntry > 0);
+  const place = own ? [print.style("dim", `Keep elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
+  return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;
 }
 
 function chainLines(

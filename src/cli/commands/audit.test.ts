@@ -117,7 +117,9 @@ describe("coral audit verify", () => {
     colony.tool("coral_verify_audit", whole);
     const { stdout, code } = await world.coral("audit verify");
     expect(code).toBe(0);
-    expect(stdout).toBe("✓ colony  entries 1 to 5  dddddddddddddddd\n\nThe audit is whole: 1 chain checked\n");
+    expect(stdout).toBe(
+      `✓ colony  entries 1 to 5  dddddddddddddddd\n\nThe audit is whole: 1 chain checked\nKeep elsewhere, for --expect: c:5:${"d".repeat(64)}\n`,
+    );
   });
 
   it("ends with 1 and names what is wrong", async () => {
@@ -125,8 +127,9 @@ describe("coral audit verify", () => {
     const problems = [{ kind: "changed", entry: 3, message: "entry 3 was changed" }];
     const broken = { ...chain, agentId: "agent-a", hostname: "web-1", where: "agent", problems, moreProblems: 2 };
     colony.tool("coral_verify_audit", { ...whole, isWhole: false, chains: [chain, broken] });
-    const { stdout, code } = await world.coral("audit verify --agent web-1");
-    expect(colony.calls[0]?.body).toEqual({ agent: "web-1" });
+    const kept = `c:5:${"d".repeat(64)}`;
+    const { stdout, code } = await world.coral(["audit", "verify", "--agent", "web-1", "--expect", kept]);
+    expect(colony.calls[0]?.body).toEqual({ agent: "web-1", expect: [kept] });
     expect(code).toBe(1);
     expect(stdout).toContain("✗ web-1, at the agent");
     expect(stdout).toContain("    entry 3 was changed\n    and 2 more\n");

@@ -116,6 +116,14 @@ export type ApprovalOutcome = z.infer<typeof approvalOutcomeSchema>;
 export const approvalDecidedSchema = z.object({ outcomes: z.array(approvalOutcomeSchema) });
 export type ApprovalDecided = z.infer<typeof approvalDecidedSchema>;
 
+/** A place in a chain that somebody has kept elsewhere. */
+export interface ExpectedLink {
+  chainId: string;
+  entry: number;
+  /** SHA-256, hex. */
+  hash: string;
+}
+
 export interface AuditRequest {
   /** From now back, milliseconds. */
   sinceMs: number;
