@@ -46,7 +46,9 @@ const endMs = Date.UTC(2026, 0, 2);
 const traceEveryUs = (2 * hourMs * 1_000) / (spans / 5);
 /** Half of the 120,000 spans a second that ingest must reach. */
 const ingestPerSecond = 60_000;
-const clock: Clock = { wallMs: () => endMs, monotonicMs: () => performance.now() };
+/** While it is filled, ten minutes pass from roll-up to roll-up. */
+let passedMs = 0;
+const clock: Clock = { wallMs: () => endMs, monotonicMs: () => performance.now() + passedMs };
 const world = { services, agents: 4, segmentRows: 20_000, startUs: (endMs - 2 * hourMs) * 1_000, traceEveryUs, seed: 7 };
 
 /** An agent without its doors: bodies of requests at a steady rate into segments, decoded on this thread. */
@@ -216,6 +218,11 @@ async function timeMs({ ask }: Question): Promise<number[]> {
   return taken;
 }
 
+async function rollUp(store: ColonyStore): Promise<void> {
+  passedMs += hourMs / 6;
+  await store.rollup();
+}
+
 async function runMain(): Promise<void> {
   const directory = process.env["CORAL_BENCH_DIRECTORY"] ?? mkdtempSync(join(tmpdir(), "coral-bench-"));
   try {
@@ -247,10 +254,10 @@ async function runMain(): Promise<void> {
     await using writer = new Worker("writer", [directory]);
     const traces = await fillColony(store, writer, spans, async () => {
       if (++segments % 10 === 0) await timed("derive", () => store.derive());
-      if (segments % 100 === 0) await timed("rollup", () => store.rollup());
+      if (segments % 50 === 0) await timed("rollup", () => rollUp(store));
     });
     await timed("derive", () => store.derive());
-    await timed("rollup", () => store.rollup());
+    await timed("rollup", () => rollUp(store));
     await store.database.checkpoint();
     const filledMs = performance.now() - startMs;
     const [counted] = await store.query("SELECT sum(requests) AS n, count(*) AS rows FROM raw.span_red");

@@ -4,9 +4,9 @@ import type { ColonySegments } from "../segments/colony-segments.ts";
 import { quoted } from "../segments/segment-catalog.ts";
 import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import { span } from "../signals/span.ts";
-import { spanRed } from "../signals/spans-derived.ts";
+import { spanRed, spanService } from "../signals/spans-derived.ts";
 import type { DerivedProgress } from "./derived-progress.ts";
-import { crowdedSql, spanRedColumns, spanRedSql } from "./span-red-sql.ts";
+import { crowdedSql, spanRedColumns, spanRedKeys, spanRedSql, spanServiceKeys } from "./span-red-sql.ts";
 
 /** What a step of a derivation needs of the store around it. */
 export interface DerivingStore {
@@ -25,7 +25,7 @@ export interface DerivingStore {
 /** Spans that one step reads: what waits in memory, and how long other writers wait. */
 const stepRows = 200_000;
 
-/** Turns segments that came since the last step into rows of `span_red`. False when there are none left. */
+/** Turns segments that came since the last step into rows of `span_red` and `span_service`. False when there are none left. */
 export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
   const product = spanRed.name;
   const waiting = entriesToDerive(store, product);
@@ -38,13 +38,16 @@ export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
       if (whole.length > 0) {
         const rows = rowsSql(store, taken, whole, sources, spanRedColumns);
         const isCrowded = (await transaction.query(crowdedSql(rows))).length > 0;
-        await transaction.run(
-          `INSERT INTO raw.span_red (source, ingest, stored_at, seq, "time", mono_ms, service, role, protocol, method, route, status, is_error, version,
-             window_ms, spans, requests, duration_us, duration_lo, duration_counts)
-           SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, service, role, protocol, method, route, status, is_error, version,
-             window_ms, spans, requests, duration_us, duration_lo, duration_counts
-           FROM (${spanRedSql(rows, nowUs, isCrowded)}) ORDER BY service, route`,
-        );
+        const insert = async (table: string, keys: string, isBounded: boolean): Promise<void> => {
+          const amounts = "spans, requests, duration_us, duration_lo, duration_counts";
+          await transaction.run(
+            `INSERT INTO raw.${table} (source, ingest, stored_at, seq, "time", mono_ms, window_ms, ${keys}, ${amounts})
+             SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, window_ms, ${keys}, ${amounts}
+             FROM (${spanRedSql(rows, nowUs, keys, isBounded)}) ORDER BY service`,
+          );
+        };
+        await insert(spanRed.name, spanRedKeys, isCrowded);
+        await insert(spanService.name, spanServiceKeys, false);
       }
       if (whole.length > 0) await rememberProcesses(transaction, rowsSql(store, taken, whole, sources, 'service, "time", resource'));
       await store.progress.save(transaction, product, taken);

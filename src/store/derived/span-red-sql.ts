@@ -28,7 +28,10 @@ export const protocolSql = `CASE WHEN rpc_system IS NOT NULL THEN rpc_system WHE
 export const denseCountsSql = `CASE WHEN len(bs) = 1 THEN ns::UINTEGER[]
     ELSE list_transform(range(list_min(bs), list_max(bs) + 1), lambda b: least(coalesce(ns[list_position(bs, b)], 0), 4294967295))::UINTEGER[] END`;
 
-const keys = "source, win, window_ms, service, role, protocol, method, route, status, is_error, version";
+/** Of raw.span_red, and of raw.span_service. */
+export const spanRedKeys = "service, role, protocol, method, route, status, is_error, version";
+export const spanServiceKeys = "service, role, protocol, is_error";
+const keysOf = (columns: string): string => `source, win, window_ms, ${columns}`;
 
 /** Columns of a span that `spanRedSql` reads. */
 export const spanRedColumns =
@@ -41,10 +44,11 @@ export function crowdedSql(rows: string): string {
 }
 
 /**
- * `rows` has `spanRedColumns` and `source`. The columns of the answer are those of raw.span_red that differ from row to row. With `isCrowded` the
- * routes of a service are bounded, which costs as much again.
+ * `rows` has `spanRedColumns` and `source`. The columns of the answer are `source`, `time`, `window_ms`, the keys and the amounts. With
+ * `isCrowded` the routes of a service are bounded, which costs as much again.
  */
-export function spanRedSql(rows: string, nowUs: number, isCrowded: boolean): string {
+export function spanRedSql(rows: string, nowUs: number, columns: string, isCrowded: boolean): string {
+  const keys = keysOf(columns);
   const named =
     "CASE WHEN http_method IS NOT NULL AND starts_with(name, http_method || ' ') THEN substr(name, len(http_method) + 2) ELSE name END";
   const isLate = `"time" < make_timestamp(${nowUs - lateAfterUs})`;
@@ -59,8 +63,8 @@ export function spanRedSql(rows: string, nowUs: number, isCrowded: boolean): str
     FROM (${rows})`;
   const counted = `SELECT ${keys}, bucket, sum(whole) AS whole, sum(weight) AS weight, sum(weight * duration_ns) AS ns, count(*) AS spans
     FROM (${shaped}) GROUP BY ALL`;
-  return `${isCrowded ? boundedSql(counted) : `WITH counted AS (${counted})`}
-    SELECT source, win AS "time", window_ms, service, role, protocol, method, route, status, is_error, version, spans::BIGINT AS spans, requests, duration_us,
+  return `${isCrowded ? boundedSql(counted, keys) : `WITH counted AS (${counted})`}
+    SELECT source, win AS "time", window_ms, ${columns}, spans::BIGINT AS spans, requests, duration_us,
       coalesce(list_min(bs), 0) AS duration_lo, CASE WHEN bs IS NULL THEN [] ELSE ${denseCountsSql} END AS duration_counts
     FROM (
       SELECT ${keys}, sum(spans) AS spans, sum(weight) AS requests, sum(ns) / 1000 AS duration_us,
@@ -69,7 +73,7 @@ export function spanRedSql(rows: string, nowUs: number, isCrowded: boolean): str
     )`;
 }
 
-function boundedSql(every: string): string {
+function boundedSql(every: string, keys: string): string {
   const busiest = `SELECT service, method, route FROM every GROUP BY service, method, route
     QUALIFY row_number() OVER (PARTITION BY service ORDER BY sum(spans) DESC, method, route) <= ${maxRoutes}`;
   const named = `SELECT e.* REPLACE (CASE WHEN b.service IS NULL THEN '' ELSE e.method END AS method, CASE WHEN b.service IS NULL THEN 'other' ELSE e.route END AS route)

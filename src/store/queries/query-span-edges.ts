@@ -2,7 +2,7 @@
 
 import type { Queryable, QueryParameter, QueryRow } from "./queryable.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, textIn } from "./queryable.ts";
-import { percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
+import { oldestSql, percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
 
 export interface SpanEdgesQuery {
   /** From now back; in whole minutes, or ten of them when it is long. */
@@ -72,8 +72,7 @@ export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): P
 /** As fine as is cheap, coarser when the finer rows are not kept for so long. */
 async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Promise<{ startMs: number; resolution: RedResolution }> {
   const [row = {}] = await store.query(
-    `SELECT (SELECT min("time") FROM raw.span_edge) AS raw, (SELECT min(bucket) FROM rollup.span_edge_1m) AS "1m",
-       (SELECT min(bucket) FROM rollup.span_edge_10m) AS "10m"`,
+    `SELECT ${oldestSql("raw.span_edge", '"time"')} AS raw, ${oldestSql("rollup.span_edge_1m", "bucket")} AS "1m", ${oldestSql("rollup.span_edge_10m", "bucket")} AS "10m"`,
   );
   const startMs = nowMs - sinceMs;
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;

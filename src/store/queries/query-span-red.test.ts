@@ -101,21 +101,22 @@ describe("querySpanRed", () => {
       stored.clock.pass(11 * minuteMs);
     }
     const histogram = sparse(truth);
-    for (const [resolution, query] of [
-      ["raw", { service: "api", endMs: startMs + 15 * minuteMs }],
-      ["1m", { endMs: startMs + 30 * minuteMs }],
-      ["10m", { endMs: startMs + 180 * minuteMs }],
+    for (const [resolution, minutes, by] of [
+      ["raw", 30, []],
+      ["1m", 60, []],
+      ["10m", 240, []],
+      ["1m", 40, ["route"]],
+      ["10m", 180, ["route"]],
     ] as const) {
-      const answer = await ask(stored, { ...query, histograms: true });
+      const answer = await ask(stored, { service: "api", endMs: startMs + minutes * minuteMs, by, histograms: true });
       expect(answer.resolution).toBe(resolution);
-      if (resolution === "raw") continue;
       const [row] = answer.rows;
       expect([row?.requests, row?.errors, row?.histogram]).toEqual([2_400, errors, histogram]);
       expect(row?.p95Us).toBe((percentileNs(fineLayout, histogram, 0.95) ?? 0) / 1_000);
     }
     const halves = await Promise.all(
       [0, 15].map((minute) =>
-        ask(stored, { service: "api", startMs: startMs + minute * minuteMs, endMs: startMs + (minute + 15) * minuteMs }),
+        ask(stored, { service: "api", by: ["route"], startMs: startMs + minute * minuteMs, endMs: startMs + (minute + 15) * minuteMs }),
       ),
     );
     expect(halves.map(({ resolution }) => resolution)).toEqual(["raw", "raw"]);

@@ -2,7 +2,7 @@
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
-import { percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
+import { oldestSql, percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
 
 export type SpanRole = "server" | "client" | "internal";
 export type SpanRedGroupBy = "route" | "status" | "version";
@@ -65,18 +65,37 @@ export interface SpanRedAnswer {
   resolution: RedResolution;
 }
 
+/** Rows without routes are few, and enough for most questions. */
+type Table = "span_red" | "span_service";
+
+function tableOf({ by, route, status, version }: SpanRedQuery): Table {
+  return by.length === 0 && route === undefined && status === undefined && version === undefined ? "span_service" : "span_red";
+}
+
 const minuteMs = 60_000;
 const stepMs: Record<RedResolution, number> = { raw: 10_000, "1m": minuteMs, "10m": 10 * minuteMs };
-/** Longest time that is read at a resolution, of one service and of all. */
-const maxBackMs: Record<"one" | "all", [RedResolution, number][]> = {
-  one: [
-    ["raw", 15 * minuteMs],
-    ["1m", 120 * minuteMs],
-  ],
-  all: [
-    ["raw", 5 * minuteMs],
-    ["1m", 30 * minuteMs],
-  ],
+/** Longest time that is read at a resolution: of one service and of all, by route and without. */
+const maxBackMs: Record<Table, Record<"one" | "all", [RedResolution, number][]>> = {
+  span_red: {
+    one: [
+      ["raw", 15 * minuteMs],
+      ["1m", 45 * minuteMs],
+    ],
+    all: [
+      ["raw", 6 * minuteMs],
+      ["1m", 20 * minuteMs],
+    ],
+  },
+  span_service: {
+    one: [
+      ["raw", 30 * minuteMs],
+      ["1m", 180 * minuteMs],
+    ],
+    all: [
+      ["raw", 6 * minuteMs],
+      ["1m", 30 * minuteMs],
+    ],
+  },
 };
 const histogramGroups = 200;
 const seriesGroups = 50;
@@ -106,14 +125,15 @@ export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promi
 type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution">;
 
 /** As fine as is cheap, coarser when the finer rows are not kept for so long. */
-async function rangeOf(store: Queryable, { startMs, endMs, service }: SpanRedQuery): Promise<Range> {
+async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
+  const { startMs, endMs, service } = query;
+  const table = tableOf(query);
   const [row = {}] = await store.query(
-    `SELECT (SELECT min("time") FROM raw.span_red) AS raw, (SELECT min(bucket) FROM rollup.span_red_1m) AS "1m",
-       (SELECT min(bucket) FROM rollup.span_red_10m) AS "10m"`,
+    `SELECT ${oldestSql(`raw.${table}`, '"time"')} AS raw, ${oldestSql(`rollup.${table}_1m`, "bucket")} AS "1m", ${oldestSql(`rollup.${table}_10m`, "bucket")} AS "10m"`,
   );
   const order: RedResolution[] = ["raw", "1m", "10m"];
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;
-  const wanted = maxBackMs[service === undefined ? "all" : "one"].find(([, maxMs]) => endMs - startMs <= maxMs)?.[0] ?? "10m";
+  const wanted = maxBackMs[table][service === undefined ? "all" : "one"].find(([, maxMs]) => endMs - startMs <= maxMs)?.[0] ?? "10m";
   // What was not rolled up yet is read with any resolution, so a coarser table is only better when it is older by more than its step.
   const resolution = order
     .slice(order.indexOf(wanted))
@@ -122,17 +142,22 @@ async function rangeOf(store: Queryable, { startMs, endMs, service }: SpanRedQue
   return { startMs: Math.floor(startMs / step) * step, endMs: Math.ceil(endMs / step) * step, resolution };
 }
 
-const columns = "source, service, role, protocol, method, route, status, is_error, version, duration_lo, duration_counts";
+const columnsOf: Record<Table, string> = {
+  span_red: "source, service, role, protocol, method, route, status, is_error, version, duration_lo, duration_counts",
+  span_service: "source, service, role, protocol, is_error, duration_lo, duration_counts",
+};
 const amounts = ["spans", "requests", "duration_us"];
 
 /** Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so that every span is there exactly once. */
 function partsSql({ startMs, endMs, resolution }: Range, query: SpanRedQuery): { sql: string; parameters: Record<string, QueryParameter> } {
   const { where, parameters } = conditions(query);
+  const table = tableOf(query);
+  const columns = columnsOf[table];
   const inTime = (column: string): string =>
     `${column} >= make_timestamp(${Math.floor(startMs * 1_000)}) AND ${column} < make_timestamp(${Math.floor(endMs * 1_000)}) ${where}`;
-  const raw = `SELECT "time", ${columns}, ${amounts.join(", ")} FROM raw.span_red WHERE ${inTime('"time"')}`;
+  const raw = `SELECT "time", ${columns}, ${amounts.join(", ")} FROM raw.${table} WHERE ${inTime('"time"')}`;
   if (resolution === "raw") return { sql: raw, parameters };
-  const name = `span_red_${resolution}`;
+  const name = `${table}_${resolution}`;
   const sql = `SELECT bucket AS "time", ${columns}, ${amounts.map((amount) => `${amount}_sum AS ${amount}`).join(", ")} FROM rollup.${name} WHERE ${inTime("bucket")}
     UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
   return { sql, parameters };

@@ -90,6 +90,11 @@ export async function redWindow(
   };
 }
 
+/** The time of the first rows of a table, which lie in the order in which they came: about the oldest, without reading them all. */
+export function oldestSql(table: string, column: string): string {
+  return `(SELECT min(${column}) FROM (SELECT ${column} FROM ${table} LIMIT 4096))`;
+}
+
 /** Steps of a series over a window: at most `maxPoints`, never finer than the rows. */
 export function redBuckets({ startMs, resolution }: RedRange, nowMs: number, maxPoints: number): { bucketMs: number; points: number } {
   if (maxPoints <= 0) return { bucketMs: 0, points: 0 };

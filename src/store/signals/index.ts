@@ -8,7 +8,7 @@ import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProc
 import { logPattern, logRecord } from "./log.ts";
 import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
 import { span } from "./span.ts";
-import { spanEdge, spanRed } from "./spans-derived.ts";
+import { spanEdge, spanRed, spanService } from "./spans-derived.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
 export const signals: readonly Signal[] = [
@@ -32,7 +32,7 @@ export const signals: readonly Signal[] = [
 ] as readonly Signal[];
 
 /** Made by a colony of what it has pulled; no agent has them. */
-export const derivedSignals: readonly Signal[] = [spanRed, spanEdge] as readonly Signal[];
+export const derivedSignals: readonly Signal[] = [spanRed, spanService, spanEdge] as readonly Signal[];
 
 /** Signals that are kept as segments: too many rows for a table. */
 export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];
