@@ -1,5 +1,6 @@
 /** Whether a command may run: each program of it by itself, and the command only when all of them may. Deny is the default. */
 
+import { posix } from "node:path";
 import { CoralError } from "../base/errors.ts";
 import { matcherOf } from "../base/name-pattern.ts";
 import type { ExecRule, ExecSettings, RuleAction } from "./exec-settings.ts";
@@ -161,7 +162,10 @@ function fits(patterns: readonly string[], value: string): boolean {
 function allowsProgram({ program: patterns }: ExecRule, program: Program): boolean {
   if (patterns.length === 0) return true;
   const paths = matcherOf(patterns.filter((pattern) => pattern.includes("/") || pattern === "*"));
-  if (paths(program.realPath) || paths(program.path)) return true;
+  if (paths(program.realPath)) return true;
+  // A link counts by its own path only when that path has no way around in it and nobody but root could have made it.
+  const isPlainLink = program.isTrusted && posix.normalize(program.path) === program.path && !isLauncher(program.realName);
+  if (isPlainLink && paths(program.path)) return true;
   const names = matcherOf(patterns.filter((pattern) => !pattern.includes("/")));
   if (!program.isTrusted || !isInSearchPath(program.path)) return false;
   // A link to a multi-call program or to a launcher is not allowed by the name that it was given, unless that very name was meant.
