@@ -230,7 +230,15 @@ export interface ColonyBackend {
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
   /** Calls between services by the parents of spans. */
-  spanEdges(request: EdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
+  spanEdges(
+    request: EdgesRequest & {
+      /** Only these, by the names that spans have. */
+      among?: { client: string; server: string }[];
+      /** Of how many edges percentiles are wanted, the busiest; default 5,000. They are most of the work. */
+      percentiles?: number;
+    },
+    context: ToolCallContext,
+  ): Promise<SpanEdgeFacts>;
   /** One process for each service and agent that sent spans lately. */
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Names that senders of spans gave themselves. */

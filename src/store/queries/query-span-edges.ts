@@ -12,6 +12,10 @@ export interface SpanEdgesQuery {
   agentIds?: readonly string[];
   /** Only calls from or to this service. */
   service?: string;
+  /** Only calls between these. */
+  among?: readonly { client: string; server: string }[];
+  /** Of how many edges, the busiest, percentiles are told: taking histograms apart is most of the work. Default 5,000. */
+  percentiles?: number;
 }
 
 /** Calls that arrived, weighted by what sampled spans stand for. */
@@ -41,7 +45,6 @@ const minuteMs = 60_000;
 const stepMs: Record<RedResolution, number> = { raw: minuteMs, "1m": minuteMs, "10m": 10 * minuteMs };
 /** Longer times are read from minutes that were merged by ten. */
 const minutesUpToMs = 20 * minuteMs;
-/** Edges beyond this many have no percentiles: taking histograms apart is most of the work. */
 const percentileEdges = 5_000;
 const edgesMax = 100_000;
 /** Clocks may be ahead by this much. */
@@ -50,6 +53,7 @@ const clockAheadMs = 60 * minuteMs;
 export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): Promise<SpanEdgesAnswer> {
   const { startMs, resolution } = await rangeOf(store, query);
   const { sql, parameters } = partsSql(startMs, resolution, query);
+  const percentiles = Math.max(0, Math.floor(query.percentiles ?? percentileEdges));
   const rows = await store.query(
     `WITH part AS MATERIALIZED (${sql}),
      grouped AS MATERIALIZED (
@@ -58,7 +62,7 @@ export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): P
        FROM part GROUP BY client, server QUALIFY gid <= ${edgesMax}
      )
      SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(
-       `SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g ON g.client = p.client AND g.server = p.server WHERE g.gid <= ${percentileEdges}`,
+       `SELECT g.gid, p.duration_lo, p.duration_counts FROM part p JOIN grouped g ON g.client = p.client AND g.server = p.server WHERE g.gid <= ${percentiles}`,
        "duration",
      )}) d ON d.gid = g.gid ORDER BY g.gid`,
     parameters,
@@ -87,13 +91,21 @@ async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Pr
 function partsSql(
   startMs: number,
   resolution: RedResolution,
-  { agentIds, service, nowMs }: SpanEdgesQuery,
+  { agentIds, service, among, nowMs }: SpanEdgesQuery,
 ): { sql: string; parameters: Record<string, QueryParameter> } {
   const parameters: Record<string, QueryParameter> = {};
   let where = "";
   if (service !== undefined) {
     where += " AND (client = $service OR server = $service)";
     parameters["service"] = service;
+  }
+  if (among !== undefined) {
+    const pairs = among.map((_, index) => `($client${index}, $server${index})`);
+    for (const [index, { client, server }] of among.entries()) {
+      parameters[`client${index}`] = client;
+      parameters[`server${index}`] = server;
+    }
+    where += pairs.length === 0 ? " AND false" : ` AND (client, server) IN (${pairs.join(", ")})`;
   }
   if (agentIds !== undefined) {
     const ids = agentIds.map((_, index) => `$agent${index}`);
