@@ -81,6 +81,7 @@ const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
 const auditPruneIntervalMs = 600_000;
+const auditWatchIntervalMs = 15_000;
 const deploymentIntervalMs = 5_000;
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
@@ -278,6 +279,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     repeat("Retention of the audit", auditPruneIntervalMs, () => audit.prune(), log, stopped.signal),
+    repeat("Watching the audit", auditWatchIntervalMs, () => audit.watch.checkPulled(), log, stopped.signal),
+    repeat("Asking agents about the audit", auditPruneIntervalMs, () => audit.watch.askAgents(stopped.signal), log, stopped.signal),
     discovery.run(stopped.signal),
     repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),

@@ -8,6 +8,7 @@ import type { AgentRegistry } from "./agent-registry.ts";
 import { ApprovalBook } from "./approval-book.ts";
 import { createAuditBackend } from "./audit-backend.ts";
 import { AuditBook } from "./audit-book.ts";
+import { AuditWatch } from "./audit-watch.ts";
 
 export interface OpenAuditOptions {
   store: ColonyStore;
@@ -29,7 +30,8 @@ export async function openAudit({ store, registry, config, clock, log }: OpenAud
   const book = await AuditBook.open({ chain, clock, log }, store);
   const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
   const backend = createAuditBackend({ store, chain, registry, approvals, wallMs: () => clock.wallMs() });
-  return { book, approvals, backend, prune: () => chain.prune() };
+  const watch = new AuditWatch({ store, registry, clock, log });
+  return { book, approvals, backend, watch, prune: () => chain.prune() };
 }
 
 export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;

@@ -6,6 +6,7 @@
 
 export { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
 export { type ColonyAudit, type ColonyAuditOptions, openColonyAudit } from "./audit/colony-audit.ts";
+export { CopyCheck, type CopyProblems } from "./audit/copy-check.ts";
 export {
   type AuditEntryRecord,
   type AuditQuery,

@@ -127,7 +127,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
     sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
       SELECT occurred_at AS "time", kind,
-        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered') THEN 'error'
+        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken') THEN 'error'
           WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression') THEN 'warning'
           WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
         json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
