@@ -46,6 +46,7 @@ import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
 import { QueryService } from "./query-service.ts";
 import { RuntimeWatch } from "./runtime-watch.ts";
 import { Scraper } from "./scraper.ts";
+import { findSegmentFile } from "./segment-service.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
 
@@ -183,6 +184,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         };
       },
       isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
+      files: (name) => findSegmentFile(store, name),
       routes: (router, sessionId) =>
         addAgentService(router, {
           agentId,

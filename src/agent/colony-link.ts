@@ -15,6 +15,7 @@ import {
   createKey,
   dialTunnel,
   type FileOwner,
+  type FindServedFile,
   type Identity,
   joinColony,
   parseToken,
@@ -61,6 +62,8 @@ export interface ColonyLinkOptions {
   describe: () => AgentDescription;
   /** What the colony may call through the tunnel, for one session. */
   routes: (router: ConnectRouter, sessionId: string) => void;
+  /** Files that the colony may read through the tunnel. Absent: none. */
+  files?: FindServedFile;
   /** Whether something runs through the tunnel that its end would cut. */
   isBusy?: () => boolean;
   /** Where the colony answers is kept here, because a token may be gone by the next start. */
@@ -227,6 +230,7 @@ export class ColonyLink {
       identity,
       colonyId: identity.colonyId,
       routes: (router) => routes(router, registered.sessionId),
+      ...(this.#options.files && { files: this.#options.files }),
       signal,
       log,
     });

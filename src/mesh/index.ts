@@ -99,3 +99,4 @@ export { fromConnectError, toConnectError } from "./rpc-errors.ts";
 export { runtimeFromWire, runtimeToWire } from "./runtime-wire.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";
+export type { FindServedFile, ServedFile } from "./tunnel-files.ts";

@@ -102,6 +102,8 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
   /** A stored segment's bytes from an offset on, in pieces of 1 MiB. `not-found` when it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
+  /** Where a stored segment lies; undefined when it was removed or merged meanwhile. It may go at any time. */
+  locate(signal: string, number: number): { path: string; sizeBytes: number } | undefined;
   /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
   suspect(): void;
   /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
@@ -215,8 +217,13 @@ class FileAgentSegments implements AgentSegments {
     return loadFilters(this.#host.database, entries);
   }
 
-  async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+  locate(signal: string, number: number): { path: string; sizeBytes: number } | undefined {
     const entry = this.#catalog.of(signal).find((one) => one.number === number && one.state === "stored");
+    return entry && { path: this.#catalog.fileOf(entry), sizeBytes: entry.sizeBytes };
+  }
+
+  async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+    const entry = this.locate(signal, number);
     const gone = (cause?: unknown): CoralError =>
       new CoralError({
         code: "not-found",
@@ -224,7 +231,7 @@ class FileAgentSegments implements AgentSegments {
         cause,
       });
     if (entry === undefined) throw gone();
-    const handle = await open(this.#catalog.fileOf(entry), "r").catch((error: unknown) => {
+    const handle = await open(entry.path, "r").catch((error: unknown) => {
       throw gone(error);
     });
     try {

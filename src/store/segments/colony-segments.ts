@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { releaseBytes } from "../../base/release-bytes.ts";
 import type { Database, Transaction } from "../database.ts";
 import { insertGap } from "../gap-ledger.ts";
 import type { GapEntry } from "../pull-plan.ts";
@@ -72,7 +73,8 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   /** By signal: the number of the last segment that was stored of this epoch; 0 for none. */
   checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
   /**
-   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`.
+   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`. The parts are
+   * given away: they may be empty afterwards.
    * `corrupt`: the bytes are not those that were offered; `invalid`: they are, and are no such segment.
    */
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
@@ -396,30 +398,51 @@ class FileColonySegments implements ColonySegments {
   }
 }
 
+/** Small parts are written together: a write costs as much as copying some ten kilobytes. */
+const writeBytesAtOnce = 1024 * 1024;
+
 /** Written, hashed and synced; no more bytes than were offered. */
 async function writeBytes(file: string, bytes: AsyncIterable<Uint8Array>, { sizeBytes, sha256 }: SegmentOffer): Promise<void> {
   const hash = createHash("sha256");
-  let written = 0;
+  let received = 0;
   const handle: FileHandle = await open(file, "w", 0o600);
   try {
-    // One part is written while the next one comes and is hashed.
+    // Some parts are written while the next ones come and are hashed.
     let writing: Promise<void> = Promise.resolve();
-    for await (const part of bytes) {
-      written += part.length;
-      if (written > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+    let parts: Uint8Array[] = [];
+    let waiting = 0;
+    const write = async (): Promise<void> => {
+      const [group, sizeOfGroup] = [parts, waiting];
+      [parts, waiting] = [[], 0];
       await writing;
-      writing = handle.writeFile(part);
+      writing = writeParts(handle, group, sizeOfGroup);
       // Its failure is met at the next await, which may be a moment away.
       writing.catch(() => undefined);
+    };
+    for await (const part of bytes) {
+      received += part.length;
+      if (received > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
       hash.update(part);
+      parts.push(part);
+      waiting += part.length;
+      if (waiting >= writeBytesAtOnce) await write();
     }
+    await write();
     await writing;
-    if (written !== sizeBytes) throw differs(`${written} of ${sizeBytes} bytes came`);
+    if (received !== sizeBytes) throw differs(`${received} of ${sizeBytes} bytes came`);
     if (hash.digest("hex") !== sha256) throw differs("their hash is another");
     await handle.datasync();
   } finally {
     await handle.close();
   }
+}
+
+async function writeParts(handle: FileHandle, parts: Uint8Array[], sizeBytes: number): Promise<void> {
+  if (sizeBytes === 0) return;
+  const { bytesWritten } = await handle.writev(parts);
+  // A short write, as on a disk that is nearly full: what is left says why.
+  if (bytesWritten < sizeBytes) await handle.writeFile(Buffer.concat(parts).subarray(bytesWritten));
+  parts.forEach(releaseBytes);
 }
 
 function differs(why: string): CoralError {
