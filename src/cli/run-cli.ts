@@ -36,7 +36,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     () => programName({ script: processArgv[1] ?? "coral", env: streams.env, currentDirectory: () => process.cwd() }),
   );
   try {
-    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv, commands, setExitCode));
+    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv, commands, setExitCode), argv);
     if (argv.length === 0) {
       program.outputHelp();
       return 0;
