@@ -39,11 +39,10 @@ export const querySummary = defineTool({
     ]);
     const all = summarizeServices({ facts, deployments, agents, nowMs: facts.nowMs });
     const shown = service === undefined ? all.slice(0, input.limit) : all.filter(({ summary }) => summary.service === service).slice(0, 1);
-    const services = await Promise.all(
-      shown.map(({ summary, facts: own }) =>
-        service === undefined ? shortened(summary) : inFull(backend, { summary, facts: own, agents, sinceMs: input.since }, context),
-      ),
-    );
+    const services =
+      service === undefined
+        ? shown.map(({ summary }) => shortened(summary))
+        : await Promise.all(shown.map((one) => inFull(backend, { ...one, agents, sinceMs: input.since }, context)));
     const notes = await trafficNotes(backend, { agents, chosen: undefined, sinceMs: input.since, isEmpty: false }, context);
     if (all.length > shown.length && service === undefined) {
       notes.unshift({ kind: "limit", message: `${shown.length} of ${all.length} services are shown, the worst first; raise limit` });

@@ -155,10 +155,6 @@ describe("a service that is swapped for a slower build", () => {
       expect(page.stdout).toContain("worse since build");
       const list = await runCoral(["query", "deployments"], { home: home.path });
       expect(list.stdout).toContain("regression");
-      if (process.env["CORAL_SHOW"]) {
-        for (const command of ["query summary", `query summary ${service}`, "query deployments", `query deployments ${service}`])
-          console.log(`$ coral ${command}\n${(await runCoral(command.split(" "), { home: home.path })).stdout}`);
-      }
     } finally {
       await traffic.stop();
     }

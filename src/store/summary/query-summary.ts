@@ -123,10 +123,10 @@ const eventsMinMs = 900_000;
 const eventsMax = 1_000;
 const patternsMax = 2_000;
 /** Kinds that explain what a service does; captures and joins do not. */
-const eventKinds = [
-  ...["deployment", "deployment-regression", "deployment-recovered", "service-restarted", "binary-updated", "service-exited"],
-  ...["service-health-changed", "egress-new", "ingress-new", "log-pattern-new", "log-burst", "service-stale", "service-returned"],
-];
+const eventKinds =
+  "deployment deployment-regression deployment-recovered service-restarted binary-updated service-exited service-health-changed egress-new ingress-new log-pattern-new log-burst service-stale service-returned".split(
+    " ",
+  );
 
 /** Baselines of all services, which change every ten minutes only, for who asks again. One for each store. */
 export class BaselineMemory {
