@@ -366,6 +366,56 @@ describe("openAgentSegments()", () => {
     await second.store.close();
   });
 
+  it("answers later while too much waits, in order, and refuses what was held for too long", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const opened = await openStore(engine, folder.path, {
+      cut: { rows: 10, ageMs: 60_000 },
+      seal: async (job) => {
+        await gate.opened;
+        return sealTicks(job);
+      },
+      holdBytes: 1,
+      maxHoldMs: 200,
+    });
+    const { segments } = opened;
+    await segments.append("tick", tickBody(tickRows(10)));
+    const started = performance.now();
+    await expect(segments.append("tick", tickBody(tickRows(10, 10)))).rejects.toMatchObject({ code: "exhausted" });
+    expect(performance.now() - started).toBeGreaterThan(150);
+    const done: number[] = [];
+    const held = [2, 3, 4].map((index) => segments.append("tick", tickBody(tickRows(10, index * 10))).then(() => done.push(index)));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(done).toEqual([]);
+    gate.open();
+    await Promise.all(held);
+    expect(done).toEqual([2, 3, 4]);
+    await segments.flush();
+    expect(await countOf(opened)).toBe(40);
+    await opened.store.close();
+  });
+
+  it("lets go of what it holds when it closes", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const { segments, store } = await openStore(engine, folder.path, {
+      cut: { rows: 10, ageMs: 60_000 },
+      seal: async (job) => {
+        await gate.opened;
+        return sealTicks(job);
+      },
+      holdBytes: 1,
+    });
+    await segments.append("tick", tickBody(tickRows(10)));
+    const held = expect(segments.append("tick", tickBody(tickRows(10, 10)))).rejects.toMatchObject({ code: "unavailable" });
+    const closed = store.close();
+    await held;
+    gate.open();
+    await closed;
+  });
+
   it("waits on a full disk without losing what it acknowledged", async (context) => {
     const disk = smallDisk(3 * mebibyte);
     if (typeof disk === "string") return context.skip(disk);
