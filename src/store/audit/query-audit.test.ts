@@ -54,7 +54,9 @@ async function openWorld() {
     await engine.close();
     folder[Symbol.dispose]();
   };
-  return { store, clock, [Symbol.asyncDispose]: close };
+  const decide = (id: string) =>
+    own.append([said({ kind: "approval", phase: "decided", command_id: id, caller: "token:boss", reason: "approved" })]);
+  return { store, clock, decide, [Symbol.asyncDispose]: close };
 }
 
 test("queryAudit() gives one record for each command, by the agent where there is one, newest first", async () => {
@@ -94,6 +96,17 @@ test.each<[string, Partial<AuditQuery>, string[]]>([
 ])("queryAudit() filters by %s", async (_what, query, expected) => {
   await using world = await openWorld();
   expect((await queryAudit(world.store, { ...everything, ...query })).map(({ commandId }) => commandId)).toEqual(expected);
+});
+
+test("queryAudit() has decisions for themselves", async () => {
+  await using world = await openWorld();
+  await world.decide("c1");
+  const records = await queryAudit(world.store, { ...everything, kind: "approval" });
+  expect(records.map(({ commandId, caller, reason }) => [commandId, caller, reason])).toEqual([["c1", "token:boss", "approved"]]);
+  expect((await queryAudit(world.store, everything)).filter(({ commandId }) => commandId === "c1").map(({ kind }) => kind)).toEqual([
+    "approval",
+    "exec",
+  ]);
 });
 
 test("queryAudit() leaves out what is older", async () => {

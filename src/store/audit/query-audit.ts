@@ -23,7 +23,7 @@ export interface AuditQuery {
   outcome?: "denied" | "failed" | "open";
 }
 
-/** All entries that one agent, or the colony, has of one command. */
+/** All entries that one agent, or the colony, has of one command; a decision about it counts for itself. */
 export interface AuditRecord {
   /** Null: the colony's own. */
   agentId: string | null;
@@ -73,15 +73,15 @@ export async function queryAudit(store: ColonyStore, query: AuditQuery): Promise
   const rows = await store.query(
     `WITH every AS (${everyEntry(store.database.name)}),
      records AS (
-       SELECT agent_id, command_id, min("time") AS "time", arg_max(kind, seq) AS kind, arg_max(phase, seq) AS phase,
+       SELECT agent_id, command_id, kind, min("time") AS "time", arg_max(phase, seq) AS phase,
          max(caller) AS caller, max(caller_from) AS caller_from, max(through) AS through, max(question_id) AS question_id,
          max(target) AS target, max(place) AS place, arg_min(command, seq) AS command, coalesce(arg_max(rule, seq) FILTER (rule <> ''), '') AS rule,
          max(run_as) AS run_as, arg_max(reason, seq) AS reason, arg_max(exit_code, seq) AS exit_code, max(stdout_bytes) AS stdout_bytes,
          max(stderr_bytes) AS stderr_bytes, max(duration_ms) AS duration_ms, max(recording) AS recording
-       FROM every WHERE "time" >= make_timestamp($since) GROUP BY agent_id, command_id, CASE WHEN command_id = '' THEN seq END)
+       FROM every WHERE "time" >= make_timestamp($since) GROUP BY agent_id, command_id, kind, CASE WHEN command_id = '' THEN seq END)
      SELECT * FROM records r WHERE ${filters.join(" AND ")}
        AND (agent_id IS NOT NULL OR command_id = '' OR NOT EXISTS (
-         SELECT 1 FROM records o WHERE o.command_id = r.command_id AND o.agent_id IS NOT NULL))
+         SELECT 1 FROM records o WHERE o.command_id = r.command_id AND o.kind = r.kind AND o.agent_id IS NOT NULL))
      ORDER BY "time" DESC, command_id LIMIT ${Math.floor(query.limit)}`,
     parameters,
   );
