@@ -201,5 +201,6 @@ export { spanEdge, spanRed, spanService } from "./signals/spans-derived.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
+export { BaselineMemory } from "./summary/baseline-memory.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";
-export { BaselineMemory, querySummary } from "./summary/query-summary.ts";
+export { querySummary } from "./summary/query-summary.ts";

@@ -130,10 +130,15 @@ describe("a service that is swapped for a slower build", () => {
       expect(noticed).toMatchObject({ service, foundBy: ["build"], version: null });
       expect(noticed?.build).toMatch(/^[0-9a-f]{8,}$/);
       expect(noticed?.previousBuild).not.toBe(noticed?.build);
-      const judged = await waitFor("the verdict", async () => (await deployments()).find(({ isComplete }) => isComplete), {
-        timeoutMs: 120_000,
-        details: async () => JSON.stringify(await deployments(), undefined, 1),
-      });
+      let seen: Deployment[] = [];
+      const judged = await waitFor(
+        "the verdict",
+        async () => {
+          seen = await deployments();
+          return seen.find(({ isComplete }) => isComplete);
+        },
+        { timeoutMs: 120_000, details: () => JSON.stringify(seen, undefined, 1) },
+      );
       expect(judged.verdict).toBe("regression");
       const changes = judged.report?.changes ?? [];
       // The median: on a machine that does much else, the slowest requests are slow before, too.

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bucketOf, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
+import { BaselineMemory } from "./baseline-memory.ts";
 import { queryServiceDetails } from "./query-service-details.ts";
-import { BaselineMemory, querySummary } from "./query-summary.ts";
+import { querySummary } from "./query-summary.ts";
 
 type RedRow = NonNullable<SignalRows["red"]>[number];
 

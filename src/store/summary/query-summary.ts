@@ -14,6 +14,7 @@ import {
 } from "../queries/queryable.ts";
 import { percentileIn, percentilesSql } from "../queries/red-parts.ts";
 import { hasRequests, type RequestSource, requestPartsSql } from "../queries/request-parts.ts";
+import type { BaselineMemory } from "./baseline-memory.ts";
 import { type Period, type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
 
 export interface SummaryQuery {
@@ -127,31 +128,6 @@ const eventKinds =
   "deployment deployment-regression deployment-recovered service-restarted binary-updated service-exited service-health-changed egress-new ingress-new log-pattern-new log-burst service-stale service-returned".split(
     " ",
   );
-
-/** Baselines of all services, which change every ten minutes only, for who asks again. One for each store. */
-export class BaselineMemory {
-  readonly #kept = new Map<string, { atMs: number; rows: Promise<SummaryRequestsRow[]> }>();
-
-  /** Late rows are seen a minute later; at most eight different questions are remembered. */
-  async rows(key: string, nowMs: number, read: () => Promise<SummaryRequestsRow[]>): Promise<SummaryRequestsRow[]> {
-    for (const [old, { atMs }] of this.#kept)
-      if (Math.abs(nowMs - atMs) > baselinesKeptMs || this.#kept.size > baselinesMax) this.#kept.delete(old);
-    const kept = this.#kept.get(key);
-    if (kept) return await kept.rows;
-    const rows = read();
-    this.#kept.set(key, { atMs: nowMs, rows });
-    try {
-      return await rows;
-    } catch (error) {
-      // A failure is not kept: the next one asks again.
-      this.#kept.delete(key);
-      throw error;
-    }
-  }
-}
-
-const baselinesKeptMs = 60_000;
-const baselinesMax = 8;
 
 /** With a memory, what was normal is not read again for a minute. */
 export async function querySummary(store: Queryable, query: SummaryQuery, memory?: BaselineMemory): Promise<SummaryAnswer> {

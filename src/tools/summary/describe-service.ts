@@ -11,8 +11,9 @@ import type {
   SummaryRequests,
   SummaryRoute,
 } from "../schemas/summary.ts";
+import { finding, thresholds } from "./finding.ts";
 import { amountsOf, baselineOf } from "./summarize-services.ts";
-import { finding, type ServiceFacts, thresholds } from "./summary-rules.ts";
+import type { ServiceFacts } from "./summary-rules.ts";
 
 const routesShown = 8;
 const peersShown = 10;

@@ -3,7 +3,7 @@
  * lists them.
  */
 
-import { formatBytes, formatDurationMs } from "../../base/units.ts";
+import { formatDurationMs } from "../../base/units.ts";
 import { microseconds, share } from "../deployments/describe-deployment.ts";
 import type { Deployment } from "../schemas/deployment.ts";
 import type {
@@ -16,6 +16,8 @@ import type {
   SummaryPlaceFact,
   SummaryRequests,
 } from "../schemas/summary.ts";
+import { finding, thresholds } from "./finding.ts";
+import { cgroupFindings, hostFindings } from "./load-rules.ts";
 
 /** Everything that is known of one service. */
 export interface ServiceFacts {
@@ -44,24 +46,6 @@ const enoughRequests = 20;
 /** A request below this is fast enough, however much faster it was before. */
 const leastSlowUs = 2_000;
 const leastQueuedUs = 5_000;
-
-export const thresholds = {
-  errors: { warning: 0.05, critical: 0.25 },
-  /** A share that is small in itself, and many times the usual. */
-  errorsRising: { least: 0.01, errors: 10, times: 3 },
-  latency: { warning: 2, critical: 5 },
-  /** Of the requests that were to be expected. */
-  rate: { expected: 100, left: 0.3 },
-  queue: 0.5,
-  restarts: { warning: 3, critical: 5 },
-  throttled: { warning: 0.1, critical: 0.5 },
-  cgroupMemory: 0.95,
-  host: { cpuBusyRatio: 0.9, cpuStealRatio: 0.1, memUsedRatio: 0.95, psiCpuRatio: 0.3, psiMemoryRatio: 0.1, psiIoRatio: 0.3 },
-  newErrors: 10,
-  errorRecords: { least: 20, times: 3 },
-  /** A deployment this young is worth a word. */
-  recentDeploymentMs: 3_600_000,
-} as const;
 
 const severities = ["critical", "warning", "info"] as const;
 const kinds = ["symptom", "cause", "context"] as const;
@@ -237,74 +221,6 @@ function restartFindings({ events }: ServiceFacts): SummaryFinding[] {
   return [finding("restarts", severity, "cause", "", message, restarts.length, severity === "critical" ? critical : warning, "count")];
 }
 
-function cgroupFindings({ cgroups, hostname }: ServiceFacts): SummaryFinding[] {
-  return cgroups.flatMap((group): SummaryFinding[] => {
-    const findings: SummaryFinding[] = [];
-    const subject = `${hostname(group.agentId)} ${group.cgroup}`;
-    const where = `on ${hostname(group.agentId)}`;
-    if (group.oomKills > 0) {
-      findings.push(
-        finding(
-          "oom-kill",
-          "critical",
-          "cause",
-          subject,
-          `the kernel killed ${group.oomKills} of its processes ${where}: its memory limit is reached`,
-          group.oomKills,
-          0,
-          "count",
-        ),
-      );
-    }
-    const throttled = group.throttledRatio ?? 0;
-    const { warning, critical } = thresholds.throttled;
-    if (throttled > warning) {
-      const limit = group.cpuLimitCores === null ? "" : ` of ${group.cpuLimitCores} cores`;
-      const message = `its CPU limit${limit} held it back in ${share(throttled)} of the periods ${where}`;
-      findings.push(
-        finding(
-          "throttled",
-          throttled > critical ? "critical" : "warning",
-          "cause",
-          subject,
-          message,
-          throttled,
-          throttled > critical ? critical : warning,
-          "ratio",
-        ),
-      );
-    }
-    const used = group.memUsedBytes !== null && group.memLimitBytes ? group.memUsedBytes / group.memLimitBytes : 0;
-    if (used > thresholds.cgroupMemory) {
-      const message = `it uses ${share(used)} of its memory limit of ${formatBytes(group.memLimitBytes ?? 0)} ${where} (page cache included)`;
-      findings.push(finding("memory-limit", "warning", "cause", subject, message, used, thresholds.cgroupMemory, "ratio"));
-    }
-    return findings;
-  });
-}
-
-const hostChecks: { metric: keyof typeof thresholds.host; rule: string; text: (value: string) => string }[] = [
-  { metric: "cpuBusyRatio", rule: "host-cpu", text: (value) => `its CPUs are busy ${value} of the time` },
-  { metric: "psiCpuRatio", rule: "host-cpu-pressure", text: (value) => `something waits for CPU ${value} of the time` },
-  { metric: "cpuStealRatio", rule: "host-steal", text: (value) => `the hypervisor takes ${value} of its CPU time` },
-  { metric: "memUsedRatio", rule: "host-memory", text: (value) => `${value} of its memory is used` },
-  { metric: "psiMemoryRatio", rule: "host-memory-pressure", text: (value) => `something waits for memory ${value} of the time` },
-  { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `something waits for storage ${value} of the time` },
-];
-
-/** A full host explains; by itself it makes nobody ill. */
-function hostFindings({ hosts, hostname }: ServiceFacts, isSuffering: boolean): SummaryFinding[] {
-  const severity = isSuffering ? "warning" : "info";
-  return hosts.flatMap((host) =>
-    hostChecks.flatMap(({ metric, rule, text }): SummaryFinding[] => {
-      const value = host[metric];
-      if (value === null || value <= thresholds.host[metric]) return [];
-      const subject = hostname(host.agentId);
-      return [finding(rule, severity, "cause", subject, `host ${subject}: ${text(share(value))}`, value, thresholds.host[metric], "ratio")];
-    }),
-  );
-}
-
 /** What it asks of others fails or is slow: then look there. */
 function askedFindings({ asked }: ServiceFacts, isSuffering: boolean): SummaryFinding[] {
   if (asked === null || asked.requests < enoughRequests) return [];
@@ -375,19 +291,6 @@ function deploymentFindings({ deployment, nowMs }: ServiceFacts): SummaryFinding
     regression: "",
   }[deployment.verdict];
   return [finding("deployed", "info", "context", deployment.id, `${name} came ${ago} ago: ${verdict}`, 1, 0, "count")];
-}
-
-export function finding(
-  rule: string,
-  severity: SummaryFinding["severity"],
-  kind: SummaryFinding["kind"],
-  subject: string,
-  message: string,
-  value: number,
-  threshold: number,
-  unit: SummaryFinding["unit"],
-): SummaryFinding {
-  return { rule, severity, kind, subject, message, value: Number(value.toPrecision(4)), threshold, unit };
 }
 
 function count(value: number): string {
