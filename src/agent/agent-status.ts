@@ -6,6 +6,7 @@ import type { AgentStore, StoreStats } from "../store/index.ts";
 import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
+import { readSdkSenders } from "./sdk-senders.ts";
 import type { ServiceFacts } from "./service-facts.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 import { trafficStatus } from "./traffic-status.ts";
@@ -35,7 +36,14 @@ const maxServices = 1_000;
 
 export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
   const { store, clock } = sources;
-  const [stats, host, services, oldestAt] = await Promise.all([store.stats(), readHost(store), readServices(sources), readOldest(store)]);
+  const [stats, host, found, oldestAt, senders] = await Promise.all([
+    store.stats(),
+    readHost(store),
+    readServices(sources),
+    readOldest(store),
+    readSdkSenders(store, clock.wallMs()),
+  ]);
+  const services = found.map((service) => ({ ...service, sdk: senders.get(service.name) ?? null }));
   const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
   const { user, system } = process.cpuUsage();
   return {

@@ -125,7 +125,8 @@ function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: 
     ["Build", build],
   ];
   const lines = facts.flatMap(([name, text]) => (text === null ? [] : [`    ${`${name}:`.padEnd(13)} ${escapeText(text)}`]));
-  return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`];
+  const sdk = service.sdk === undefined ? [] : [`    ${"SDK:".padEnd(13)} ${service.sdk === null ? "none seen" : escapeText(service.sdk)}`];
+  return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`, ...sdk];
 }
 
 /** `healthy`, `unhealthy (connection refused)`; how it was found for those that are not checked. */
