@@ -8,7 +8,7 @@ import { quoted } from "../segments/segment-catalog.ts";
 import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import { span } from "../signals/span.ts";
 import { spanEdge } from "../signals/spans-derived.ts";
-import { type DerivingStore, entriesToDerive, fitting, isUsable, rowsSql } from "./derive-span-red.ts";
+import { type DerivingStep, type DerivingStore, deriveEntries, entriesToDerive, fitting, rowsSql } from "./derive-span-red.ts";
 import { bucketSql, denseCountsSql, protocolSql, wholeWeightSql } from "./span-red-sql.ts";
 
 const windowMs = 60_000;
@@ -39,37 +39,23 @@ export async function deriveSpanEdges(store: DerivingStore, pace: EdgePace, nowM
   if (waiting.length === 0) return false;
   const taken = fitting(waiting, stepRows);
   const isAll = taken.length === waiting.length;
-  const whole = taken.filter((entry) => isUsable(store, product, entry));
-  const before = neighbours(store, whole, serverReachUs);
-  const pauseMs = Math.min(longestPauseMs, Math.floor(sumRows([...whole, ...before]) / rowsPerSecond) * 1_000);
-  if (isAll && nowMs - pace.steppedAtMs < pauseMs) return false;
-  await store.write(
-    taken,
-    async (transaction, step) => {
-      if (whole.length > 0) await takeIn(transaction, store, { taken, whole, before, ...step });
-      await store.progress.save(transaction, product, taken);
-    },
-    () => store.progress.apply(product, taken),
+  const pauseMs = Math.min(
+    longestPauseMs,
+    Math.floor((sumRows(taken) + sumRows(neighbours(store, taken, serverReachUs))) / rowsPerSecond) * 1_000,
   );
+  if (isAll && nowMs - pace.steppedAtMs < pauseMs) return false;
+  await deriveEntries(store, product, taken, takeIn);
   pace.steppedAtMs = nowMs;
   return !isAll;
 }
 
-interface Step {
-  taken: readonly SegmentEntry[];
-  whole: readonly SegmentEntry[];
-  before: readonly SegmentEntry[];
-  ingest: number;
-  nowUs: number;
-  sources: readonly number[];
-}
-
-async function takeIn(transaction: Transaction, store: DerivingStore, step: Step): Promise<void> {
-  const { taken, whole, before, ingest, nowUs, sources } = step;
+async function takeIn(transaction: Transaction, store: DerivingStore, step: DerivingStep): Promise<void> {
+  const { entries, ingest, nowUs } = step;
+  const before = neighbours(store, entries, serverReachUs);
   const columns = `trace_id, span_id, parent_span_id, service, "time", duration_ns, weight, kind, ${protocolSql} AS protocol,
     status = 'error' OR coalesce(http_status_code, 0) >= 500 AS is_error`;
-  const called = `SELECT ${callColumns} FROM (${rowsSql(store, taken, whole, sources, columns)}) WHERE kind IN ('server', 'consumer') AND parent_span_id IS NOT NULL`;
-  const fresh = idsSql(store, whole);
+  const called = `SELECT ${callColumns} FROM (${rowsSql(store, step, columns)}) WHERE kind IN ('server', 'consumer') AND parent_span_id IS NOT NULL`;
+  const fresh = idsSql(store, entries);
   // A span that was sent twice is one call, whichever end it is; also when its first copy came up to a minute ago.
   const copies =
     before.length === 0
@@ -80,7 +66,7 @@ async function takeIn(transaction: Transaction, store: DerivingStore, step: Step
     WITH called AS MATERIALIZED (SELECT * FROM (${called}) c ${copies})
     SELECT DISTINCT ON (c.trace_id, c.span_id, c.service, c."time", c.duration_ns) c.*, p.service AS client
     FROM called c LEFT JOIN (${parents}) p ON p.trace_id = c.trace_id AND p.span_id = c.parent_span_id`);
-  await findOldParents(transaction, store, whole);
+  await findOldParents(transaction, store, entries);
   await transaction.run(`INSERT INTO temp.found_calls SELECT DISTINCT ON (w.rowid) ${prefixed("w")}, p.service
     FROM segment.waiting_calls w JOIN (${fresh}) p ON p.trace_id = w.trace_id AND p.span_id = w.parent_span_id`);
   await transaction.run(`DELETE FROM segment.waiting_calls w USING temp.found_calls f
@@ -95,9 +81,9 @@ async function takeIn(transaction: Transaction, store: DerivingStore, step: Step
 }
 
 /** Messages whose producers ended long before: only looked for when there are such. */
-async function findOldParents(transaction: Transaction, store: DerivingStore, whole: readonly SegmentEntry[]): Promise<void> {
+async function findOldParents(transaction: Transaction, store: DerivingStore, entries: readonly SegmentEntry[]): Promise<void> {
   const [row] = await transaction.query("SELECT count(*) AS calls FROM temp.found_calls WHERE client IS NULL AND kind = 'consumer'");
-  const older = Number(row?.["calls"] ?? 0) === 0 ? [] : neighbours(store, whole, consumerReachUs);
+  const older = Number(row?.["calls"] ?? 0) === 0 ? [] : neighbours(store, entries, consumerReachUs);
   if (older.length === 0) return;
   await transaction.run(`UPDATE temp.found_calls f SET client = p.service FROM (
       SELECT DISTINCT ON (trace_id, span_id) * FROM (${idsSql(store, older)})

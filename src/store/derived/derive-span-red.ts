@@ -1,3 +1,4 @@
+import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Database, Transaction } from "../database.ts";
 import type { ColonySegments } from "../segments/colony-segments.ts";
@@ -31,30 +32,68 @@ export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
   const waiting = entriesToDerive(store, product);
   if (waiting.length === 0) return false;
   const taken = fitting(waiting, stepRows);
-  const whole = taken.filter((entry) => isUsable(store, product, entry));
+  await deriveEntries(store, product, taken, makeRows);
+  return waiting.length > taken.length;
+}
+
+/** What is made of segments in one transaction; `entries` have rows, `sources` are the numbers of theirs. */
+export interface DerivingStep {
+  entries: readonly SegmentEntry[];
+  sources: readonly number[];
+  ingest: number;
+  nowUs: number;
+}
+
+export type MakeRows = (transaction: Transaction, store: DerivingStore, step: DerivingStep) => Promise<void>;
+
+/** All at once; when that fails one by one; a segment that fails alone is passed over, so that it does not stop what comes after it. */
+export async function deriveEntries(store: DerivingStore, product: string, taken: readonly SegmentEntry[], make: MakeRows): Promise<void> {
+  try {
+    await deriveAtOnce(store, product, taken, make);
+  } catch (error) {
+    // A full disk, or the end of the store: the same again later.
+    if (CoralError.from(error).code === "unavailable") throw error;
+    if (taken.length > 1) {
+      for (const entry of taken) await deriveEntries(store, product, [entry], make);
+      return;
+    }
+    store.log.error("a segment cannot be counted and is passed over", {
+      product,
+      file: taken.map((entry) => store.segments.fileOf(entry))[0],
+      error,
+    });
+    await deriveAtOnce(store, product, taken, () => Promise.resolve());
+  }
+}
+
+async function deriveAtOnce(store: DerivingStore, product: string, taken: readonly SegmentEntry[], make: MakeRows): Promise<void> {
+  const usable = taken.map((entry) => isUsable(store, product, entry));
   await store.write(
     taken,
-    async (transaction, { ingest, nowUs, sources }) => {
-      if (whole.length > 0) {
-        const rows = rowsSql(store, taken, whole, sources, spanRedColumns);
-        const isCrowded = (await transaction.query(crowdedSql(rows))).length > 0;
-        const insert = async (table: string, keys: string, isBounded: boolean): Promise<void> => {
-          const amounts = "spans, requests, duration_us, duration_lo, duration_counts";
-          await transaction.run(
-            `INSERT INTO raw.${table} (source, ingest, stored_at, seq, "time", mono_ms, window_ms, ${keys}, ${amounts})
-             SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, window_ms, ${keys}, ${amounts}
-             FROM (${spanRedSql(rows, nowUs, keys, isBounded)}) ORDER BY service`,
-          );
-        };
-        await insert(spanRed.name, spanRedKeys, isCrowded);
-        await insert(spanService.name, spanServiceKeys, false);
-      }
-      if (whole.length > 0) await rememberProcesses(transaction, rowsSql(store, taken, whole, sources, 'service, "time", resource'));
+    async (transaction, { sources, ...step }) => {
+      const chosen = <T>(list: readonly T[]): T[] => list.filter((_, index) => usable[index]);
+      if (usable.includes(true)) await make(transaction, store, { ...step, entries: chosen(taken), sources: chosen(sources) });
       await store.progress.save(transaction, product, taken);
     },
     () => store.progress.apply(product, taken),
   );
-  return waiting.length > taken.length;
+}
+
+async function makeRows(transaction: Transaction, store: DerivingStore, step: DerivingStep): Promise<void> {
+  const { ingest, nowUs } = step;
+  const rows = rowsSql(store, step, spanRedColumns);
+  const isCrowded = (await transaction.query(crowdedSql(rows))).length > 0;
+  const insert = async (table: string, keys: string, isBounded: boolean): Promise<void> => {
+    const amounts = "spans, requests, duration_us, duration_lo, duration_counts";
+    await transaction.run(
+      `INSERT INTO raw.${table} (source, ingest, stored_at, seq, "time", mono_ms, window_ms, ${keys}, ${amounts})
+       SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, "time", 0, window_ms, ${keys}, ${amounts}
+       FROM (${spanRedSql(rows, nowUs, keys, isBounded)}) ORDER BY service`,
+    );
+  };
+  await insert(spanRed.name, spanRedKeys, isCrowded);
+  await insert(spanService.name, spanServiceKeys, false);
+  await rememberProcesses(transaction, rowsSql(store, step, 'service, "time", resource'));
 }
 
 /** Pairs of service and agent of which it is known how they call themselves. */
@@ -84,7 +123,7 @@ export function fitting(entries: readonly SegmentEntry[], maxRows: number): Segm
 }
 
 /** False for a file that cannot be read, or whose rows were taken in part: what is left of it stays out of the sums. */
-export function isUsable({ progress, log }: DerivingStore, product: string, entry: SegmentEntry): boolean {
+function isUsable({ progress, log }: DerivingStore, product: string, entry: SegmentEntry): boolean {
   if (entry.rows === 0 || entry.state === "lost") return false;
   if (!progress.isPartlyDone(product, entry)) return true;
   log.warn("a segment was merged after a part of it had been counted; the rest is not counted", { signal: entry.signal, rows: entry.rows });
@@ -92,17 +131,10 @@ export function isUsable({ progress, log }: DerivingStore, product: string, entr
 }
 
 /** Rows of the files with the number of their source. */
-export function rowsSql(
-  { segments }: DerivingStore,
-  taken: readonly SegmentEntry[],
-  chosen: readonly SegmentEntry[],
-  sources: readonly number[],
-  columns: string,
-): string {
-  const wanted = new Set(chosen);
-  const files = taken.flatMap((entry, index) => (wanted.has(entry) ? [{ file: segments.fileOf(entry), source: sources[index] ?? 0 }] : []));
-  const isMixed = chosen.some(({ schemaVersion }) => schemaVersion !== span.version);
-  const list = isMixed ? [segments.emptyFileOf(span), ...files.map(({ file }) => file)] : files.map(({ file }) => file);
+export function rowsSql({ segments }: DerivingStore, { entries, sources }: DerivingStep, columns: string): string {
+  const files = entries.map((entry) => segments.fileOf(entry));
+  const isMixed = entries.some(({ schemaVersion }) => schemaVersion !== span.version);
+  const list = isMixed ? [segments.emptyFileOf(span), ...files] : files;
   return `SELECT f.source, ${columns} FROM read_parquet([${list.map(quoted).join(", ")}], filename = true${isMixed ? ", union_by_name = true" : ""}) r
-    JOIN (VALUES ${files.map(({ file, source }) => `(${quoted(file)}, ${source})`).join(", ")}) f(file, source) ON f.file = r.filename`;
+    JOIN (VALUES ${files.map((file, index) => `(${quoted(file)}, ${sources[index]})`).join(", ")}) f(file, source) ON f.file = r.filename`;
 }

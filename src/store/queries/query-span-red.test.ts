@@ -1,3 +1,4 @@
+import { statSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { bucketMiddleNs, bucketOf, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
 import { seededRandom } from "../test-support.ts";
@@ -163,6 +164,20 @@ describe("querySpanRed", () => {
     expect((await ask(stored)).rows[0]?.requests).toBe(7);
     expect((await ask(stored, { agentIds: ["a2"] })).rows[0]?.requests).toBe(2);
     expect((await ask(stored, { agentIds: [] })).rows).toEqual([]);
+  });
+
+  it("passes over a segment that cannot be read, and counts the others", async () => {
+    await using stored = await openStoredSpans();
+    for (const first of [0, 10, 20]) await stored.add(spans(5, {}, first));
+    const { segments } = stored.store;
+    const [, damaged] = segments?.entriesOf("span") ?? [];
+    const file = damaged ? (segments?.fileOf(damaged) ?? "") : "";
+    writeFileSync(file, Buffer.alloc(statSync(file).size, "PAR1"));
+    await stored.store.derive();
+    expect((await ask(stored)).rows[0]?.requests).toBe(10);
+    await stored.add(spans(5, {}, 30));
+    await stored.store.derive();
+    expect((await ask(stored)).rows[0]?.requests).toBe(15);
   });
 
   it("tells a series", async () => {
