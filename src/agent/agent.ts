@@ -30,6 +30,7 @@ import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import { AuditLog } from "./audit-log.ts";
+import { auditRoutes } from "./audit-routes.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
@@ -311,6 +312,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           },
         }),
         commandRoute({ agentId, hostname }, commands),
+        ...auditRoutes({ agentId, hostname, log: auditLog, store, clock }),
       ],
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,

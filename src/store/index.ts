@@ -199,7 +199,7 @@ export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
 export { spanEdge, spanRed, spanService } from "./signals/spans-derived.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
-export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
+export type { Row, SqlParameter, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
 export { BaselineMemory } from "./summary/baseline-memory.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";

@@ -151,6 +151,19 @@ describe("the audit", { timeout: 120_000 }, () => {
     expect(problems.map((problem) => problem.replace(/\d+$/, "n"))).toContain("agent at agent: rewritten n");
   });
 
+  it("is kept while the colony is away, and pulled when it is back", async () => {
+    await using world = await startWorld();
+    const { port } = world.colony;
+    await world.colony.stop();
+    expect((await runCoral(["exec", "uptime"], { home: world.home })).code).toBe(0);
+    const local = (await coralJson<AuditList>(["audit", "list", "--local"], { home: world.home })).records;
+    expect(local).toMatchObject([{ command: "uptime", phase: "ended", exitCode: 0 }]);
+    expect((await runCoral(["audit", "verify", "--local"], { home: world.home })).code).toBe(0);
+    world.colony = await startColony({ home: world.home, port });
+    expect((await pulled(world, 1))[0]).toMatchObject({ id: local[0]?.id, command: "uptime" });
+    expect(await verify(world)).toMatchObject({ code: 0, problems: [] });
+  });
+
   it("is complete after kill -9 of the agent in the middle of a command", async () => {
     await using world = await startWorld();
     const running = exec(world, "vmstat 1 100");

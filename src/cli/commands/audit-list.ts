@@ -1,15 +1,29 @@
+import { CoralError } from "../../base/errors.ts";
 import type { AuditList } from "../../tools/index.ts";
-import { connectColony } from "../connection.ts";
+import { askAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
 import { duration, localTime } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { outcomeCell, shortId, whatText } from "./audit-cells.ts";
 
+async function askColony(invocation: Invocation, input: Record<string, unknown>): Promise<() => Promise<AuditList>> {
+  const colony = await connectColony(invocation);
+  return () => colony.call<AuditList>("coral_list_audit", input);
+}
+
+function askLocally(invocation: Invocation, { agent, ...said }: Record<string, string | number>): () => Promise<AuditList> {
+  if (agent !== undefined)
+    throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; leave one of them out" });
+  const sinceMs = invocation.options.durationMs("since") ?? 86_400_000;
+  const query = new URLSearchParams({ sinceMs: String(sinceMs) });
+  for (const [name, value] of Object.entries(said)) query.set(name, String(value));
+  return () => askAgent<AuditList>(invocation, `/v1/audit?${query}`);
+}
+
 /** `coral audit list`: newest first. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options } = invocation;
-  const colony = await connectColony(invocation);
   const since = options.durationText("since") ?? "24h";
   const given = {
     user: options.text("user"),
@@ -20,8 +34,9 @@ export async function run(invocation: Invocation): Promise<void> {
     outcome: options.text("outcome"),
     limit: options.integer("limit", 1, 1_000),
   };
-  const input = { since, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  await showAnswer(invocation, () => colony.call<AuditList>("coral_list_audit", input), {
+  const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Record<string, string | number>;
+  const ask = options.flag("local") ? askLocally(invocation, said) : await askColony(invocation, { since, ...said });
+  await showAnswer(invocation, ask, {
     table: ({ records }) => {
       const nowMs = Date.now();
       return tableOf(records, [

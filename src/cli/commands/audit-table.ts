@@ -5,6 +5,8 @@ import { agentOption, dataOutput, sinceOption, watchedOutput } from "./shared-op
 
 const idArgument = { name: "id", description: "Id of the command, or the beginning of one", required: true };
 
+const localOption = { name: "local", description: "Ask this machine's agent itself, also when the colony is away" };
+
 export const auditCommands: readonly CommandSpec[] = [
   {
     name: "list",
@@ -16,6 +18,7 @@ export const auditCommands: readonly CommandSpec[] = [
       { name: "target", value: "text", description: "Part of the target, of the place, or of the agent's name" },
       sinceOption("24h"),
       agentOption,
+      localOption,
       { name: "kind", value: "kind", description: "Only exec, shell, run, capture, sql, approval, token, agent or replay" },
       { name: "outcome", value: "outcome", description: "Only these", choices: ["denied", "failed", "open"] },
       { name: "limit", value: "n", description: "Most records shown", default: "100" },
@@ -25,6 +28,7 @@ export const auditCommands: readonly CommandSpec[] = [
       ["coral audit list --since 7d --user ann", "what ann did in a week"],
       ["coral audit list --command systemctl --target web-1", "who touched services on a host"],
       ["coral audit list --outcome denied", "what was refused"],
+      ["coral audit list --local", "at this machine, without the colony"],
     ],
     load: () => import("./audit-list.ts"),
   },
@@ -41,6 +45,7 @@ export const auditCommands: readonly CommandSpec[] = [
     description: "Ends with 1 when something is wrong. What it can find and what not is in docs/security.md.",
     options: [
       agentOption,
+      localOption,
       {
         name: "expect",
         value: "chain:entry:hash",

@@ -1,6 +1,6 @@
 import { escapeText } from "../../base/escape-text.ts";
 import type { AuditChain, AuditVerification } from "../../tools/index.ts";
-import { connectColony } from "../connection.ts";
+import { callAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
 import { plural } from "../output/values.ts";
@@ -10,12 +10,12 @@ import { showAnswer } from "../show-answer.ts";
 /** `coral audit verify`: ends with 1 when something is wrong. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
-  const colony = await connectColony(invocation);
   const agent = options.text("agent");
   const expect = options.texts("expect");
   const input = { ...(agent === undefined ? {} : { agent }), ...(expect.length === 0 ? {} : { expect }) };
+  const verify = options.flag("local") ? verifyLocally(invocation) : await verifyAtColony(invocation, input);
   const ask = async () => {
-    const answer = await colony.call<AuditVerification>("coral_verify_audit", input);
+    const answer = await verify();
     if (!answer.isWhole) invocation.setExitCode(1);
     return answer;
   };
@@ -32,6 +32,19 @@ export async function run(invocation: Invocation): Promise<void> {
       ]),
     page: (answer) => pageOf(answer, print),
   });
+}
+
+async function verifyAtColony(invocation: Invocation, input: Record<string, unknown>): Promise<() => Promise<AuditVerification>> {
+  const colony = await connectColony(invocation);
+  return () => colony.call<AuditVerification>("coral_verify_audit", input);
+}
+
+function verifyLocally(invocation: Invocation): () => Promise<AuditVerification> {
+  return async () => {
+    const answer = await callAgent<AuditVerification>(invocation, { method: "POST", path: "/v1/audit/verify" });
+    for (const note of answer.notes) invocation.print.warning(escapeText(note));
+    return answer;
+  };
 }
 
 function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string {

@@ -68,6 +68,15 @@ describe("coral audit list", () => {
     expect((await world.coral("audit list -o csv")).stdout.split("\n")[1]).toContain(id);
   });
 
+  it("asks this machine's agent with --local", async () => {
+    const agent = await world.startAgent();
+    agent.replies.set("GET /v1/audit?sinceMs=3600000&user=ann", () => ({ records: [record()] }));
+    const { stdout } = await world.coral("audit list --local --since 1h --user ann");
+    expect(stdout).toContain("3f2a9c1e");
+    expect(colony.calls).toEqual([]);
+    expect(await world.coral("audit list --local --agent web-1")).toMatchObject({ code: 64 });
+  });
+
   it("says that nothing fits", async () => {
     colony.tool("coral_list_audit", { records: [] });
     expect((await world.coral("audit list")).stderr).toContain("in the last 24h");
@@ -120,6 +129,14 @@ describe("coral audit verify", () => {
     expect(stdout).toBe(
       `✓ colony  entries 1 to 5  dddddddddddddddd\n\nThe audit is whole: 1 chain checked\nKeep elsewhere, for --expect: c:5:${"d".repeat(64)}\n`,
     );
+  });
+
+  it("checks this machine's agent with --local, and says what that cannot find", async () => {
+    const agent = await world.startAgent();
+    agent.replies.set("POST /v1/audit/verify", () => ({ ...whole, isWhole: false, notes: ["only this host's own file was checked"] }));
+    const { stderr, code } = await world.coral("audit verify --local");
+    expect(stderr).toContain("only this host's own file was checked");
+    expect(code).toBe(1);
   });
 
   it("ends with 1 and names what is wrong", async () => {
