@@ -31,6 +31,11 @@ export class ProcessTree {
     if (!this.#group) this.#watchdog.add(pid, this.#commandId);
   }
 
+  /** One program and what shares its session. */
+  signalOne(leader: number, name: NodeJS.Signals): void {
+    if (this.#leaders.has(leader)) sendTo(-leader, name);
+  }
+
   /** `wrappers`: processes that only wait for another one, which is to get the signal. */
   signal(name: NodeJS.Signals, wrappers: ReadonlySet<number> = new Set()): void {
     const inGroup = this.#group?.pids() ?? [];

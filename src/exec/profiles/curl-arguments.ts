@@ -3,14 +3,14 @@
  * link-local, or from localhost: a name could lead to the metadata service of a cloud, which answers GET with credentials. HEAD may go anywhere.
  */
 
-import { anyText, checkArguments, matching, oneOf, type UsedArguments, upTo, type ValueCheck } from "../argument-grammar.ts";
+import { checkArguments, matching, oneOf, type UsedArguments, upTo, type ValueCheck } from "../argument-grammar.ts";
 
 /** No user part, no brackets but those of an address, no braces, no backslash: nothing that two parsers could read in two ways. */
 const url = /^https?:\/\/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:[/?][\w\-.~%!$&'()*+,;=:@/?]*)?$/i;
 const quad = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
 /** A method can be changed by a header, and a metadata service asks for one: only those that do neither. */
 const harmlessHeader =
-  /^(?:accept|accept-encoding|accept-language|host|user-agent|cache-control|range|if-none-match|if-modified-since|traceparent): ?[\x20-\x7e]{0,512}$/i;
+  /^(?:accept|accept-encoding|accept-language|user-agent|cache-control|range|if-none-match|if-modified-since|traceparent): ?[\x20-\x7e]{0,512}$/i;
 
 function urlProblem(value: string): string | undefined {
   if (!url.test(value)) return "is not a plain http or https URL";
@@ -75,7 +75,7 @@ export function checkCurl(args: readonly string[]): string | undefined {
       output: { value: oneOf("/dev/null") },
       "write-out": { value: format },
       request: { value: oneOf("GET", "HEAD") },
-      "user-agent": { value: anyText },
+      "user-agent": { value: matching(/^[\x20-\x7e]{1,256}$/) },
     },
     operand: urlProblem,
     maxOperands: 4,

@@ -120,9 +120,10 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   lsblk: simple({ flags: "abdDfiJlmnOpPrStTz", short: { o: word, e: word, I: word, x: word }, operand: matching(/^\/dev\/[\w/-]+$/) }),
   lsmod: simple({}),
   findmnt: simple({ flags: "abcDefiJklmnPrRuUv", short: { o: word, t: word, T: { value: absolutePath } }, operand: absolutePath }),
+  // With slashes instead of dots a name is a path, and .. in it leads to any file.
   sysctl: simple({
     flags: "aneNb",
-    operand: matching(/^[\w./-]+$/, "would set a value"),
+    operand: matching(/^\w[\w-]*(?:\.[\w-]+)*$/, "is not the name of a value"),
     long: { all: "flag", values: "flag", names: "flag" },
   }),
   getent: simple({ operand: plainWord, whole: ({ operands }) => oneOfDatabases(operands[0]) }),
@@ -203,7 +204,8 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
     },
     { capabilities: seesOwners },
   ),
-  nstat: simple({ flags: "asznjp", operand: plainWord }),
+  // Without both of these it keeps a file of what it showed last.
+  nstat: simple({ flags: "asznjp", operand: plainWord }, { prepend: ["-a", "-s"] }),
   ip: { check: checkIp },
   ping: simple(
     {

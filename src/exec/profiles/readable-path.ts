@@ -30,8 +30,7 @@ export function readablePath(files: RootFiles): ValueCheck {
     const real = files.resolve(plain);
     // One that is not there is the program's to report.
     if (real === null) return undefined;
-    if (real.stats.isDirectory()) return undefined;
-    if (!real.stats.isFile()) return "is not a plain file";
+    if (!real.stats.isFile() && !real.stats.isDirectory()) return "is not a plain file";
     return allowed.some((pattern) => pattern.test(real.path))
       ? undefined
       : `leads to ${real.path}, which is not among the files that may be read`;
