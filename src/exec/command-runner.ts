@@ -23,6 +23,7 @@ import { runInContainer } from "./run-in-container.ts";
 import { runPipeline } from "./run-pipeline.ts";
 import { runTerminal, type TerminalShape } from "./run-terminal.ts";
 import type { CommandBounds, CommandEnd, RunningCommand } from "./running-command.ts";
+import { createSpawner, type Spawner } from "./spawner.ts";
 import { startWatchdog, type Watchdog } from "./watchdog.ts";
 
 /** What is asked for, checked again here whoever asked. */
@@ -112,6 +113,7 @@ export class CommandRunner implements AsyncDisposable {
   readonly #recordings: Recordings;
   readonly #running = new Set<RunningCommand>();
   readonly #ending = new Set<Promise<unknown>>();
+  readonly #spawner: Spawner;
   #groups: CommandGroups | undefined;
   #watchdog: Watchdog | undefined;
   #reserved = 0;
@@ -119,6 +121,7 @@ export class CommandRunner implements AsyncDisposable {
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
     for (const warning of ruleWarnings(options.settings().rules)) options.log.warn(warning);
+    this.#spawner = createSpawner(options.log);
     this.#recordings = new Recordings(options.recordingsDirectory, () => options.settings().recordings, options.log);
   }
 
@@ -135,15 +138,12 @@ export class CommandRunner implements AsyncDisposable {
   /** Throws when it may not or cannot run; that is in the audit by then. `onHeld` is told when it waits for an approval. */
   async start(order: CommandOrder, signal: AbortSignal, onHeld: (held: HeldCommand) => void): Promise<StartedCommand> {
     const known: Known = { order, command: wordsOf(order), where: "", rule: "", user: "" };
-    let prepared: Prepared;
-    try {
-      prepared = await this.#prepare(known, signal);
-    } catch (error) {
-      const problem = CoralError.from(error);
-      await this.#audit(known, "denied", { reason: problem.message });
-      throw problem;
+    let prepared = await this.#prepareAudited(known, signal);
+    if (prepared.decision.action === "require_approval") {
+      await this.#hold(known, signal, onHeld);
+      // The wait may have been long: what was allowed then must still be.
+      prepared = await this.#prepareAudited(known, signal);
     }
-    if (prepared.decision.action === "require_approval") await this.#hold(known, signal, onHeld);
     return this.#begin(known, prepared, signal);
   }
 
@@ -158,8 +158,22 @@ export class CommandRunner implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled([...this.#running].map((running) => running[Symbol.asyncDispose]()));
     await Promise.allSettled([...this.#ending]);
+    this.#spawner[Symbol.dispose]();
     this.#watchdog?.[Symbol.dispose]();
     this.#groups?.close();
+  }
+
+  async #prepareAudited(known: Known, signal: AbortSignal): Promise<Prepared> {
+    try {
+      const prepared = await this.#prepare(known, signal);
+      const { maxRunning } = this.#options.settings();
+      if (this.#running.size + this.#reserved < maxRunning) return prepared;
+      throw new CoralError({ code: "exhausted", message: `Cannot run a command: ${maxRunning} run here already (exec.max_running)` });
+    } catch (error) {
+      const problem = CoralError.from(error);
+      await this.#audit(known, "denied", { reason: problem.message });
+      throw problem;
+    }
   }
 
   async #prepare(known: Known, signal: AbortSignal): Promise<Prepared> {
@@ -198,11 +212,6 @@ export class CommandRunner implements AsyncDisposable {
       terminalType: order.terminal?.type ?? "",
       commandId: order.commandId,
     });
-    if (this.#running.size + this.#reserved >= settings.maxRunning)
-      throw new CoralError({
-        code: "exhausted",
-        message: `Cannot run a command: ${settings.maxRunning} run here already (exec.max_running)`,
-      });
     return { place, decision, user, environment, bounds: boundsOf(order, settings, decision.stages) };
   }
 
@@ -342,7 +351,8 @@ export class CommandRunner implements AsyncDisposable {
       const [program] = programs;
       if (order.terminal && program)
         return await runTerminal({ program, environment, terminal: order.terminal, tree, bounds, isWrapped, log });
-      return runPipeline({ programs, environment, tree, bounds, isWrapped, log });
+      const interruptMs = decision.stages.map(({ stopAfterMs }) => stopAfterMs);
+      return await runPipeline({ spawner: this.#spawner, programs, environment, tree, bounds, interruptMs, isWrapped, log });
     } catch (error) {
       await tree.kill();
       throw error;

@@ -1,6 +1,5 @@
 /** Programs joined by pipes of the kernel, as processes of this host. */
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Readable } from "node:stream";
 import { background } from "../base/background.ts";
@@ -8,13 +7,17 @@ import type { Logger } from "../base/log.ts";
 import { OutputMeter } from "./output-meter.ts";
 import type { ProcessTree } from "./process-tree.ts";
 import { type CommandBounds, type CommandEnd, type CommandOutput, type RunningCommand, signalOf } from "./running-command.ts";
+import type { ProgramExit, SpawnedPrograms, Spawner } from "./spawner.ts";
 
 export interface PipelineOptions {
+  spawner: Spawner;
   /** For each program: the file to run and its arguments, see launchWords. */
   programs: readonly (readonly [string, ...string[]])[];
   environment: Readonly<Record<string, string>>;
   tree: ProcessTree;
   bounds: CommandBounds;
+  /** For each program: when it is interrupted, which is then an ordinary end. */
+  interruptMs?: readonly (number | undefined)[];
   /** The launched process waits for another one that is the program: so it is when a pid namespace is entered. */
   isWrapped: boolean;
   log: Logger;
@@ -24,37 +27,34 @@ export interface PipelineOptions {
 const graceMs = 2_000;
 
 /** Throws when a program could not be started; then none runs. */
-export function runPipeline(options: PipelineOptions): RunningCommand {
-  return new Pipeline(options);
+export async function runPipeline(options: PipelineOptions): Promise<RunningCommand> {
+  return new Pipeline(options, await options.spawner.start(options.programs, options.environment));
 }
 
 class Pipeline implements RunningCommand {
   readonly ended: Promise<CommandEnd>;
   readonly #options: PipelineOptions;
-  readonly #children: ChildProcess[] = [];
+  readonly #spawned: SpawnedPrograms;
   readonly #meter: OutputMeter;
   readonly #startedMs = performance.now();
   readonly #timers: NodeJS.Timeout[] = [];
   #reason: CommandEnd["reason"] | undefined;
-  #problem = "";
 
-  constructor(options: PipelineOptions) {
+  constructor(options: PipelineOptions, spawned: SpawnedPrograms) {
     this.#options = options;
+    this.#spawned = spawned;
     this.#meter = new OutputMeter(options.bounds.maxOutputBytes, () => this.stop("output-limit"));
-    const exits = options.programs.map((words, index) => this.#start(words, index));
-    const outputs = this.#children.flatMap((child, index) => [
-      ...(index === this.#children.length - 1 && child.stdout ? [this.#read("stdout", child.stdout)] : []),
-      ...(child.stderr ? [this.#read("stderr", child.stderr)] : []),
-    ]);
-    // The reader of a pipe that nobody writes to any more must see its end.
-    for (const child of this.#children.slice(0, -1)) child.stdout?.destroy();
-    this.#children[0]?.stdin?.on("error", () => undefined);
+    for (const { pid } of spawned.programs) options.tree.add(pid);
+    const outputs = [this.#read("stdout", spawned.stdout), ...spawned.programs.map(({ stderr }) => this.#read("stderr", stderr))];
     this.#watchTime();
-    this.ended = this.#finish(exits, outputs);
+    this.ended = this.#finish(
+      spawned.programs.map(({ exited }) => exited),
+      outputs,
+    );
   }
 
   get pid(): number {
-    return this.#children[0]?.pid ?? 0;
+    return this.#spawned.programs[0]?.pid ?? 0;
   }
 
   output(): AsyncIterable<CommandOutput> {
@@ -66,16 +66,19 @@ class Pipeline implements RunningCommand {
   }
 
   async write(data: Uint8Array): Promise<void> {
-    const input = this.#children[0]?.stdin;
-    if (!input?.writable || input.write(data)) return;
+    const input = this.#spawned.stdin;
+    if (!input.writable || input.write(data)) return;
     await new Promise<void>((resolve) => {
-      input.once("drain", resolve);
-      input.once("close", resolve);
+      const go = (): void => {
+        input.off("drain", go).off("close", go);
+        resolve();
+      };
+      input.once("drain", go).once("close", go);
     });
   }
 
   endInput(): void {
-    this.#children[0]?.stdin?.end();
+    this.#spawned.stdin.end();
   }
 
   resize(): void {}
@@ -102,30 +105,7 @@ class Pipeline implements RunningCommand {
   }
 
   #wrappers(): ReadonlySet<number> {
-    return new Set(this.#options.isWrapped ? this.#children.flatMap(({ pid }) => pid ?? []) : []);
-  }
-
-  /** Resolves with its end; 127 when it could not be started. */
-  #start(words: readonly [string, ...string[]], index: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
-    const [file, ...args] = words;
-    const before = this.#children[index - 1];
-    const child = spawn(file, args, {
-      // The stream before is handed over, not copied: no byte between two programs goes through this process.
-      stdio: [before?.stdout ?? "pipe", "pipe", "pipe"],
-      env: this.#options.environment,
-      cwd: "/",
-      detached: true,
-    });
-    this.#children.push(child);
-    if (child.pid !== undefined) this.#options.tree.add(child.pid);
-    return new Promise((resolve) => {
-      child.once("error", (error) => {
-        if (child.pid !== undefined) return;
-        this.#problem = `Cannot start a command: ${error.message}`;
-        resolve({ code: 127, signal: null });
-      });
-      child.once("exit", (code, signal) => resolve({ code, signal }));
-    });
+    return new Set(this.#options.isWrapped ? this.#spawned.programs.map(({ pid }) => pid) : []);
   }
 
   async #read(stream: CommandOutput["stream"], source: Readable): Promise<void> {
@@ -138,25 +118,28 @@ class Pipeline implements RunningCommand {
   }
 
   #watchTime(): void {
-    const { timeoutMs, stopAfterMs } = this.#options.bounds;
-    if (timeoutMs !== undefined) this.#timers.push(setTimeout(() => this.stop("timeout"), timeoutMs));
-    if (stopAfterMs !== undefined) this.#timers.push(setTimeout(() => this.signal("INT"), stopAfterMs));
+    const { bounds, interruptMs = [], isWrapped, tree } = this.#options;
+    if (bounds.timeoutMs !== undefined) this.#timers.push(setTimeout(() => this.stop("timeout"), bounds.timeoutMs));
+    for (const [index, delayMs] of interruptMs.entries()) {
+      const pid = this.#spawned.programs[index]?.pid;
+      if (delayMs === undefined || pid === undefined) continue;
+      // The others go on: they still have to show what this one says at its end.
+      this.#timers.push(setTimeout(() => (isWrapped ? this.signal("INT") : tree.signalOne(pid, "SIGINT")), delayMs));
+    }
   }
 
-  async #finish(
-    exits: readonly Promise<{ code: number | null; signal: NodeJS.Signals | null }>[],
-    outputs: readonly Promise<void>[],
-  ): Promise<CommandEnd> {
+  async #finish(exits: readonly Promise<ProgramExit>[], outputs: readonly Promise<void>[]): Promise<CommandEnd> {
     const ends = await Promise.all(exits);
     for (const timer of this.#timers) clearTimeout(timer);
     // What forked away goes with the command; it also holds its output open.
     await this.#options.tree.kill();
+    this.#spawned.stdin.destroy();
     await Promise.all(outputs);
     this.#meter.end();
     const { code, signal } = ends.at(-1) ?? { code: null, signal: null };
     return {
-      ...endOf(this.#problem === "" ? this.#reason : "failed", code, signal),
-      problem: this.#problem,
+      ...endOf(this.#reason, code, signal),
+      problem: "",
       stdoutBytes: this.#meter.stdoutBytes,
       stderrBytes: this.#meter.stderrBytes,
       durationMs: Math.round(performance.now() - this.#startedMs),

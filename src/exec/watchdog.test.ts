@@ -29,6 +29,7 @@ beforeAll(async () => {
     bundle: true,
     platform: "node",
     format: "esm",
+    target: "node20",
     external: ["@lydell/node-pty"],
     outfile: join(directory, "agent.mjs"),
     logLevel: "silent",
