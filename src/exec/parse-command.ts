@@ -191,8 +191,7 @@ class Parser {
     if (this.#words.length > 0) return;
     if (word === "") throw refused("the program has no name", start);
     if (bare === "!" || bare === "{" || bare === "}") throw refused(`${bare} has no meaning here`, start);
-    if (/^[A-Za-z_]\w*\+?=/.test(bare))
-      throw refused("variables are not set in front of a program; give them with --setenv", start);
+    if (/^[A-Za-z_]\w*\+?=/.test(bare)) throw refused("variables are not set in front of a program; give them with --setenv", start);
     if (/[^\P{Cc}]/u.test(word)) throw refused("the program's name holds invisible characters", start);
   }
 
