@@ -126,7 +126,7 @@ function makeSpan({ service, traceId, spanId, parentSpanId, random }: SpanParts)
     "http.request.id": hex(32),
     "enduser.id": hex(16),
     "session.id": hex(20),
-    "cache.key": hex(14),
+    "cache.entry": hex(14),
   };
   for (const [key, value] of Object.entries(attributes)) span.attribute(key, value, 9);
   if (isError) {

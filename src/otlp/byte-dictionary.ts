@@ -55,11 +55,7 @@ export class ByteDictionary {
 
   /** The code of these bytes; a new one when they were not seen before. */
   codeOf(source: Uint8Array, start: number, end: number): number {
-    let hash = seed ^ (end - start);
-    for (let index = start; index < end; index++) {
-      hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
-      hash ^= hash >>> 15;
-    }
+    const hash = hashOf(source, start, end);
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
     for (let probe = 0; probe < maxProbes; probe++) {
@@ -129,4 +125,21 @@ export class ByteDictionary {
     }
     this.#slots = slots;
   }
+}
+
+/** Four bytes at a time: each step waits for the one before, and reading does not. */
+function hashOf(source: Uint8Array, start: number, end: number): number {
+  let hash = seed ^ (end - start);
+  let index = start;
+  for (; index + 4 <= end; index += 4) {
+    const low = (source[index] as number) | ((source[index + 1] as number) << 8);
+    const high = (source[index + 2] as number) | ((source[index + 3] as number) << 8);
+    hash = Math.imul(hash ^ low ^ (high << 16), 0x5bd1e995);
+    hash ^= hash >>> 15;
+  }
+  for (; index < end; index++) {
+    hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
+    hash ^= hash >>> 15;
+  }
+  return hash;
 }

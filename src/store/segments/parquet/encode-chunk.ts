@@ -11,6 +11,7 @@ import {
   encodeInt32,
   encodeInt64,
   encodeReversed8,
+  encodeRun,
   encodeRuns,
   encodeTexts,
 } from "./encode-values.ts";
@@ -104,15 +105,18 @@ function presentRows({ present }: BatchColumn, order: Uint32Array, scratch: Enco
 }
 
 function definitionLevels(column: BatchColumn | undefined, order: Uint32Array, present: number, scratch: EncodeScratch): Uint8Array {
-  const levels = scratch.values(order.length);
-  if (present === order.length) levels.fill(1);
-  else if (column === undefined || present === 0) levels.fill(0);
-  else for (let index = 0; index < order.length; index++) levels[index] = isPresent(column, order[index] as number) ? 1 : 0;
-  const runs = encodeRuns(levels, 1);
+  const isMixed = column !== undefined && present > 0 && present < order.length;
+  const runs = isMixed ? encodeRuns(presence(column, order, scratch), 1) : encodeRun(present > 0 ? 1 : 0, order.length);
   const data = Buffer.alloc(4 + runs.length);
   data.writeUInt32LE(runs.length);
   data.set(runs, 4);
   return data;
+}
+
+function presence(column: BatchColumn, order: Uint32Array, scratch: EncodeScratch): Uint32Array {
+  const levels = scratch.values(order.length);
+  for (let index = 0; index < order.length; index++) levels[index] = isPresent(column, order[index] as number) ? 1 : 0;
+  return levels;
 }
 
 function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array, room: PageRoom, scratch: EncodeScratch): Body {

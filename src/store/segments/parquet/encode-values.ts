@@ -119,6 +119,15 @@ export function encodeRuns(values: Uint32Array, width: number): Uint8Array {
   return runs * (3 + valueBytes) < packedBytes || width === 0 ? repeated(values, valueBytes, runs) : packed(values, width);
 }
 
+/** One value of at most 8 bits, so often. */
+export function encodeRun(value: number, count: number): Uint8Array {
+  if (count === 0) return new Uint8Array(0);
+  const data = new Uint8Array(6);
+  const end = putVarint(data, 0, count * 2);
+  data[end] = value;
+  return data.subarray(0, end + 1);
+}
+
 function repeated(values: Uint32Array, valueBytes: number, runs: number): Uint8Array {
   const data = new Uint8Array(runs * (5 + valueBytes));
   let end = 0;
