@@ -1,5 +1,6 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
+import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { background } from "../base/background.ts";
@@ -102,6 +103,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const stack = new ResourceStack();
   try {
     const stopped = new AbortController();
+    // Every loop waits on it; Node takes more than ten for a leak.
+    setMaxListeners(0, stopped.signal);
     let config = options.config;
     const reader = createHostReader();
     const machine = reader.machine();

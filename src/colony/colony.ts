@@ -1,5 +1,6 @@
 /** The colony: takes agents in, pulls their signals, keeps them, answers questions about them. */
 
+import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
@@ -100,6 +101,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const { paths, engine, version, owner, clock, log } = options;
   const state = { config: options.config, writeProblem: "" };
   const stopped = new AbortController();
+  // Every loop and every tunnel waits on it; Node takes more than ten for a leak.
+  setMaxListeners(0, stopped.signal);
   const authority = await openAuthority(paths.caDirectory, state.config.id);
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,

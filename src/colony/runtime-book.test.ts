@@ -110,6 +110,21 @@ test("take() flags what an agent claims and cannot do, once, and does not believ
   expect(events.map(({ kind }) => kind)).toEqual(["agent-runtime-doubtful"]);
 });
 
+test("a change that takes abilities away is a warning among the events", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  for (const mode of ["cri", "passive", "cri"]) {
+    await book.take("a", sampleSidecar(mode), "refresh");
+    clock.nowMs += 60_000;
+  }
+  const events = await world.store.query(`SELECT severity, message FROM ${world.store.database.name}.views.events ORDER BY "time"`);
+  expect(events.map(({ severity, message }) => [severity, String(message).includes("exec yes → no")])).toEqual([
+    ["warning", true],
+    ["info", false],
+  ]);
+});
+
 test("take() forgets an agent that does not tell any more", async () => {
   const clock = new HandClock();
   await using world = await open(clock);

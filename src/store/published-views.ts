@@ -37,6 +37,14 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
     sql: `SELECT s.agent_id, s.epoch, r.seq, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
       FROM "${database}".raw."${signal.name}" r JOIN "${database}".internal.sources s USING (source)`,
   };
+  if (signal.isThinned) {
+    const thinned = resolutions.map((resolution) => {
+      const name = rollupName(signal, resolution);
+      const description = `${signal.description}; merged to ${resolution.bucketMinutes} min, kept longer`;
+      return { ...raw, name, description, sql: raw.sql.replace(`.raw."${signal.name}"`, `.rollup."${name}"`) };
+    });
+    return [raw, ...thinned];
+  }
   if (signal.rollup === undefined) return [raw];
   const coarse = resolutions.map((resolution) => ({
     name: rollupName(signal, resolution),
@@ -128,7 +136,10 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
       SELECT occurred_at AS "time", kind,
         CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken') THEN 'error'
-          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression') THEN 'warning'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'agent-runtime-doubtful')
+            THEN 'warning'
+          -- It can do less than before.
+          WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
           WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
         json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
       ${signals.some((signal) => signal.name === "agent_event") ? agents : ""})`,

@@ -101,7 +101,7 @@ function hijack(path: string, route: string, body: unknown, signal: AbortSignal)
       upgrade: "tcp",
     };
     const asking = request({ socketPath: path, method: "POST", path: route, headers, signal, agent: false });
-    asking.on("upgrade", (_response, socket, head) => resolve({ socket: socket as Socket, head }));
+    asking.on("upgrade", (_response, socket, head) => resolve({ socket, head }));
     asking.on("response", (response) => {
       response.resume();
       reject(

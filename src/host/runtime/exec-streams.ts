@@ -9,7 +9,7 @@ export class OutputQueue {
   #pieces: OutputPiece[] = [];
   #waitingBytes = 0;
   #isEnded = false;
-  #error: unknown;
+  #error: Error | undefined;
   #wake: (() => void) | undefined;
   readonly #onRoom: () => void;
 
@@ -26,7 +26,7 @@ export class OutputQueue {
     return this.#waitingBytes < highWaterBytes;
   }
 
-  end(error?: unknown): void {
+  end(error?: Error): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#error = error;

@@ -90,7 +90,7 @@ function upgrade({ url, protocol, timeoutMs, signal }: WebSocketOptions): Promis
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     });
     asking.on("upgrade", (response, socket, head) => {
-      if (response.headers["sec-websocket-accept"] === accept) return resolve({ socket: socket as Socket, head });
+      if (response.headers["sec-websocket-accept"] === accept) return resolve({ socket, head });
       socket.destroy();
       reject(new CoralError({ code: "invalid", message: "the container runtime's streams are no WebSocket" }));
     });
