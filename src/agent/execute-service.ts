@@ -80,7 +80,8 @@ async function* runOne(
     for await (const { stream, data } of started.running.output()) yield { event: { case: "output", value: { stream, data } } };
     // A detached program runs on; nobody is left to hear of its end.
     if (both.aborted && order.isDetached) return;
-    yield endedMessage(started, await started.ended);
+    // Its audit is written meanwhile; should the agent be killed before, the next start writes that the end is not known.
+    yield endedMessage(started, await started.running.ended);
   } catch (error) {
     yield failedMessage(CoralError.from(error));
   } finally {
