@@ -433,7 +433,7 @@ class DuckDbColonyStore implements ColonyStore {
 
   /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
   async #rollupEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
-    const stepRows = signal.rollup?.histograms ? rollupStepRows.histograms : rollupStepRows.plain;
+    const stepRows = signal.rollup?.histograms || signal.isThinned ? rollupStepRows.histograms : rollupStepRows.plain;
     const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${stepRows}`, [after]);
     const next = row?.["ingest"];
     return next === undefined ? this.#ingest : Math.max(Number(next) - 1, after + 1);

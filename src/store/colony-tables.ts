@@ -22,7 +22,7 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
     ...storedColumns(signal).map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
   ]);
   const rollups = [];
-  for (const resolution of signal.rollup ? resolutions : []) {
+  for (const resolution of signal.rollup || signal.isThinned ? resolutions : []) {
     const table = await ensureTable(database, "rollup", rollupName(signal, resolution), rollupColumns(signal));
     rollups.push({ resolution, table });
   }

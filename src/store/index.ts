@@ -45,6 +45,7 @@ export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEn
 export { type NamingLimits, storeNamingWish } from "./discovery/naming-wishes.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
+export { choosePoints, type PointSource } from "./metrics/choose-points.ts";
 export { type PromqlAnswer, type PromqlQuery, type PromqlSeriesRow, queryPromql } from "./promql/query-promql.ts";
 export type { PublishedView } from "./published-views.ts";
 export type { AgentPull } from "./pull-plan.ts";
@@ -83,6 +84,7 @@ export {
   type MetricAnswer,
   type MetricGroupRow,
   type MetricQuery,
+  metricStepMs,
   queryMetric,
 } from "./queries/query-metrics.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
