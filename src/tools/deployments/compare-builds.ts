@@ -121,8 +121,9 @@ function severity({ metric, before, after }: BuildChange): number {
 function compareRoute(route: RouteFacts, facts: BuildFacts): Comparison[] {
   const [before, after] = [sumOf(route.before, "requests"), sumOf(route.after, "requests")];
   const comparisons: (Comparison | null)[] = [];
-  if (before >= minRequests.p50 && after >= minRequests.p50) comparisons.push(compareLatency(route, facts, "p50", 0.5));
-  if (before >= minRequests.p95 && after >= minRequests.p95) comparisons.push(compareLatency(route, facts, "p95", 0.95));
+  const durations = { before: histogramOf(route.before), after: histogramOf(route.after) };
+  if (before >= minRequests.p50 && after >= minRequests.p50) comparisons.push(compareLatency(route, durations, facts, "p50"));
+  if (before >= minRequests.p95 && after >= minRequests.p95) comparisons.push(compareLatency(route, durations, facts, "p95"));
   if (before >= minRequests.errors && after >= minRequests.errors) comparisons.push(compareErrors(route, facts));
   return comparisons.filter((comparison) => comparison !== null);
 }
@@ -131,8 +132,13 @@ function compareRoute(route: RouteFacts, facts: BuildFacts): Comparison[] {
  * A percentile has changed when the share of requests above one value has: that value is the percentile of both sides together, as in Mood's
  * test of the median.
  */
-function compareLatency(route: RouteFacts, facts: BuildFacts, metric: "p50" | "p95", share: number): Comparison | null {
-  const [before, after] = [histogramOf(route.before), histogramOf(route.after)];
+function compareLatency(
+  route: RouteFacts,
+  { before, after }: { before: SparseHistogram; after: SparseHistogram },
+  facts: BuildFacts,
+  metric: "p50" | "p95",
+): Comparison | null {
+  const share = metric === "p50" ? 0.5 : 0.95;
   const limit = bucketAt(mergeHistograms(before, after), share);
   const above = (cell: RouteCell): Cell => ({ hits: countAbove(cell.histogram, limit), total: countAbove(cell.histogram, -1) });
   const test = shareTest(route, facts, above);
@@ -266,9 +272,10 @@ function sumOf(cells: readonly RouteCell[], field: "requests" | "errors"): numbe
 function histogramOf(cells: readonly RouteCell[]): SparseHistogram {
   const sums = new Array<number>(fineLayout.bucketCount).fill(0);
   for (const { histogram } of cells) {
-    for (const [index, count] of histogram.counts.entries()) {
-      const bucket = Math.min(histogram.lo + index, fineLayout.bucketCount - 1);
-      sums[bucket] = (sums[bucket] ?? 0) + count;
+    const { lo, counts } = histogram;
+    for (let index = 0; index < counts.length; index++) {
+      const bucket = Math.min(lo + index, fineLayout.bucketCount - 1);
+      sums[bucket] = (sums[bucket] ?? 0) + (counts[index] ?? 0);
     }
   }
   return sparse(sums);
@@ -295,13 +302,16 @@ function countAbove({ lo, counts }: SparseHistogram, limit: number): number {
   return sum;
 }
 
-/** The bucket such that the share above it is as near to `1 - share` as buckets allow. */
+/** The bucket such that the share above it is as near to `1 - share` as buckets allow, and not nothing. */
 function bucketAt(histogram: SparseHistogram, share: number): number {
   const total = countAbove(histogram, -1);
   let upto = 0;
   for (const [index, count] of histogram.counts.entries()) {
     const next = upto + count;
-    if (next >= share * total) return histogram.lo + (share * total - upto < next - share * total ? index - 1 : index);
+    if (next >= share * total) {
+      const isBelow = next >= total || share * total - upto < next - share * total;
+      return histogram.lo + (isBelow ? index - 1 : index);
+    }
     upto = next;
   }
   return histogram.lo + histogram.counts.length;
