@@ -83,7 +83,7 @@ const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
 const auditPruneIntervalMs = 600_000;
 const auditWatchIntervalMs = 15_000;
-const deploymentIntervalMs = 5_000;
+const deploymentIntervalMs = 10_000;
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
 
