@@ -33,7 +33,7 @@ const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
-  if (/\/sock_(?:recv|send)_length$/.test(section)) return "sockets";
+  if (/\/(?:sock_(?:recv|send)_length|tcp_sendmsg_locked)$/.test(section)) return "sockets";
   return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
 }
 
@@ -105,6 +105,14 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
+/** Most of `connection_places`, which takes its memory at once: 6 MiB. */
+const maxPlaces = 16_384;
+
+/** How many of the connections have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
+export function connectionPlaces(maxConnections: number): number {
+  return Math.min(maxPlaces, 2 ** Math.floor(Math.log2(Math.max(8, maxConnections) / 4)));
+}
+
 interface Loaded {
   object: BpfObject;
   sections: Map<string, HookSet>;
@@ -114,6 +122,7 @@ interface Loaded {
 /** Kernels without uprobe_multi refuse the programs for plaintext; the rest is loaded without them. */
 async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
+  const places = connectionPlaces(settings.maxConnections);
   const attempt = (withPlaintext: boolean): Promise<BpfObject> =>
     loadBpfObject({
       path,
@@ -125,10 +134,12 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
         requests: settings.maxRequestKinds,
-        connections: settings.maxConnections,
+        connection_places: places,
+        connections: Math.max(1, settings.maxConnections - places),
         http2_connections: settings.maxConnections,
         events: settings.ringBytes,
       },
+      constants: { connection_place_mask: places - 1 },
     });
   if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
   try {
@@ -159,6 +170,7 @@ class AttachedHooks implements KernelHooks {
     // Until the last one was attached, some saw requests and none their answers: the next request would be taken for one of two at once, and its
     // connection for pipelined, for as long as it lasts.
     this.object.map("connections").takeAll(() => {});
+    this.object.run("forget_connections");
   }
 
   async detach(): Promise<void> {
