@@ -113,7 +113,13 @@ struct connection {
 	u8 head_generation;
 	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
 	u8 head_bytes;
-	u8 reserved[7];
+	/* The last send found no room. */
+	u8 send_failed;
+	u8 reserved[6];
+	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result); of the last write its bytes. */
+	u64 tls_buffer;
+	u64 tls_count_at;
+	u64 tls_written;
 	u8 answer[16];
 	u8 local[16];
 	u8 remote[16];

@@ -37,6 +37,16 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 		payload->start_ns = first_ns;
 }
 
+/* Plaintext is read when its write begins; an answer ends when it was sent. Alerts, which are short, are no part of it. */
+#define MAX_ALERT_BYTES 64
+
+static always_inline void tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
+{
+	connection->send_failed = 0;
+	if (connection->role == ROLE_SERVER && connection->state == STATE_ANSWERED && length > MAX_ALERT_BYTES)
+		connection->end_ns = tcp_time(sk);
+}
+
 static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 direction)
 {
 	struct connection *connection;
@@ -59,9 +69,12 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
 		return 0;
-	/* Plaintext comes from tls.h, and the name of the server has been told: nothing more is wanted of the records. */
-	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED)
+	/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
+	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED) {
+		if (direction == SENT)
+			tls_record_sent(sk, connection, length);
 		return 0;
+	}
 	payload.sk = (u64)sk;
 	payload.at_ns = tcp_time(sk);
 	payload.start_ns = 0;
@@ -118,8 +131,10 @@ int socket_sent(u64 *context)
 	if (length <= 0) {
 		struct connection *connection = find_connection(context[0]);
 
-		if (connection)
+		if (connection) {
 			connection->send_buffer = 0;
+			connection->send_failed = 1;
+		}
 		return 0;
 	}
 	return on_socket((struct sock *)context[0], length, 0, SENT);

@@ -560,8 +560,9 @@ static always_inline int http1_quick(struct payload *payload, struct connection 
 	const u8 *text = (const u8 *)words;
 	u32 status;
 
-	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & (CONNECTION_STREAMED | CONNECTION_TLS)) || !payload->buffer || !control ||
-	    control->capturing)
+	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & CONNECTION_STREAMED) || !payload->buffer || !control || control->capturing)
+		return 0;
+	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 		return 0;
 	if (is_request(connection, payload->direction)) {
 		u32 size = connection->head_bytes;

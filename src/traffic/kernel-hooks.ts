@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../base/errors.ts";
-import { type BpfObject, explainBpfFailure, loadBpfObject } from "../probes/index.ts";
+import { type BpfObject, explainBpfFailure, loadBpfObject, uprobeSessionSection } from "../probes/index.ts";
 import type { TrafficSettings } from "./messages.ts";
 
 export interface KernelHooks extends AsyncDisposable {
@@ -119,17 +119,23 @@ interface Loaded {
   plaintextProblem: string | null;
 }
 
-/** Kernels without uprobe_multi refuse the programs for plaintext; the rest is loaded without them. */
+/**
+ * How calls of TLS libraries are probed: at their begin and return by one program (Linux 6.13), by two (6.6), or not at all. A kernel refuses what it does
+ * not know; the rest is loaded without it.
+ */
+type Plaintext = "sessions" | "probes" | "none";
+
 async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
   const places = connectionPlaces(settings.maxConnections);
-  const attempt = (withPlaintext: boolean): Promise<BpfObject> =>
+  const attempt = (plaintext: Plaintext): Promise<BpfObject> =>
     loadBpfObject({
       path,
       isWanted: (name, section) => {
         const set = hookSetOf(section);
         sections.set(name, set);
-        return set === kind || set === "both" || set === "on-demand" || (set === "plaintext" && withPlaintext);
+        if (set === "plaintext") return plaintext === "sessions" || (plaintext === "probes" && section !== uprobeSessionSection);
+        return set === kind || set === "both" || set === "on-demand";
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
@@ -141,11 +147,16 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
       },
       constants: { connection_place_mask: places - 1 },
     });
-  if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
+  if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "switched off" };
   try {
-    return { object: await attempt(true), sections, plaintextProblem: null };
+    return { object: await attempt("sessions"), sections, plaintextProblem: null };
+  } catch {
+    // What is wrong with all the others too is told by the next attempt.
+  }
+  try {
+    return { object: await attempt("probes"), sections, plaintextProblem: null };
   } catch (error) {
-    const object = await attempt(false);
+    const object = await attempt("none");
     return { object, sections, plaintextProblem: explainBpfFailure(error, "uprobe_multi").text };
   }
 }
