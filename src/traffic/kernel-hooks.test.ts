@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { connectionPlaces, hookSetOf, openKernelHooks } from "./kernel-hooks.ts";
+import { hookSetOf, maxConnectionPlaces, openKernelHooks, placesOf } from "./kernel-hooks.ts";
 
 describe("hookSetOf()", () => {
   it.each([
@@ -19,7 +19,7 @@ describe("hookSetOf()", () => {
   });
 });
 
-describe("connectionPlaces()", () => {
+describe("placesOf()", () => {
   it.each([
     [1, 2],
     [16, 4],
@@ -28,7 +28,7 @@ describe("connectionPlaces()", () => {
     [65_536, 16_384],
     [1_000_000, 16_384],
   ])("gives of %d connections %d a place", (maxConnections, places) => {
-    expect(connectionPlaces(maxConnections)).toBe(places);
+    expect(placesOf(maxConnections, maxConnectionPlaces)).toBe(places);
   });
 });
 

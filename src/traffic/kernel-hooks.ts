@@ -105,12 +105,13 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
-/** Most of `connection_places`, which takes its memory at once: 6 MiB. */
-const maxPlaces = 16_384;
+/** Most of `connection_places` and of `request_places`, which take their memory at once: 5 and 3.4 MiB. */
+export const maxConnectionPlaces = 16_384;
+const maxRequestPlaces = 1_024;
 
-/** How many of the connections have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
-export function connectionPlaces(maxConnections: number): number {
-  return Math.min(maxPlaces, 2 ** Math.floor(Math.log2(Math.max(8, maxConnections) / 4)));
+/** How many of a table's entries have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
+export function placesOf(entries: number, maxPlaces: number): number {
+  return Math.min(maxPlaces, 2 ** Math.floor(Math.log2(Math.max(8, entries) / 4)));
 }
 
 interface Loaded {
@@ -127,7 +128,8 @@ type Plaintext = "sessions" | "probes" | "none";
 
 async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
-  const places = connectionPlaces(settings.maxConnections);
+  const places = placesOf(settings.maxConnections, maxConnectionPlaces);
+  const kindPlaces = placesOf(settings.maxRequestKinds, maxRequestPlaces);
   const attempt = (plaintext: Plaintext): Promise<BpfObject> =>
     loadBpfObject({
       path,
@@ -139,13 +141,14 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
-        requests: settings.maxRequestKinds,
+        request_places: kindPlaces,
+        requests: Math.max(1, settings.maxRequestKinds - kindPlaces),
         connection_places: places,
         connections: Math.max(1, settings.maxConnections - places),
         http2_connections: settings.maxConnections,
         events: settings.ringBytes,
       },
-      constants: { connection_place_mask: places - 1 },
+      constants: { connection_place_mask: places - 1, request_place_mask: kindPlaces - 1 },
     });
   if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "switched off" };
   try {

@@ -104,6 +104,8 @@ class TrafficProcess {
       if (problem.code !== "unsupported" || connections === null) throw error;
       this.#send(stateOff(problem.message));
     }
+    // Not earlier: whoever is told that connections are watched asks at once, and relies on an answer within two seconds; loading may take longer.
+    if (connections !== null) this.#send({ kind: "connections-state", problem: null });
     // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
     releaseMemory();
     const timer = setInterval(releaseMemory, releaseIntervalMs);
@@ -115,7 +117,6 @@ class TrafficProcess {
     try {
       const { maxConnections } = settings;
       const watch = resources.use(await openConnectionWatch({ maxConnections, report: (report) => this.#send(report) }));
-      this.#send({ kind: "connections-state", problem: null });
       return watch;
     } catch (error) {
       // Requests may be seen nevertheless; the scans of sockets go on.
