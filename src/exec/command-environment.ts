@@ -27,37 +27,10 @@ const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS",
  * Read by the loader, the C library or a shell before a program's own code: they would act on the steps that start it, which are root's. Whoever may run anything
  * can set them with `env`.
  */
-const startup = matcherOf([
-  ...[
-    "LD_*",
-    "DYLD_*",
-    "GCONV_PATH",
-    "GETCONF_DIR",
-    "GLIBC_TUNABLES",
-    "HOSTALIASES",
-    "LOCALDOMAIN",
-    "LOCPATH",
-    "MALLOC_*",
-    "NIS_PATH",
-    "NLSPATH",
-    "RESOLV_HOST_CONF",
-    "RES_OPTIONS",
-  ],
-  ...[
-    "TZDIR",
-    "BASH_ENV",
-    "BASHOPTS",
-    "BASH_FUNC_*",
-    "ENV",
-    "SHELLOPTS",
-    "PS4",
-    "IFS",
-    "LIBMOUNT_*",
-    "ASAN_OPTIONS",
-    "UBSAN_OPTIONS",
-    "PERF_*",
-  ],
-]);
+const startup = matcherOf(
+  `LD_* DYLD_* GCONV_PATH GETCONF_DIR GLIBC_TUNABLES HOSTALIASES LOCALDOMAIN LOCPATH MALLOC_* NIS_PATH NLSPATH RESOLV_HOST_CONF RES_OPTIONS TZDIR
+   BASH_ENV BASHOPTS BASH_FUNC_* ENV SHELLOPTS PS4 IFS LIBMOUNT_* ASAN_OPTIONS UBSAN_OPTIONS PERF_*`.split(/\s+/),
+);
 /** No path, so that no file is read for it: locales and terminals are looked up by name. */
 const harmlessValue = /^[\w.@:,+=-]{0,128}$/;
 const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;

@@ -157,7 +157,7 @@ export class CommandRunner implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled([...this.#running].map((running) => running[Symbol.asyncDispose]()));
-    await Promise.allSettled([...this.#ending]);
+    await Promise.allSettled(this.#ending);
     this.#spawner[Symbol.dispose]();
     this.#watchdog?.[Symbol.dispose]();
     this.#groups?.close();

@@ -14,6 +14,4 @@ export {
   type StartedCommand,
 } from "./command-runner.ts";
 export type { ExecProfile, ExecRule, ExecSettings } from "./exec-settings.ts";
-export { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
-export { ruleWarnings } from "./policy.ts";
 export type { CommandEnd, CommandOutput, RunningCommand } from "./running-command.ts";

@@ -68,7 +68,7 @@ describe("parseCommand()", () => {
     "ps `id`",
     'ps "`id`"',
     "ps $HOME",
-    "ps${IFS}aux",
+    "ps$" + "{IFS}aux",
     'ps "$HOME"',
     "ps $IFS",
     "$IFS",

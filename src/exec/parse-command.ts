@@ -27,7 +27,7 @@ const maxStages = 16;
 const maxWords = 1_024;
 
 /** Spaces that are not ASCII's, marks that have no width or turn text around: a reader of an approval or an audit would not see them. */
-const invisible = /[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u034f\u180e]/u;
+const invisible = /\u034f|[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u180e]/u;
 const loneSurrogate = /\p{Cs}/u;
 /** What a shell would read as more than a character, outside of quotes; `|` and `>` are looked at before. */
 const shellOnly: Readonly<Record<string, string>> = {

@@ -13,7 +13,7 @@ describe("containerWords()", () => {
 
   it("gives a shell no word of a pipeline to read", () => {
     const words = containerWords(programs(parseCommand("echo '$(id)' '; id' '`id`' | cat 2>&1 | tr a-z A-Z")), undefined);
-    expect(words[2]).toBe('"${1}" "${2}" "${3}" "${4}" | "${5}" 2>&1 | "${6}" "${7}" "${8}"');
+    expect(words[2]?.replaceAll(/"\$\{(\d+)\}"/g, "<$1>")).toBe("<1> <2> <3> <4> | <5> 2>&1 | <6> <7> <8>");
     expect(output(words)).toBe("$(ID) ; ID `ID`\n");
   });
 

@@ -137,7 +137,7 @@ class HelpedSpawner implements Spawner {
     helper.on("message", (message: Message, handle?: Duplex) => this.#orders.get(message.id)?.take(message, handle));
     const onGone = (why: string): void => {
       if (this.#helper === helper) this.#helper = undefined;
-      for (const order of [...this.#orders.values()]) order.lose(why);
+      for (const order of Array.from(this.#orders.values())) order.lose(why);
     };
     helper.once("error", (error) => {
       this.#log.warn(`The process that starts commands has failed: ${error.message}`);
