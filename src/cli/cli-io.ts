@@ -58,6 +58,7 @@ function readBytes(listener: (data: Uint8Array) => void): () => void {
     stdin.setRawMode(false);
   };
   stdin.setRawMode(true);
+  keepLineFeeds();
   // A terminal that was left raw is of no use to anybody.
   process.once("exit", restore);
   stdin.on("data", listener).resume();
@@ -66,6 +67,15 @@ function readBytes(listener: (data: Uint8Array) => void): () => void {
     stdin.off("data", listener).pause();
     restore();
   };
+}
+
+/**
+ * Node's raw mode still turns each line feed into carriage return and line feed, and programs that draw use it to go down only. Going back to the
+ * ordinary mode undoes this, too.
+ */
+function keepLineFeeds(): void {
+  // Without stty, as in some containers, screens may look wrong; everything else works.
+  process.getBuiltinModule("node:child_process").spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
 }
 
 function onResize(listener: () => void): () => void {

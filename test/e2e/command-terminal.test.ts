@@ -30,6 +30,7 @@ afterAll(async () => {
   await stack[Symbol.asyncDispose]();
 });
 
+const escape = "\u001b";
 const prompt = /[$#] $/;
 const hasProgram = (name: string): boolean => {
   try {
@@ -59,7 +60,10 @@ it.each([
     return /43 132/.test(await terminal.shows(/\d+ \d+\r\n/));
   });
   terminal.type("printf '\\033[31mred\\033[0m\\n'\r");
-  await terminal.shows(/\u001b\[31mred\u001b\[0m/);
+  await terminal.shows(new RegExp(`${escape}\\[31mred${escape}\\[0m`));
+  // Programs that draw go down a line without going back to its beginning.
+  terminal.type("stty -opost; printf 'down\\nward\\n'; stty opost\r");
+  await terminal.shows(/down\nward\n/);
   terminal.type("exit 5\r");
   expect(await terminal.ended).toEqual({ code: 5, signal: 0 });
 });
@@ -67,8 +71,8 @@ it.each([
 it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
-  terminal.type("sleep 1000\r");
-  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 1000"));
+  terminal.type("sleep 96100\r");
+  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96100"));
   terminal.type("\u0003");
   await terminal.shows(/\^C[^]*[$#] $/);
   terminal.type("echo st$((1+1))ll here\r");
@@ -80,11 +84,11 @@ it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", 
 it("Enter ~ . hangs up and ends what runs there", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
-  terminal.type("sleep 1001\r");
-  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 1001"));
+  terminal.type("sleep 96101\r");
+  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96101"));
   terminal.type("\r~.");
   expect(await terminal.ended).toEqual({ code: 255, signal: 0 });
-  await waitFor("its end", () => !execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 1001"));
+  await waitFor("its end", () => !execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96101"));
 });
 
 it.skipIf(!hasProgram("top"))("top draws, follows the size, and ends", async () => {

@@ -101,24 +101,24 @@ class Terminal {
   }
 
   run(args: readonly string[], more: { isTTY?: boolean; stdin?: string } = {}): Promise<number> {
-    const self = this;
     const { isTTY = true } = more;
+    const size = { columns: () => this.columns, rows: () => this.rows };
     return runCli(["node", "coral", ...args], {} as CliRuntime, {
       stdout: {
         write: (data) => {
-          self.stdout += Buffer.from(data as string).toString("utf8");
+          this.stdout += Buffer.from(data as string).toString("utf8");
         },
         isTTY,
         get columns() {
-          return self.columns;
+          return size.columns();
         },
         get rows() {
-          return self.rows;
+          return size.rows();
         },
       },
       stderr: {
         write: (data) => {
-          self.stderr += Buffer.from(data as string).toString("utf8");
+          this.stderr += Buffer.from(data as string).toString("utf8");
         },
       },
       stdin: Object.assign(

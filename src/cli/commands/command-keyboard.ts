@@ -4,6 +4,8 @@ import type { CliIo } from "../cli-io.ts";
 import type { CommandClient } from "../command-client.ts";
 
 export interface CommandInputSource {
+  /** Until the program runs, a terminal is as ever: what is said about it must look right, and Ctrl-C must work. */
+  waitsForProgram?: boolean;
   /** Returns what stops it. `leave` hangs up. */
   start(client: CommandClient, leave: () => void): () => void;
 }
@@ -23,6 +25,7 @@ export function pipedInput(source: AsyncIterable<Uint8Array | string> | undefine
 /** Every key goes to the other side, Ctrl-C too; Enter ~ . hangs up, as people know it from ssh. */
 export function terminalInput(io: CliIo): CommandInputSource {
   return {
+    waitsForProgram: true,
     start: (client, leave) => {
       const { terminal } = io;
       if (!terminal) return () => undefined;
@@ -34,6 +37,8 @@ export function terminalInput(io: CliIo): CommandInputSource {
         else typed = typed.then(() => client.write(data));
       });
       const releaseResize = terminal.onResize(() => client.resize(...sizeOf(io)));
+      // It may have another size since it was asked for.
+      client.resize(...sizeOf(io));
       return () => {
         releaseKeys();
         releaseResize();

@@ -6,7 +6,7 @@ import { escapeText } from "../../base/escape-text.ts";
 import { capabilityOf } from "../../base/runtime-facts.ts";
 import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../mesh/index.ts";
 import type { ResolvedTargets, RuntimeRefreshed } from "../../tools/index.ts";
-import { CommandClient, type CommandEvents, type Routed } from "../command-client.ts";
+import { CommandClient, type CommandEvents, type CommandOutcome, type Routed } from "../command-client.ts";
 import { askAgent, connectColony, openAgentFrames } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { plural } from "../output/values.ts";
@@ -90,6 +90,8 @@ class Conversation implements CommandEvents {
   /** Set when this end has hung up. */
   #hungUpCode: number | undefined;
   #isDetached = false;
+  #startInput: (() => void) | undefined;
+  #releaseInput: (() => void) | undefined;
 
   constructor(invocation: Invocation, ask: CommandAsk, client: CommandClient) {
     this.#invocation = invocation;
@@ -105,17 +107,22 @@ class Conversation implements CommandEvents {
     io.signal.addEventListener("abort", onAbort, { once: true });
     // What is asked for goes out first.
     const running = this.#client.run(this.#ask, this);
-    const release = input.start(this.#client, () => this.#hangUp(exitCodes.lost));
+    this.#startInput = () => {
+      this.#startInput = undefined;
+      this.#releaseInput = input.start(this.#client, () => this.#hangUp(exitCodes.lost));
+    };
+    if (!input.waitsForProgram) this.#startInput();
     const releaseSignals = this.#forwardSignals();
+    let outcome: CommandOutcome;
     try {
-      const outcome = await running;
+      outcome = await running;
       for (const target of this.#targets.keys()) await this.#output.end(target);
-      return this.#sumUp(outcome.kind === "lost", outcome.ends);
     } finally {
       releaseSignals();
-      release();
+      this.#releaseInput?.();
       io.signal.removeEventListener("abort", onAbort);
     }
+    return this.#sumUp(outcome.kind === "lost", outcome.ends);
   }
 
   routed(message: Routed): void {
@@ -143,6 +150,7 @@ class Conversation implements CommandEvents {
       const text = `${this.#nameOf(target)}rule "${message.rule}" wants an approval, until ${until}: coral approval approve ${message.approvalId}`;
       print.note(escapeText(text));
     }
+    if (message.kind === "started") this.#startInput?.();
     if (message.kind === "started" && this.#ask.isDetached) {
       const name = this.#ask.serviceName ?? message.programs[0] ?? "it";
       print.note(escapeText(`${this.#nameOf(target)}${name} runs as pid ${message.pid} and goes on; see coral services`));
