@@ -4,9 +4,10 @@
  * same door into a table, decoded by protobufjs and appended row by row. A fifth of it with CORAL_BENCH_SMALL=1.
  */
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DuckDBInstance } from "@duckdb/node-api";
 import { type Sent, sendByHttp } from "./lib/http-sender.ts";
 import { type ReceiverReport, type ReceiverRequest, runReceiver } from "./lib/otlp-receiver.ts";
 import { cpuNsOf } from "./lib/process-usage.ts";
@@ -85,35 +86,55 @@ async function measure(sender: Worker, receiver: Worker, load: Load): Promise<Ou
 }
 
 /** The same requests into a table; how many were stored is checked there. */
-async function measureRows(sender: Worker, receiver: Worker, load: Load): Promise<number> {
+async function measureRows(sender: Worker, receiver: Worker, load: Load): Promise<Pick<Round, "rowsPerSecond" | "rowUs">> {
   const { port } = await receiver.ask<{ port: number }>({ kind: "begin" } satisfies RowReceiverRequest);
   const startMs = performance.now();
+  const beforeNs = cpuNsOf(receiver.pid);
   const sent = await sender.ask<Sent>({ load, port, firstSending: sendings } satisfies SendRequest);
   sendings += sent.sendings;
   await receiver.ask({ kind: "end", spans: sent.spans } satisfies RowReceiverRequest);
-  return (sent.spans / (performance.now() - startMs)) * 1_000;
+  return {
+    rowsPerSecond: (sent.spans / (performance.now() - startMs)) * 1_000,
+    rowUs: (cpuNsOf(receiver.pid) - beforeNs) / 1_000 / sent.spans,
+  };
+}
+
+/** Every acknowledged span once. Not asked of the receiver, whose database may take 64 MiB. */
+async function checkIds(folder: string, spans: number): Promise<void> {
+  const connection = await (await DuckDBInstance.create(":memory:", { threads: "1", memory_limit: "2GB" })).connect();
+  const files = readdirSync(folder).filter((name) => /^\d/.test(name));
+  const list = files.map((name) => `'${join(folder, name)}'`).join(", ");
+  const [[rows, ids] = []] = await (
+    await connection.run(`SELECT count(*), count(DISTINCT span_id) FROM read_parquet([${list}])`)
+  ).getRows();
+  connection.closeSync();
+  if (Number(rows) !== spans || Number(ids) !== spans)
+    throw new Error(`${spans} spans were acknowledged, ${rows} are stored with ${ids} ids`);
 }
 
 interface Round {
   full: Outcome;
   steady: Outcome;
   single: Outcome;
-  /** Through protobufjs into a table. */
+  /** Through protobufjs into a table, and its CPU per span. */
   rowsPerSecond: number;
+  rowUs: number;
 }
 
 async function runRound(sender: Worker, directory: string): Promise<Round> {
   try {
     await using receiver = new Worker("receiver", [join(directory, "receiver")]);
-    await measure(sender, receiver, warmUp);
+    const warm = await measure(sender, receiver, warmUp);
     const outcomes = {
       full: await measure(sender, receiver, batches),
       steady: await measure(sender, receiver, evenly),
       single: await measure(sender, receiver, singles),
     };
     await receiver[Symbol.asyncDispose]();
+    const acknowledged = [warm, ...Object.values(outcomes)].reduce((sum, { sent }) => sum + sent.spans, 0);
+    await checkIds(join(directory, "receiver/segments/span"), acknowledged);
     await using rows = new Worker("rows", [join(directory, "rows")]);
-    return { ...outcomes, rowsPerSecond: await measureRows(sender, rows, forRows) };
+    return { ...outcomes, ...(await measureRows(sender, rows, forRows)) };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

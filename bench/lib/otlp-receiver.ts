@@ -92,10 +92,8 @@ export async function runReceiver(directory: string, workers = 2): Promise<void>
     clearInterval(timer);
     loop.disable();
     const { sql } = await segments.segmentSource(span);
-    const [found] = await store.query(`SELECT count(*) AS spans, count(DISTINCT span_id) AS ids FROM ${sql}`);
-    if (Number(found?.["spans"]) !== wanted || Number(found?.["ids"]) !== wanted) {
-      throw new Error(`${wanted} spans were acknowledged, ${found?.["spans"]} are stored with ${found?.["ids"]} ids`);
-    }
+    const [found] = await store.query(`SELECT count(*) AS spans FROM ${sql}`);
+    if (Number(found?.["spans"]) !== wanted) throw new Error(`${wanted} spans were acknowledged, ${found?.["spans"]} can be queried`);
     const lags = lagsOf(looks);
     const after = stored();
     return {
