@@ -88,7 +88,7 @@ export const commandTable: CommandSpec = {
       group: look,
       summary: "Show live requests of a service as they come: path, status, headers, sizes, timings",
       description:
-        "Redacted at the agent, which allows only the headers of its config and ends the capture by itself; who captured what is kept as an event. Needs the permission debug.",
+        "Redacted at the agent, which allows only the headers of its config and ends the capture by itself; who captured what is kept as an event and in the audit. Needs the permission debug.",
       arguments: [{ name: "service", description: "Name of the service", required: true, completes: "services" }],
       options: [
         { name: "route", value: "text", description: "Only requests whose route or path holds this text" },
