@@ -409,9 +409,9 @@ describe("openAgentSegments()", () => {
       holdBytes: 1,
     });
     await segments.append("tick", tickBody(tickRows(10)));
-    const held = expect(segments.append("tick", tickBody(tickRows(10, 10)))).rejects.toMatchObject({ code: "unavailable" });
+    const held = segments.append("tick", tickBody(tickRows(10, 10)));
     const closed = store.close();
-    await held;
+    await expect(held).rejects.toMatchObject({ code: "unavailable" });
     gate.open();
     await closed;
   });
