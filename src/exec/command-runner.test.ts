@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -363,6 +364,27 @@ describe("terminals", () => {
     await running.write(Buffer.from("q"));
     expect(await ended).toMatchObject({ exitCode: 0 });
     await seen;
+  });
+
+  it.runIf(existsSync("/usr/bin/vi"))("let an editor be driven, and see its size change", async () => {
+    const { runner } = create();
+    const file = join(directory, "edited");
+    const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["vi", "-u", "NONE", file], terminal }), never, noHold);
+    let output = "";
+    const seen = (async () => {
+      for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    })();
+    await expect.poll(() => output, { timeout: 5_000 }).toContain("edited");
+    output = "";
+    running.resize(60, 15);
+    await running.write(Buffer.from("ihello from a script\x1b"));
+    await expect.poll(() => output, { timeout: 5_000 }).toContain("script");
+    await running.write(Buffer.from(":set lines? columns?\r"));
+    await expect.poll(() => output, { timeout: 5_000 }).toMatch(/lines=15[\s\S]*columns=60/);
+    await running.write(Buffer.from("\r:wq\r"));
+    expect(await ended).toMatchObject({ exitCode: 0 });
+    await seen;
+    expect(await readFile(file, "utf8")).toBe("hello from a script\n");
   });
 
   it("end with all that runs in them when the caller leaves", async () => {
