@@ -122,6 +122,10 @@ it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
 });
 
 it("leaves the user's own terminal as it was", async () => {
-  using terminal = new DrivenTerminal(["shell", "--all", "--", "true"], { home });
-  expect((await terminal.ended).code).toBe(0);
+  const script = 'echo "before $(stty -g)"; "$@"; echo "code $? after $(stty -g)"';
+  using terminal = new DrivenTerminal(["shell", "--all", "--", "sh", "-c", "sleep 1; exit 3"], { home, script });
+  await terminal.ended;
+  const [, before] = /before (\S+)/.exec(terminal.output) ?? [];
+  expect(before).toBeDefined();
+  expect(terminal.output).toContain(`code 3 after ${before}`);
 });

@@ -9,6 +9,8 @@ export interface TerminalOptions {
   home: string;
   columns?: number;
   rows?: number;
+  /** A script of sh that is run on the terminal instead; `"$@"` in it is the command. */
+  script?: string;
 }
 
 export class DrivenTerminal implements Disposable {
@@ -17,8 +19,8 @@ export class DrivenTerminal implements Disposable {
   #output = "";
   #seen = 0;
 
-  constructor(args: readonly string[], { home, columns = 100, rows = 30 }: TerminalOptions) {
-    this.#pty = spawn(process.execPath, [coralFile, ...args], {
+  constructor(args: readonly string[], { home, columns = 100, rows = 30, script = 'exec "$@"' }: TerminalOptions) {
+    this.#pty = spawn("sh", ["-c", script, "sh", process.execPath, coralFile, ...args], {
       name: "xterm-256color",
       cols: columns,
       rows,
