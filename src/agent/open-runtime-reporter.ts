@@ -25,11 +25,19 @@ export function openRuntimeReporter(
         const { override, targets } = config().runtime;
         return detectRuntime({ env: process.env, override, targets, signal: during, ...(podOwner ? { podOwner } : {}) });
       },
-      capabilities: ({ runtimeType, sidecarMode }) => {
+      capabilities: ({ runtimeType, sidecarMode, entersNamespaces, containerRuntime }) => {
         const { state, reason, fix } = trafficStatus(traffic());
         const isOff = state === "off";
         const capture = { available: !isOff, reason: isOff ? (reason ?? "") : "", fix: isOff ? (fix ?? "") : "" };
-        return runtimeCapabilities({ runtimeType, sidecarMode, kernel, capture, refused: refusedCommands(config().exec) });
+        return runtimeCapabilities({
+          runtimeType,
+          sidecarMode,
+          entersNamespaces,
+          hasContainerRuntime: containerRuntime !== null,
+          kernel,
+          capture,
+          refused: refusedCommands(config().exec),
+        });
       },
       version,
       logsDetection: () => config().runtime.logsDetection,

@@ -6,6 +6,10 @@ import type { AgentExecConfig } from "../config/index.ts";
 export interface CapabilitySources {
   runtimeType: string;
   sidecarMode: string;
+  /** Whether it may enter the namespaces of its neighbours; only that way they can be reached without a container runtime. Default true. */
+  entersNamespaces?: boolean;
+  /** Default false. */
+  hasContainerRuntime?: boolean;
   /** ebpf, profile and debug, as the kernel was found to allow them. */
   kernel: readonly CapabilityFact[];
   /** Whether requests are read: what captures show. */
@@ -32,8 +36,20 @@ export function refusedCommands({ profile, rules }: Pick<AgentExecConfig, "profi
   return Object.fromEntries(commandKinds.filter((kind) => !isAllowed(kind)).map((kind) => [kind, absent]));
 }
 
-function capabilityFact(name: string, { runtimeType, sidecarMode, kernel, capture, refused }: CapabilitySources): CapabilityFact {
-  const absent = impossibleBecause(name, runtimeType, sidecarMode) ?? refused?.[name] ?? null;
+/** In a pod, commands are for other containers than the agent's own. */
+function unreachableNeighbours(name: string, sources: CapabilitySources): { reason: string; fix: string } | null {
+  const { runtimeType, entersNamespaces = true, hasContainerRuntime = false } = sources;
+  const isForNeighbours = runtimeType.startsWith("k8s-") && (name === "exec" || name === "shell");
+  if (!isForNeighbours || entersNamespaces || hasContainerRuntime) return null;
+  return {
+    reason: "the agent may not enter the namespaces of other containers",
+    fix: "Add SYS_ADMIN, SYS_CHROOT and SYS_PTRACE to securityContext.capabilities of the agent, or mount the CRI socket",
+  };
+}
+
+function capabilityFact(name: string, sources: CapabilitySources): CapabilityFact {
+  const { runtimeType, sidecarMode, kernel, capture, refused } = sources;
+  const absent = impossibleBecause(name, runtimeType, sidecarMode) ?? unreachableNeighbours(name, sources) ?? refused?.[name] ?? null;
   if (absent !== null) return { name, available: false, ...absent };
   if (name === "capture") return { name, ...capture };
   return (

@@ -31,6 +31,7 @@ const sidecar = (sidecarMode: "cri" | "passive", containers: string[] = []): Det
   visibility: { allPids: false, allContainers: false, podScope: true, containers, namespace: "pod", moreContainers: 0 },
   evidence: ["service account of a pod"],
   isOverridden: false,
+  entersNamespaces: true,
   problems: [],
 });
 
@@ -139,6 +140,19 @@ describe("runtimeCapabilities()", () => {
       { name: "capture", ...capture },
     ]);
     for (const { available, reason } of facts) expect(available).toBe(reason === "");
+  });
+
+  it("leaves out commands in a pod whose containers can neither be entered nor asked for", () => {
+    const can = (change: object): string =>
+      runtimeCapabilities({ runtimeType: "k8s-sidecar", sidecarMode: "shared-ns", kernel, capture, entersNamespaces: false, ...change })
+        .filter(({ name, available }) => available && (name === "exec" || name === "shell"))
+        .map(({ name }) => name)
+        .join(" ");
+    expect(can({})).toBe("");
+    expect(can({ entersNamespaces: true })).toBe("exec shell");
+    expect(can({ sidecarMode: "cri", hasContainerRuntime: true })).toBe("exec shell");
+    expect(can({ runtimeType: "k8s-daemonset", sidecarMode: "" })).toBe("");
+    expect(can({ runtimeType: "native", sidecarMode: "" })).toBe("exec shell");
   });
 
   it("leaves out what the policy can never let through", () => {

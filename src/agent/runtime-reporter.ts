@@ -11,7 +11,7 @@ export interface RuntimeReporterOptions {
   /** Never rejects unless aborted. */
   detect: (signal: AbortSignal) => Promise<DetectedRuntime>;
   /** Read anew each time: they also depend on what runs and on the config. */
-  capabilities: (found: Pick<DetectedRuntime, "runtimeType" | "sidecarMode">) => CapabilityFact[];
+  capabilities: (found: Pick<DetectedRuntime, "runtimeType" | "sidecarMode" | "entersNamespaces" | "containerRuntime">) => CapabilityFact[];
   /** Of the agent. */
   version: string;
   logsDetection: () => boolean;

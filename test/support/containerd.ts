@@ -73,8 +73,11 @@ export interface TestPod {
 
 export interface ContainerOptions {
   command: readonly string[];
-  mounts?: readonly { from: string; to: string }[];
+  /** Read-only unless said otherwise. */
+  mounts?: readonly { from: string; to: string; isWritable?: boolean }[];
   env?: Readonly<Record<string, string>>;
+  /** Added to those of every container, such as SYS_ADMIN. */
+  capabilities?: readonly string[];
 }
 
 export class TestContainerd implements AsyncDisposable {
@@ -148,7 +151,11 @@ export class TestContainerd implements AsyncDisposable {
   }
 
   /** Its full id. */
-  async runContainer(inPod: TestPod, name: string, { command, mounts = [], env = {} }: ContainerOptions): Promise<string> {
+  async runContainer(
+    inPod: TestPod,
+    name: string,
+    { command, mounts = [], env = {}, capabilities = [] }: ContainerOptions,
+  ): Promise<string> {
     const { options } = inPod;
     const pid = options.pid === "node" ? node : options.pid === "pod" ? pod : ownPid;
     const labels = {
@@ -171,12 +178,12 @@ export class TestContainerd implements AsyncDisposable {
         ],
       ),
       ...mounts.map(
-        ({ from, to }): Field => [
+        ({ from, to, isWritable = false }): Field => [
           7,
           [
             [1, to],
             [2, from],
-            [3, 1],
+            [3, isWritable ? 0 : 1],
           ],
         ],
       ),
@@ -188,6 +195,7 @@ export class TestContainerd implements AsyncDisposable {
           [
             2,
             [
+              [1, capabilities.map((name): Field => [1, name])],
               [
                 3,
                 [

@@ -47,6 +47,8 @@ export interface DetectedRuntime {
   };
   evidence: string[];
   isOverridden: boolean;
+  /** May enter the namespaces of other containers' processes. */
+  entersNamespaces: boolean;
   /** Why a container runtime that is there cannot be used, for people. */
   problems: string[];
 }
@@ -76,6 +78,7 @@ export async function detectRuntime(options: DetectRuntimeOptions): Promise<Dete
     visibility,
     evidence,
     isOverridden,
+    entersNamespaces: place.entersNamespaces,
     problems,
   };
 }

@@ -28,6 +28,8 @@ export interface OwnPlace {
   isHostPid: boolean;
   /** Sees processes of other containers in a pid namespace that is not the machine's. */
   isSharedPid: boolean;
+  /** May enter the namespaces of other processes. */
+  entersNamespaces: boolean;
   /** `/proc` hides other users' processes from this one. */
   hidesProcesses: boolean;
   evidence: string[];
@@ -61,6 +63,7 @@ export function readOwnPlace(root: HostRoot, env: Readonly<Record<string, string
     pod,
     containerId,
     isHostPid,
+    entersNamespaces: hasCapabilities(root),
     isSharedPid: isContainer && !isHostPid && seesOtherContainers(root, cgroup, evidence),
     hidesProcesses: mounts.some(
       (mount) =>
@@ -150,6 +153,15 @@ function seesOtherContainers(root: HostRoot, cgroup: string, evidence: string[])
   if (first === null || first === cgroup) return false;
   evidence.push("process 1 is in another container");
   return true;
+}
+
+/** <linux/capability.h>: CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN. */
+const enterMask = (1n << 18n) | (1n << 19n) | (1n << 21n);
+
+/** setns(2) for mounts wants chroot and admin, and /proc/<pid>/ns may be opened by those who may trace only. */
+function hasCapabilities(root: HostRoot): boolean {
+  const bits = /^CapEff:\s*([0-9a-f]{1,16})$/m.exec(root.readText("/proc/self/status") ?? "")?.[1];
+  return bits !== undefined && (BigInt(`0x${bits}`) & enterMask) === enterMask;
 }
 
 /** Numbers that kernels give the first one; since 6.18 it is a fixed one. */
