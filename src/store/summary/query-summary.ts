@@ -12,7 +12,7 @@ import {
   textOrNullIn,
   textsIn,
 } from "../queries/queryable.ts";
-import { percentileIn, percentilesSql } from "../queries/red-parts.ts";
+import { percentileIn } from "../queries/red-parts.ts";
 import { hasRequests, type RequestSource, requestPartsSql } from "../queries/request-parts.ts";
 import type { BaselineMemory } from "./baseline-memory.ts";
 import { type Period, type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
@@ -204,19 +204,26 @@ async function readPeriods(
   const parts = periods.map(
     ({ range }, index) => `SELECT ${index}::UTINYINT AS period, ${columns} FROM (${requestPartsSql(source, range, notRequests + where)})`,
   );
-  // Histograms are gathered with the sums: to read the rows twice and join them by name would cost more than all the rest.
+  const key = "hash(period, service, role)";
+  // One number stands for a group: to join rows with their groups by name would cost more than all the rest.
   const rows = await store.query(
-    `WITH grouped AS MATERIALIZED (
-       SELECT *, row_number() OVER () AS gid FROM (
-         SELECT period, service, role, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us,
-           sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples, list({lo: duration_lo, counts: duration_counts}) AS histograms
-         FROM (${parts.join(" UNION ALL ")}) GROUP BY period, service, role
-       )
+    `WITH part AS NOT MATERIALIZED (${parts.join(" UNION ALL ")}),
+     bucketed AS (
+       SELECT gid, bucket, sum(n)::DOUBLE AS n FROM (
+         SELECT ${key} AS gid, unnest(range(duration_lo, duration_lo + len(duration_counts))) AS bucket, unnest(duration_counts) AS n
+         FROM part WHERE len(duration_counts) BETWEEN 1 AND 4096 AND duration_lo BETWEEN 0 AND 4096
+       ) WHERE n > 0 GROUP BY gid, bucket
+     ),
+     running AS (
+       SELECT gid, bucket, sum(n) OVER (PARTITION BY gid ORDER BY bucket) AS upto, sum(n) OVER (PARTITION BY gid) AS total FROM bucketed
      )
-     SELECT g.* EXCLUDE (histograms), d.p50, d.p95, d.p99 FROM grouped g LEFT JOIN (${percentilesSql(
-       "SELECT gid, h.lo AS duration_lo, h.counts AS duration_counts FROM (SELECT gid, unnest(histograms) AS h FROM grouped)",
-       "duration",
-     )}) d ON d.gid = g.gid`,
+     SELECT g.*, d.p50, d.p95, d.p99 FROM (
+       SELECT ${key} AS gid, period, service, role, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors,
+         sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
+       FROM part GROUP BY period, service, role
+     ) g LEFT JOIN (
+       SELECT gid, ${[50, 95, 99].map((share) => `min(bucket) FILTER (upto >= ${share / 100} * total) AS p${share}`).join(", ")} FROM running GROUP BY gid
+     ) d ON d.gid = g.gid`,
     parameters,
   );
   return rows.flatMap((row): SummaryRequestsRow[] => {
