@@ -3,6 +3,8 @@ import { type ChainLink, chainStart } from "../../base/hash-chain.ts";
 import { silentLogger } from "../../base/log.ts";
 import { openAgentStore } from "../agent-store.ts";
 import { type ColonyStore, openColonyStore } from "../colony-store.ts";
+import { batchFromRows } from "../column-batch.ts";
+import { encodeBatch } from "../column-codec.ts";
 import type { Signal } from "../define-signal.ts";
 import { type AuditEntry, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
@@ -171,6 +173,27 @@ test("prune() keeps a bounded number of rows, also when everything of an agent g
   world.clock.pass(40 * dayMs);
   await world.own.prune();
   expect((await verifyCopies(world.store))[0]?.report).toMatchObject({ entries: 0, problems: [] });
+});
+
+test("prune() takes rows of the agent that has too many, not of the others", async () => {
+  await using world = await openWorld(100);
+  await world.write("a", "b", "c");
+  await world.pull();
+  let last: ChainLink = chainStart("flood");
+  const rows = Array.from({ length: 400 }, (_, index) => {
+    const row = linkAuditEntry(last, world.said(`f${index}`));
+    last = row;
+    return row;
+  });
+  const batch = encodeBatch(batchFromRows(audit, rows), 1, rows.length);
+  const slice = { signal: "audit", oldestSeq: 1, nextSeq: 401, batch };
+  await world.store.applyPulls([{ agentId: "loud", epoch: "flood", slices: [slice], losses: [] }]);
+  expect((await world.own.prune()).copies).toBe(303);
+  const chains = await verifyCopies(world.store);
+  expect(chains.map(({ agentId, report }) => [agentId, report.entries, report.problems])).toEqual([
+    ["agent-1", 3, []],
+    ["loud", 97, []],
+  ]);
 });
 
 test("the epoch of an agent that is long gone is remembered while its audit is kept", async () => {

@@ -37,6 +37,7 @@ const slackMs = 86_400_000;
 const slackRows = 10_000;
 const columns = ["seq", ...storedColumns(audit).map(({ name }) => name)];
 const rowsPerStatement = 50;
+const copies = `raw."${audit.name}"`;
 
 export async function openColonyAudit(store: ColonyStore, options: ColonyAuditOptions): Promise<ColonyAudit> {
   const { database } = store;
@@ -105,40 +106,54 @@ class DuckDbColonyAudit implements ColonyAudit {
   }
 
   async #pruneCopies(): Promise<number> {
-    const table = `raw."${audit.name}"`;
-    const [found] = await this.#store.query(`SELECT count(*) AS rows, epoch_us(min(stored_at)) AS oldest FROM ${this.#qualified(table)}`);
-    const rows = Number(found?.["rows"] ?? 0);
-    const isOld = rows > 0 && Number(found?.["oldest"]) < this.#cutoffUs() - slackMs * 1_000;
-    const surplus = rows - this.#options.maxRows;
-    if (!isOld && surplus < Math.min(slackRows, this.#options.maxRows / 10)) return 0;
+    const ends = await this.#copyEnds();
+    if (ends.size === 0) return 0;
     let pruned = 0;
     await this.#write(async (transaction) => {
-      const [nth] = surplus > 0 ? await transaction.query(`SELECT ingest FROM ${table} ORDER BY ingest LIMIT 1 OFFSET ${surplus - 1}`) : [];
-      const ends = await transaction.query(
-        `SELECT source, agent_id, epoch, max(r.seq) AS seq, arg_max(r.entry, r.seq) AS entry, arg_max(r.hash, r.seq) AS hash
-         FROM ${table} r LEFT JOIN internal.sources s USING (source)
-         WHERE stored_at < make_timestamp(?) OR ingest <= ? GROUP BY ALL`,
-        [this.#cutoffUs(), Number(nth?.["ingest"] ?? 0)],
-      );
-      const head = await appendEntries(
-        transaction,
-        ends.map((end) => {
-          const details = { agentId: end["agent_id"], chainId: end["epoch"], entry: Number(end["entry"]), hash: end["hash"] };
-          return {
-            ...this.#blank(),
-            kind: "pruned",
-            phase: "noted",
-            target: "copy",
-            place: String(end["epoch"] ?? ""),
-            details: JSON.stringify(details),
-          };
-        }),
-      );
-      for (const end of ends)
-        pruned += await transaction.run(`DELETE FROM ${table} WHERE source = ? AND seq <= ?`, [Number(end["source"]), Number(end["seq"])]);
+      const notes: AuditEntry[] = [];
+      for (const [source, seq] of ends) {
+        const [end] = await transaction.query(
+          `SELECT agent_id, epoch, entry, hash FROM ${copies} LEFT JOIN internal.sources USING (source) WHERE source = ? AND seq = ?`,
+          [source, seq],
+        );
+        const chainId = String(end?.["epoch"] ?? "");
+        const details = JSON.stringify({ agentId: end?.["agent_id"], chainId, entry: Number(end?.["entry"]), hash: end?.["hash"] });
+        notes.push({ ...this.#blank(), kind: "pruned", phase: "noted", target: "copy", place: chainId, details });
+      }
+      const head = await appendEntries(transaction, notes);
+      for (const [source, seq] of ends)
+        pruned += await transaction.run(`DELETE FROM ${copies} WHERE source = ? AND seq <= ?`, [source, seq]);
       return head;
     });
     return pruned;
+  }
+
+  /**
+   * By source: the last row that goes. What is too old goes anyway; when there are too many rows, those who have the most give theirs, so that one
+   * that writes without end cannot push out what the others did.
+   */
+  async #copyEnds(): Promise<Map<number, number>> {
+    const { maxRows } = this.#options;
+    const counts = await this.#store.query(
+      `SELECT source, count(*) AS rows, epoch_us(min(stored_at)) AS oldest, max(seq) FILTER (stored_at < make_timestamp(?)) AS aged
+       FROM ${this.#qualified(copies)} GROUP BY source`,
+      [this.#cutoffUs()],
+    );
+    const ends = new Map<number, number>();
+    const isDue = counts.some((count) => Number(count["oldest"]) < this.#cutoffUs() - slackMs * 1_000);
+    for (const { source, aged } of counts) if (isDue && aged !== null) ends.set(Number(source), Number(aged));
+    const rows = counts.map((count) => Number(count["rows"]));
+    const surplus = rows.reduce((total, count) => total + count, 0) - maxRows;
+    if (surplus < Math.min(slackRows, maxRows / 10)) return ends;
+    const share = fairShare(rows, maxRows);
+    for (const count of counts) {
+      const [source, over] = [Number(count["source"]), Number(count["rows"]) - share];
+      if (over <= 0) continue;
+      const sql = `SELECT seq FROM ${this.#qualified(copies)} WHERE source = ? ORDER BY seq LIMIT 1 OFFSET ${over - 1}`;
+      const [row] = await this.#store.query(sql, [source]);
+      if (row) ends.set(source, Math.max(ends.get(source) ?? 0, Number(row["seq"])));
+    }
+    return ends;
   }
 
   async #pruneEntries(): Promise<number> {
@@ -196,4 +211,16 @@ async function appendEntries(transaction: Transaction, entries: readonly AuditEn
 function valuesOf(row: AuditRow): SqlParameter[] {
   const values: Record<string, SqlParameter> = { ...row, seq: row.entry, time: row.at };
   return columns.map((name) => values[name] ?? null);
+}
+
+/** How many rows each may have so that together they have no more than `maxRows`; who has fewer leaves the rest to the others. */
+function fairShare(rows: readonly number[], maxRows: number): number {
+  let left = maxRows;
+  const sorted = rows.toSorted((a, b) => a - b);
+  for (const [index, count] of sorted.entries()) {
+    const share = Math.floor(left / (sorted.length - index));
+    if (count > share) return share;
+    left -= count;
+  }
+  return maxRows;
 }
