@@ -108,6 +108,16 @@ test("auditedBackend() writes down SQL with its outcome, redacted, and answers a
   expect(await failing.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context)).toBeDefined();
 });
 
+test("auditedBackend() does not write queries that are beyond the budget, and answers them", async () => {
+  await using world = await openAuditWorld();
+  let left = 2;
+  const queries = { take: () => left-- > 0 };
+  const sql = async () => ({ rows: [] }) as never;
+  const backend = auditedBackend(backendOf({ sql }), { book: world.book, queries, log: silentLogger });
+  for (let index = 0; index < 5; index++) await backend.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context);
+  expect(await world.entries()).toHaveLength(2);
+});
+
 test("auditedBackend() writes down changes before and after, and does none that it cannot write", async () => {
   await using world = await openAuditWorld();
   let revoked = 0;

@@ -5,9 +5,12 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { CaptureEvent, ColonyBackend, ToolCallContext } from "../tools/index.ts";
 import type { AuditBook, AuditNote } from "./audit-book.ts";
+import type { QueryBudget } from "./query-budget.ts";
 
 export interface AuditedBackendOptions {
   book: Pick<AuditBook, "note">;
+  /** Absent: every query has an entry of its own. */
+  queries?: Pick<QueryBudget, "take">;
   log: Logger;
 }
 
@@ -50,15 +53,16 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
   };
 }
 
-/** One entry each, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
+/** One entry each, as far as the budget goes, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
 async function auditedSql(
   backend: ColonyBackend,
-  { book, log }: AuditedBackendOptions,
+  { book, queries, log }: AuditedBackendOptions,
   request: Parameters<ColonyBackend["sql"]>[0],
   context: ToolCallContext,
 ): ReturnType<ColonyBackend["sql"]> {
   const startedMs = performance.now();
   const tell = async (reason: string, details: Record<string, unknown>): Promise<void> => {
+    if (queries?.take(context.caller ?? "", startedMs) === false) return;
     const result = { reason, details, exit_code: reason === "answered" ? 0 : 1, duration_ms: performance.now() - startedMs };
     const what = { kind: "sql", phase: "ended", target: "colony", command: request.sql, isSql: true };
     await book

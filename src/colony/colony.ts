@@ -218,7 +218,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     clock,
     log: log.child("backend"),
   });
-  const backend = auditedBackend(facts, { book: audit.book, log: log.child("audit") });
+  const backend = auditedBackend(facts, { book: audit.book, queries: audit.queries, log: log.child("audit") });
   const http = createColonyRoutes({
     backend,
     commands,
@@ -283,6 +283,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
     repeat("Retention of the audit", auditPruneIntervalMs, () => audit.prune(), log, stopped.signal),
     repeat("Watching the audit", auditWatchIntervalMs, () => audit.watch.checkPulled(), log, stopped.signal),
+    repeat("Counting queries", auditWatchIntervalMs, () => audit.tellCounted(), log, stopped.signal),
     repeat("Asking agents about the audit", auditPruneIntervalMs, () => audit.watch.askAgents(stopped.signal), log, stopped.signal),
     discovery.run(stopped.signal),
     repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),

@@ -9,6 +9,7 @@ import { ApprovalBook } from "./approval-book.ts";
 import { createAuditBackend } from "./audit-backend.ts";
 import { AuditBook } from "./audit-book.ts";
 import { AuditWatch } from "./audit-watch.ts";
+import { QueryBudget } from "./query-budget.ts";
 
 export interface OpenAuditOptions {
   store: ColonyStore;
@@ -31,7 +32,12 @@ export async function openAudit({ store, registry, config, clock, log }: OpenAud
   const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
   const backend = createAuditBackend({ store, chain, registry, approvals, wallMs: () => clock.wallMs() });
   const watch = new AuditWatch({ store, registry, clock, log });
-  return { book, approvals, backend, watch, prune: () => chain.prune() };
+  const queries = new QueryBudget();
+  const tellCounted = async (): Promise<void> => {
+    for (const { caller, queries: count, sinceMs } of queries.takeCounted(performance.now()))
+      await book.note({ kind: "sql", phase: "ended", caller, target: "colony", reason: "counted", details: { queries: count, sinceMs } });
+  };
+  return { book, approvals, backend, watch, queries, tellCounted, prune: () => chain.prune() };
 }
 
 export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;
