@@ -69,6 +69,8 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
        VALUES (?, ${kinds.map(() => "?").join(", ")}, ?, ?, make_timestamp(?))`,
       [agentId, ...kinds.map(([, value]) => value), change.reason, change.changes, updatedAt],
     );
+    // A new agent has no history to shorten; most come at once, after a roll-out.
+    if (renewed === 0) return;
     await transaction.run(
       `DELETE FROM registry.agent_runtime_history WHERE agent_id = ? AND changed_at < (
          SELECT min(changed_at) FROM (SELECT changed_at FROM registry.agent_runtime_history WHERE agent_id = ? ORDER BY changed_at DESC LIMIT ${historyMax}))`,

@@ -19,7 +19,9 @@ export function whyNoContainerd(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to run containerd";
   const missing = ["containerd", "runc", "ctr"].filter((program) => !hasProgram(program));
   if (missing.length > 0) return `needs ${missing.join(", ")} (apt-get install containerd)`;
-  return existsSync("/bin/busybox") ? undefined : "needs busybox (apt-get install busybox-static)";
+  // One that is linked against the machine's libraries would not start in an image of its own.
+  const isStatic = existsSync("/bin/busybox") && !readFileSync("/bin/busybox").includes("/ld-linux");
+  return isStatic ? undefined : "needs a static busybox (apt-get install busybox-static)";
 }
 
 type Field = readonly [number: number, value: string | number | Buffer | readonly Field[]];
