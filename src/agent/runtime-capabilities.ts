@@ -24,16 +24,14 @@ export function runtimeCapabilities(sources: CapabilitySources): CapabilityFact[
 
 const commandKinds = ["exec", "shell", "run"];
 
-/** Kinds of commands that the policy of this agent can never let through. What it makes of a single command is told when it is tried. */
-export function refusedCommands({ profile, rules }: Pick<AgentExecConfig, "profile" | "rules">): NonNullable<CapabilitySources["refused"]> {
+/** Kinds of commands that the policy of this agent can never let through. With `off` no rule counts; what others make of a single command is told when it is tried. */
+export function refusedCommands({ profile }: Pick<AgentExecConfig, "profile">): NonNullable<CapabilitySources["refused"]> {
   if (profile !== "off") return {};
-  const isAllowed = (kind: string): boolean =>
-    rules.some(({ action, kind: kinds }) => action !== "deny" && (kinds.length === 0 || kinds.includes(kind) || kinds.includes("*")));
   const absent = {
     reason: "commands are switched off by exec.profile: off",
-    fix: "Set exec.profile to diagnostics or full in agent.yaml, or add a rule",
+    fix: "Set exec.profile to diagnostics or full in agent.yaml",
   };
-  return Object.fromEntries(commandKinds.filter((kind) => !isAllowed(kind)).map((kind) => [kind, absent]));
+  return Object.fromEntries(commandKinds.map((kind) => [kind, absent]));
 }
 
 /** In a pod, commands are for other containers than the agent's own. */
