@@ -86,48 +86,53 @@ export class SegmentIntake {
    * than segments are made is answered later, so that rows can be asked for soon after they came.
    */
   async append(record: WriteAheadRecord): Promise<void> {
-    const { signal, limits, crashPoints } = this.#options;
     this.#check(record);
-    if (this.#held.length > 0 || !this.#hasRoom) {
-      await this.#hold();
-      this.#check(record);
-    }
-    let open: OpenFile;
+    if (this.#held.length > 0 || !this.#hasRoom) await this.#hold();
     try {
-      open = this.#open ??= this.#begin();
+      await this.#write(record);
+    } catch (error) {
+      throw refusal(this.#options.signal, error);
+    }
+    this.#options.crashPoints?.reached("body-written");
+  }
+
+  #write(record: WriteAheadRecord): Promise<void> {
+    const { limits } = this.#options;
+    try {
+      this.#check(record);
+      this.#open ??= this.#begin();
+      const open = this.#open;
       open.rows += record.rows;
       open.sizeBytes += record.body.length;
-      if (this.#hasRoom) this.#letNextGo();
       const written = open.ahead.append(record);
       if (open.rows >= limits.rows || open.sizeBytes >= limits.bytes) this.cut();
-      await written;
-    } catch (error) {
-      throw refusal(signal, error);
+      return written;
+    } finally {
+      // Also after a failure: nobody else may come for a while.
+      if (this.#hasRoom) this.#letNextGo();
     }
-    crashPoints?.reached("body-written");
   }
 
   #check({ body }: WriteAheadRecord): void {
     const { signal, maxWaitingBytes } = this.#options;
     if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot take rows of "${signal}": the store is closed` });
-    if (this.waitingBytes + body.length > maxWaitingBytes) throw this.#exhausted();
+    if (this.waitingBytes + body.length > maxWaitingBytes) throw this.#exhausted(`of ${maxWaitingBytes} bytes wait to be stored already`);
   }
 
-  #exhausted(): CoralError {
-    const { signal, maxWaitingBytes } = this.#options;
-    const state = `${this.waitingBytes} of ${maxWaitingBytes} bytes wait to be stored already`;
-    return new CoralError({ code: "exhausted", message: `Cannot take rows of "${signal}": ${state}` });
+  #exhausted(state: string): CoralError {
+    return new CoralError({ code: "exhausted", message: `Cannot take rows of "${this.#options.signal}": ${this.waitingBytes} ${state}` });
   }
 
   #hold(): Promise<void> {
+    const { maxHoldMs } = this.#options;
     return new Promise((resolve, reject) => {
       const held: Held = {
         resolve,
         reject,
         timer: setTimeout(() => {
           this.#held.splice(this.#held.indexOf(held), 1);
-          reject(this.#exhausted());
-        }, this.#options.maxHoldMs),
+          reject(this.#exhausted(`bytes wait to be stored, and did for ${maxHoldMs} ms`));
+        }, maxHoldMs),
       };
       this.#held.push(held);
     });
