@@ -162,7 +162,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
-    const toldNow = (): string => JSON.stringify([capabilities(), runtime.fingerprint()]);
+    const toldNow = (): string => JSON.stringify([capabilities(), runtime.fingerprint(), saidOf(config)]);
     const capabilityChange = new SteadyChange(capabilityHoldMs);
     const queries = new QueryService(store, clock);
     const link = new ColonyLink({
