@@ -282,7 +282,7 @@ describe("openAgentSegments()", () => {
   it("removes what is too old or too much, the manifest row first and the file later", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
-    const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 30 });
+    const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 1_000 });
     for (let index = 0; index < 3; index++) {
       await segments.append("tick", tickBody(tickRows(10, index * 10)));
       await segments.flush();
@@ -294,7 +294,7 @@ describe("openAgentSegments()", () => {
     expect(segments.listAfter("tick", 0, 9).entries.map(({ number }) => number)).toEqual([2, 3]);
     expect(existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(true);
     expect(await store.query(`SELECT count(*) AS n FROM ${sql}`)).toEqual([{ n: 30 }]);
-    await expect.poll(() => existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(false);
+    await expect.poll(() => existsSync(folder.file("segments/tick/000000001.parquet")), { timeout: 10_000 }).toBe(false);
     for (let index = 0; index < 30; index++) {
       await segments.append("tick", tickBody(tickRows(20, index * 10)));
       await segments.flush();
