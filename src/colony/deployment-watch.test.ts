@@ -48,14 +48,16 @@ afterEach(async () => {
 const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms * 1_000)})`;
 
 /** What the newest scans show of `api`. */
-async function running(places: { agent: string; build: string; startedMs: number; environment?: string }[]): Promise<void> {
+async function running(
+  places: { agent: string; build: string; startedMs: number; environment?: string; command?: string }[],
+): Promise<void> {
   await store.write(async (transaction) => {
     await transaction.run("DELETE FROM net.service_instances");
-    for (const [index, { agent, build, startedMs, environment = "{}" }] of places.entries())
+    for (const [index, { agent, build, startedMs, environment = "{}", command = "" }] of places.entries())
       await transaction.run(
-        `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, started, build, environment, managed, first_seen)
-         VALUES (?, 'api', 'tcp', 8080, '0.0.0.0', ?, 1, 1, 1, 'script', 0.8, 'listening_socket', ${timestamp(startedMs)}, ?, ?, false, ${timestamp(startedMs)})`,
-        [agent, 100 + index, build, environment],
+        `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, started, build, environment, command_line, managed, first_seen)
+         VALUES (?, 'api', 'tcp', 8080, '0.0.0.0', ?, 1, 1, 1, 'script', 0.8, 'listening_socket', ${timestamp(startedMs)}, ?, ?, ?, false, ${timestamp(startedMs)})`,
+        [agent, 100 + index, build, environment, command],
       );
   });
 }
@@ -220,6 +222,37 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ]);
     await stepAt(deployedMs + 41 * minuteMs);
     expect(await list()).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      "SERVICE_VERSION of the environment",
+      { environment: '{"SERVICE_VERSION":"1.0"}' },
+      { environment: '{"SERVICE_VERSION":"1.1"}' },
+      "1.0 → 1.1",
+    ],
+    [
+      "service.version of the resource",
+      { environment: '{"OTEL_RESOURCE_ATTRIBUTES":"a=b,service.version=1.0"}' },
+      { environment: '{"OTEL_RESOURCE_ATTRIBUTES":"a=b,service.version=1.1,c=d"}' },
+      "1.0 → 1.1",
+    ],
+    [
+      "the name of an archive",
+      { command: "java -Xmx1g -jar /opt/billing-1.4.1.jar" },
+      { command: "java -Xmx1g -jar /opt/billing-1.4.2-rc.1.jar --port 1" },
+      "1.4.1 → 1.4.2-rc.1",
+    ],
+    ["the folder of a release", { command: "node /srv/releases/41/server.js" }, { command: "node /srv/releases/42/server.js" }, "41 → 42"],
+    ["nothing", { command: "node /srv/server.js 1.0" }, { command: "node /srv/server.js 1.1" }, undefined],
+  ])("tells versions of the same binary apart by %s", async (_what, old, fresh, wanted) => {
+    await running([{ agent: "web-1", build: "node", startedMs: deployedMs - 300 * minuteMs, ...old }]);
+    await stepAt(deployedMs - 60 * minuteMs);
+    await running([{ agent: "web-1", build: "node", startedMs: deployedMs, ...fresh }]);
+    await stepAt(deployedMs + 10_000);
+    const [found] = await list();
+    expect(found && `${found.previousVersion} → ${found.version}`).toBe(wanted);
+    if (found) expect(found.foundBy).toEqual(["version"]);
   });
 
   it("lists the egress and error patterns that came with it", async () => {

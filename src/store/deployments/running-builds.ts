@@ -16,6 +16,10 @@ export interface RunningBuild {
 
 /** Variables of a process that tell its version, the surest first. The agent keeps them; see docs/services.md. */
 const versionVariables = ["SERVICE_VERSION", "DD_VERSION", "APP_VERSION", "GIT_COMMIT", "GIT_SHA", "COMMIT_SHA", "RELEASE", "VERSION"];
+/** What interpreters run has no build; its place may tell: `billing-1.4.2.jar`, `/srv/shop/releases/20260102/server.js`. */
+const launchedSql = `CASE WHEN contains(command_line, '.jar') OR contains(command_line, '/releases/') THEN coalesce(
+    nullif(regexp_extract(command_line, '[-_]v?(\\d+(?:\\.\\d+)+[^\\s/]*?)\\.jar(?:\\s|$)', 1), ''),
+    regexp_extract(command_line, '/releases/([^/\\s]+)/', 1)) ELSE '' END`;
 const rowsMax = 50_000;
 
 /** Of the processes that the newest scans have shown. */
@@ -25,15 +29,15 @@ export async function queryRunningBuilds(store: Queryable): Promise<RunningBuild
   // Of a hundred thousand processes few have an environment of their own: each is taken apart once.
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (
-       SELECT service, agent_id, build, coalesce(environment, '') AS environment, min(coalesce(started, first_seen)) AS started
+       SELECT service, agent_id, build, coalesce(environment, '') AS environment, ${launchedSql} AS launched, min(coalesce(started, first_seen)) AS started
        FROM net.service_instances WHERE pid > 0 AND build IS NOT NULL GROUP BY ALL
      ), told AS (
        SELECT environment, CASE WHEN json_valid(environment)
          THEN coalesce(nullif(regexp_extract(${attributes}, '(?:^|,)service\\.version=([^,]+)', 1), ''), ${told}, '') ELSE '' END AS version
        FROM (SELECT DISTINCT environment FROM seen)
      )
-     SELECT service, agent_id, build, version, min(started) AS started FROM seen JOIN told USING (environment)
-     GROUP BY service, agent_id, build, version ORDER BY started, service, agent_id LIMIT ${rowsMax}`,
+     SELECT service, agent_id, build, coalesce(nullif(version, ''), launched) AS version, min(started) AS started FROM seen JOIN told USING (environment)
+     GROUP BY ALL ORDER BY started, service, agent_id LIMIT ${rowsMax}`,
   );
   return rows.map((row) => ({
     service: textIn(row, "service"),
