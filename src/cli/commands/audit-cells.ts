@@ -5,7 +5,8 @@ import type { Cell } from "../output/table.ts";
 export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact): Cell {
   switch (phase) {
     case "denied":
-      return { text: reason === "" ? "denied" : `denied: ${reason}`, style: "red" };
+      // The rest of the line says what could not be run.
+      return { text: reason === "" ? "denied" : `denied: ${reason.replace(/^Cannot run this command: /, "")}`, style: "red" };
     case "held":
       return { text: "waits for an approval", style: "yellow" };
     case "asked":

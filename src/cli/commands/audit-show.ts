@@ -60,19 +60,21 @@ function pageOf({ id, entries }: AuditEntries, print: Printer): string {
     for (const entry of group) {
       const marks = [`entry ${entry.entry}`, entry.hash.slice(0, 12)].join("  ");
       lines.push(
-        `  ${localTime(entry.at, nowMs)}  ${entry.phase.padEnd(8)} ${escapeText(outcomeText(entry))}  ${print.style("dim", marks)}`,
+        `  ${localTime(entry.at, nowMs)}  ${entry.phase.padEnd(8)} ${escapeText(outcomeText(entry, first.caller))}  ${print.style("dim", marks)}`,
       );
     }
   }
   return `${lines.join("\n")}\n`;
 }
 
-function outcomeText(entry: AuditEntryFact): string {
-  const { phase, reason, exitCode, rule, runAs, place, durationMs, stdoutBytes, stderrBytes, recording } = entry;
+/** `asker` is told once, above; others, who decide, with what they did. */
+function outcomeText(entry: AuditEntryFact, asker: string): string {
+  const { phase, caller, reason, exitCode, rule, runAs, place, durationMs, stdoutBytes, stderrBytes, recording } = entry;
   const hasEnded = phase === "ended";
   const isExit = exitCode !== null && reason === "exited";
   return [
     ...(isExit ? [`exit ${exitCode}`] : reason === "" ? [] : [reason]),
+    ...(caller === asker || caller === "" ? [] : [`by ${caller}`]),
     ...(rule === "" || hasEnded ? [] : [`rule ${rule}`]),
     ...(runAs === "" || hasEnded ? [] : [`as ${runAs}`]),
     ...(place === "" || hasEnded ? [] : [`in ${place}`]),
