@@ -106,6 +106,17 @@ describe("CommandRunner", () => {
     expect(left(end.commandId)).toEqual([]);
   });
 
+  it.runIf(isRoot)("finds by its group what has thrown away its environment and its session", async () => {
+    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const runner = createTestRunner({}, directory, { groups });
+    made.push(runner);
+    const file = join(directory, "pid");
+    const script = `env -i /usr/bin/setsid /bin/sh -c 'echo $$ > ${file}; exec /bin/sleep 1000' >/dev/null 2>&1 & while ! test -s ${file}; do sleep 0.02; done`;
+    expect(await runner.run({ argv: ["sh", "-c", script] })).toMatchObject({ exitCode: 0 });
+    const pid = Number(await readFile(file, "utf8"));
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
   it("ends what a command has left behind when the command itself ends", async () => {
     const end = await create().run({ argv: ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & (setsid setsid sleep 1001 &); echo done"] });
     expect(end).toMatchObject({ reason: "exited", exitCode: 0, stdout: "done\n" });

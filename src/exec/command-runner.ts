@@ -332,7 +332,8 @@ export class CommandRunner implements AsyncDisposable {
     const { groups, watchdog } = this.#keeper();
     // What `run` starts is an application, not a command: it is kept together but not bounded.
     const group = groups.create(order.commandId, order.kind === "run" ? undefined : this.#options.settings().limits);
-    const tree = new ProcessTree(group, order.commandId, watchdog);
+    const mayMark = user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
+    const tree = new ProcessTree(group, order.commandId, watchdog, mayMark);
     const isWrapped = place.target?.namespaces.includes("pid") === true;
     try {
       const programs = decision.stages.map(({ file, argv, stage, capabilities, groups: groupNames }) =>
@@ -342,7 +343,7 @@ export class CommandRunner implements AsyncDisposable {
           redirections: stage,
           joinFiles: tree.joinFiles,
           user: user.ids,
-          groups: place.target ? [] : findGroups(groupNames),
+          groups: place.target ? [] : [...findGroups(groupNames), ...(tree.markGroupId === undefined ? [] : [tree.markGroupId])],
           capabilities: place.target ? [] : capabilities.filter((name) => mayGiveCapability(name)),
           target: place.target,
           workingDirectory: order.workingDirectory,

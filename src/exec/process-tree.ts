@@ -1,24 +1,36 @@
-/** All processes of one command, also those that forked away: by its control group where there is one, else by session and mark. */
+/**
+ * All processes of one command, also those that forked away: by its control group where there is one; else by a supplementary group that nobody else has, which
+ * an unprivileged process cannot give up; and for an agent that may not give groups, by session and by a mark in the environment.
+ */
 
+import { randomInt } from "node:crypto";
 import { sleep } from "../base/clock.ts";
-import { processesWithVariable } from "../host/index.ts";
+import { processesWithGroup, processesWithVariable } from "../host/index.ts";
 import { commandVariable } from "./command-environment.ts";
 import type { CommandGroup } from "./command-groups.ts";
 import type { Watchdog } from "./watchdog.ts";
 
 const killRounds = 200;
 const killPauseMs = 10;
+/** Above what systems and user namespaces give out, below what a signed number holds. */
+const firstMarkId = 2_100_000_000;
+const markIds = 47_000_000;
 
 export class ProcessTree {
   readonly #group: CommandGroup | undefined;
   readonly #commandId: string;
   readonly #watchdog: Watchdog;
   readonly #leaders = new Set<number>();
+  /** To be given to its programs; undefined: none. */
+  readonly markGroupId: number | undefined;
 
-  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog) {
+  /** `mayMark`: the command runs as another user than root, and the agent is root. */
+  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog, mayMark = false) {
     this.#group = group;
     this.#commandId = commandId;
     this.#watchdog = watchdog;
+    this.markGroupId = group === undefined && mayMark ? firstMarkId + randomInt(markIds) : undefined;
+    if (this.markGroupId !== undefined) watchdog.addGroup(this.markGroupId);
   }
 
   get joinFiles(): readonly string[] {
@@ -53,6 +65,7 @@ export class ProcessTree {
       await sleep(killPauseMs);
     }
     for (const pid of this.#leaders) if (!this.#group) this.#watchdog.remove(pid, this.#commandId);
+    if (this.markGroupId !== undefined) this.#watchdog.removeGroup(this.markGroupId);
     this.#leaders.clear();
     // The kernel needs a moment to let go of a group; nobody has to wait for that.
     if (this.#group?.remove() === false) void this.#removeLater(this.#group);
@@ -68,7 +81,9 @@ export class ProcessTree {
   #killOnce(): boolean {
     if (this.#group) return this.#group.kill();
     for (const pid of this.#leaders) sendTo(-pid, "SIGKILL");
-    const marked = processesWithVariable(`${commandVariable}=${this.#commandId}`).filter((pid) => pid !== process.pid);
+    const byGroup = this.markGroupId === undefined ? [] : processesWithGroup(this.markGroupId);
+    const byVariable = processesWithVariable(`${commandVariable}=${this.#commandId}`);
+    const marked = [...byGroup, ...byVariable].filter((pid) => pid !== process.pid);
     for (const pid of marked) sendTo(pid, "SIGKILL");
     return marked.length === 0;
   }

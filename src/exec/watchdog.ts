@@ -10,6 +10,9 @@ export interface Watchdog extends Disposable {
   readonly pid: number | undefined;
   /** A command that is not in a control group: its session, and the mark of its processes. */
   add(pid: number, commandId: string): void;
+  /** By a group that only its processes have; see ProcessTree. */
+  addGroup(groupId: number): void;
+  removeGroup(groupId: number): void;
   remove(pid: number, commandId: string): void;
 }
 
@@ -20,15 +23,22 @@ export interface Watchdog extends Disposable {
 const script = `
 trap '' TERM INT HUP QUIT PIPE
 for d; do mkdir "$d/_watchdog" 2>/dev/null; echo 0 2>/dev/null >"$d/_watchdog/cgroup.procs"; done
-pids= marks=
+pids= marks= groups=
 while read -r what pid mark; do
   case $what in
     +) pids="$pids $pid" marks="$marks $mark" ;;
+    g) groups="$groups $pid" ;;
+    h) n=; for p in $groups; do [ "$p" = "$pid" ] || n="$n $p"; done; groups=$n ;;
     -) n=; for p in $pids; do [ "$p" = "$pid" ] || n="$n $p"; done; pids=$n
        n=; for m in $marks; do [ "$m" = "$mark" ] || n="$n $m"; done; marks=$n ;;
   esac
 done
 for p in $pids; do kill -9 "-$p" 2>/dev/null; done
+for m in $groups; do
+  for e in /proc/[0-9]*/status; do
+    if grep -Eq "^Groups:.*[[:space:]]$m([[:space:]]|$)" "$e" 2>/dev/null; then e=\${e%/status}; kill -9 "\${e#/proc/}" 2>/dev/null; fi
+  done
+done
 for m in $marks; do
   for e in /proc/[0-9]*/environ; do
     if grep -qzxF "$COMMAND_VARIABLE=$m" "$e" 2>/dev/null; then e=\${e%/environ}; kill -9 "\${e#/proc/}" 2>/dev/null; fi
@@ -56,7 +66,14 @@ export function startWatchdog(parents: readonly string[], log: Logger): Watchdog
   const shell = ["/bin/sh", "/usr/bin/sh"].find((path) => existsSync(path));
   if (shell === undefined) {
     log.warn("There is no /bin/sh here: commands would outlive an agent that is killed");
-    return { pid: undefined, add: () => undefined, remove: () => undefined, [Symbol.dispose]: () => undefined };
+    return {
+      pid: undefined,
+      add: () => undefined,
+      remove: () => undefined,
+      addGroup: () => undefined,
+      removeGroup: () => undefined,
+      [Symbol.dispose]: () => undefined,
+    };
   }
   const child: ChildProcess = spawn(shell, ["-c", script, "coral-watchdog", ...parents], {
     stdio: ["pipe", "ignore", "ignore"],
@@ -75,6 +92,8 @@ export function startWatchdog(parents: readonly string[], log: Logger): Watchdog
     pid: child.pid,
     add: (pid, commandId) => tell(`+ ${pid} ${commandId}`),
     remove: (pid, commandId) => tell(`- ${pid} ${commandId}`),
+    addGroup: (groupId) => tell(`g ${groupId}`),
+    removeGroup: (groupId) => tell(`h ${groupId}`),
     [Symbol.dispose]: () => child.stdin?.end(),
   };
 }

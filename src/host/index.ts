@@ -37,7 +37,15 @@ export { decodeProcessName, readProcessName } from "./process-name.ts";
 export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
-export { mayGiveCapability, type ProcessView, pidNamespaceId, processesWithVariable, startTicksOf, viewProcess } from "./process-view.ts";
+export {
+  mayGiveCapability,
+  type ProcessView,
+  pidNamespaceId,
+  processesWithGroup,
+  processesWithVariable,
+  startTicksOf,
+  viewProcess,
+} from "./process-view.ts";
 export type { ProcessDetail } from "./processes.ts";
 export { noExtraRules, type RedactionRules, redactCommandLine } from "./redact.ts";
 export {

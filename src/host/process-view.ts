@@ -72,6 +72,15 @@ export function processesWithVariable(entry: string, root = "/"): number[] {
   });
 }
 
+/** Processes that have a supplementary group. Unlike environments, everybody's groups may be looked at. */
+export function processesWithGroup(groupId: number, root = "/"): number[] {
+  const host = createHostRoot(root);
+  const wanted = new RegExp(`^Groups:.*\\s${groupId}(?:\\s|$)`, "m");
+  return (host.list("/proc") ?? []).flatMap((name) =>
+    /^\d+$/.test(name) && wanted.test(host.readText(`/proc/${name}/status`) ?? "") ? [Number(name)] : [],
+  );
+}
+
 /** <linux/capability.h>. */
 const capabilityBits: Readonly<Record<string, number>> = { dac_read_search: 2, kill: 5, net_raw: 13, sys_ptrace: 19, syslog: 34 };
 
