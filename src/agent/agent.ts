@@ -76,6 +76,8 @@ export interface AgentOptions {
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
   /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
   onOtlpLoad?: (isBusy: boolean) => void;
+  /** The same, for the output of commands. */
+  onCommandLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -263,6 +265,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         pidsOf: traffic.pidsOf,
         podScope: () => runtime.current().runtimeType === "k8s-sidecar",
         onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
+        onLoad: (isBusy) => options.onCommandLoad?.(isBusy),
         clock,
         log: log.child("commands"),
       }),

@@ -4,6 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { background } from "../base/background.ts";
 import { BoundedChannel } from "../base/bounded-channel.ts";
 import { CoralError } from "../base/errors.ts";
+import type { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
 import type { CommandEnd, CommandOrder, CommandRunner, CommandRunnerOptions, HeldCommand, StartedCommand } from "../exec/index.ts";
 import type { ExecuteRequest, ExecuteResponseSchema, CommandOrder as WireOrder } from "../proto/coral/agent/v1/commands_pb.ts";
@@ -23,7 +24,12 @@ export interface ExecuteService extends AsyncDisposable {
 /** Events beside output that wait for the reader. */
 const maxWaiting = 8;
 
-export function createExecuteService(options: CommandRunnerOptions): ExecuteService {
+export interface ExecuteServiceOptions extends CommandRunnerOptions {
+  /** Absent: nobody wants to know how much is written. */
+  load?: FlowLoad;
+}
+
+export function createExecuteService(options: ExecuteServiceOptions): ExecuteService {
   let loaded: Promise<CommandRunner> | undefined;
   let current: CommandRunner | undefined;
   let begun = 0;
@@ -37,10 +43,15 @@ export function createExecuteService(options: CommandRunnerOptions): ExecuteServ
   return {
     execute: async function* (requests, signal) {
       begun++;
+      const flow = options.load?.begin();
       try {
-        yield* runOne(await runner(), requests, signal, options.log);
+        for await (const response of runOne(await runner(), requests, signal, options.log)) {
+          if (response.event?.case === "output") flow?.add(response.event.value.data?.length ?? 0);
+          yield response;
+        }
       } finally {
         begun--;
+        flow?.end();
       }
     },
     decideApproval: async ({ approvalId, ...decision }) => (await runner()).decide(approvalId, decision),

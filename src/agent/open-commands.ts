@@ -1,6 +1,7 @@
 /** Puts the parts of commands together: the agent's config, its services and containers, and its audit. */
 
 import type { Clock } from "../base/clock.ts";
+import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { CommandAudit, LaunchedProgram } from "../exec/index.ts";
@@ -16,6 +17,8 @@ export interface OpenCommandsOptions {
   /** Whether nothing beyond the agent's own pod may be reached. */
   podScope: () => boolean;
   onLaunched: (program: LaunchedProgram) => () => void;
+  /** Told when commands write so much that being fast is worth memory, and when that is over. */
+  onLoad: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -32,6 +35,7 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
     onLaunched: options.onLaunched,
     clock,
     log,
+    load: new FlowLoad(options.onLoad),
   });
 }
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
@@ -62,6 +63,8 @@ export interface ColonyOptions {
   portSearch: number;
   /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
   onOtlpLoad?: (isBusy: boolean) => void;
+  /** The same, for the output of commands. */
+  onCommandLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -188,7 +191,13 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     log: log.child("discovery"),
     metrics,
   });
-  const commands = createCommands({ registry, audit: audit.book, approvals: audit.approvals, log: log.child("commands") });
+  const commands = createCommands({
+    registry,
+    audit: audit.book,
+    approvals: audit.approvals,
+    load: new FlowLoad((isBusy) => options.onCommandLoad?.(isBusy)),
+    log: log.child("commands"),
+  });
   const deployments = new DeploymentWatch({
     store,
     settings: () => ({

@@ -1,6 +1,7 @@
 /** Commands at the colony: from who asked for what to the agents that are able, all of them at once, and back. */
 
 import { randomUUID } from "node:crypto";
+import type { Flow } from "../base/flow-load.ts";
 import {
   type CommandAsk,
   type CommandPlace,
@@ -62,10 +63,24 @@ async function serveCommand(
       targets: targets.map(({ agentId, hostname }) => ({ agentId, hostname })),
       skipped: skippedOf(resolved),
       warnings: warningsOf(resolved, targets),
-      execute: (index, input, signal) =>
-        followCommand({ ...options, agentId: routed.agentIds[index] ?? "", order, input, sink: frames, index, signal }),
+      execute: async (index, input, signal) => {
+        const flow = options.load?.begin();
+        const sink = flow ? countedSink(frames, flow) : frames;
+        const end = await followCommand({ ...options, agentId: routed.agentIds[index] ?? "", order, input, sink, index, signal });
+        flow?.end();
+        return end;
+      },
     }),
   );
+}
+
+function countedSink(frames: FrameStream, flow: Flow): Pick<FrameStream, "send"> {
+  return {
+    send: (frame) => {
+      if (frame.kind !== "control") flow.add(frame.data.length);
+      return frames.send(frame);
+    },
+  };
 }
 
 /** The registry may have changed since the client looked: this is what counts. */

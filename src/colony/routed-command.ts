@@ -1,5 +1,6 @@
 /** A command on its way through the colony, and what is written down about it. */
 
+import type { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
 import type { CommandEnd } from "../mesh/index.ts";
 import type { CommandKind } from "../tools/index.ts";
@@ -43,6 +44,8 @@ export interface CommandsOptions {
   audit?: CommandRouteAudit | undefined;
   /** Absent: whoever asked waits in vain for an approval, until the agent ends it. */
   approvals?: Pick<ApprovalBook, "held" | "gone">;
+  /** Told of what agents write; absent: nobody wants to know. */
+  load?: FlowLoad;
   log: Logger;
 }
 

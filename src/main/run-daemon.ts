@@ -32,7 +32,7 @@ import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { runningColonyPids } from "./own-processes.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
-import { keepReleasingMemory, preferMemory } from "./spare-memory.ts";
+import { createSpeedSwitch, keepReleasingMemory } from "./spare-memory.ts";
 
 /** How many ports after a taken default are tried. A port that the user named is taken as said. */
 const portSearch = 50;
@@ -228,6 +228,7 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
 
 async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
   const [{ startColony }, { peerCredentials }] = await Promise.all([import("../colony/index.ts"), import("../probes/index.ts")]);
+  const speedFor = createSpeedSwitch("colony");
   return startColony({
     config,
     paths,
@@ -236,7 +237,8 @@ async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: En
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
-    onOtlpLoad: (isBusy) => preferMemory("colony", !isBusy),
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
     clock: systemClock,
     log,
   });
@@ -263,6 +265,7 @@ async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promi
     import("../probes/index.ts"),
     import("./cluster-fetch.ts"),
   ]);
+  const speedFor = createSpeedSwitch(kind);
   return startAgent({
     ...launch,
     fetchClusterJson,
@@ -270,7 +273,8 @@ async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promi
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
-    onOtlpLoad: (isBusy) => preferMemory(kind, !isBusy),
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
     clock: systemClock,
   });
 }

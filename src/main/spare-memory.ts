@@ -32,6 +32,16 @@ export function preferMemory(kind: DaemonKind, isPreferred: boolean): void {
   setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
 }
 
+/** Several things may want speed at a time; memory comes first again when none does. */
+export function createSpeedSwitch(kind: DaemonKind): (reason: string) => (isWanted: boolean) => void {
+  const reasons = new Set<string>();
+  return (reason) => (isWanted) => {
+    if (isWanted) reasons.add(reason);
+    else reasons.delete(reason);
+    preferMemory(kind, reasons.size === 0);
+  };
+}
+
 function shareHeap(): void {
   try {
     shareOneHeap();
