@@ -3,7 +3,8 @@
 import type { ServiceSummary, SummaryBaseline, SummaryFinding, SummaryHealth } from "../../tools/index.ts";
 import type { StyleName } from "../output/style.ts";
 import type { Cell, Column } from "../output/table.ts";
-import { errorCell, latencyColumn, rateColumn } from "./red-text.ts";
+import { rate } from "../output/values.ts";
+import { errorCell, latencyColumn } from "./red-text.ts";
 
 const healthStyles: Record<SummaryHealth, StyleName> = { critical: "red", degraded: "yellow", unknown: "dim", ok: "green" };
 export const findingStyles: Record<SummaryFinding["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
@@ -46,7 +47,14 @@ export function slowCell(now: number | null, before: SummaryBaseline): Cell {
 export const summaryColumns: readonly Column<ServiceSummary>[] = [
   { title: "SERVICE", key: "service", cell: (row) => row.service },
   { title: "HEALTH", key: "health", cell: ({ health }) => healthCell(health) },
-  rateColumn((row) => row.requests?.perSecond ?? 0),
+  {
+    title: "REQ/S",
+    key: "perSecond",
+    align: "right",
+    // Nothing is not none: hooks may be off where it runs.
+    cell: ({ requests }) => (requests === null ? null : rate(requests.perSecond)),
+    raw: ({ requests }) => requests?.perSecond,
+  },
   {
     title: "ERRORS",
     key: "errorRatio",
