@@ -13,7 +13,7 @@ import { type CommandGroups, openCommandGroups } from "./command-groups.ts";
 import type { ExecSettings } from "./exec-settings.ts";
 import { findPlace, type Place, type PlaceWanted, targetText } from "./find-place.ts";
 import { type CommandUser, findGroups, findUser } from "./find-user.ts";
-import { launchWords } from "./launch.ts";
+import { launchWords, mayEnterNamespaces } from "./launch.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
 import { type AllowedStage, type Decision, decide, refusal, ruleWarnings } from "./policy.ts";
 import { ProcessTree } from "./process-tree.ts";
@@ -417,12 +417,11 @@ function checkFit(order: CommandOrder, place: Place, stages: readonly Stage[]): 
     });
 }
 
-/** As root, or as whoever the container runs as when that is root, only its runtime can do it within the container's own bounds. */
-function usesRuntime(place: Place, user: CommandUser): boolean {
-  return (
-    place.isRuntimeOnly ||
-    (place.container !== undefined && place.target !== undefined && (user.ids?.uid === 0 || place.target.namespaces.includes("user")))
-  );
+/** Where the agent may not enter it, and as root, or as whoever the container runs as when that is root: then its runtime does it, within the container's own bounds. */
+function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
+  if (isRuntimeOnly) return true;
+  if (!container || !target) return false;
+  return user.ids === undefined || user.ids.uid === 0 || target.namespaces.includes("user") || !mayEnterNamespaces();
 }
 
 function environmentOf(order: CommandOrder, stages: readonly Stage[]): Record<string, string> {

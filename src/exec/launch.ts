@@ -5,7 +5,7 @@
 
 import { existsSync } from "node:fs";
 import { CoralError } from "../base/errors.ts";
-import type { ProcessView } from "../host/index.ts";
+import { mayGiveCapability, type ProcessView } from "../host/index.ts";
 import type { Redirections } from "./parse-command.ts";
 
 export interface LaunchUser {
@@ -100,7 +100,13 @@ const namespaceFlags: Readonly<Record<string, string>> = {
 
 function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): string[] {
   const nsenter = tool(["/usr/bin/nsenter", "/bin/nsenter"], "enter the namespaces of a process", "nsenter of util-linux");
-  if (user === undefined || user.uid === 0) {
+  if (user === undefined || !mayEnterNamespaces()) {
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot enter the namespaces of process ${target.pid}: the agent has not the right to; run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT, or name the container so that its runtime can`,
+    });
+  }
+  if (user.uid === 0) {
     // With the agent's capabilities it would have more rights than anything in the container.
     throw new CoralError({
       code: "unsupported",
@@ -124,6 +130,11 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
     `--setuid=${user.uid}`,
     "--",
   ];
+}
+
+/** Whether this agent can enter other processes' namespaces at all. */
+export function mayEnterNamespaces(): boolean {
+  return process.getuid?.() === 0 && mayGiveCapability("sys_admin") && mayGiveCapability("sys_chroot");
 }
 
 function tool(paths: readonly string[], what: string, name: string): string {

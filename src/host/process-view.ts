@@ -82,7 +82,15 @@ export function processesWithGroup(groupId: number, root = "/"): number[] {
 }
 
 /** <linux/capability.h>. */
-const capabilityBits: Readonly<Record<string, number>> = { dac_read_search: 2, kill: 5, net_raw: 13, sys_ptrace: 19, syslog: 34 };
+const capabilityBits: Readonly<Record<string, number>> = {
+  dac_read_search: 2,
+  kill: 5,
+  net_raw: 13,
+  sys_chroot: 18,
+  sys_ptrace: 19,
+  sys_admin: 21,
+  syslog: 34,
+};
 
 /** Whether this process could hand a capability on; false for one that is not among the few that are asked for. */
 export function mayGiveCapability(name: string, root = "/"): boolean {
