@@ -52,6 +52,8 @@ const largeFileRows = 10_000;
 const maxAttempts = 3;
 /** JavaScript's heap of a worker; columns are outside of it. */
 const heapLimitMb = 256;
+/** Of it, for young objects. A decoder makes few: with V8's 48 a worker would only take longer to begin again. */
+const youngHeapMb = 12;
 
 interface Job {
   id: number;
@@ -173,7 +175,7 @@ export class DecodePool implements AsyncDisposable {
 
   #start(slot: Slot): Worker {
     const worker = new Worker(this.#options.file ?? workerFile(), {
-      resourceLimits: { maxOldGenerationSizeMb: heapLimitMb },
+      resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: youngHeapMb },
       name: "coral-decode",
       // A daemon's own flags, such as an inspector's port, are not for its threads.
       execArgv: [],
