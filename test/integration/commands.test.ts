@@ -290,7 +290,7 @@ describe("coral_agent_exec", () => {
     expect(outcomes).toMatchObject([
       { agentId: "web-1", reason: "exited", exitCode: 0, stdout: "xxxxxxxxxx", cutBytes: 99_990, user: "nobody" },
     ]);
-    expect(web.orders[0]).toMatchObject({ readOnly: true, text: "flood 100000", timeoutMs: 20_000n, caller: { through: "http" } });
+    expect(web.orders[0]).toMatchObject({ readOnly: true, text: "flood 100000", timeoutMs: 20_000n, caller: { through: "cli" } });
     await expect(colony.tool("coral_agent_exec", { agents: ["web-1"], command: "deny" })).rejects.toMatchObject({ code: "not-permitted" });
   });
 });
