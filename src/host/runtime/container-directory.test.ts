@@ -63,6 +63,30 @@ describe("createContainerDirectory()", () => {
     expect((await directory.find("pod-1/app", signal)).id).toBe(db);
   });
 
+  it("finds containers of a second runtime by their processes", async () => {
+    using tree = createHostTree({
+      ...hostPid,
+      "/proc/self/cgroup": "0::/user.slice\n",
+      ...processFiles(50, `/system.slice/docker-${db}.scope`),
+      [`/var/lib/docker/containers/${db}/config.v2.json`]: JSON.stringify({ Name: "/shop-db-1", Config: { Labels: {} } }),
+      ...processFiles(60, `/kubepods/pod1/${web}`),
+    });
+    const containers = [{ id: web, metadata: { name: "web" }, state: 1, labels: {} }];
+    await using _cri = await serveCri(tree.root, "/run/containerd/containerd.sock", {
+      name: "containerd",
+      version: "1.7.0",
+      containers,
+      pids: { web: 60 },
+    });
+    const directory = createContainerDirectory({ root: createHostRoot(tree.root), env: {}, podScope: () => false });
+    expect((await directory.list(signal)).map(({ name, runtime }) => [name, runtime])).toEqual([
+      ["shop-db-1", "processes"],
+      ["web", "containerd"],
+    ]);
+    expect(await directory.pidOf(await directory.find("shop-db-1", signal), signal)).toBe(50);
+    expect(await directory.pidOf(await directory.find("web", signal), signal)).toBe(60);
+  });
+
   it("goes by processes where no runtime answers", async () => {
     using tree = createHostTree({
       ...hostPid,

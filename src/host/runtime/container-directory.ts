@@ -96,7 +96,12 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
         .sort(byUse);
     try {
       const { listRuntimeContainers } = await import("./runtime-containers.ts");
-      return (await listRuntimeContainers({ root, place, runtime, podScope: options.podScope() }, signal)).sort(byUse);
+      const podScope = options.podScope();
+      const told = await listRuntimeContainers({ root, place, runtime, podScope }, signal);
+      const ids = new Set(told.map(({ id }) => id));
+      // A machine may have two runtimes, such as Docker beside a containerd that serves CRI.
+      const others = podScope || !place.isHostPid ? [] : listProcessContainers(root, place).filter(({ id }) => !ids.has(id));
+      return [...told, ...others.map(({ pid: _pid, ...container }) => container)].sort(byUse);
     } catch (error) {
       // It may have been restarted or removed: looked for anew the next time.
       known = undefined;
@@ -119,10 +124,10 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
     },
     exec: async (container, exec) => {
       const { runtime } = await look(exec.signal);
-      if (runtime === null) {
+      if (runtime === null || container.runtime === "processes") {
         throw new CoralError({
           code: "unsupported",
-          message: `Cannot run a program in container "${container.name || container.id}": no container runtime answers on this host`,
+          message: `Cannot run a program in container "${container.name || container.id}": no container runtime answers for it on this host`,
         });
       }
       const { execInContainer } = await import("./container-exec.ts");
