@@ -321,6 +321,20 @@ describe("coral_query_summary", () => {
     expect(answer.services.every(({ details }) => details === undefined)).toBe(true);
   });
 
+  it("shows a service that suffers by itself before the one that asks it", async () => {
+    const failing = { errors: 300 };
+    const requests = [
+      ...calm("front", failing),
+      ...calm("front", failing).map((row) => ({ ...row, role: "client" as const })),
+      ...calm("origin", failing),
+    ];
+    const { services } = await ask({}, { facts: { requests } });
+    expect(services.map(({ service, findings }) => `${service} ${findings.map(({ rule }) => rule).join(" ")}`)).toEqual([
+      "origin errors",
+      "front errors calls-failing",
+    ]);
+  });
+
   it("counts a request that hooks and spans saw once, under the name of the process", async () => {
     const bySpans = calm("checkout-service", { source: "spans" }).map((row) => ({ ...row, source: "spans" as const }));
     const only = calm("lambda").map((row) => ({ ...row, source: "spans" as const }));

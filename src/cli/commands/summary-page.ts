@@ -52,7 +52,9 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
   const { details, requests } = summary;
   const places =
     summary.instances === 0
-      ? "no process is known"
+      ? requests?.source === "spans"
+        ? "known by its spans only"
+        : "no process is known"
       : `${plural(summary.instances, "process", "processes")} on ${plural(summary.hosts, "host")}`;
   const lines = [
     `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${places}`,

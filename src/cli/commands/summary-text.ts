@@ -17,11 +17,14 @@ function healthCell(health: SummaryHealth): Cell {
   return { text: health, style: healthStyles[health] };
 }
 
-/** The worst rule that fired; of a healthy service nothing but what is worth knowing. */
+/** The worst rule that fired, with a cause when one is known; of a healthy service nothing but what is worth knowing. */
 function whyText({ findings, health }: ServiceSummary): string {
   // That its host is full says nothing about a service that does well: every other one there would say the same.
   const first = findings.find(({ severity, kind }) => severity !== "info" || kind === "context");
-  if (first) return first.message;
+  if (first) {
+    const cause = first.kind === "symptom" && findings.find(({ severity, kind }) => severity !== "info" && kind === "cause");
+    return cause ? `${first.message}; ${cause.message}` : first.message;
+  }
   return health === "unknown" ? "nothing is heard of it" : "";
 }
 

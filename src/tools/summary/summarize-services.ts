@@ -24,16 +24,22 @@ export interface SummarizeInput {
   nowMs: number;
 }
 
-/** The facts of each service, and its summary without details. Worst first, then the busiest. */
+/** The facts of each service, and its summary without details. Worst first; of the same health those that suffer by themselves before those that may suffer from others. */
 export function summarizeServices(input: SummarizeInput): { summary: ServiceSummary; facts: ServiceFacts }[] {
   const all = factsByService(input).map((facts) => ({ summary: summaryOf(facts, input.agents), facts }));
   return all.sort(
     (a, b) =>
       healthLevels.indexOf(a.summary.health) - healthLevels.indexOf(b.summary.health) ||
+      Number(isPassedOn(a.summary)) - Number(isPassedOn(b.summary)) ||
       weight(b.summary) - weight(a.summary) ||
       (b.summary.requests?.perSecond ?? 0) - (a.summary.requests?.perSecond ?? 0) ||
       (a.summary.service < b.summary.service ? -1 : 1),
   );
+}
+
+/** What it suffers from may come from those that it asks: they are the ones to look at first. */
+function isPassedOn({ findings }: ServiceSummary): boolean {
+  return findings.some(({ rule, severity }) => severity !== "info" && (rule === "calls-failing" || rule === "calls-slower"));
 }
 
 /** How many rules fired, by how bad they are. */
