@@ -9,6 +9,7 @@
 import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, writeSync, writev } from "node:fs";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
+import { scratchBytes } from "./scratch-bytes.ts";
 
 const writeBuffers = promisify(writev);
 const syncData = promisify(fdatasync);
@@ -18,9 +19,6 @@ const magic = Buffer.from("coralwa1");
 const headerBytes = 24;
 /** Buffers in one system call (IOV_MAX is 1,024, two per record). */
 const maxRecordsPerWrite = 512;
-
-/** Of a file's content that was read; a larger one is not kept in memory. */
-const maxKeptBytes = 32 * 1024 * 1024;
 
 export interface WriteAheadRecord {
   /** What the body is, 0 to 65,535; whoever appends and whoever decodes agree on it. */
@@ -141,34 +139,27 @@ export interface WriteAheadContent {
   unreadBytes: number;
 }
 
-/** Memory for a file's content that is used again for the next one. */
-export class ReadScratch {
-  #bytes = Buffer.alloc(0);
-
-  /** The content, good until the next call. */
-  read(file: string): Buffer {
-    const descriptor = openSync(file, "r");
-    try {
-      const { size } = fstatSync(descriptor);
-      if (size > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(Math.ceil(size * 1.25));
-      const bytes = this.#bytes;
-      if (size > maxKeptBytes) this.#bytes = Buffer.alloc(0);
-      let end = 0;
-      while (end < size) {
-        const count = readSync(descriptor, bytes, end, size - end, end);
-        if (count === 0) break;
-        end += count;
-      }
-      return bytes.subarray(0, end);
-    } finally {
-      closeSync(descriptor);
+/** The content in memory that is used again: good until `scratchBytes` is called. */
+function readIntoScratch(file: string): Buffer {
+  const descriptor = openSync(file, "r");
+  try {
+    const { size } = fstatSync(descriptor);
+    const bytes = Buffer.from(scratchBytes(size), 0, size);
+    let end = 0;
+    while (end < size) {
+      const count = readSync(descriptor, bytes, end, size - end, end);
+      if (count === 0) break;
+      end += count;
     }
+    return bytes.subarray(0, end);
+  } finally {
+    closeSync(descriptor);
   }
 }
 
-/** All whole records. A torn end is what a crash leaves: it was not acknowledged. With `scratch`, bodies are good until it is used again. */
-export function readWriteAhead(file: string, scratch?: ReadScratch): WriteAheadContent {
-  const data = scratch?.read(file) ?? readFileSync(file);
+/** All whole records. A torn end is what a crash leaves: it was not acknowledged. With `isPassing`, bodies are good until `scratchBytes` is called. */
+export function readWriteAhead(file: string, { isPassing = false } = {}): WriteAheadContent {
+  const data = isPassing ? readIntoScratch(file) : readFileSync(file);
   const records: WriteAheadRecord[] = [];
   if (!data.subarray(0, magic.length).equals(magic)) return { records, unreadBytes: data.length };
   let at = magic.length;

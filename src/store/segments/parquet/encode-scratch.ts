@@ -1,7 +1,7 @@
 /** Memory that the writer of segments uses again for each column: pages are compressed as soon as they are made, so one is needed at a time. */
 
-/** A larger need is met, but not kept. */
-const maxKeptBytes = 32 * 1024 * 1024;
+import { scratchBytes } from "../scratch-bytes.ts";
+
 const alignment = 8;
 
 /** Where an encoder puts a page's values. */
@@ -11,7 +11,6 @@ export interface PageRoom {
 }
 
 export class EncodeScratch {
-  #bytes = new ArrayBuffer(0);
   #rows = new Uint32Array(0);
   #values = new Uint32Array(0);
   #locals = new Int32Array(0);
@@ -21,7 +20,7 @@ export class EncodeScratch {
     const start = Math.ceil(before.length / alignment) * alignment;
     return {
       take: (sizeBytes) => {
-        const buffer = this.#ensure(start + sizeBytes);
+        const buffer = scratchBytes(start + sizeBytes);
         new Uint8Array(buffer).set(before, start - before.length);
         return new Uint8Array(buffer, start, sizeBytes);
       },
@@ -45,13 +44,6 @@ export class EncodeScratch {
   locals(entries: number): Int32Array {
     if (this.#locals.length < entries) this.#locals = new Int32Array(entries * 2).fill(-1);
     return this.#locals;
-  }
-
-  #ensure(sizeBytes: number): ArrayBuffer {
-    if (sizeBytes <= this.#bytes.byteLength) return this.#bytes;
-    const bytes = new ArrayBuffer(Math.ceil((sizeBytes * 1.25) / 4_096) * 4_096);
-    if (bytes.byteLength <= maxKeptBytes) this.#bytes = bytes;
-    return bytes;
   }
 }
 
