@@ -1,6 +1,6 @@
 /** Agents and colonies of different versions: the contract of the first version is frozen in test/support/contract-v1. */
 
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, createClient } from "@connectrpc/connect";
@@ -214,6 +214,7 @@ async function openLink(endpoint: string, identity: Identity): Promise<LinkWorld
     [Symbol.asyncDispose]: async () => {
       stopped.abort();
       await running;
+      rmSync(directory, { recursive: true, force: true });
     },
   };
 }
