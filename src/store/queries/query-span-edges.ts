@@ -2,7 +2,7 @@
 
 import type { Queryable, QueryParameter, QueryRow } from "./queryable.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, textIn } from "./queryable.ts";
-import { oldestSql, percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
+import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
 export interface SpanEdgesQuery {
   /** From now back; in whole minutes, or ten of them when it is long. */
@@ -51,8 +51,9 @@ const edgesMax = 100_000;
 const clockAheadMs = 60 * minuteMs;
 
 export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): Promise<SpanEdgesAnswer> {
-  const { startMs, resolution } = await rangeOf(store, query);
-  const { sql, parameters } = partsSql(startMs, resolution, query);
+  const range = await rangeOf(store, query);
+  const { startMs } = range;
+  const { sql, parameters } = partsSql(range, query);
   const percentiles = Math.max(0, Math.floor(query.percentiles ?? percentileEdges));
   const rows = await store.query(
     `WITH part AS MATERIALIZED (${sql}),
@@ -73,10 +74,18 @@ export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): P
   return { edges, windowMs: coveredMs };
 }
 
+interface Range {
+  startMs: number;
+  resolution: RedResolution;
+  /** How far the roll-up is. */
+  rolledUp: number;
+}
+
 /** As fine as is cheap, coarser when the finer rows are not kept for so long. */
-async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Promise<{ startMs: number; resolution: RedResolution }> {
+async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Promise<Range> {
   const [row = {}] = await store.query(
-    `SELECT ${oldestSql("raw.span_edge", '"time"')} AS raw, ${oldestSql("rollup.span_edge_1m", "bucket")} AS "1m", ${oldestSql("rollup.span_edge_10m", "bucket")} AS "10m"`,
+    `SELECT ${oldestSql("raw.span_edge", '"time"')} AS raw, ${oldestSql("rollup.span_edge_1m", "bucket")} AS "1m", ${oldestSql("rollup.span_edge_10m", "bucket")} AS "10m",
+       ${rolledUpSql("span_edge_1m")} AS done_1m, ${rolledUpSql("span_edge_10m")} AS done_10m`,
   );
   const startMs = nowMs - sinceMs;
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;
@@ -84,13 +93,16 @@ async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Pr
   const resolution = order.reduce((best, other) =>
     oldestMs(best) > startMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best,
   );
-  return { startMs: Math.floor(startMs / stepMs[resolution]) * stepMs[resolution], resolution };
+  return {
+    startMs: Math.floor(startMs / stepMs[resolution]) * stepMs[resolution],
+    resolution,
+    rolledUp: numberOrNullIn(row, `done_${resolution}`) ?? 0,
+  };
 }
 
 /** Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so that every call is there exactly once. */
 function partsSql(
-  startMs: number,
-  resolution: RedResolution,
+  { startMs, resolution, rolledUp }: Range,
   { agentIds, service, among, nowMs }: SpanEdgesQuery,
 ): { sql: string; parameters: Record<string, QueryParameter> } {
   const parameters: Record<string, QueryParameter> = {};
@@ -120,7 +132,7 @@ function partsSql(
   const name = `span_edge_${resolution}`;
   const sql = `SELECT ${keys}, requests_sum AS requests, errors_sum AS errors, first_seen_min AS first_seen, last_seen_max AS last_seen
     FROM rollup.${name} WHERE ${inTime("bucket")}
-    UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+    UNION ALL ${raw} AND ${notRolledUpSql(name, rolledUp)}`;
   return { sql, parameters };
 }
 

@@ -2,7 +2,7 @@
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
-import { oldestSql, percentileIn, percentilesSql, type RedResolution } from "./red-parts.ts";
+import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
 export type SpanRole = "server" | "client" | "internal";
 export type SpanRedGroupBy = "route" | "status" | "version";
@@ -104,6 +104,7 @@ const groupColumns: Record<SpanRedGroupBy, string[]> = { route: ["method", "rout
 
 export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promise<SpanRedAnswer> {
   const range = await rangeOf(store, query);
+  const { rolledUp: _, ...told } = range;
   const keys = ["service", "role", "protocol", ...query.by.flatMap((name) => groupColumns[name])];
   const { sql, parameters } = partsSql(range, query);
   const part = `part AS ${query.service === undefined ? "NOT MATERIALIZED" : "MATERIALIZED"} (${sql}),
@@ -115,21 +116,22 @@ export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promi
      LEFT JOIN (${percentilesSql(numbered("p.duration_lo, p.duration_counts"), "duration")}) d ON d.gid = g.gid ORDER BY g.gid`,
     parameters,
   );
-  const answer = { rows: rows.map(groupIn), total: numberIn(rows[0] ?? {}, "total"), ...range };
+  const answer = { rows: rows.map(groupIn), total: numberIn(rows[0] ?? {}, "total"), ...told };
   if (query.histograms && rows.length > 0) await addHistograms(store, answer, part, numbered, parameters);
   const points = Math.floor(query.points ?? 0);
   if (points > 0 && rows.length > 0) await addPoints(store, answer, part, numbered, parameters, points);
   return answer;
 }
 
-type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution">;
+type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution"> & { rolledUp: number };
 
 /** As fine as is cheap, coarser when the finer rows are not kept for so long. */
 async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
   const { startMs, endMs, service } = query;
   const table = tableOf(query);
   const [row = {}] = await store.query(
-    `SELECT ${oldestSql(`raw.${table}`, '"time"')} AS raw, ${oldestSql(`rollup.${table}_1m`, "bucket")} AS "1m", ${oldestSql(`rollup.${table}_10m`, "bucket")} AS "10m"`,
+    `SELECT ${oldestSql(`raw.${table}`, '"time"')} AS raw, ${oldestSql(`rollup.${table}_1m`, "bucket")} AS "1m", ${oldestSql(`rollup.${table}_10m`, "bucket")} AS "10m",
+       ${rolledUpSql(`${table}_1m`)} AS done_1m, ${rolledUpSql(`${table}_10m`)} AS done_10m`,
   );
   const order: RedResolution[] = ["raw", "1m", "10m"];
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;
@@ -139,7 +141,12 @@ async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
     .slice(order.indexOf(wanted))
     .reduce((best, other) => (oldestMs(best) > startMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const step = stepMs[resolution];
-  return { startMs: Math.floor(startMs / step) * step, endMs: Math.ceil(endMs / step) * step, resolution };
+  return {
+    startMs: Math.floor(startMs / step) * step,
+    endMs: Math.ceil(endMs / step) * step,
+    resolution,
+    rolledUp: numberOrNullIn(row, `done_${resolution}`) ?? 0,
+  };
 }
 
 const columnsOf: Record<Table, string> = {
@@ -149,7 +156,10 @@ const columnsOf: Record<Table, string> = {
 const amounts = ["spans", "requests", "duration_us"];
 
 /** Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so that every span is there exactly once. */
-function partsSql({ startMs, endMs, resolution }: Range, query: SpanRedQuery): { sql: string; parameters: Record<string, QueryParameter> } {
+function partsSql(
+  { startMs, endMs, resolution, rolledUp }: Range,
+  query: SpanRedQuery,
+): { sql: string; parameters: Record<string, QueryParameter> } {
   const { where, parameters } = conditions(query);
   const table = tableOf(query);
   const columns = columnsOf[table];
@@ -159,7 +169,7 @@ function partsSql({ startMs, endMs, resolution }: Range, query: SpanRedQuery): {
   if (resolution === "raw") return { sql: raw, parameters };
   const name = `${table}_${resolution}`;
   const sql = `SELECT bucket AS "time", ${columns}, ${amounts.map((amount) => `${amount}_sum AS ${amount}`).join(", ")} FROM rollup.${name} WHERE ${inTime("bucket")}
-    UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+    UNION ALL ${raw} AND ${notRolledUpSql(name, rolledUp)}`;
   return { sql, parameters };
 }
 

@@ -95,6 +95,19 @@ export function oldestSql(table: string, column: string): string {
   return `(SELECT min(${column}) FROM (SELECT ${column} FROM ${table} LIMIT 4096))`;
 }
 
+/**
+ * For rows that a roll-up has not consumed. `known` is how far it was a moment ago: it bounds what is read before the statement runs, which looks
+ * again for itself.
+ */
+export function notRolledUpSql(name: string, known: number): string {
+  return `ingest > ${Math.floor(known)} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+}
+
+/** How far a roll-up is. */
+export function rolledUpSql(name: string): string {
+  return `(SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+}
+
 /** Steps of a series over a window: at most `maxPoints`, never finer than the rows. */
 export function redBuckets({ startMs, resolution }: RedRange, nowMs: number, maxPoints: number): { bucketMs: number; points: number } {
   if (maxPoints <= 0) return { bucketMs: 0, points: 0 };
