@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { briefSchema } from "./brief-schema.ts";
+import { briefSchema, commonInstructions } from "./brief-schema.ts";
 
 describe("briefSchema()", () => {
   it("leaves bounds out, at every depth, and keeps what tells how to call", () => {
@@ -24,6 +24,16 @@ describe("briefSchema()", () => {
       },
       required: ["since"],
     });
+  });
+
+  it("leaves out what all tools have in common, and what goes without saying", () => {
+    const since = { type: "string", default: "5m", description: "how far back: 5m, 2h, 7d" };
+    const agent = { type: "string", description: "agent id or host name: its own spans" };
+    const by = { type: "string", enum: ["route", "peer"] };
+    expect(briefSchema({ properties: { since, agent, by, all: { type: "boolean", default: false } } })).toEqual({
+      properties: { since: { type: "string", default: "5m" }, agent, by: { enum: ["route", "peer"] }, all: { type: "boolean" } },
+    });
+    expect(commonInstructions).toContain("`since`: how far back");
   });
 
   it("keeps a property that is called like a bound", () => {
