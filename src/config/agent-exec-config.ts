@@ -67,7 +67,7 @@ export const agentExecSection = section({
     max_age: duration("How long a recording is kept", { min: "1h" }).prefault("30d"),
   }),
   environment_allow: patterns(
-    "Variables that a caller may set, * stands for anything; with the read-only profile only the language, the time zone and the terminal",
+    "Variables that a caller may set, * stands for anything; for what a rule allows `*` does not count; with the read-only profile only the language, the time zone and the terminal",
   ).prefault(["*"]),
   approval_timeout: duration("How long a command waits for somebody to approve it", { min: "10s", max: "24h" }).prefault("15m"),
 });

@@ -181,6 +181,15 @@ describe("CommandRunner", () => {
     },
   );
 
+  it("lets a caller of a bounded program set no variable that nobody named", async () => {
+    const rules = [testRule({ action: "allow", program: ["env"], args: ["-u", "X"] })];
+    const asked = { argv: ["env", "-u", "X"], environment: { GIT_SSH_COMMAND: "touch /tmp/x" } };
+    await expect(create({ profile: "diagnostics", rules }).run(asked)).rejects.toThrow('Cannot set the variable "GIT_SSH_COMMAND"');
+    await expect(create({ rules }).run(asked)).rejects.toThrow("exec.environment_allow");
+    expect((await create({ rules, environmentAllow: ["*", "GIT_*"] }).run(asked)).stdout).toContain("GIT_SSH_COMMAND");
+    expect((await create({ rules }).run({ ...asked, environment: { LANG: "de_DE.UTF-8" } })).stdout).toContain("LANG=de_DE.UTF-8");
+  });
+
   it.runIf(isRoot)("runs as nobody, without capabilities, groups or a way back", async () => {
     const { stdout } = await create().run({ argv: ["cat", "/proc/self/status"] });
     expect(stdout).toMatch(/^Uid:\s+65534\s+65534\s+65534\s+65534$/m);
@@ -464,6 +473,17 @@ describe("run", () => {
     await writeFile(flag, "");
     expect(await ended).toMatchObject({ reason: "exited", exitCode: 4 });
     await expect.poll(() => launched).toEqual(["+worker", "-worker"]);
+  });
+
+  it("needs a rule where the profile is read-only, and has its name then, too", async () => {
+    await expect(create({ profile: "diagnostics" }).run({ kind: "run", argv: ["sh", "-c", "true"] })).rejects.toThrow("has no run");
+    const rules = [testRule({ action: "allow", program: ["sh"], kind: ["run"] })];
+    const end = await create({ profile: "diagnostics", rules }).run({
+      kind: "run",
+      argv: ["sh", "-c", "echo $OTEL_SERVICE_NAME"],
+      serviceName: "job",
+    });
+    expect(end).toMatchObject({ stdout: "job\n", exitCode: 0 });
   });
 
   it("ends the program with its caller otherwise", async () => {

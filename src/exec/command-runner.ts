@@ -204,14 +204,16 @@ export class CommandRunner implements AsyncDisposable {
     checkFit(order, place, stages);
     const user = findUser({ runAs: decision.runAs ?? settings.runAs, target: place.target });
     known.user = usesRuntime(place, user) ? "of the container" : user.name;
-    const environment = commandEnvironment({
-      asked: environmentOf(order, stages),
-      allowed: settings.environmentAllow,
+    const asked = commandEnvironment({
+      asked: order.environment,
+      // What a rule allows is bound by it; a variable could undo that, unless it was named by whoever wrote the rule.
+      allowed: settings.environmentAllow.filter((pattern) => pattern !== "*" || !decision.stages.some(({ isByRule }) => isByRule)),
       isDiagnostic: decision.stages.some(({ isDiagnostic }) => isDiagnostic),
       user,
       terminalType: order.terminal?.type ?? "",
       commandId: order.commandId,
     });
+    const environment = { ...serviceVariables(order, stages), ...asked };
     return { place, decision, user, environment, bounds: boundsOf(order, settings, decision.stages) };
   }
 
@@ -424,10 +426,9 @@ function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandU
   return user.ids === undefined || user.ids.uid === 0 || target.namespaces.includes("user") || !mayEnterNamespaces();
 }
 
-function environmentOf(order: CommandOrder, stages: readonly Stage[]): Record<string, string> {
-  if (order.kind !== "run") return { ...order.environment };
-  // Discovery takes a process's name from this variable, and so do the libraries that trace it.
-  return { OTEL_SERVICE_NAME: order.serviceName || nameOfFirst(stages), ...order.environment };
+/** Discovery takes a process's name from this variable, and so do the libraries that trace it. */
+function serviceVariables(order: CommandOrder, stages: readonly Stage[]): Record<string, string> {
+  return order.kind === "run" ? { OTEL_SERVICE_NAME: order.serviceName || nameOfFirst(stages) } : {};
 }
 
 function serviceNameOf(order: CommandOrder, stages: readonly AllowedStage[]): string {

@@ -117,6 +117,13 @@ describe("rules", () => {
     expect(action("ps | cat", [])).toBe("allow");
   });
 
+  it("that bound arguments or the user also bound the directory", () => {
+    const rules = [testRule({ name: "bound", action: "allow", program: ["systemctl"], args: ["restart", "nginx"], runAs: "root" })];
+    expect(action("systemctl restart nginx", rules)).toBe("allow");
+    expect(ask("systemctl restart nginx", rules, {}, { workingDirectory: "/tmp" })).toMatchObject({ action: "deny", rule: "bound" });
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"] })], {}, { workingDirectory: "/tmp" })).toBe("allow");
+  });
+
   it("do not widen what a read-only caller gets, but narrow it", () => {
     const allow = [testRule({ action: "allow", program: ["bash"] })];
     expect(action("bash", allow, { profile: "full" }, { isReadOnly: true })).toBe("deny");

@@ -35,6 +35,8 @@ export interface AllowedStage {
   argv: readonly [string, ...string[]];
   /** By the read-only profile, so with its environment and capabilities. */
   isDiagnostic: boolean;
+  /** By a rule, which may bound its arguments or give it another user: then variables and directories must not undo that. */
+  isByRule: boolean;
   capabilities: readonly string[];
   groups: readonly string[];
   stopAfterMs: number | undefined;
@@ -82,12 +84,22 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
     (candidate) => (candidate.action !== "allow" || !question.isReadOnly) && isMatch(candidate, question, stage, program),
   );
   if (rule?.action === "deny") return denied(rule.name, `the rule "${rule.name}" denies ${program.name}`);
+  const bound = rule && boundProblem(rule, workingDirectory);
+  if (bound !== undefined) return denied(rule?.name ?? "", `${program.name}: ${bound}`);
   if (rule?.action === "allow") return openly(stage, program, rule);
   if (!isStrict) return rule ? openly(stage, program, rule) : { ...openly(stage, program, undefined), rule: "profile full" };
   // To hold a command back allows nothing by itself: what the profile refuses is refused, unless a program was named.
   if (rule && rule.program.length > 0 && !question.isReadOnly) return openly(stage, program, rule);
   const decision = byDiagnostics(question, stage, program);
   return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
+}
+
+/** A program may take its settings from where it works, so whoever is bound by a rule does not choose that. */
+function boundProblem(rule: ExecRule, workingDirectory: string): string | undefined {
+  const isBound = rule.args.length > 0 || rule.runAs !== undefined;
+  return isBound && workingDirectory !== "" && workingDirectory !== "/"
+    ? `the rule "${rule.name}" bounds its arguments or its user, so it works in / only`
+    : undefined;
 }
 
 function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Decision {
@@ -98,6 +110,7 @@ function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Dec
     file: program.isMultiCall ? program.path : program.realPath,
     argv: stage.argv,
     isDiagnostic: false,
+    isByRule: rule !== undefined,
     capabilities: [],
     groups: [],
     stopAfterMs: undefined,
@@ -128,6 +141,7 @@ function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program)
     file: program.isMultiCall ? program.path : program.realPath,
     argv: [program.name, ...(entry.prepend ?? []), ...args],
     isDiagnostic: true,
+    isByRule: false,
     capabilities: entry.capabilities ?? [],
     groups: entry.groups ?? [],
     stopAfterMs: entry.stopAfterMs,
