@@ -34,7 +34,6 @@ export {
   type CommandStart,
   type CommandTargets,
   type DaemonMessage,
-  inputCreditBytes,
   type RoutedTarget,
   type SkippedTarget,
   type TerminalShape,
