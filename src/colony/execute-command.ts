@@ -1,6 +1,7 @@
 /** Commands for tools: no input, bounded output, one answer when all agents have ended. */
 
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { CoralError } from "../base/errors.ts";
 import { brokenEnd, type CommandAsk, type CommandEnd, CommandInput, commandOrder, type FrameToSend } from "../mesh/index.ts";
 import type { CommandOutcome, CommandRequest, CommandResult, ToolCallContext } from "../tools/index.ts";
@@ -47,6 +48,8 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
   input.end();
   const deadline = AbortSignal.timeout(timeoutMs + graceMs);
   const signal = AbortSignal.any([context.signal, deadline]);
+  // Every agent's call listens to it.
+  setMaxListeners(0, signal);
   const sinks = agents.map(() => new OutcomeSink(request.maxOutputBytes));
   const ends = await auditedRun(options, routed, () =>
     Promise.all(

@@ -1,6 +1,7 @@
 /** The daemon's end of a command on frames: the colony's with many agents behind it, an agent's own with itself. */
 
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { CoralError } from "../base/errors.ts";
 import {
@@ -66,6 +67,8 @@ export async function runCommand(asked: AskedCommand, options: RunCommandOptions
   await send({ kind: "credit", bytes: inputCreditBytes });
   const broken = new AbortController();
   const signal = AbortSignal.any([frames.signal, broken.signal]);
+  // Every target listens to it.
+  setMaxListeners(0, signal);
   const pumped = pumpInput(asked.rest, input).catch((error: unknown) => broken.abort(error));
   const ends = await Promise.all(
     input.targets.map(async (own, index) => {
