@@ -96,7 +96,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   /** Resolves when the entry is on disk; rejects when it cannot be kept. */
   write(entry: CommandAuditEntry): Promise<void> {
     const { caller } = entry;
-    const details = { ...(entry.recordingSha256 ? { recordingSha256: entry.recordingSha256 } : {}) };
+    const details = entry.recordingSha256 ? { recordingSha256: entry.recordingSha256 } : {};
     return this.note({
       kind: entry.kind,
       phase: entry.phase,

@@ -5,7 +5,7 @@ import { isHarmlessValue, isIdentifierName, isSecretName } from "../base/secret-
 import { mask } from "../base/secret-shapes.ts";
 import { printable, wordSet } from "./kernel-text.ts";
 
-export { maxCommandLength, noExtraRules, type RedactionRules, redactCommandLine, redactText } from "../base/redact-line.ts";
+export { noExtraRules, type RedactionRules, redactCommandLine, redactText } from "../base/redact-line.ts";
 
 const maxValueLength = 256;
 

@@ -199,7 +199,6 @@ export { derivedSignals, segmentSignals, signals } from "./signals/index.ts";
 export { logPattern, logRecord } from "./signals/log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
-export { spanEdge, spanRed, spanService } from "./signals/spans-derived.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
 export type { Row, SqlParameter, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";

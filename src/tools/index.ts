@@ -39,7 +39,7 @@ export { resolveTargets, usableTargets, wishText } from "./command-targets.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
 export { type BuildFacts, compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
-export { changeText, reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export type {
   AgentServiceStatus,
   ConnectOutcomeKind,

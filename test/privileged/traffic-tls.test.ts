@@ -93,8 +93,8 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     async () => {
       const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
       writeFileSync(programs.path("large"), Buffer.alloc(12 << 20, "coral"));
-    // nginx's worker is another user.
-    chmodSync(programs.directory, 0o711);
+      // nginx's worker is another user.
+      chmodSync(programs.directory, 0o711);
       await observe(["libssl.so.3", nodeName]);
       const one = [`https://127.0.0.1:${port}/large`, "-o", "/dev/null"];
       const format = "%{size_header} %{size_download}\\n";

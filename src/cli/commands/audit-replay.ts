@@ -23,7 +23,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const speed = speedOf(options.text("speed") ?? "1");
   const idleLimitMs = options.durationMs("idle-limit") ?? 2_000;
   const stop = new AbortController();
-  const { bytes, sha256 } = /\.cast$/.test(name) && existsSync(name) ? localFile(name) : await fromAgent(invocation, name, stop.signal);
+  const { bytes, sha256 } = name.endsWith(".cast") && existsSync(name) ? localFile(name) : await fromAgent(invocation, name, stop.signal);
   const hash = createHash("sha256");
   const parts = hashed(bytes, hash);
   const file = options.text("to");

@@ -37,7 +37,7 @@ export class HarmlessOutput {
         return /[!-~]/.test(character) ? this.#sequence + character : this.#takeText(character);
       case "string":
         // BEL, ESC \ and the 8-bit form end it; CAN and SUB break it off.
-        if (/[\u0007\u009c\u0018\u001a]/.test(character)) this.#state = "text";
+        if ("\u0007\u009c\u0018\u001a".includes(character)) this.#state = "text";
         else if (character === escape) this.#state = "string-escape";
         return "";
       case "string-escape":
@@ -60,7 +60,7 @@ export class HarmlessOutput {
       return "";
     }
     // ENQ makes some terminals answer; the other 8-bit controls draw nothing.
-    return /[\u0000\u0005\u0080-\u009f]/.test(character) ? "" : character;
+    return character === "\u0000" || character === "\u0005" || (character >= "\u0080" && character <= "\u009f") ? "" : character;
   }
 
   #takeEscape(character: string): string {
