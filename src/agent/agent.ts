@@ -144,6 +144,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     const auditLog = stack.use(
       await AuditLog.open({
         store,
+        journalFile: `${paths.directory}/audit-journal.jsonl`,
         headFile: `${paths.directory}/audit-head.json`,
         redaction: () => redactionOf(config),
         clock,

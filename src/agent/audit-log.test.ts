@@ -35,7 +35,14 @@ async function openStore(log?: () => AuditLog): Promise<AgentStore> {
 const headFile = (): string => join(directory, "audit-head.json");
 
 function openLog(store: AgentStore): Promise<AuditLog> {
-  return AuditLog.open({ store, headFile: headFile(), redaction: () => noExtraRules, clock, log: silentLogger });
+  return AuditLog.open({
+    store,
+    headFile: headFile(),
+    journalFile: `${headFile()}.journal`,
+    redaction: () => noExtraRules,
+    clock,
+    log: silentLogger,
+  });
 }
 
 function entry(commandId: string, phase: CommandAuditEntry["phase"], more: Partial<CommandAuditEntry> = {}): CommandAuditEntry {
@@ -107,10 +114,12 @@ describe("AuditLog", () => {
     }
   });
 
-  it("has each entry on disk before write() resolves", async () => {
+  it("has each entry on disk before write() resolves, and in the store a moment later", async () => {
     await using store = await openStore();
     await using log = await openLog(store);
     await log.write(entry("c1", "begun"));
+    expect(readFileSync(`${headFile()}.journal`, "utf8")).toContain('"command_id":"c1"');
+    await log.settled();
     const [row] = await store.query("SELECT kind, phase, caller, command, rule, run_as, duration_ms, exit_code FROM audit");
     expect(row).toEqual({
       kind: "exec",
@@ -136,20 +145,28 @@ describe("AuditLog", () => {
     for (const row of rows) expect(JSON.stringify(row).length).toBeLessThan(20_000);
   });
 
-  it("refuses when too many entries wait, and when the store cannot keep them, and goes on with a whole chain", async () => {
+  it("refuses when too many entries wait, keeps what the store cannot take at once, and goes on with a whole chain", async () => {
     await using store = await openStore();
     const failing = { ...bound(store), fails: false };
-    const log = await AuditLog.open({ store: failing, headFile: headFile(), redaction: () => noExtraRules, clock, log: silentLogger });
+    const log = await AuditLog.open({
+      store: failing,
+      headFile: headFile(),
+      journalFile: `${headFile()}.journal`,
+      redaction: () => noExtraRules,
+      clock,
+      log: silentLogger,
+    });
     await log.write(entry("c1", "begun"));
     failing.fails = true;
-    await expect(log.write(entry("c2", "begun"))).rejects.toThrow("no space");
+    await log.write(entry("c2", "begun"));
     failing.fails = false;
     await log.write(entry("c3", "begun"));
+    await log.settled();
     const flood = await Promise.allSettled(Array.from({ length: 1_200 }, (_, index) => log.write(entry(`f${index}`, "begun"))));
     const refused = flood.filter((one) => one.status === "rejected");
     expect(refused.length).toBe(200);
     expect(refused[0]).toMatchObject({ reason: { code: "exhausted" } });
-    expect(await log.verify()).toMatchObject({ entries: 1_002, problems: [] });
+    expect(await log.verify()).toMatchObject({ entries: 1_003, problems: [] });
     await log.close();
   });
 
@@ -282,14 +299,23 @@ describe("AuditLog", () => {
     const first = await openStore();
     const current = { store: first };
     const swapping = swappingStore(current);
-    const log = await AuditLog.open({ store: swapping, headFile: headFile(), redaction: () => noExtraRules, clock, log: silentLogger });
+    const log = await AuditLog.open({
+      store: swapping,
+      headFile: headFile(),
+      journalFile: `${headFile()}.journal`,
+      redaction: () => noExtraRules,
+      clock,
+      log: silentLogger,
+    });
     await fill(log, 2);
+    await log.settled();
     const before = log.head;
     await first.close();
     rmSync(join(directory, "agent.duckdb"));
     await using second = await openStore();
     current.store = second;
     await log.write(entry("c1", "begun"));
+    await log.settled();
     expect(log.head).toMatchObject({ chainId: second.epoch, entry: 2 });
     expect(await log.verify()).toMatchObject({ entries: 2, problems: [] });
     const rows = await second.query("SELECT details FROM audit WHERE reason = 'begun-anew'");

@@ -5,7 +5,6 @@
 
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../base/clock.ts";
-import { CoralError } from "../base/errors.ts";
 import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../base/hash-chain.ts";
 import type { Logger } from "../base/log.ts";
 import { bounded, redactCommand } from "../base/redact-command.ts";
@@ -16,6 +15,7 @@ import {
   type AgentStore,
   type AuditEntry,
   type AuditRow,
+  AuditWriter,
   audit,
   auditChainColumns,
   auditChainRow,
@@ -27,6 +27,8 @@ import {
 
 export interface AuditLogOptions {
   store: Pick<AgentStore, "epoch" | "append" | "query" | "heads">;
+  /** Holds entries until they are committed. */
+  journalFile: string;
   /** Where the last entry is remembered outside the database, so that a cut shows also while the colony is away. */
   headFile: string;
   /** On top of the built-in ones. */
@@ -38,24 +40,17 @@ export interface AuditLogOptions {
 /** What somebody does beside commands, such as a capture. Texts are bounded here. */
 export type AuditNote = Partial<AuditEntry> & Pick<AuditEntry, "kind" | "phase">;
 
-/** Entries that may wait for a commit; more are refused, and then what they tell of is not done. */
-const maxWaiting = 1_000;
+/** Commands that may have been open when the agent was killed. */
+const maxLost = 999;
 const maxTextLength = 512;
 const maxDetailsLength = 8_192;
 const anchorIntervalMs = 10 * 60_000;
-
-interface Waiting {
-  said: AuditEntry;
-  resolve: () => void;
-  reject: (error: unknown) => void;
-}
 
 export class AuditLog implements CommandAudit, AsyncDisposable {
   readonly #options: AuditLogOptions;
   #chainId: string;
   #head: ChainLink;
-  #waiting: Waiting[] = [];
-  #writing: Promise<void> | undefined;
+  #writer: AuditWriter | undefined;
   #remembering: Promise<void> | undefined;
   #anchoredAtMs = Number.NEGATIVE_INFINITY;
   #anchored = "";
@@ -72,6 +67,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     const remembered = await readHeadFile(headFile);
     const last = await lastLink(store);
     const opened = new AuditLog(options, headOf(store, last, remembered));
+    opened.#writer = await AuditWriter.open({
+      file: options.journalFile,
+      commit: (entries) => opened.#commit(entries),
+      isCommitted: (entry) => isStored(store, entry),
+      log,
+    });
     if (remembered && remembered.chainId !== store.epoch) await opened.note(begunAnew(remembered));
     const problem = await opened.#cutSince(remembered, last);
     if (problem !== undefined) {
@@ -85,6 +86,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       });
     }
     await opened.#closeLost();
+    await opened.settled();
     return opened;
   }
 
@@ -122,13 +124,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
 
   /** As `write`, for everything else. */
   async note(note: AuditNote): Promise<void> {
-    if (this.#waiting.length >= maxWaiting)
-      throw new CoralError({ code: "exhausted", message: `Cannot write the audit: ${maxWaiting} entries wait already; try again` });
-    const said = this.#entryOf(note);
-    await new Promise<void>((resolve, reject) => {
-      this.#waiting.push({ said, resolve, reject });
-      this.#writing ??= this.#drain();
-    });
+    await this.#writer?.write(this.#entryOf(note));
   }
 
   /** Remembers how far the colony's own chain is, now and then: it cannot be rewritten unseen while an agent knows a later hash. */
@@ -148,12 +144,13 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     if (!row) return;
     const details = JSON.stringify({ first: firstSeq, entry: Number(row["entry"]), hash: String(row["hash"]) });
     await this.note({ kind: "pruned", phase: "noted", target: "chain", details });
+    await this.settled();
   }
 
   /** Walks the whole chain. */
   async verify(): Promise<ChainReport> {
     const { store, headFile } = this.#options;
-    await this.close();
+    await this.settled();
     const check = new ChainCheck(chainStart(this.#chainId));
     const pruned: ChainLink[] = [];
     const before = this.#head;
@@ -174,7 +171,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       if (rows.length < 5_000 || last <= after) break;
       after = last;
     }
-    await this.#writing;
+    await this.settled();
     if (lastEntry > this.#head.entry)
       check.report("added", this.#head.entry + 1, `entries after ${this.#head.entry}, the last one that was written, were added`);
     const remembered = await readHeadFile(headFile);
@@ -185,6 +182,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   async linksOf(entries: readonly number[]): Promise<ChainLink[]> {
     const numbers = entries.filter((entry) => Number.isSafeInteger(entry) && entry > 0).slice(0, 1_000);
     if (numbers.length === 0) return [];
+    await this.settled();
     const rows = await this.#options.store.query(
       `SELECT entry, hash FROM "${audit.name}" WHERE entry IN (${numbers.join(", ")}) ORDER BY entry`,
     );
@@ -193,6 +191,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
 
   /** What it was told of the colony's chain, newest first. */
   async anchors(limit: number): Promise<(ChainLink & { chainId: string })[]> {
+    await this.settled();
     const rows = await this.#options.store.query(
       `SELECT details FROM "${audit.name}" WHERE kind = 'anchor' ORDER BY seq DESC LIMIT ${Math.floor(limit)}`,
     );
@@ -202,9 +201,14 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     });
   }
 
-  /** Resolves when nothing is being written any more. */
+  /** Resolves when what was written so far can be queried. */
+  async settled(): Promise<void> {
+    await this.#writer?.settled();
+    await this.#remembering;
+  }
+
   async close(): Promise<void> {
-    await this.#writing;
+    await this.#writer?.close();
     await this.#remembering;
   }
 
@@ -224,22 +228,6 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     said.command = redactCommand(note.command ?? "", redaction());
     said.details = boundedDetails(said.details);
     return said;
-  }
-
-  /** Entries that come while others are written go together into the next commit. Never rejects. */
-  async #drain(): Promise<void> {
-    await Promise.resolve();
-    while (this.#waiting.length > 0) {
-      const group = this.#waiting;
-      this.#waiting = [];
-      try {
-        await this.#commit(group.map(({ said }) => said));
-        for (const { resolve } of group) resolve();
-      } catch (error) {
-        for (const { reject } of group) reject(error);
-      }
-    }
-    this.#writing = undefined;
   }
 
   async #commit(group: readonly AuditEntry[]): Promise<void> {
@@ -293,7 +281,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       `SELECT kind, command_id, caller, caller_from, through, question_id, target, place, command, rule, run_as, recording, max("time") AS "time"
        FROM "${audit.name}" WHERE phase IN ('begun', 'held') AND command_id NOT IN (
          SELECT command_id FROM "${audit.name}" WHERE phase IN ('ended', 'denied'))
-       GROUP BY ALL ORDER BY "time" LIMIT ${maxWaiting - 1}`,
+       GROUP BY ALL ORDER BY "time" LIMIT ${maxLost}`,
     );
     const seen = new Set<string>();
     for (const row of open.reverse()) {
@@ -321,6 +309,14 @@ function lostOf(row: Row): Omit<AuditNote, "phase"> {
     run_as: text("run_as"),
     recording: text("recording"),
   };
+}
+
+async function isStored(store: AuditLogOptions["store"], { command_id, kind, phase, at, mono_ms }: AuditEntry): Promise<boolean> {
+  const rows = await store.query(
+    `SELECT 1 FROM "${audit.name}" WHERE command_id = ? AND kind = ? AND phase = ? AND epoch_us("time") = ? AND mono_ms = ? LIMIT 1`,
+    [command_id, kind, phase, at, mono_ms],
+  );
+  return rows.length > 0;
 }
 
 async function lastLink(store: AuditLogOptions["store"]): Promise<ChainLink> {

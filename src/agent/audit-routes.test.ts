@@ -25,6 +25,7 @@ async function openWorld() {
   const log = await AuditLog.open({
     store,
     headFile: join(directory, "head"),
+    journalFile: join(directory, "journal"),
     redaction: () => noExtraRules,
     clock: systemClock,
     log: silentLogger,

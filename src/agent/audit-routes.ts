@@ -10,7 +10,7 @@ import type { AuditLog } from "./audit-log.ts";
 export interface AuditRoutesOptions {
   agentId: string;
   hostname: string;
-  log: Pick<AuditLog, "verify" | "head">;
+  log: Pick<AuditLog, "verify" | "head" | "settled">;
   store: Pick<AgentStore, "query">;
   clock: Clock;
 }
@@ -48,6 +48,7 @@ async function verify({ agentId, hostname, log }: AuditRoutesOptions): Promise<A
 /** Filters as `coral_list_audit` has them: since (milliseconds back), user, command, target, kind, outcome, limit. */
 async function listRecords(options: AuditRoutesOptions, query: URLSearchParams): Promise<AuditList> {
   const { agentId, hostname, store, clock } = options;
+  await options.log.settled();
   const sinceMs = numberIn(query, "sinceMs", dayMs, 400 * dayMs);
   const limit = numberIn(query, "limit", 100, maxRecords);
   const parameters: Record<string, SqlParameter> = { since: Math.floor((clock.wallMs() - sinceMs) * 1_000) };

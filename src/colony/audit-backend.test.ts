@@ -37,7 +37,7 @@ function backendOf(world: World, agents: Parameters<typeof registryOf>[0]) {
   const registry = registryOf(agents);
   const { store, chain, clock, book } = world;
   const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => false, clock, log: silentLogger });
-  return createAuditBackend({ store, chain, registry, approvals, wallMs: clock.wallMs });
+  return createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: clock.wallMs });
 }
 
 async function filled(entries: number): Promise<World> {

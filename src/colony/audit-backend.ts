@@ -22,6 +22,8 @@ import type { ApprovalBook } from "./approval-book.ts";
 import { compareWithAgent } from "./compare-audit.ts";
 
 export interface AuditBackendOptions {
+  /** Resolves when what the colony wrote down so far can be queried. */
+  settled: () => Promise<void>;
   store: ColonyStore;
   chain: ColonyAudit;
   registry: Pick<AgentRegistry, "find" | "entries">;
@@ -35,10 +37,12 @@ export function createAuditBackend(options: AuditBackendOptions): AuditBackend {
   const { store, approvals, wallMs } = options;
   return {
     audit: async ({ sinceMs, ...request }) => {
+      await options.settled();
       const records = await queryAudit(store, { ...request, sinceUs: (wallMs() - sinceMs) * 1_000 });
       return records.map((record) => factOf(record, options.registry));
     },
     auditEntries: async ({ id, limit }) => {
+      await options.settled();
       const entries = await queryAuditEntries(store, id, limit);
       return entries.map((entry) => {
         const { entry: number, hash, previousHash, details } = entry;
@@ -81,6 +85,7 @@ async function verify(
 ): Promise<AuditVerification> {
   const { store, chain, registry } = options;
   const notes: string[] = [];
+  await options.settled();
   const own = await verifyOwnChain(store, chain);
   const copies =
     agentIds === undefined ? await verifyCopies(store) : (await Promise.all(agentIds.map((id) => verifyCopies(store, id)))).flat();

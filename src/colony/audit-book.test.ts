@@ -76,7 +76,7 @@ test("AuditBook closes what a killed colony has left open as lost, once", async 
 
 test("AuditBook says that nothing was done when it cannot write", async () => {
   await using world = await openAuditWorld();
-  await world.store.close();
+  await world.book.close();
   await expect(world.book.asked(command)).rejects.toThrow("Cannot write the audit, so that nothing was done");
 });
 

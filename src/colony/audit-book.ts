@@ -10,11 +10,22 @@ import type { Logger } from "../base/log.ts";
 import { bounded, redactCommand } from "../base/redact-command.ts";
 import { redactText } from "../base/redact-line.ts";
 import type { CommandEnd } from "../mesh/index.ts";
-import { type AuditEntry, type AuditRecord, blankAuditEntry, type ColonyAudit, type ColonyStore, openCommands } from "../store/index.ts";
+import {
+  type AuditEntry,
+  type AuditRecord,
+  AuditWriter,
+  blankAuditEntry,
+  type ColonyAudit,
+  type ColonyStore,
+  isOwnEntry,
+  openCommands,
+} from "../store/index.ts";
 import type { CommandRouteAudit, RoutedCommand } from "./routed-command.ts";
 
 export interface AuditBookOptions {
   chain: ColonyAudit;
+  /** Holds entries until they are committed. */
+  journalFile: string;
   clock: Clock;
   log: Logger;
 }
@@ -30,16 +41,21 @@ const maxDetailsLength = 8_192;
 const maxListed = 100;
 const maxLost = 1_000;
 
-export class AuditBook implements CommandRouteAudit {
+export class AuditBook implements CommandRouteAudit, AsyncDisposable {
   readonly #options: AuditBookOptions;
 
-  private constructor(options: AuditBookOptions) {
+  readonly #writer: AuditWriter;
+
+  private constructor(options: AuditBookOptions, writer: AuditWriter) {
     this.#options = options;
+    this.#writer = writer;
   }
 
   /** Closes what a killed colony has left open as `lost`. */
   static async open(options: AuditBookOptions, store: ColonyStore): Promise<AuditBook> {
-    const book = new AuditBook(options);
+    const { chain, journalFile: file, log } = options;
+    const isCommitted = (entry: AuditEntry): Promise<boolean> => isOwnEntry(store, entry);
+    const book = new AuditBook(options, await AuditWriter.open({ file, commit: (entries) => chain.append(entries), isCommitted, log }));
     const open = await openCommands(store, maxLost);
     await options.chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
     return book;
@@ -50,14 +66,27 @@ export class AuditBook implements CommandRouteAudit {
     return { chainId: this.#options.chain.chainId, ...this.#options.chain.head };
   }
 
-  /** Resolves when it is on disk; throws when it cannot be kept, and then what it tells of must not be done. */
+  /** Resolves when it survives the end of this process; throws when it cannot be kept, and then what it tells of must not be done. */
   async note(note: AuditNote): Promise<void> {
     try {
-      await this.#options.chain.append([this.#entryOf(note)]);
+      await this.#writer.write(this.#entryOf(note));
     } catch (error) {
       const { code, message } = CoralError.from(error);
       throw new CoralError({ code, message: `Cannot write the audit, so that nothing was done: ${message}`, cause: error });
     }
+  }
+
+  /** Resolves when what was written so far can be queried. */
+  settled(): Promise<void> {
+    return this.#writer.settled();
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   asked(command: RoutedCommand): Promise<void> {

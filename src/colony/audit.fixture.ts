@@ -37,15 +37,24 @@ export async function openAuditWorld() {
   const store = await openColonyStore(engine, { file: join(directory, "colony.duckdb"), ...shared });
   const agent = await openAgentStore(engine, { file: join(directory, "agent.duckdb"), ...shared });
   const chain = await openColonyAudit(store, { maxAgeMs: 1e12, maxRows: 1_000_000, clock });
-  const openBook = () => AuditBook.open({ chain, clock, log: silentLogger }, store);
+  const journalFile = join(directory, "audit-journal.jsonl");
+  let book = await AuditBook.open({ chain, journalFile, clock, log: silentLogger }, store);
   return {
     clock,
     store,
     agent,
     chain,
-    openBook,
-    book: await openBook(),
-    entries: () => store.query('SELECT * FROM "colony".audit.entries ORDER BY seq'),
+    /** As the next process does. */
+    openBook: async (): Promise<AuditBook> => {
+      await book.close();
+      book = await AuditBook.open({ chain, journalFile, clock, log: silentLogger }, store);
+      return book;
+    },
+    book,
+    entries: async () => {
+      await book.settled();
+      return store.query('SELECT * FROM "colony".audit.entries ORDER BY seq');
+    },
     ...writerOf(agent, clock),
     pull: async () => {
       const after = store.checkpoints("web-1", agent.epoch).afterSeq.get("audit") ?? 0;
@@ -53,6 +62,7 @@ export async function openAuditWorld() {
       await store.applyPulls([{ agentId: "web-1", epoch: agent.epoch, slices: [slice], losses: [] }]);
     },
     [Symbol.asyncDispose]: async () => {
+      await book.close();
       await agent.close();
       await store.close();
       await engine.close();

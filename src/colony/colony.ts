@@ -145,7 +145,15 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
       return usedBytes + walBytes;
     },
   });
-  const audit = await openAudit({ store, registry, config: () => state.config, clock, log: log.child("audit") });
+  const audit = await openAudit({
+    journalFile: `${paths.dataDirectory}/audit-journal.jsonl`,
+    store,
+    registry,
+    config: () => state.config,
+    clock,
+    log: log.child("audit"),
+  });
+  stack.use(audit.book);
   const scheduler = new PullScheduler({
     store,
     ingest: new Ingest(watched(store, state)),

@@ -12,6 +12,8 @@ import { AuditWatch } from "./audit-watch.ts";
 import { QueryBudget } from "./query-budget.ts";
 
 export interface OpenAuditOptions {
+  /** Holds entries until they are committed. */
+  journalFile: string;
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find" | "entries">;
   config: () => ColonyConfig;
@@ -24,13 +26,13 @@ const entryBytes = 300;
 const storeShare = 0.1;
 const minRows = 50_000;
 
-export async function openAudit({ store, registry, config, clock, log }: OpenAuditOptions) {
+export async function openAudit({ journalFile, store, registry, config, clock, log }: OpenAuditOptions) {
   const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
   const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
   const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
-  const book = await AuditBook.open({ chain, clock, log }, store);
+  const book = await AuditBook.open({ chain, journalFile, clock, log }, store);
   const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
-  const backend = createAuditBackend({ store, chain, registry, approvals, wallMs: () => clock.wallMs() });
+  const backend = createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: () => clock.wallMs() });
   const watch = new AuditWatch({ store, registry, clock, log });
   const queries = new QueryBudget();
   const tellCounted = async (): Promise<void> => {

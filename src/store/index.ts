@@ -5,7 +5,8 @@
  */
 
 export { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
-export { type ColonyAudit, type ColonyAuditOptions, openColonyAudit } from "./audit/colony-audit.ts";
+export { AuditWriter } from "./audit/audit-writer.ts";
+export { type ColonyAudit, type ColonyAuditOptions, isOwnEntry, openColonyAudit } from "./audit/colony-audit.ts";
 export { CopyCheck, type CopyProblems } from "./audit/copy-check.ts";
 export {
   type AuditEntryRecord,

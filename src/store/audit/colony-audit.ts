@@ -188,6 +188,16 @@ class DuckDbColonyAudit implements ColonyAudit {
   }
 }
 
+/** Whether the colony's own chain has an entry that says this. */
+export async function isOwnEntry(store: ColonyStore, { command_id, kind, phase, at, mono_ms }: AuditEntry): Promise<boolean> {
+  const rows = await store.query(
+    `SELECT 1 FROM "${store.database.name}".audit.entries
+     WHERE command_id = ? AND kind = ? AND phase = ? AND epoch_us("time") = ? AND mono_ms = ? LIMIT 1`,
+    [command_id, kind, phase, at, mono_ms],
+  );
+  return rows.length > 0;
+}
+
 async function appendEntries(transaction: Transaction, entries: readonly AuditEntry[]): Promise<ChainLink> {
   let { link } = await loadChain(transaction);
   const rows: AuditRow[] = [];
