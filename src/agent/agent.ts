@@ -145,6 +145,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await AuditLog.open({
         store,
         journalFile: `${paths.directory}/audit-journal.jsonl`,
+        owner,
         headFile: `${paths.directory}/audit-head.json`,
         redaction: () => redactionOf(config),
         clock,

@@ -9,7 +9,7 @@ import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../bas
 import type { Logger } from "../base/log.ts";
 import { bounded, redactCommand } from "../base/redact-command.ts";
 import type { RedactionRules } from "../base/redact-line.ts";
-import { writePrivateFile } from "../config/index.ts";
+import { type FileOwner, writePrivateFile } from "../config/index.ts";
 import type { CommandAudit, CommandAuditEntry } from "../exec/index.ts";
 import {
   type AgentStore,
@@ -29,6 +29,8 @@ export interface AuditLogOptions {
   store: Pick<AgentStore, "epoch" | "append" | "query" | "heads">;
   /** Holds entries until they are committed. */
   journalFile: string;
+  /** Whom files are to belong to; absent: whoever runs this. */
+  owner?: FileOwner | undefined;
   /** Where the last entry is remembered outside the database, so that a cut shows also while the colony is away. */
   headFile: string;
   /** On top of the built-in ones. */
@@ -69,6 +71,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     const opened = new AuditLog(options, headOf(store, last, remembered));
     opened.#writer = await AuditWriter.open({
       file: options.journalFile,
+      owner: options.owner,
       commit: (entries) => opened.#commit(entries),
       isCommitted: (entry) => isStored(store, entry),
       log,

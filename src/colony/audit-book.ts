@@ -26,6 +26,8 @@ export interface AuditBookOptions {
   chain: ColonyAudit;
   /** Holds entries until they are committed. */
   journalFile: string;
+  /** Whom it is to belong to; absent: whoever runs this. */
+  owner?: { uid: number; gid: number } | undefined;
   clock: Clock;
   log: Logger;
 }
@@ -53,9 +55,12 @@ export class AuditBook implements CommandRouteAudit, AsyncDisposable {
 
   /** Closes what a killed colony has left open as `lost`. */
   static async open(options: AuditBookOptions, store: ColonyStore): Promise<AuditBook> {
-    const { chain, journalFile: file, log } = options;
+    const { chain, journalFile: file, owner, log } = options;
     const isCommitted = (entry: AuditEntry): Promise<boolean> => isOwnEntry(store, entry);
-    const book = new AuditBook(options, await AuditWriter.open({ file, commit: (entries) => chain.append(entries), isCommitted, log }));
+    const book = new AuditBook(
+      options,
+      await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
+    );
     const open = await openCommands(store, maxLost);
     await options.chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
     return book;

@@ -147,6 +147,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   });
   const audit = await openAudit({
     journalFile: `${paths.dataDirectory}/audit-journal.jsonl`,
+    owner,
     store,
     registry,
     config: () => state.config,

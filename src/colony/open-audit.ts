@@ -14,6 +14,7 @@ import { QueryBudget } from "./query-budget.ts";
 export interface OpenAuditOptions {
   /** Holds entries until they are committed. */
   journalFile: string;
+  owner: { uid: number; gid: number } | undefined;
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find" | "entries">;
   config: () => ColonyConfig;
@@ -26,11 +27,11 @@ const entryBytes = 300;
 const storeShare = 0.1;
 const minRows = 50_000;
 
-export async function openAudit({ journalFile, store, registry, config, clock, log }: OpenAuditOptions) {
+export async function openAudit({ journalFile, owner, store, registry, config, clock, log }: OpenAuditOptions) {
   const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
   const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
   const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
-  const book = await AuditBook.open({ chain, journalFile, clock, log }, store);
+  const book = await AuditBook.open({ chain, journalFile, owner, clock, log }, store);
   const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
   const backend = createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: () => clock.wallMs() });
   const watch = new AuditWatch({ store, registry, clock, log });

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
@@ -47,6 +48,9 @@ export async function run(invocation: Invocation): Promise<void> {
   }
 }
 
+const maxWaitMs = 10_000;
+const pollMs = 250;
+
 function speedOf(text: string): number {
   const speed = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && speed >= 0.1 && speed <= 1_000) return speed;
@@ -60,7 +64,12 @@ function localFile(file: string): Recording {
 async function fromAgent(invocation: Invocation, name: string, signal: AbortSignal): Promise<Recording> {
   const colony = await connectColony(invocation);
   const id = name.replace(/\.cast$/, "");
-  const { entries } = await colony.call<AuditEntries>("coral_get_audit", { id });
+  let { entries } = await colony.call<AuditEntries>("coral_get_audit", { id });
+  // Right after a command the colony has its own entry, and the agent's, which has the hash, is still to be pulled.
+  for (const endMs = Date.now() + maxWaitMs; isOnItsWay(entries) && Date.now() < endMs; ) {
+    await sleep(pollMs, signal);
+    ({ entries } = await colony.call<AuditEntries>("coral_get_audit", { id }));
+  }
   const agent = invocation.options.text("agent");
   const recorded = entries.filter(
     ({ recording, agentId, hostname }) =>
@@ -80,6 +89,11 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   }
   const { agentId, recording } = entry;
   return { bytes: colony.bytes("/v1/recordings", { agentId, recording }, signal), sha256: shaIn(recorded) };
+}
+
+function isOnItsWay(entries: readonly AuditEntryFact[]): boolean {
+  const recorded = entries.filter(({ recording }) => recording !== "");
+  return recorded.length > 0 && recorded.every(({ agentId }) => agentId === null);
 }
 
 function shaIn(entries: readonly AuditEntryFact[]): string {

@@ -13,6 +13,8 @@ import type { AuditEntry } from "../signals/audit.ts";
 export interface AuditWriterOptions {
   /** Of this writer alone. Empty but for the moments in between. */
   file: string;
+  /** Whom the file is to belong to; absent: whoever runs this. */
+  owner?: { uid: number; gid: number } | undefined;
   /** All of them in one transaction, in this order. */
   commit: (entries: readonly AuditEntry[]) => Promise<void>;
   /** Whether an entry that was left in the file had been committed before the process ended. */
@@ -57,6 +59,7 @@ export class AuditWriter implements AsyncDisposable {
   static async open(options: AuditWriterOptions): Promise<AuditWriter> {
     const file = await open(options.file, "a+", 0o600);
     try {
+      if (options.owner) await file.chown(options.owner.uid, options.owner.gid);
       const left: AuditEntry[] = [];
       for (const entry of entriesIn(await file.readFile("utf8"))) if (!(await options.isCommitted(entry))) left.push(entry);
       if (left.length > 0) await options.commit(left);
