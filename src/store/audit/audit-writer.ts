@@ -20,6 +20,8 @@ export interface AuditWriterOptions {
   /** Whether an entry that was left in the file had been committed before the process ended. */
   isCommitted: (entry: AuditEntry) => Promise<boolean>;
   log: Logger;
+  /** How long entries gather before they are committed, unless somebody asks: a commit costs more than a command. Default 200 ms. */
+  gatherMs?: number;
   /** Until a failed commit is tried again. Default 1 s. */
   retryMs?: number;
 }
@@ -39,6 +41,8 @@ export class AuditWriter implements AsyncDisposable {
   readonly #options: AuditWriterOptions;
   readonly #file: FileHandle;
   readonly #stop = new AbortController();
+  /** Ends the gathering. */
+  #hurry = new AbortController();
   /** Not in the file yet. */
   #told: Told[] = [];
   /** In the file, and not in the database yet. */
@@ -85,8 +89,10 @@ export class AuditWriter implements AsyncDisposable {
   /** Resolves when what was written so far is in the database, or after a while when it does not take it. */
   async settled(): Promise<void> {
     const endMs = performance.now() + maxSettleMs;
-    while ((this.#telling ?? this.#committing) !== undefined && performance.now() < endMs)
+    while ((this.#telling ?? this.#committing) !== undefined && performance.now() < endMs) {
+      this.#hurry.abort();
       await Promise.race([this.#telling ?? this.#committing, sleep(maxSettleMs, this.#stop.signal).catch(() => undefined)]);
+    }
   }
 
   /** Commits what waits, if it can; the rest stays in the file. */
@@ -141,7 +147,8 @@ export class AuditWriter implements AsyncDisposable {
 
   /** Never rejects: what cannot be committed stays, and is tried again. */
   async #commit(): Promise<void> {
-    const { commit, log, retryMs = 1_000 } = this.#options;
+    const { commit, log, gatherMs = 200, retryMs = 1_000 } = this.#options;
+    await sleep(gatherMs, AbortSignal.any([this.#hurry.signal, this.#stop.signal])).catch(() => undefined); // aborted: at once
     while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
       const group = [...this.#waiting];
       try {
@@ -156,6 +163,7 @@ export class AuditWriter implements AsyncDisposable {
     }
     await this.#withFile(() => this.#empty());
     this.#committing = undefined;
+    if (this.#waiting.length === 0 && this.#hurry.signal.aborted) this.#hurry = new AbortController();
     // What was told while the file was being emptied.
     if (this.#waiting.length > 0 && !this.#stop.signal.aborted) this.#committing = this.#commit();
   }
