@@ -2,9 +2,12 @@
 
 import { setFlagsFromString } from "node:v8";
 import type { DaemonKind } from "../cli/index.ts";
-import { releaseFreeMemory, shareOneHeap } from "../probes/index.ts";
+import { cleanCodeRanges } from "../host/index.ts";
+import { dropMappedPages, memoryPageBytes, releaseFreeMemory, shareOneHeap } from "../probes/index.ts";
 
 const releaseIntervalMs = 60_000;
+/** Joining, the first scan and the programs of the kernel take a few seconds. */
+const startIsOverMs = 15_000;
 
 /** V8's own default in Node 20. */
 const defaultInterruptBudget = 66 * 1024;
@@ -50,9 +53,19 @@ function shareHeap(): void {
   }
 }
 
-/** Releases what the C library holds free, each minute until disposed. By then the lock on the pid file has shown that the library can be called. */
+/**
+ * Releases what the C library holds free, each minute until disposed, and once, when the start is over, the machine code that only it needed: a third
+ * of an agent. What is needed again comes back from the file in microseconds. By then the lock on the pid file has shown that the library can be called.
+ */
 export function keepReleasingMemory(): Disposable {
   const timer = setInterval(releaseFreeMemory, releaseIntervalMs);
+  const once = setTimeout(() => dropMappedPages(cleanCodeRanges(memoryPageBytes())), startIsOverMs);
   timer.unref();
-  return { [Symbol.dispose]: () => clearInterval(timer) };
+  once.unref();
+  return {
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      clearTimeout(once);
+    },
+  };
 }
