@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 import { SkipReporter } from "./test/skip-reporter.ts";
 
-/** Tests that start daemons or load BPF programs share ports, cgroups and the kernel: one file at a time. */
+/** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
 export default defineConfig({
@@ -16,7 +16,8 @@ export default defineConfig({
         extends: true,
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
       },
-      { extends: true, test: { ...serial, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
+      // Daemons with homes and ports of their own; most of the time they wait.
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
       {
         extends: true,
         test: { ...serial, name: "privileged", include: ["test/privileged/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },

@@ -4,11 +4,12 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { buildHttpExchange } from "./lib/http-exchange.ts";
 import { measureOnOff, type OnOff } from "./lib/on-off.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
 import { otherWatchers, type ProgramTime, RequestWatch, requireBpf } from "./lib/request-watch.ts";
 import { quartilesOf } from "./lib/spread.ts";
-import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
+import { freePort, nodeRole, serveNode, startNginx, startNode, type WebServer } from "./lib/web-servers.ts";
 import { role, roleArguments } from "./lib/worker.ts";
 import { type LatencyCounts, latencyPercentileUs, Wrk, type WrkResult } from "./lib/wrk.ts";
 
@@ -51,6 +52,7 @@ async function measure(): Promise<void> {
     await using node = await startNode();
     figures.push(...(await measureCounts("node", node, sockets)));
   }
+  figures.push(...(await measureExchanges(sockets, notes)));
   report({
     name: "requests-kernel",
     sizes: { slices, sliceMs, timedSlices, loads, loadSeconds, connections },
@@ -120,6 +122,54 @@ async function measureCpu(name: string, server: WebServer, watches: Watches, tar
     figureOf(`${name}: CPU per request, hooks at system calls`, "×", quartilesOf(syscalls.ratios)),
     figureOf(`${name}: added by hooks at sockets`, "µs", quartilesOf(sockets.addedUs)),
     figureOf(`${name}: added by hooks at system calls`, "µs", quartilesOf(syscalls.addedUs)),
+  ];
+}
+
+/**
+ * As many requests as two threads make that do nothing else, each with its own connections: what is counted is exactly what was made, because every
+ * request is answered before a thread ends. CPU is that of client and server together, so of two roles.
+ */
+async function measureExchanges(watch: RequestWatch, notes: string[]): Promise<Figure[]> {
+  using exchange = buildHttpExchange();
+  if (exchange === null) {
+    notes.push("no C compiler: requests as fast as the kernel carries them were not measured");
+    return [];
+  }
+  const makers = 2;
+  const run = async (seconds: number): Promise<{ ports: number[]; requests: number; rate: number; cpuUs: number }> => {
+    const ports = await Promise.all(Array.from({ length: makers }, freePort));
+    const results = await Promise.all(ports.map((port) => exchange.run({ port, seconds, connections })));
+    const requests = results.reduce((sum, result) => sum + result.requests, 0);
+    const rate = results.reduce((sum, result) => sum + result.requests / result.seconds, 0);
+    return { ports, requests, rate, cpuUs: (results.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0) / requests) * 1e6 };
+  };
+  const rates: number[] = [];
+  const ratesWithout: number[] = [];
+  const added: number[] = [];
+  let differences = 0;
+  let lost = 0;
+  for (let slice = 0; slice < timedSlices; slice++) {
+    const without = await run(0.7);
+    await watch.attach();
+    watch.reset();
+    const result = await run(1);
+    await sleep(100);
+    watch.look();
+    for (const end of ["server", "client"] as const) {
+      differences += Math.abs(result.ports.reduce((sum, port) => sum + watch.count(port, end), 0) - result.requests);
+    }
+    for (const count of ["ring-full", "connections-full", "routes-full"] as const) lost += watch.losses.get(count) ?? 0;
+    await watch.detach();
+    rates.push(result.rate);
+    ratesWithout.push(without.rate);
+    added.push((result.cpuUs - without.cpuUs) / 2);
+  }
+  return [
+    figureOf("bare exchanges: rate", "requests/s", rates, { kind: "at-least", value: 100_000 }),
+    figureOf("bare exchanges: rate without hooks", "requests/s", ratesWithout),
+    figureOf("bare exchanges: counted too many or too few, both roles", "requests", single(differences), { kind: "at-most", value: 0 }),
+    figureOf("bare exchanges: lost", "requests", single(lost), { kind: "at-most", value: 0 }),
+    figureOf("bare exchanges: CPU added per request and role", "µs", quartilesOf(added)),
   ];
 }
 

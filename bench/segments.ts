@@ -12,12 +12,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { addAgentService } from "../src/agent/agent-service.ts";
+import { findSegmentFile } from "../src/agent/segment-service.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
 import { createColonyMetrics } from "../src/colony/colony-metrics.ts";
 import { SegmentPuller, type SegmentPullerOptions } from "../src/colony/segment-puller.ts";
 import type { Tunnel } from "../src/mesh/index.ts";
 import { createClientSession, createSessionTransport } from "../src/mesh/session-transport.ts";
+import { readServedFile, serveFile } from "../src/mesh/tunnel-files.ts";
 import {
   type BatchColumn,
   openAgentStore,
@@ -116,9 +118,12 @@ async function runAgent(directory: string): Promise<void> {
     await store.segments?.append("span", { kind: 0, rows: segmentRows, receivedUs: startUs, body: new Uint8Array(16) });
     await store.segments?.flush();
   }
-  const server = createServer(
-    connectNodeAdapter({ routes: (router) => addAgentService(router, { agentId: "a1", sessionId: "s", store, clock: systemClock }) }),
-  );
+  const calls = connectNodeAdapter({
+    routes: (router) => addAgentService(router, { agentId: "a1", sessionId: "s", store, clock: systemClock }),
+  });
+  const server = createServer((request, response) => {
+    if (!serveFile(request, response, (name) => findSegmentFile(store, name))) calls(request, response);
+  });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   await serveParent(() => Promise.resolve({ port, epoch: store.epoch }));
@@ -208,8 +213,8 @@ async function runMain(): Promise<void> {
         },
       };
       const puller = new SegmentPuller({ segments: watched, signals: ["span"], settings, metrics, log: silentLogger });
-      const tunnel: Pick<Tunnel, "agentId" | "transport"> = { agentId: "a1", transport };
-      await puller.run(tunnel as Tunnel, agentEpoch, stop.signal);
+      const readFile: Tunnel["readFile"] = (name, options) => readServedFile(session, name, options);
+      await puller.run({ agentId: "a1", transport, readFile }, agentEpoch, stop.signal);
       return ((segmentRows * segments) / takenMs) * 1_000;
     }
   } finally {

@@ -63,8 +63,12 @@ enum state {
 #define HEAD_KEPT 64
 
 struct connection {
+	/* Address of struct sock; 0: the place is free, 1: it is being filled. */
+	u64 sk;
 	/* Server: when bytes came that nobody has read yet. Client: when the send that is under way began. 0: unknown. */
 	u64 arrival_ns;
+	/* Where the first piece of the send that is under way begins, and its bytes; 0: unknown. */
+	u64 send_buffer;
 	u64 start_ns;
 	u64 first_byte_ns;
 	u64 end_ns;
@@ -85,6 +89,9 @@ struct connection {
 	u32 request_left;
 	/* Length of the payload that `head` began. */
 	u32 head_payload_bytes;
+	u32 send_bytes;
+	/* Of the send that is under way: what is still to be copied. */
+	u32 send_left;
 	u16 local_port;
 	u16 remote_port;
 	u8 protocol;
@@ -104,6 +111,15 @@ struct connection {
 	u8 patience;
 	/* Of the names in user space when `head` was told. */
 	u8 head_generation;
+	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
+	u8 head_bytes;
+	/* The last send found no room. */
+	u8 send_failed;
+	u8 reserved[6];
+	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result); of the last write its bytes. */
+	u64 tls_buffer;
+	u64 tls_count_at;
+	u64 tls_written;
 	u8 answer[16];
 	u8 local[16];
 	u8 remote[16];
@@ -112,6 +128,21 @@ struct connection {
 	u64 extra[4];
 };
 
+/*
+ * Connections have places by the address of their socket, two each. A program reads an array without a call, where a hash table takes as long as
+ * all the rest. The loader sets the number of places, a power of two, with the mask.
+ */
+#define CONNECTION_PLACES 16384
+const volatile u32 connection_place_mask = CONNECTION_PLACES - 1;
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, CONNECTION_PLACES);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct connection);
+} connection_places SEC(".maps");
+
+/* Those whose places were taken. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 65536);
@@ -119,6 +150,9 @@ struct {
 	MAP_TYPE(key, u64); /* address of struct sock */
 	MAP_TYPE(value, struct connection);
 } connections SEC(".maps");
+
+/* 1 from the first connection without a place on; until then nobody looks further. */
+u32 has_overflowed = 0;
 
 /* Why something was not seen; the order is known to src/traffic/kernel-layout.ts. */
 enum loss {
@@ -196,9 +230,57 @@ static always_inline struct controls *controls_now(void)
 	return bpf_map_lookup_elem(&controls, &zero);
 }
 
+static always_inline u32 connection_place(u64 sk)
+{
+	return (half_of(sk) * 0x9e3779b1U) >> 16 & connection_place_mask;
+}
+
 static always_inline struct connection *find_connection(u64 sk)
 {
-	return bpf_map_lookup_elem(&connections, &sk);
+	u32 place = connection_place(sk);
+	struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+
+	if (connection && connection->sk == sk)
+		return connection;
+	place ^= 1;
+	connection = bpf_map_lookup_elem(&connection_places, &place);
+	if (connection && connection->sk == sk)
+		return connection;
+	return has_overflowed ? bpf_map_lookup_elem(&connections, &sk) : 0;
+}
+
+/* Puts a connection that is in no place into one; null when both are taken. */
+static always_inline struct connection *take_place(u64 sk, const struct connection *fresh)
+{
+	u32 place = connection_place(sk);
+
+#pragma clang loop unroll(full)
+	for (u32 way = 0; way < 2; way++, place ^= 1) {
+		struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+
+		if (!connection || __sync_val_compare_and_swap(&connection->sk, 0, 1))
+			continue;
+		*connection = *fresh;
+		__sync_lock_test_and_set(&connection->sk, sk);
+		return connection;
+	}
+	return 0;
+}
+
+/* Two that saw the first bytes of a connection at once may both have added it. */
+static always_inline void leave_places(u64 sk)
+{
+	u32 place = connection_place(sk);
+
+#pragma clang loop unroll(full)
+	for (u32 way = 0; way < 2; way++, place ^= 1) {
+		struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+
+		if (connection && connection->sk == sk)
+			__sync_lock_test_and_set(&connection->sk, 0);
+	}
+	if (has_overflowed)
+		bpf_map_delete_elem(&connections, &sk);
 }
 
 /* True when bytes that go this way ask, false when they answer. Only for connections with a role. */

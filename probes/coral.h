@@ -60,9 +60,28 @@ static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 /* A field of a kernel structure that is not known to be there at a typed pointer: core_read(&target, &sock->field). */
 #define core_read(target, source) bpf_probe_read_kernel(target, sizeof(*(target)), __builtin_preserve_access_index(source))
 
+/*
+ * A kernel structure at any address, without a call (Linux 6.2): loads from it give 0 where nothing is. Only in programs that need a newer kernel
+ * anyway; elsewhere the symbol stays unresolved.
+ */
+extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
+/* The value that an enumeration's name has in the running kernel. */
+#define ENUM_VALUE(type, name) __builtin_preserve_enum_value(*(typeof(type) *)name, 1)
+#define kernel_cast(type, address) ((type *)bpf_rdonly_cast(address, __builtin_btf_type_id(*(type *)0, 1)))
+
+/* The lower half of an address as a number; the verifier lets nobody calculate with a pointer itself. */
+static always_inline u32 half_of(u64 pointer)
+{
+	u32 half;
+
+	asm volatile("%0 = %1" : "=w"(half) : "w"((u32)pointer));
+	return half;
+}
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct task_struct {
+	void *stack;
 	s32 pid;
 	s32 tgid;
 	struct task_struct *group_leader;

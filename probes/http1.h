@@ -365,24 +365,47 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	return 0;
 }
 
-static always_inline int is_same_head(const u8 *left, const u8 *right)
-{
-	const u64 *a = (void *)left, *b = (void *)right;
+/* Least of a head that is compared with the one before. */
+#define HEAD_COMPARED 24
 
-	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) | (a[6] ^ b[6]) | (a[7] ^ b[7]));
+/* `words` begin with connection->head_bytes bytes of a payload; zeros follow. */
+static always_inline int is_same_head(const u64 *words, const struct connection *connection)
+{
+	const u64 *head = (void *)connection->head;
+
+	return !((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) |
+		 (words[5] ^ head[5]) | (words[6] ^ head[6]) | (words[7] ^ head[7]));
+}
+
+/* Keeps the beginning of a payload: all that can be of it, or as much as tells its path. */
+static always_inline void keep_head(struct connection *connection, const u8 *bytes, u32 wanted)
+{
+	const u64 *words = (void *)bytes;
+	u64 *head = (void *)connection->head;
+
+	wanted = (wanted + 7) & ~7U;
+	if (wanted < HEAD_COMPARED)
+		wanted = HEAD_COMPARED;
+	if (wanted > HEAD_KEPT)
+		wanted = HEAD_KEPT;
+#pragma clang loop unroll(full)
+	for (u32 index = 0; index < HEAD_KEPT / 8; index++)
+		head[index] = index * 8 < wanted ? words[index] : 0;
+	connection->head_bytes = wanted;
 }
 
 /* A head that is none of the last one's kind: names it, and looks whether it is the only one. */
 subprogram int http1_new_head(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u64 fingerprint;
-	u32 bytes, is_repeatable, method;
+	u32 bytes, is_repeatable, method, end;
 
 	if (!payload || !connection || !scratch)
 		return 0;
 	fingerprint = scratch->fingerprint;
 	method = scratch->method;
-	is_repeatable = scratch->end < HEAD_KEPT && !connection->prefix_bytes;
+	end = scratch->end;
+	is_repeatable = end < HEAD_KEPT && !connection->prefix_bytes;
 	bytes = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
 
 	if (payload->length > HEAD_BYTES)
@@ -396,7 +419,8 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	scratch->fingerprint = fingerprint;
 	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
 	begin_request(payload, connection, fingerprint, method, bytes);
-	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
+	/* With what ends the path. */
+	keep_head(connection, scratch->bytes, is_repeatable ? end + 1 : HEAD_KEPT);
 	connection->head_fingerprint = fingerprint;
 	connection->head_method = method;
 	connection->head_payload_bytes = payload->length;
@@ -418,11 +442,6 @@ static always_inline void http1_asked(struct payload *payload, struct connection
 			connection->request_bytes += payload->length;
 		else
 			count_loss(LOSS_UNREADABLE);
-		return;
-	}
-	if ((connection->flags & CONNECTION_REPEATABLE) && state != STATE_ASKED && payload->length == connection->head_payload_bytes &&
-	    connection->head_generation == generation_now() && is_same_head(scratch->bytes, connection->head)) {
-		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
 		return;
 	}
 	parsed = http1_parse(scratch);
@@ -541,17 +560,18 @@ static always_inline int http1_quick(struct payload *payload, struct connection 
 	const u8 *text = (const u8 *)words;
 	u32 status;
 
-	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & (CONNECTION_STREAMED | CONNECTION_TLS)) || !payload->buffer || !control ||
-	    control->capturing)
+	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & CONNECTION_STREAMED) || !payload->buffer || !control || control->capturing)
+		return 0;
+	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 		return 0;
 	if (is_request(connection, payload->direction)) {
-		u32 size = payload->length < HEAD_KEPT ? payload->length : HEAD_KEPT;
+		u32 size = connection->head_bytes;
 
 		if (!(connection->flags & CONNECTION_REPEATABLE) || connection->state == STATE_ASKED || connection->prefix_bytes ||
-		    payload->length != connection->head_payload_bytes || payload->first_bytes < size ||
+		    payload->length != connection->head_payload_bytes || payload->first_bytes < size || payload->length < size ||
 		    connection->head_generation != generation_now())
 			return 0;
-		if (bpf_probe_read_user(words, size, (void *)payload->buffer) || !is_same_head(text, connection->head))
+		if (size > HEAD_KEPT || bpf_probe_read_user(words, size, (void *)payload->buffer) || !is_same_head(words, connection))
 			return 0;
 		if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
 			count_request_here(connection);

@@ -143,6 +143,7 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 {
 	struct connection fresh = {};
 	struct controls *control = controls_now();
+	struct connection *known;
 	u64 key = (u64)sk;
 	u16 protocol = 0;
 
@@ -153,6 +154,19 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	fresh.side = side;
 	fresh.queue_ns = ~0ULL;
 	fresh.id = __sync_fetch_and_add(&control->next_connection, 1);
+	/* What is left of a socket that was at this address before. */
+	known = find_connection(key);
+	if (known) {
+		fresh.sk = key;
+		*known = fresh;
+		return known;
+	}
+	fresh.sk = 1;
+	known = take_place(key, &fresh);
+	if (known)
+		return known;
+	fresh.sk = key;
+	has_overflowed = 1;
 	if (bpf_map_update_elem(&connections, &key, &fresh, BPF_ANY)) {
 		count_loss(LOSS_CONNECTIONS_FULL);
 		return 0;
@@ -236,7 +250,7 @@ static always_inline int end_connection(u64 sk)
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);
-	bpf_map_delete_elem(&connections, &sk);
+	leave_places(sk);
 	return 0;
 }
 

@@ -46,6 +46,30 @@ struct request_stats {
 	u32 reserved;
 };
 
+#define PLACE_FREE 0
+#define PLACE_FILLING 1
+#define PLACE_USED 2
+
+/* User space frees a place by writing zeros to all of it, from the beginning on. */
+struct request_place {
+	struct request_key key;
+	struct request_stats stats;
+	u32 state;
+	u32 reserved;
+};
+
+/* As with connections: a kind has one place, by its key, that is found without a call. The loader sets how many there are, with the mask. */
+#define REQUEST_PLACES 1024
+const volatile u32 request_place_mask = REQUEST_PLACES - 1;
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, REQUEST_PLACES);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct request_place);
+} request_places SEC(".maps");
+
+/* Those whose place was taken. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 4096);
@@ -97,12 +121,39 @@ static always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
+/* Null when the place of this kind is another one's. */
+static always_inline struct request_stats *find_place(const struct request_key *key)
+{
+	const u64 *words = (void *)key;
+	u64 hash = ((words[0] ^ words[1] ^ words[3]) * MIX_PRIME ^ words[2] ^ words[4]) * MIX_PRIME;
+	u32 index = (u32)(hash >> 40) & request_place_mask;
+	struct request_place *place = bpf_map_lookup_elem(&request_places, &index);
+	const u64 *own;
+
+	if (!place)
+		return 0;
+	own = (void *)&place->key;
+	if (place->state == PLACE_USED) {
+		u64 difference = (own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4]);
+
+		return difference ? 0 : &place->stats;
+	}
+	if (place->state != PLACE_FREE || __sync_val_compare_and_swap(&place->state, PLACE_FREE, PLACE_FILLING) != PLACE_FREE)
+		return 0;
+	place->key = *key;
+	__sync_lock_test_and_set(&place->state, PLACE_USED);
+	return &place->stats;
+}
+
 static always_inline struct request_stats *find_kind(struct request_key *key)
 {
-	struct request_stats *stats = bpf_map_lookup_elem(&requests, key);
+	struct request_stats *stats = find_place(key);
 	u32 zero = 0;
 	void *empty;
 
+	if (stats)
+		return stats;
+	stats = bpf_map_lookup_elem(&requests, key);
 	if (stats)
 		return stats;
 	empty = bpf_map_lookup_elem(&no_requests, &zero);

@@ -38,6 +38,39 @@ struct sock {
 	u16 sk_protocol;
 };
 
+struct tcp_sock {
+	/* CLOCK_MONOTONIC when TCP last received, handed over, or sent something. */
+	u64 tcp_clock_cache;
+	/* Microseconds of the same clock: when the bytes that were acknowledged last were sent or, while none are under way, the last ones. */
+	u64 first_tx_mstamp;
+	/* Received so far, and handed over of it. */
+	u32 rcv_nxt;
+	u32 copied_seq;
+};
+
+/* What a send copies from: one piece of the process's memory, or several. */
+enum iter_type {
+	ITER_UBUF,
+	ITER_IOVEC,
+};
+
+struct iovec {
+	void *iov_base;
+	u64 iov_len;
+};
+
+struct iov_iter {
+	u8 iter_type;
+	u64 iov_offset;
+	void *ubuf;
+	const struct iovec *__iov;
+	u64 count;
+};
+
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+
 struct socket {
 	struct sock *sk;
 };
@@ -139,6 +172,28 @@ struct user_message {
 #define NR_RECVMMSG 243
 #define NR_SENDMMSG 269
 #endif
+
+/*
+ * When the bytes at hand came in, were handed over or were sent: TCP reads the clock itself at each of these, so it need not be read again. Only for
+ * TCP sockets that a hook was given.
+ */
+static always_inline u64 tcp_time(struct sock *sk)
+{
+	return kernel_cast(struct tcp_sock, sk)->tcp_clock_cache;
+}
+
+/* Where the registers of a process are kept, from the begin of its kernel stack on: the same for all. 0: not known yet. */
+u32 registers_at = 0;
+
+/* As bpf_task_pt_regs(), which is called once. */
+static always_inline struct pt_regs *registers_of(struct task_struct *task)
+{
+	void *stack = task->stack;
+
+	if (!registers_at)
+		registers_at = half_of(bpf_task_pt_regs(task)) - half_of((u64)stack);
+	return kernel_cast(struct pt_regs, stack + registers_at);
+}
 
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000

@@ -16,6 +16,8 @@ static long sweep_connection(void *map, u64 *key, struct connection *connection,
 {
 	(void)map;
 	(void)key;
+	if (connection->sk <= 1)
+		return 0;
 	sweep->connections++;
 	if (connection->state == STATE_ANSWERED && connection->end_ns < sweep->answered_before_ns) {
 		/* Copied before it is taken: afterwards the connection may begin its next request. */
@@ -34,8 +36,29 @@ int sweep_requests(struct sweep *sweep)
 {
 	struct sweep copy = *sweep;
 
-	bpf_for_each_map_elem(&connections, sweep_connection, &copy, 0);
+	bpf_for_each_map_elem(&connection_places, sweep_connection, &copy, 0);
+	if (has_overflowed)
+		bpf_for_each_map_elem(&connections, sweep_connection, &copy, 0);
 	*sweep = copy;
+	return 0;
+}
+
+static long forget_connection(void *map, u32 *key, struct connection *connection, void *context)
+{
+	(void)map;
+	(void)key;
+	(void)context;
+	if (connection->sk > 1)
+		connection->sk = 0;
+	return 0;
+}
+
+/* Run when hooks have been attached. User space empties the other table itself. */
+SEC("syscall")
+int forget_connections(void *context)
+{
+	(void)context;
+	bpf_for_each_map_elem(&connection_places, forget_connection, 0, 0);
 	return 0;
 }
 

@@ -74,6 +74,34 @@ struct {
 	MAP_TYPE(value, struct tls_socket);
 } tls_sockets SEC(".maps");
 
+/*
+ * What was found in tls_sockets last, by the object: read without a call. An entry is good as long as nothing was taken out of tls_sockets since,
+ * which tls_unbound counts.
+ */
+#define TLS_FOUND 4096
+
+struct tls_found {
+	struct tls_object object;
+	struct tls_socket socket;
+	u32 unbound;
+	u32 reserved;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, TLS_FOUND);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct tls_found);
+} tls_lately SEC(".maps");
+
+/* [0]: rises when user space has taken bindings out of tls_sockets. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} tls_unbound SEC(".maps");
+
 /* Processes (tgid) whose plaintext may be read; only asked when tls_controls says so. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);

@@ -11,6 +11,11 @@
 
 #if defined(__TARGET_ARCH_x86)
 
+/* The context of uprobes as programs see it, which never changes. With pt_regs, whose places are looked up, the compiler makes addresses that the verifier refuses. */
+struct call_registers {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+};
+
 static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
 
 #define FLAG_CARRY 1
@@ -47,12 +52,22 @@ static always_inline struct connection *tls_connection_of(struct tls_thread *thr
 	return connection;
 }
 
+static always_inline struct tls_found *tls_found_place(u64 object)
+{
+	u32 place = ((u32)(object >> 4) * 0x9e3779b1U) >> 20;
+
+	return bpf_map_lookup_elem(&tls_lately, &place);
+}
+
 static always_inline void tls_forget(u64 object, u32 tgid)
 {
 	struct tls_object key = { .address = object, .tgid = tgid };
 	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
+	struct tls_found *found = tls_found_place(object);
 	struct connection *connection;
 
+	if (found && found->object.address == object && found->object.tgid == tgid)
+		found->object.address = 0;
 	if (!known)
 		return;
 	connection = find_connection(known->sk);
@@ -255,6 +270,165 @@ static always_inline u64 go_write_begins(struct pt_regs *context, struct payload
 	payload->length = length < 0 || length > 0x7fffffff ? 0 : length;
 	payload->direction = SENT;
 	return context->ax;
+}
+
+/* For a payload whose connection is known. 0: it has to go the way of all others. */
+subprogram int tls_counts(struct payload *payload, struct connection *connection)
+{
+	if (!payload || !connection)
+		return 1;
+	take_stamp(payload, connection);
+	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection);
+}
+
+/*
+ * A write of an object whose socket is known is read when it begins. One that finds no room is called again with what is left, or with all of it: that
+ * was counted already.
+ */
+static always_inline void tls_write_begins(const struct call_registers *context, u32 what, struct connection *connection, struct payload *payload)
+{
+	/* SSL_write() takes an int. */
+	u64 length = what & TLS_COUNT_BY_POINTER ? context->dx : (u32)context->dx;
+	u32 is_again = connection->send_failed && length <= connection->tls_written;
+
+	connection->send_failed = 0;
+	if (is_again || !length || length > 0x7fffffff)
+		return;
+	connection->tls_written = length;
+	payload->buffer = context->si;
+	payload->length = length;
+	payload->first_bytes = length;
+	payload->direction = SENT;
+	payload->at_ns = bpf_ktime_get_ns();
+	payload->start_ns = payload->at_ns;
+	if (connection->side == SIDE_CONNECTED)
+		connection->arrival_ns = 0;
+	if (!tls_counts(payload, connection))
+		on_data(payload);
+}
+
+extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak));
+extern u64 *bpf_session_cookie(void) __attribute__((section(".ksyms"), weak));
+
+/* The connection that an object is bound to, and its socket; null: none, or it has ended. */
+static always_inline struct connection *tls_bound_connection(u64 object, u32 tgid, u64 *sk)
+{
+	struct tls_found *found = tls_found_place(object);
+	struct tls_object key = { .address = object, .tgid = tgid };
+	struct connection *connection;
+	struct tls_socket *known;
+	u32 zero = 0, *unbound = bpf_map_lookup_elem(&tls_unbound, &zero);
+
+	if (!found || !unbound)
+		return 0;
+	if (found->object.address == object && found->object.tgid == tgid && found->unbound == *unbound) {
+		*sk = found->socket.sk;
+		connection = find_connection(*sk);
+		if (connection && connection->id == found->socket.connection)
+			return connection;
+	}
+	known = bpf_map_lookup_elem(&tls_sockets, &key);
+	if (!known)
+		return 0;
+	*sk = known->sk;
+	connection = find_connection(*sk);
+	if (!connection || connection->id != known->connection)
+		return 0;
+	found->object.address = 0;
+	found->socket = *known;
+	found->unbound = *unbound;
+	found->object.tgid = tgid;
+	found->object.address = object;
+	return connection;
+}
+
+/* 1: the return is not wanted. */
+static always_inline int tls_call_begins(const struct call_registers *context, u32 what, u64 *bound)
+{
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct tls_thread *thread;
+	u64 sk = 0;
+	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
+
+	*bound = 0;
+	if (connection) {
+		payload.sk = sk;
+		if ((what & TLS_OPERATION) == TLS_WRITE) {
+			tls_write_begins(context, what, connection, &payload);
+			return 1;
+		}
+		connection->tls_buffer = context->si;
+		connection->tls_count_at = what & TLS_COUNT_BY_POINTER ? context->cx : 0;
+		*bound = sk;
+		return 0;
+	}
+	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 1;
+	thread->operation = what;
+	thread->object = context->di;
+	thread->buffer = context->si;
+	thread->count_at = context->cx;
+	thread->call_sk = 0;
+	thread->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A read of an object whose socket is known returns. */
+static always_inline void tls_read_returns(const struct call_registers *context, u64 sk)
+{
+	struct payload payload = { .flags = PAYLOAD_TLS, .sk = sk };
+	struct connection *connection = find_connection(sk);
+	s32 result = context->ax;
+
+	if (!connection)
+		return;
+	if (result <= 0) {
+		connection->arrival_ns = 0;
+		return;
+	}
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	if (connection->tls_count_at) {
+		u64 count = 0;
+
+		bpf_probe_read_user(&count, sizeof(count), (void *)connection->tls_count_at);
+		result = count > 0x7fffffff ? 0 : count;
+	}
+	if (!result)
+		return;
+	payload.buffer = connection->tls_buffer;
+	payload.length = result;
+	payload.first_bytes = result;
+	payload.direction = RECEIVED;
+	/* When its records were read. */
+	payload.at_ns = tcp_time((struct sock *)sk);
+	if (!tls_counts(&payload, connection))
+		on_data(&payload);
+}
+
+/* The begin and the return of a call in one program (Linux 6.13): it decides at the begin whether the return is worth a stop. */
+SEC("uprobe/session")
+int tls_call(struct pt_regs *context)
+{
+	u64 *bound = bpf_session_cookie();
+	struct payload payload;
+
+	if (!bpf_session_is_return())
+		return tls_call_begins((void *)context, bpf_get_attach_cookie(context), bound);
+	if (*bound) {
+		tls_read_returns((void *)context, *bound);
+		return 0;
+	}
+	__builtin_memset(&payload, 0, sizeof(payload));
+	payload.flags = PAYLOAD_TLS;
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	tls_call_ends(context, &payload);
+	if (!payload.sk || !payload.length)
+		return 0;
+	payload.first_bytes = payload.length;
+	payload.at_ns = bpf_ktime_get_ns();
+	on_data(&payload);
+	return 0;
 }
 
 /* All that ends in plaintext, in one program: so the way from there on is checked and loaded once. */

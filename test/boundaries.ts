@@ -21,18 +21,35 @@ export const rooms: Readonly<Record<string, Room>> = {
   proto: { rooms: ["base"], packages: ["@bufbuild/protobuf"], node: false },
   config: { rooms: ["base"], packages: ["yaml", "zod"] },
   probes: { rooms: ["base"], packages: ["koffi", "iced-x86"] },
-  host: { rooms: ["base"], packages: [] },
+  host: { rooms: ["base", "proto"], packages: ["@bufbuild/protobuf"] },
   traffic: { rooms: ["base", "probes", "host"], packages: [] },
+  exec: { rooms: ["base", "host"], packages: ["@lydell/node-pty"] },
   store: { rooms: ["base"], packages: ["@duckdb/node-bindings"] },
   otlp: { rooms: ["base", "store"], packages: [] },
   mesh: { rooms: ["base", "proto"], packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"] },
   tools: { rooms: ["base", "proto"], packages: ["zod"], node: false },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
-  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "otlp", "tools"], packages: rpc },
+  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "exec", "otlp", "tools"], packages: rpc },
   colony: { rooms: [...daemonBasics, "otlp", "tools", "mcp"], packages: rpc },
   cli: { rooms: ["base", "proto", "config", "tools", "mcp", "mesh"], packages: ["commander", "yaml"] },
   main: {
-    rooms: ["base", "proto", "config", "probes", "host", "traffic", "store", "otlp", "mesh", "tools", "mcp", "agent", "colony", "cli"],
+    rooms: [
+      "base",
+      "proto",
+      "config",
+      "probes",
+      "host",
+      "traffic",
+      "exec",
+      "store",
+      "otlp",
+      "mesh",
+      "tools",
+      "mcp",
+      "agent",
+      "colony",
+      "cli",
+    ],
     packages: [],
   },
 };
@@ -41,8 +58,10 @@ export const rooms: Readonly<Record<string, Room>> = {
 const openRooms = new Set(["base", "proto"]);
 /** What every `coral` command loads before it knows which command it is. */
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main"]), packages: new Set(["commander"]) };
-/** Sockets are opened in `mesh`; `main` asks whether a port is free. */
+/** Sockets are opened in `mesh`; `main` asks whether a port is free, `host` asks the container runtime of its machine. */
 const networkModules = { modules: new Set(["net", "tls", "http", "https", "http2", "dgram"]), rooms: new Set(["mesh", "main"]) };
+/** Where in `host`. */
+const runtimeDirectory = "src/host/runtime/";
 const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
 
@@ -104,7 +123,8 @@ function importProblem(path: string, room: Room, specifier: string, isTest: bool
   if (builtin !== undefined) {
     if (isTest) return undefined;
     if (room.node === false) return `"${specifier}": ${own} must not depend on Node`;
-    const forbidden = networkModules.modules.has(builtin) && !networkModules.rooms.has(own);
+    const mayConnect = networkModules.rooms.has(own) || path.startsWith(runtimeDirectory);
+    const forbidden = networkModules.modules.has(builtin) && !mayConnect;
     return forbidden ? `"${specifier}": only ${[...networkModules.rooms].join(" and ")} may open sockets` : undefined;
   }
   const name = specifier

@@ -12,7 +12,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url));
 export interface Figure extends Spread {
   name: string;
   /** `×` is a ratio to the baseline of the same run. */
-  unit: "×" | "ms" | "s" | "rows/s" | "rows" | "MiB" | "B" | "cores" | "%" | "µs" | "requests" | "requests/s";
+  unit: "×" | "ms" | "s" | "rows/s" | "MB/s" | "rows" | "MiB" | "B" | "cores" | "%" | "µs" | "requests" | "requests/s";
   /** What the median has to reach; for `strict`, the worst value too. */
   target?: { kind: "at-most" | "at-least" | "below"; value: number };
 }

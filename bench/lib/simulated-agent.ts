@@ -5,6 +5,7 @@
 
 import { randomUUID } from "node:crypto";
 import { addAgentService } from "../../src/agent/agent-service.ts";
+import type { ExecuteService } from "../../src/agent/execute-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { type DialledTunnel, dialTunnel, generateKey, type Identity, joinColony, registerAgent, type Token } from "../../src/mesh/index.ts";
@@ -83,6 +84,22 @@ function headOf({ oldestSeq, rows }: SignalLog): SignalHead {
   return { oldestSeq, nextSeq: rows + 1 };
 }
 
+/** Commands that end at once and well, without a process. */
+export const trueAtOnce: ExecuteService = {
+  running: 0,
+  execute: async function* (requests) {
+    const { done } = await requests[Symbol.asyncIterator]().next();
+    if (done) throw new Error("No order came");
+    yield { event: { case: "started", value: { pid: 1, programs: ["true"], where: "host" } } };
+    yield { event: { case: "ended", value: { reason: "exited" } } };
+  },
+  decideApproval: () => Promise.reject(new Error("Not asked for here")),
+  readRecording: async function* () {
+    yield await Promise.reject<never>(new Error("Not asked for here"));
+  },
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
+
 export class SimulatedAgent {
   readonly agentId: string;
   readonly #number: number;
@@ -95,7 +112,7 @@ export class SimulatedAgent {
   }
 
   /** Join, Register and the tunnel, each over its own TLS connection. */
-  async connect(token: Token, signal: AbortSignal): Promise<DialledTunnel> {
+  async connect(token: Token, signal: AbortSignal, commands?: ExecuteService): Promise<DialledTunnel> {
     const { agentId } = this;
     const { colonyId } = token;
     const key = generateKey();
@@ -121,7 +138,7 @@ export class SimulatedAgent {
       arch: "x64",
     };
     const description = {
-      protocolVersion: 1,
+      protocolVersion: 2,
       version: "0.1.0",
       host,
       epoch: this.#store.epoch,
@@ -134,7 +151,8 @@ export class SimulatedAgent {
       endpoint,
       identity,
       colonyId,
-      routes: (router) => addAgentService(router, { agentId, sessionId, store: this.#store, clock: systemClock }),
+      routes: (router) =>
+        addAgentService(router, { agentId, sessionId, store: this.#store, clock: systemClock, ...(commands ? { commands } : {}) }),
       signal,
       log: silentLogger,
       timeoutMs: 30_000,

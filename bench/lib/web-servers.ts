@@ -22,7 +22,7 @@ export interface WebServer extends AsyncDisposable {
 }
 
 /** A free port that the kernel does not give to clients by itself, as services that are there to stay use. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);
     try {

@@ -32,7 +32,7 @@ export const bundleOptions = /** @type {const} */ ({
   target: "node20",
   // ES modules first: a lazily imported CommonJS package would arrive as one default export.
   mainFields: ["module", "main"],
-  external: ["@duckdb/*", "koffi"],
+  external: ["@duckdb/*", "koffi", "@lydell/node-pty"],
   banner: { js: requireBanner },
   legalComments: "eof",
   logLevel: "silent",

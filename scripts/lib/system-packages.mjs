@@ -37,6 +37,12 @@ const testNeeds = [
   },
   { package: "redis-server", present: () => startsServers || which("redis-server") !== undefined, lost: "tests with Redis are skipped" },
   { package: "golang-go", present: () => which("go") !== undefined, lost: "tests with programs in Go are skipped" },
+  {
+    package: "containerd",
+    present: () => startsServers || (which("containerd") !== undefined && which("runc") !== undefined),
+    lost: "tests with containers are skipped",
+  },
+  { package: "busybox-static", present: () => existsSync("/bin/busybox"), lost: "tests with containers are skipped" },
   { package: "procps", present: () => which("ps") !== undefined, lost: "some end-to-end tests are skipped" },
 ];
 

@@ -3,12 +3,24 @@
 import { CoralError } from "../base/errors.ts";
 import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
 import type { Route } from "../mesh/index.ts";
-import type { AgentStatus, ManagedServiceInfo, ManagedServiceList, ServiceDisconnected, ServicesConnected } from "../tools/index.ts";
+import type {
+  AgentStatus,
+  ManagedServiceInfo,
+  ManagedServiceList,
+  RuntimeRefreshed,
+  ServiceDisconnected,
+  ServicesConnected,
+} from "../tools/index.ts";
 import { type ConnectOutcome, type ManagedService, type ManagedServiceBook, protocolOf, type ServiceHealth } from "./managed-services.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
 import type { ServiceFacts } from "./service-facts.ts";
 
 export interface AgentRoutesOptions {
   status: () => Promise<AgentStatus>;
+  /** Absent: there is no such route. */
+  runtime?: Pick<RuntimeWatch, "current" | "refresh">;
+  /** Of the agent's life. */
+  signal?: AbortSignal;
   book: ManagedServiceBook;
   healthOf: (port: number) => ServiceHealth | undefined;
   discoveredAt: ServiceFacts["discoveredAt"];
@@ -25,6 +37,7 @@ export function agentRoutes(options: AgentRoutesOptions): Route[] {
       permission: "read",
       handle: async () => ({ kind: "json", value: await options.status() }),
     },
+    ...runtimeRoutes(options),
     {
       kind: "json",
       method: "GET",
@@ -48,6 +61,26 @@ export function agentRoutes(options: AgentRoutesOptions): Route[] {
       path: "/v1/services/:name",
       permission: "admin",
       handle: async ({ params }) => ({ kind: "json", value: await disconnect(params["name"] ?? "", options) }),
+    },
+  ];
+}
+
+function runtimeRoutes({ runtime, signal = new AbortController().signal }: AgentRoutesOptions): Route[] {
+  if (!runtime) return [];
+  return [
+    {
+      kind: "json",
+      method: "GET",
+      path: "/v1/runtime",
+      permission: "read",
+      handle: () => ({ kind: "json", value: { runtime: runtime.current(), changes: [], isTold: true } satisfies RuntimeRefreshed }),
+    },
+    {
+      kind: "json",
+      method: "POST",
+      path: "/v1/runtime/refresh",
+      permission: "read",
+      handle: async () => ({ kind: "json", value: (await runtime.refresh("requested", signal)) satisfies RuntimeRefreshed }),
     },
   ];
 }

@@ -2,9 +2,21 @@
 
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../base/clock.ts";
-import { AgentService, type CaptureRequest, type PullRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import { runtimeToWire } from "../mesh/index.ts";
+import { AgentService, type CaptureRequest, type PullRequest, type QueryRequest } from "../proto/coral/agent/v1/agent_pb.ts";
+import type { VerifyAuditRequest } from "../proto/coral/agent/v1/audit_pb.ts";
+import type {
+  DecideApprovalRequest,
+  ExecuteRequest,
+  GetRuntimeContextRequest,
+  ReadRecordingRequest,
+} from "../proto/coral/agent/v1/commands_pb.ts";
 import type { AgentStore, SignalSlice } from "../store/index.ts";
+import { type AskedAudit, answerVerifyAudit, takeAnchor } from "./audit-service.ts";
 import type { CaptureService } from "./capture-service.ts";
+import type { ExecuteService } from "./execute-service.ts";
+import type { QueryService } from "./query-service.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
 import { answerListSegments, answerReadSegment } from "./segment-service.ts";
 
 export interface AgentServiceOptions {
@@ -13,6 +25,14 @@ export interface AgentServiceOptions {
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
+  /** Absent: its own store cannot be asked. */
+  queries?: QueryService;
+  /** Absent: the agent keeps no audit. */
+  audit?: AskedAudit;
+  /** Absent: it does not tell where it runs. */
+  runtime?: Pick<RuntimeWatch, "current" | "refresh">;
+  /** Absent: the agent runs no commands. */
+  commands?: ExecuteService;
   clock: Clock;
 }
 
@@ -21,17 +41,41 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
-  const { captures } = options;
+  const { captures, runtime, audit, commands, queries } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
     listSegments: (request) => answerListSegments(options.store, request),
     readSegment: (request) => answerReadSegment(options.store, request),
+    ...(runtime
+      ? {
+          getRuntimeContext: async ({ refresh }: GetRuntimeContextRequest, context: HandlerContext) => {
+            if (refresh) await runtime.refresh("requested", context.signal);
+            return { context: runtimeToWire(runtime.current()) };
+          },
+        }
+      : {}),
+    ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
+    ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
+    ...(commands ? commandMethods(commands) : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
 }
 
-async function answerPull({ store, clock }: AgentServiceOptions, request: PullRequest) {
+function commandMethods(commands: ExecuteService) {
+  return {
+    execute: (requests: AsyncIterable<ExecuteRequest>, context: HandlerContext) => commands.execute(requests, context.signal),
+    decideApproval: async (request: DecideApprovalRequest) => {
+      await commands.decideApproval(request);
+      return {};
+    },
+    readRecording: ({ recording }: ReadRecordingRequest) => commands.readRecording(recording),
+  };
+}
+
+async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
+  // Refused entries are the store's trouble, of which the rest of the answer tells.
+  if (audit) await takeAnchor(audit, request.colonyAudit).catch(() => undefined);
   const heads = store.heads();
   let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
   let more = false;

@@ -1,10 +1,12 @@
 /** Gathers what the agent says of itself at `GET /v1/status`. */
 
 import type { Clock } from "../base/clock.ts";
+import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import type { AgentStore, StoreStats } from "../store/index.ts";
 import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
+import { readSdkSenders } from "./sdk-senders.ts";
 import type { ServiceFacts } from "./service-facts.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 import { trafficStatus } from "./traffic-status.ts";
@@ -22,6 +24,9 @@ export interface AgentStatusSources {
   /** What the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
+  runtime: () => RuntimeFacts;
+  /** Of its store. */
+  directory: string;
   clock: Clock;
   startedAtMs: number;
   startedMonotonicMs: number;
@@ -31,7 +36,14 @@ const maxServices = 1_000;
 
 export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
   const { store, clock } = sources;
-  const [stats, host, services, oldestAt] = await Promise.all([store.stats(), readHost(store), readServices(sources), readOldest(store)]);
+  const [stats, host, found, oldestAt, senders] = await Promise.all([
+    store.stats(),
+    readHost(store),
+    readServices(sources),
+    readOldest(store),
+    readSdkSenders(store, clock.wallMs()),
+  ]);
+  const services = found.map((service) => ({ ...service, sdk: senders.get(service.name) ?? null }));
   const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
   const { user, system } = process.cpuUsage();
   return {
@@ -41,7 +53,14 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     hostname: sources.hostname,
     startedAt: new Date(sources.startedAtMs).toISOString(),
     colony: describeLink(sources.link),
-    store: { epoch: store.epoch, fileBytes: fileBytesOf(stats), rowsBySignal: stats.rows, ...(oldestAt === undefined ? {} : { oldestAt }) },
+    runtime: sources.runtime(),
+    store: {
+      directory: sources.directory,
+      epoch: store.epoch,
+      fileBytes: fileBytesOf(stats),
+      rowsBySignal: stats.rows,
+      ...(oldestAt === undefined ? {} : { oldestAt }),
+    },
     losses: store.losses(),
     capabilities: sources.capabilities,
     host,

@@ -1,13 +1,16 @@
 /** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
 
+import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { RedactionRules } from "../base/redact-line.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { type CapabilityFact, runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import { type AgentConfig, type AgentPaths, type FileOwner, writePrivateFile } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
 import {
@@ -15,6 +18,7 @@ import {
   type ControlServerOptions,
   createHttpRoutes,
   createOtlpClient,
+  runtimeToWire,
   startControlServer,
   startHealthServer,
   startOtlpServers,
@@ -26,17 +30,25 @@ import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { addAgentService } from "./agent-service.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import { AuditLog } from "./audit-log.ts";
+import { auditRoutes } from "./audit-routes.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import { createCollectors } from "./collectors.ts";
 import { ColonyLink } from "./colony-link.ts";
+import { commandRoute } from "./command-route.ts";
 import { openHealingStore } from "./healing-store.ts";
 import { createKernelConnections } from "./kernel-connections.ts";
 import { createKubernetesPods, type FetchClusterJson, type KubernetesPods } from "./kubernetes-pods.ts";
 import { LogPatterns } from "./log-patterns.ts";
 import { LogTails } from "./log-tails.ts";
+import { openCommands } from "./open-commands.ts";
 import { openManaged } from "./open-managed.ts";
+import { openRuntimeReporter } from "./open-runtime-reporter.ts";
 import { type OpenTrafficOptions, openTraffic } from "./open-traffic.ts";
+import { QueryService } from "./query-service.ts";
+import { RuntimeWatch } from "./runtime-watch.ts";
 import { Scraper } from "./scraper.ts";
+import { findSegmentFile } from "./segment-service.ts";
 import { SteadyChange } from "./steady-change.ts";
 import { trafficCapability } from "./traffic-status.ts";
 
@@ -54,12 +66,18 @@ export interface AgentOptions {
   fetchClusterJson?: FetchClusterJson;
   /** What this host lets the agent do, with reasons where not. */
   capabilities: { name: string; available: boolean; reason: string }[];
+  /** What the kernel lets it do: ebpf, profile, debug. */
+  kernel?: readonly CapabilityFact[];
   /** Ports to try after a taken one. */
   portSearch: number;
   /** Processes of Coral beside this one, now: their requests are not watched. */
   ownPids?: () => readonly number[];
   /** Starts the process that watches requests; default: the real one. */
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
+  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  onOtlpLoad?: (isBusy: boolean) => void;
+  /** The same, for the output of commands. */
+  onCommandLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -73,8 +91,6 @@ export interface Agent extends AsyncDisposable {
   reload(config: AgentConfig): string[];
 }
 
-/** Raised when the meaning of a message changes. */
-const protocolVersion = 1;
 const pruneIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
 const patternIntervalMs = 60_000;
@@ -89,6 +105,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const stack = new ResourceStack();
   try {
     const stopped = new AbortController();
+    // Every loop waits on it; Node takes more than ten for a leak.
+    setMaxListeners(0, stopped.signal);
     let config = options.config;
     const reader = createHostReader();
     const machine = reader.machine();
@@ -100,6 +118,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         config: config.otlp,
         doors: { listen: startOtlpServers, connect: createOtlpClient },
         patterns: logPatterns.intake,
+        ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }),
         clock,
         log: log.child("otlp"),
       }),
@@ -118,9 +137,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       clock,
       log: log.child("store"),
       onRenewed: () => link.reconnect(),
+      beforePrune: (_signal, range) => auditLog.beforePrune(range),
     });
     stack.defer(() => store.close());
     reportRecovery(store, log);
+    const auditLog = stack.use(
+      await AuditLog.open({
+        store,
+        journalFile: `${paths.directory}/audit-journal.jsonl`,
+        owner,
+        headFile: `${paths.directory}/audit-head.json`,
+        redaction: () => redactionOf(config),
+        clock,
+        log: log.child("audit"),
+      }),
+    );
     await logPatterns.load(store);
     const logTails = stack.use(
       new LogTails({
@@ -135,7 +166,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
 
     const capabilities = () => [...options.capabilities, trafficCapability(traffic.collector.readings()), kernel.capability()];
+    const toldNow = (): string => JSON.stringify([capabilities(), runtime.fingerprint(), saidOf(config)]);
     const capabilityChange = new SteadyChange(capabilityHoldMs);
+    const queries = new QueryService(store, clock);
     const link = new ColonyLink({
       agentId,
       identityDirectory: paths.identityDirectory,
@@ -145,9 +178,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       locateColony: options.locateColony,
       obtainToken: options.obtainToken,
       describe: () => {
-        capabilityChange.tell(JSON.stringify(capabilities()));
+        capabilityChange.tell(toldNow());
         return {
-          protocolVersion,
+          protocolVersion: runtimeProtocolVersion,
           version,
           host: machine,
           epoch: store.epoch,
@@ -155,9 +188,23 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           capabilities: capabilities(),
           wallMs: BigInt(Math.round(clock.wallMs())),
           outsideNames: outsideNames(config),
+          ...(config.runtime.isReported ? { runtimeContext: runtimeToWire(runtime.current()) } : {}),
         };
       },
-      routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, captures: traffic.captures, clock }),
+      isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
+      files: (name) => findSegmentFile(store, name),
+      routes: (router, sessionId) =>
+        addAgentService(router, {
+          agentId,
+          sessionId,
+          store,
+          captures: traffic.captures,
+          queries,
+          audit: auditLog,
+          runtime: watch,
+          commands,
+          clock,
+        }),
       endpointMemory: rememberIn(`${paths.identityDirectory}/endpoint`),
       clock,
       log: log.child("link"),
@@ -182,6 +229,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     });
     const traffic = openTraffic({
       store,
+      audit: auditLog,
       config: () => config.traffic,
       hostname,
       ...(options.ownPids ? { ownPids: options.ownPids } : {}),
@@ -204,6 +252,26 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       kernel,
       ...(pods ? { pods } : {}),
     });
+    const runtime = await openRuntimeReporter(
+      options,
+      () => config,
+      () => traffic.collector.readings(),
+      stopped.signal,
+    );
+    const watch = new RuntimeWatch({ reporter: runtime, link, change: capabilityChange, toldNow, clock, log: log.child("runtime") });
+    const commands = stack.use(
+      openCommands({
+        config: () => config,
+        directory: paths.directory,
+        audit: auditLog,
+        pidsOf: traffic.pidsOf,
+        podScope: () => runtime.current().runtimeType === "k8s-sidecar",
+        onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
+        onLoad: (isBusy) => options.onCommandLoad?.(isBusy),
+        clock,
+        log: log.child("commands"),
+      }),
+    );
     const metricIntake = new MetricIntake({ store, clock });
     const scraper = new Scraper({ config: () => config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
     const sources: AgentStatusSources = {
@@ -224,6 +292,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         ...(pods?.problem ? [pods.problem] : []),
       ],
       capabilities: options.capabilities,
+      runtime: () => runtime.current(),
+      directory: paths.dataDirectory,
       clock,
       startedAtMs: clock.wallMs(),
       startedMonotonicMs: clock.monotonicMs(),
@@ -236,16 +306,22 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     );
     addMetricIntakeMetrics(metrics, () => metricIntake.counts);
     const handler = createHttpRoutes({
-      routes: agentRoutes({
-        status: () => readAgentStatus(sources),
-        book: managed.book,
-        healthOf: (port) => managed.services.healthOf(port),
-        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
-        onChange: () => {
-          managed.checks.refresh();
-          collectors.rescan();
-        },
-      }),
+      routes: [
+        ...agentRoutes({
+          status: () => readAgentStatus(sources),
+          runtime: watch,
+          signal: stopped.signal,
+          book: managed.book,
+          healthOf: (port) => managed.services.healthOf(port),
+          discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
+          onChange: () => {
+            managed.checks.refresh();
+            collectors.rescan();
+          },
+        }),
+        commandRoute({ agentId, hostname }, commands),
+        ...auditRoutes({ agentId, hostname, log: auditLog, store, clock }),
+      ],
       // The agent has no tokens of its own: only its owner, on the unix socket, may ask.
       authorize: localOnly,
       notReady: () => undefined,
@@ -271,17 +347,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       link.run(stopped.signal),
       managed.checks.run(stopped.signal, () => collectors.rescan()),
       ...collectors.run(stopped.signal),
-      repeat(
-        "Telling what this agent can do",
-        capabilityIntervalMs,
-        async () => {
-          // A new registration ends what runs through the tunnel, so a change must last.
-          if (capabilityChange.isDue(JSON.stringify(capabilities()), clock.monotonicMs()) && traffic.collector.captures.running === 0)
-            link.reconnect();
-        },
-        log,
-        stopped.signal,
-      ),
+      repeat("Telling what this agent can do", capabilityIntervalMs, () => watch.tellWhenDue(stopped.signal), log, stopped.signal),
+      watch.run(() => config.runtime.refreshIntervalMs, stopped.signal),
       ...(pods ? [repeat("Pod labels", podIntervalMs, () => pods.refresh(stopped.signal), log, stopped.signal)] : []),
       runCollectLoop(
         {
@@ -311,7 +378,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         // The colony learns them when this agent registers.
         const isToldAnew = saidOf(config) !== saidOf(next);
         config = { ...next, listen: config.listen, store: config.store, colony: config.colony, otlp: config.otlp };
-        if (isToldAnew) link.reconnect();
+        if (next.runtime.refreshOnConfig) background(log, "Looking where this agent runs", watch.refresh("config", stopped.signal));
+        if (isToldAnew) background(log, "Telling what has changed", watch.tell("config", stopped.signal));
         background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;
       },
@@ -344,6 +412,11 @@ const localOnly: Authorize = (caller) => {
 
 function ownerOf(owner: FileOwner | undefined): Pick<ControlServerOptions, "owner" | "ownerUid"> {
   return owner ? { owner, ownerUid: owner.uid } : {};
+}
+
+/** What is secret besides what is always taken out. */
+function redactionOf({ serviceDiscovery: { redaction } }: AgentConfig): RedactionRules {
+  return { names: redaction.names, patterns: redaction.patterns.map((source) => new RegExp(source)) };
 }
 
 /** Where the colony was reached last; a small file beside the identity. */

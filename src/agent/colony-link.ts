@@ -9,11 +9,13 @@ import { type Clock, sleep } from "../base/clock.ts";
 import { CoralError, type ErrorCode } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import {
   checkIdentity,
   createKey,
   dialTunnel,
   type FileOwner,
+  type FindServedFile,
   type Identity,
   joinColony,
   parseToken,
@@ -22,6 +24,7 @@ import {
   saveIdentity,
 } from "../mesh/index.ts";
 import type { HostIdentitySchema, OutsideNamesSchema } from "../proto/coral/colony/v1/colony_pb.ts";
+import type { RuntimeContextSchema } from "../proto/coral/runtime/v1/runtime_pb.ts";
 
 export type LinkState =
   | { kind: "joining"; sinceMs: number; lastError?: string }
@@ -40,6 +43,8 @@ export interface AgentDescription {
   capabilities: { name: string; available: boolean; reason: string }[];
   wallMs: bigint;
   outsideNames?: MessageInitShape<typeof OutsideNamesSchema>;
+  /** Absent: it is not told. */
+  runtimeContext?: MessageInitShape<typeof RuntimeContextSchema>;
 }
 
 export interface ColonyLinkOptions {
@@ -57,6 +62,10 @@ export interface ColonyLinkOptions {
   describe: () => AgentDescription;
   /** What the colony may call through the tunnel, for one session. */
   routes: (router: ConnectRouter, sessionId: string) => void;
+  /** Files that the colony may read through the tunnel. Absent: none. */
+  files?: FindServedFile;
+  /** Whether something runs through the tunnel that its end would cut. */
+  isBusy?: () => boolean;
   /** Where the colony answers is kept here, because a token may be gone by the next start. */
   endpointMemory: { read: () => Promise<string | undefined>; write: (endpoint: string) => Promise<void> };
   clock: Clock;
@@ -66,6 +75,9 @@ export interface ColonyLinkOptions {
 /** Timers hold 31 bits of milliseconds; a tunnel that is opened anew before its certificate is due costs nothing. */
 const maxTimerMs = 2 ** 31 - 1;
 const refusedRetryMs = 30_000;
+const busyCheckMs = 1_000;
+/** Before a certificate ends, what still runs is cut after all. */
+const renewAtTheLatestMs = 60_000;
 /** Besides a plain no: a token that cannot be read, which trying again does not mend either. */
 const refusalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["unauthenticated", "not-permitted", "already-exists", "usage"]);
 
@@ -76,6 +88,8 @@ export class ColonyLink {
   #colonyId: string | undefined;
   /** Aborting it lets the tunnel go. */
   #held: AbortController | undefined;
+  /** The registration whose tunnel is up. */
+  #live: { sessionId: string; identity: Identity; endpoint: string; protocolVersion: number } | undefined;
 
   constructor(options: ColonyLinkOptions) {
     this.#options = options;
@@ -99,6 +113,32 @@ export class ColonyLink {
   /** Registers again soon, because what `describe` says has changed. */
   reconnect(): void {
     this.#held?.abort();
+  }
+
+  /**
+   * Tells the colony anew what `describe` says, beside the tunnel, so that nothing that runs through it ends. True when it was told, or will be
+   * with a tunnel that is opened at once: a colony from before knows no other way.
+   */
+  async tellAgain(reason: string, signal: AbortSignal): Promise<boolean> {
+    const { agentId, describe, isBusy, log } = this.#options;
+    const live = this.#live;
+    if (!live) return false;
+    if (live.protocolVersion < runtimeProtocolVersion) {
+      if (isBusy?.() === true) return false;
+      this.reconnect();
+      return true;
+    }
+    const { identity, endpoint, sessionId } = live;
+    const request = { ...describe(), colonyId: identity.colonyId, agentId, sessionId, changeReason: reason };
+    try {
+      await registerAgent({ endpoint, identity, request, signal });
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      // The tunnel tells whether the colony is away; the next look tries again.
+      log.warn(`Cannot tell the colony what has changed here: ${CoralError.from(error).message}`);
+      return false;
+    }
   }
 
   /** Runs until aborted; every failure is a state, a log line and another try. */
@@ -190,6 +230,7 @@ export class ColonyLink {
       identity,
       colonyId: identity.colonyId,
       routes: (router) => routes(router, registered.sessionId),
+      ...(this.#options.files && { files: this.#options.files }),
       signal,
       log,
     });
@@ -203,14 +244,23 @@ export class ColonyLink {
     onConnected();
     const held = new AbortController();
     this.#held = held;
-    const dueMs = Math.min(Math.max(1_000, identity.renewAtMs - clock.wallMs()), maxTimerMs);
-    const over = sleep(dueMs, held.signal).then(
+    this.#live = { sessionId: registered.sessionId, identity, endpoint, protocolVersion: registered.protocolVersion };
+    const over = this.#untilDue(identity, held.signal).then(
       () => new CoralError({ code: "cancelled", message: "the certificate is due for renewal" }),
       () => new CoralError({ code: "cancelled", message: "this agent has changed" }),
     );
     const ended = await Promise.race([tunnel.closed, over]);
+    this.#live = undefined;
     held.abort();
     return ended;
+  }
+
+  /** Until the certificate is due for renewal and nothing runs through the tunnel, or can wait no longer. */
+  async #untilDue(identity: Identity, signal: AbortSignal): Promise<void> {
+    const { clock, isBusy } = this.#options;
+    await sleep(Math.min(Math.max(1_000, identity.renewAtMs - clock.wallMs()), maxTimerMs), signal);
+    const lastMs = identity.notAfterMs - renewAtTheLatestMs;
+    while (isBusy?.() === true && clock.wallMs() < lastMs) await sleep(busyCheckMs, signal);
   }
 
   #fail(error: CoralError): void {

@@ -142,7 +142,7 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
   return {
     sample: async (signal, reportAll = false) => {
       const config = options.config();
-      if (!config.enabled && managed.list().length === 0 && options.watcher?.isWanted() !== true) {
+      if (!config.enabled && managed.list().length === 0 && !managed.launched?.().size && options.watcher?.isWanted() !== true) {
         notes = [];
         return nothing;
       }

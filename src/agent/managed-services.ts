@@ -29,6 +29,8 @@ export interface ManagedServices {
   list(): readonly ManagedService[];
   /** Undefined for a port that is not managed. */
   healthOf(port: number): ServiceHealth | undefined;
+  /** Programs of `coral run` by process id. */
+  launched?(): ReadonlyMap<number, string>;
 }
 
 /** A port is TCP's unless its type says otherwise. */

@@ -5,6 +5,7 @@ import type { Logger } from "../base/log.ts";
 import type { FileOwner } from "../config/index.ts";
 import { type AgentStore, event, type RowOf } from "../store/index.ts";
 import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./health-checks.ts";
+import { createLaunchedPrograms, type LaunchedPrograms } from "./launched-programs.ts";
 import { ManagedServiceBook, type ManagedServices } from "./managed-services.ts";
 import { createServiceFacts, type ServiceFacts } from "./service-facts.ts";
 
@@ -23,12 +24,14 @@ export interface Managed {
   checks: HealthChecks;
   /** What the scan asks. */
   services: ManagedServices;
+  launched: LaunchedPrograms;
   notes(): string[];
 }
 
 export async function openManaged(options: OpenManagedOptions): Promise<Managed> {
   const { store, clock, log } = options;
   const book = await ManagedServiceBook.open({ file: options.file, owner: options.owner, wallMs: () => clock.wallMs(), log });
+  const launched = createLaunchedPrograms();
   const facts = createServiceFacts(store);
   const checks = new HealthChecks({
     services: () => book.list(),
@@ -46,7 +49,13 @@ export async function openManaged(options: OpenManagedOptions): Promise<Managed>
     book,
     facts,
     checks,
-    services: { list: () => book.list(), byPort: (port) => book.byPort(port), healthOf: (port) => checks.healthOf(port) },
+    launched,
+    services: {
+      list: () => book.list(),
+      byPort: (port) => book.byPort(port),
+      healthOf: (port) => checks.healthOf(port),
+      launched: () => launched.names,
+    },
     notes: () => (book.problem === undefined ? [] : [book.problem]),
   };
 }

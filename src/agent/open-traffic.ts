@@ -6,6 +6,8 @@ import type { Logger } from "../base/log.ts";
 import type { AgentTrafficConfig } from "../config/index.ts";
 import { type AgentStore, event } from "../store/index.ts";
 import { superviseTraffic } from "../traffic/index.ts";
+import type { AuditLog } from "./audit-log.ts";
+import { captureNote } from "./capture-note.ts";
 import { type CaptureService, createCaptureService } from "./capture-service.ts";
 import type { ScanWatcher } from "./discovery-collector.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic-collector.ts";
@@ -15,6 +17,7 @@ import type { TrafficNames } from "./traffic-names.ts";
 
 export interface OpenTrafficOptions {
   store: AgentStore;
+  audit: Pick<AuditLog, "note">;
   config: () => AgentTrafficConfig;
   hostname: string;
   /** Processes of Coral beside this one, now. */
@@ -32,6 +35,8 @@ export interface Traffic {
   names: TrafficNames;
   watcher: ScanWatcher;
   captures: CaptureService;
+  /** Processes of a service, by the newest scan. */
+  pidsOf: (service: string) => readonly number[];
 }
 
 /** Nothing is watched before `collector.reconfigure()`. */
@@ -55,6 +60,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
   return {
     collector,
     names,
+    pidsOf: (service) => directory.pidsOf((name) => name === service),
     watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
     captures: createCaptureService({
       hub: collector.captures,
@@ -65,6 +71,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
         return { isEnabled: capture.enabled, allowBody: capture.bodies, maxDurationMs, maxRequests, maxCaptures, headers };
       },
       audit: async (row) => {
+        await options.audit.note(captureNote(row));
         await store.append(event, [row]);
       },
       clock,

@@ -2,7 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { CoralError } from "../base/errors.ts";
-import { toConnectError } from "../mesh/index.ts";
+import { type ServedFile, toConnectError } from "../mesh/index.ts";
 import type {
   ListSegmentsRequest,
   ListSegmentsResponseSchema,
@@ -66,6 +66,15 @@ async function listSignal(
   };
 }
 
+/** A segment by its name in the tunnel: `segments/<epoch>/<signal>/<number>`. */
+export function findSegmentFile(store: SegmentStoreView, name: string): ServedFile | undefined {
+  const [kind, epoch, signal = "", number] = name.split("/");
+  const { segments } = store;
+  if (kind !== "segments" || epoch !== store.epoch || !segments?.has(signal)) return undefined;
+  return segments.locate(signal, Number(number));
+}
+
+/** For colonies that do not read files. */
 export async function* answerReadSegment(
   store: SegmentStoreView,
   request: ReadSegmentRequest,

@@ -4,6 +4,7 @@ import { isLinkLocal, isLoopback, isWildcard } from "../base/ip-address.ts";
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import type { DiscoveryScan, ProcessFacts, ServiceName, TrackedSocket } from "../host/index.ts";
 import type { RowOf, SampleTime, serviceInstance } from "../store/index.ts";
+import { launchedName } from "./launched-programs.ts";
 import { servingOwners } from "./listener-owners.ts";
 import { type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { ServiceNamer } from "./service-namer.ts";
@@ -71,6 +72,7 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
     for (const address of local) if (isWorthReporting(address)) instance.addresses.add(address);
   };
 
+  const launched = managed.launched?.() ?? new Map<number, string>();
   const listeners = new Set<number>();
   const isOn = (method: AgentDiscoveryConfig["methods"][number]): boolean => config.enabled && config.methods.includes(method);
   for (const listener of scan.listeners.values()) {
@@ -79,13 +81,14 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
     if (isCallersSocket(scan, listener)) continue;
     for (const pid of owners.length > 0 ? owners : [null]) {
       const name = namer.atListener(listener, pid);
-      // With discovery switched off, what people connected is still followed.
-      if (!isOn("listening_sockets") && !name.managed) continue;
+      const isLaunched = pid !== null && launchedName(launched, pid, (child) => scan.processOf(child)?.parentPid) !== undefined;
       const key = `${pid ?? `inode ${listener.inode}`} ${listener.protocol} ${listener.localPort}`;
+      // With discovery switched off, what people connected or started is still followed.
+      if (!isOn("listening_sockets") && !name.managed && !isLaunched) continue;
       const instance = add(key, () => ({
         name,
-        isManaged: name.managed !== undefined,
-        method: name.managed ? "manual" : methodOf(config, pid !== null && callsFrom.has(pid)),
+        isManaged: name.managed !== undefined || isLaunched,
+        method: name.managed || isLaunched ? "manual" : methodOf(config, pid !== null && callsFrom.has(pid)),
         protocol: listener.protocol,
         port: listener.localPort,
         address: null,
@@ -97,6 +100,7 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
       if (instance) expand(instance, listener);
     }
   }
+  addLaunched(scan, launched, listeners, add);
   if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, callsFrom, add);
   addAbsent(instances, managed, add);
   return { instances: [...instances.values()], cut };
@@ -142,6 +146,27 @@ function addWorkers(
       networkNamespace: facts.entry.networkNamespace,
       userId: facts.userId,
       addresses: new Set(callsFrom.get(pid)),
+    }));
+  }
+}
+
+/** Programs of `coral run` that listen nowhere, or not yet. */
+function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>, listeners: ReadonlySet<number>, add: Add): void {
+  for (const [pid, service] of launched) {
+    const facts = scan.factsOf(pid);
+    if (!facts || listeners.has(pid)) continue;
+    const { networkNamespace } = facts.entry;
+    add(`worker ${pid}`, () => ({
+      name: { service, namedBy: "manual", confidence: 1 },
+      isManaged: true,
+      method: "manual",
+      protocol: null,
+      port: null,
+      address: null,
+      facts,
+      networkNamespace,
+      userId: facts.userId,
+      addresses: new Set(),
     }));
   }
 }

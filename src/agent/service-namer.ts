@@ -2,6 +2,7 @@
 
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import { type DiscoveryScan, nameInstance, type ProcessFacts, type ServiceName, type TrackedSocket } from "../host/index.ts";
+import { launchedName } from "./launched-programs.ts";
 import { servingOwners } from "./listener-owners.ts";
 import { type ManagedService, type ManagedServices, protocolOf } from "./managed-services.ts";
 import type { TrafficNames } from "./traffic-names.ts";
@@ -73,7 +74,8 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
     const known = names.get(pid);
     if (known !== undefined) return known;
     const facts = scan.factsOf(pid);
-    const name = facts ? nameOfFamily(facts) : null;
+    const given = managed.launched && launchedName(managed.launched(), pid, (child) => scan.processOf(child)?.parentPid);
+    const name: ServiceName | null = given ? { service: given, namedBy: "manual", confidence: 1 } : facts ? nameOfFamily(facts) : null;
     names.set(pid, name);
     return name;
   };

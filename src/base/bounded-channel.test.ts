@@ -38,3 +38,16 @@ test("BoundedChannel lets writers go when its reader leaves", async () => {
   await waiting;
   expect(await channel.put(3)).toBe(false);
 });
+
+test("BoundedChannel.takeWhile() hands over what fits from the front and makes room", async () => {
+  const channel = new BoundedChannel<number>(3);
+  for (const item of [1, 2, 9]) await channel.put(item);
+  const waiting = channel.put(4);
+  expect(channel.takeWhile((item) => item < 5)).toEqual([1, 2]);
+  expect(await waiting).toBe(true);
+  expect(channel.takeWhile((item) => item < 5)).toEqual([]);
+  channel.end();
+  const read: number[] = [];
+  for await (const item of channel) read.push(item);
+  expect(read).toEqual([9, 4]);
+});

@@ -38,6 +38,14 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return true;
   }
 
+  /** For the reader, between two items: what is there already, from the front, as long as `fits` says so. */
+  takeWhile(fits: (item: T) => boolean): T[] {
+    const end = this.#items.findIndex((item) => !fits(item));
+    const taken = this.#items.splice(0, end < 0 ? this.#items.length : end);
+    if (taken.length > 0) for (const wake of this.#wakeWriters.splice(0)) wake();
+    return taken;
+  }
+
   /** The reader gets what is there already, `last` as the last of it, also beyond the bound. Idempotent. */
   end(last?: T): void {
     if (this.#isEnded) return;

@@ -14,8 +14,8 @@ export interface ParsedCommand {
   values: Readonly<Record<string, unknown>>;
 }
 
-/** Calls `found` with the command of the parsed line. Throws CommanderError instead of ending the process. */
-export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promise<void>): Command {
+/** Calls `found` with the command of the parsed line. Throws CommanderError instead of ending the process. `argv` is that line. */
+export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promise<void>, argv: readonly string[] = []): Command {
   const program = new Command("coral");
   program
     .exitOverride()
@@ -29,12 +29,22 @@ export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promis
     })
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError(false)
-    .helpOption("-h, --help", "Show help")
-    .version(`coral ${version}`, "-V, --version", "Print the version");
+    .helpOption("-h, --help", "Show help");
+  // Anywhere on the line it means the program's, unless the command has one of its own.
+  if (!hasOwnVersion(argv)) program.version(`coral ${version}`, "-V, --version", "Print the version");
   fill(program, commandTable, [], found);
   program.helpCommand("help [command]", "Show help of a command");
   for (const option of globalOptions) program.addOption(optionOf(option));
   return program;
+}
+
+function hasOwnVersion(argv: readonly string[]): boolean {
+  let spec: CommandSpec = commandTable;
+  for (const word of argv) {
+    const child: CommandSpec | undefined = spec.commands?.find(({ name }) => name === word);
+    if (child) spec = child;
+  }
+  return spec.options?.some(({ name }) => name === "version") ?? false;
 }
 
 function helpWidth(io: CliIo): number {
@@ -76,5 +86,6 @@ function argumentOf(spec: ArgumentSpec): Argument {
 function optionOf(spec: OptionSpec): Option {
   const description = spec.default === undefined ? spec.description : `${spec.description} (default ${spec.default})`;
   const option = new Option(optionForm(spec), description);
+  if (spec.collects) option.argParser((value: string, before: unknown) => [...(Array.isArray(before) ? (before as unknown[]) : []), value]);
   return spec.choices ? option.choices(spec.choices) : option;
 }

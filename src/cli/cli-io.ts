@@ -1,17 +1,23 @@
 /** The streams and surroundings of a command; injectable, so that tests see what a user sees. */
 
 export interface OutputStream {
-  write(text: string): unknown;
+  write(text: string | Uint8Array): unknown;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
   rows?: number | undefined;
   on?(event: "error", listener: (error: Error) => void): unknown;
+  /** Whether more should wait for "drain". */
+  readonly writableNeedDrain?: boolean | undefined;
+  once?(event: "drain" | "close", listener: () => void): unknown;
+  off?(event: "drain" | "close", listener: () => void): unknown;
 }
 
 /** The terminal of a command that draws on the whole screen. */
 export interface TerminalControl {
   /** Keys as they are pressed, without echo, until the returned function is called. */
   readKeys(listener: (key: string) => void): () => void;
+  /** Bytes as they come, with nothing taken out by the terminal, not even Ctrl-C. */
+  readBytes(listener: (data: Uint8Array) => void): () => void;
   onResize(listener: () => void): () => void;
 }
 
@@ -29,7 +35,7 @@ export interface CliIo {
 
 export function processIo(signal: AbortSignal): CliIo {
   const { stdout, stderr, stdin, env } = process;
-  return { stdout, stderr, stdin, env, signal, terminal: { readKeys, onResize } };
+  return { stdout, stderr, stdin, env, signal, terminal: { readKeys, readBytes, onResize } };
 }
 
 function readKeys(listener: (key: string) => void): () => void {
@@ -43,6 +49,33 @@ function readKeys(listener: (key: string) => void): () => void {
     stdin.off("data", onData).pause();
     stdin.setRawMode(false);
   };
+}
+
+function readBytes(listener: (data: Uint8Array) => void): () => void {
+  const { stdin } = process;
+  if (!stdin.isTTY) return () => undefined;
+  const restore = (): void => {
+    stdin.setRawMode(false);
+  };
+  stdin.setRawMode(true);
+  keepLineFeeds();
+  // A terminal that was left raw is of no use to anybody.
+  process.once("exit", restore);
+  stdin.on("data", listener).resume();
+  return () => {
+    process.off("exit", restore);
+    stdin.off("data", listener).pause();
+    restore();
+  };
+}
+
+/**
+ * Node's raw mode still turns each line feed into carriage return and line feed, and programs that draw use it to go down only. Going back to the
+ * ordinary mode undoes this, too.
+ */
+function keepLineFeeds(): void {
+  // Without stty, as in some containers, screens may look wrong; everything else works.
+  process.getBuiltinModule("node:child_process").spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
 }
 
 function onResize(listener: () => void): () => void {

@@ -25,6 +25,8 @@ export interface OptionSpec {
   valueOptional?: boolean;
   /** Whether it may be given several times, or with several values. */
   repeats?: boolean;
+  /** Whether it may be given several times with one value each, so that words after it are arguments. */
+  collects?: boolean;
   description: string;
   /** Shown in help; the command applies it. */
   default?: string;

@@ -3,8 +3,10 @@
 import { logLevels } from "../base/log.ts";
 import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 import { agentCommands } from "./commands/agent-table.ts";
+import { approvalCommands, auditCommands } from "./commands/audit-table.ts";
 import { colonyCommands } from "./commands/colony-table.ts";
 import { configCommands } from "./commands/config-table.ts";
+import { execCommand, runCommand, shellCommand } from "./commands/exec-table.ts";
 import { connectCommand, disconnectCommand, networkCommands } from "./commands/network-table.ts";
 import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
 import { agentOption, dataOutput, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
@@ -28,6 +30,7 @@ export const globalOptions: readonly OptionSpec[] = [
 
 const start = "Start here";
 const look = "Look";
+const act = "Act";
 const daemons = "Daemons";
 const more = "Set-up and help";
 
@@ -85,7 +88,7 @@ export const commandTable: CommandSpec = {
       group: look,
       summary: "Show live requests of a service as they come: path, status, headers, sizes, timings",
       description:
-        "Redacted at the agent, which allows only the headers of its config and ends the capture by itself; who captured what is kept as an event. Needs the permission debug.",
+        "Redacted at the agent, which allows only the headers of its config and ends the capture by itself; who captured what is kept as an event and in the audit. Needs the permission debug.",
       arguments: [{ name: "service", description: "Name of the service", required: true, completes: "services" }],
       options: [
         { name: "route", value: "text", description: "Only requests whose route or path holds this text" },
@@ -148,11 +151,38 @@ export const commandTable: CommandSpec = {
       load: () => import("./commands/events.ts"),
     },
     {
+      name: "deploy",
+      group: look,
+      summary: "Tell of deployments that cannot be seen",
+      commands: [
+        {
+          name: "mark",
+          summary: "Mark a deployment: a configuration, a flag, a build without a version",
+          description:
+            "Deployments are noticed without it when a process starts with another binary or version. A mark about the same time joins what was noticed. Needs the permission debug.",
+          arguments: [{ name: "service", description: "Name of the service", required: true, completes: "services" }],
+          options: [
+            { name: "version", value: "text", description: "Version that was deployed" },
+            { name: "note", value: "text", description: "What was changed" },
+            { name: "ago", value: "duration", description: "How long ago it was" },
+            ...dataOutput,
+          ],
+          examples: [["coral deploy mark api --version 1.4.2 --note 'new cache'", "now"]],
+          load: () => import("./commands/deploy-mark.ts"),
+        },
+      ],
+    },
+    {
       name: "network",
       group: look,
       summary: "Show services and connections: who calls whom, and what is outside",
       commands: networkCommands,
     },
+    { ...execCommand, group: act },
+    { ...shellCommand, group: act },
+    { ...runCommand, group: act },
+    { name: "audit", group: look, summary: "Show who did what, check that it is whole, replay terminals", commands: auditCommands },
+    { name: "approval", group: look, summary: "Decide about commands that a rule holds back", commands: approvalCommands },
     { ...connectCommand, group: look },
     { ...disconnectCommand, group: look },
     { name: "tool", group: look, summary: "List and call the operations behind every command", commands: toolCommands },

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../config/index.ts";
-import { type ControlTarget, requestJson, requestLines } from "../mesh/index.ts";
+import { type ControlTarget, type FrameStream, requestBytes, requestFrames, requestJson, requestLines } from "../mesh/index.ts";
 import type { Answer } from "../tools/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
 
@@ -18,6 +18,10 @@ export interface ColonyConnection {
   get<Reply>(path: string): Promise<Reply>;
   /** A reply of one value per line, as they come; until `signal`, too. */
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
+  /** A reply of bytes, as they come; until `signal`, too. */
+  bytes(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Uint8Array>;
+  /** Bytes in both directions; the caller closes them. */
+  frames(path: string): Promise<FrameStream>;
 }
 
 /** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
@@ -43,11 +47,19 @@ export async function callAgent<Reply>(
   invocation: Invocation,
   request: { method: "GET" | "POST" | "DELETE"; path: string; body?: unknown },
 ): Promise<Reply> {
+  const { signal } = invocation.io;
+  return await onAgentSocket(invocation, async (target) => (await requestJson({ target, ...request, signal })) as Reply);
+}
+
+/** Bytes in both directions on the agent's own socket; the caller closes them. */
+export function openAgentFrames(invocation: Invocation, path: string): Promise<FrameStream> {
+  return onAgentSocket(invocation, (target) => requestFrames({ target, path, signal: invocation.io.signal }));
+}
+
+async function onAgentSocket<Reply>(invocation: Invocation, request: (target: ControlTarget) => Promise<Reply>): Promise<Reply> {
   const home = homeOf(invocation);
-  const { socketFile } = agentPaths(home);
-  const target: ControlTarget = { kind: "unix", path: socketFile };
   try {
-    return (await requestJson({ target, ...request, signal: invocation.io.signal })) as Reply;
+    return await request({ kind: "unix", path: agentPaths(home).socketFile });
   } catch (error) {
     if (!isNotRunning(error)) throw error;
     throw new CoralError({
@@ -121,6 +133,20 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
           body,
           signal: AbortSignal.any([signal, ended]),
         }) as AsyncGenerator<Line>;
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+    bytes: async function* (path: string, body: unknown, ended: AbortSignal) {
+      try {
+        yield* requestBytes({ target, method: "POST", path, body, signal: AbortSignal.any([signal, ended]) });
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+    frames: async (path: string) => {
+      try {
+        return await requestFrames({ target, path, signal });
       } catch (error) {
         throw awayError(error, target, name);
       }

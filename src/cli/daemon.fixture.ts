@@ -133,7 +133,8 @@ export class World implements AsyncDisposable {
     let stderr = "";
     const code = await runCli(["node", "coral", ...words], fakeRuntime(settings.runtime), {
       stdout: {
-        write: (text) => {
+        write: (data) => {
+          const text = typeof data === "string" ? data : Buffer.from(data).toString("utf8");
           stdout += text;
           settings.onOutput?.(text);
         },
@@ -142,8 +143,8 @@ export class World implements AsyncDisposable {
         rows: settings.rows,
       },
       stderr: {
-        write: (text) => {
-          stderr += text;
+        write: (data) => {
+          stderr += typeof data === "string" ? data : Buffer.from(data).toString("utf8");
         },
         isTTY,
       },

@@ -12,6 +12,8 @@ export interface Invocation {
   command: string;
   /** Positional arguments; those left out are undefined. */
   args: readonly (string | undefined)[];
+  /** Words after `--`; undefined without one. They are the last of `args`, too. */
+  passed: readonly string[] | undefined;
   options: Options;
   format: OutputFormat;
   /** --colony, else CORAL_COLONY: a context's name or a colony's id. */
@@ -24,6 +26,8 @@ export interface Invocation {
   runtime: CliRuntime;
   io: CliIo;
   print: Printer;
+  /** Ends with this code although nothing is wrong with the call itself; default 0. */
+  setExitCode(code: number): void;
 }
 
 /** CORAL_HOME of this call. */

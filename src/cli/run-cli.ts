@@ -22,6 +22,10 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
   const given = io ?? processIo(stop.signal);
   const streams = { ...given, signal: AbortSignal.any([given.signal, stop.signal]) };
   let isPipeClosed = false;
+  let exitCode = 0;
+  const setExitCode = (code: number): void => {
+    exitCode = code;
+  };
   streams.stdout.on?.("error", (error) => {
     // The reader has left, as in `coral … | head`: nothing is wrong, and nothing more is to be said.
     if ("code" in error && error.code === "EPIPE") isPipeClosed = true;
@@ -32,13 +36,13 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     () => programName({ script: processArgv[1] ?? "coral", env: streams.env, currentDirectory: () => process.cwd() }),
   );
   try {
-    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv, commands));
+    const program = buildProgram(streams, (parsed) => runCommand(parsed, runtime, streams, processArgv, commands, setExitCode), argv);
     if (argv.length === 0) {
       program.outputHelp();
       return 0;
     }
     await program.parseAsync(argv, { from: "user" });
-    return 0;
+    return exitCode;
   } catch (error) {
     if (isPipeClosed) return 0;
     if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? 0 : exitCodeOf("usage");
@@ -56,6 +60,7 @@ async function runCommand(
   io: CliIo,
   processArgv: readonly string[],
   commands: (text: string) => string,
+  setExitCode: (code: number) => void,
 ): Promise<void> {
   const options = new Options(parsed.values);
   const print = new Printer(io, { quiet: options.flag("quiet"), noColour: parsed.values["color"] === false, commands });
@@ -63,6 +68,7 @@ async function runCommand(
   const invocation: Invocation = {
     command: parsed.path.join(" "),
     args: parsed.args,
+    passed: passedWords(processArgv),
     options,
     format,
     colony: options.text("colony") ?? (io.env["CORAL_COLONY"] || undefined),
@@ -72,9 +78,15 @@ async function runCommand(
     runtime,
     io,
     print,
+    setExitCode,
   };
   const module = await parsed.spec.load?.();
   await module?.run(invocation);
+}
+
+function passedWords(argv: readonly string[]): string[] | undefined {
+  const place = argv.indexOf("--");
+  return place < 0 ? undefined : argv.slice(place + 1);
 }
 
 /** When closing fails after a failure, `await using` wraps both; the first is what the user needs, the other is its cause at most. */

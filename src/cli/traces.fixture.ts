@@ -36,6 +36,7 @@ export function traceSpan(depth: number, name: string, startMs: number, duration
     errorType: null,
     attributes: null,
     events: null,
+    links: null,
     resource: null,
     ...change,
   };

@@ -8,6 +8,7 @@ import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import type { Tunnel } from "../mesh/index.ts";
 import {
   type AgentRecord,
@@ -24,6 +25,7 @@ import {
 } from "../store/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
 import type { Revocations } from "./revocations.ts";
+import type { RuntimeBook } from "./runtime-book.ts";
 
 export interface Session {
   readonly id: string;
@@ -59,6 +61,8 @@ export interface AgentEntry {
 export interface AgentRegistryOptions {
   store: ColonyStore;
   revocations: Pick<Revocations, "has" | "add">;
+  /** Absent: nothing is kept of where agents run. */
+  runtimes?: RuntimeBook;
   clock: Clock;
   thresholds: HealthThresholds;
   log: Logger;
@@ -77,6 +81,11 @@ export interface RegistrationFacts extends AgentRegistration {
   wallMs: number;
   /** What it wants of the names of addresses that it sees; absent or null for nothing special. */
   naming?: NamingLimits | null;
+  /** Where it runs; absent or null when it does not tell. */
+  runtime?: RuntimeFacts | null;
+  /** Of the session that this registration renews; absent or empty for a new one. */
+  sessionId?: string;
+  changeReason?: string;
 }
 
 export class AgentRegistry {
@@ -149,16 +158,55 @@ export class AgentRegistry {
   }
 
   async #register(facts: RegistrationFacts): Promise<Session> {
+    const { sessionId = "" } = facts;
+    return sessionId === "" ? await this.#begin(facts) : await this.#renew(facts, sessionId);
+  }
+
+  /** What a connected agent tells anew of itself: its session and its tunnel stay. Throws `not-found` when there is no such session. */
+  async #renew(facts: RegistrationFacts, sessionId: string): Promise<Session> {
+    const session = this.#sessions.get(sessionId);
+    const entry = this.#entries.get(facts.agentId);
+    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
+    if (
+      !entry ||
+      session?.agentId !== facts.agentId ||
+      entry.session !== session ||
+      session.epoch !== facts.epoch ||
+      !isSameHost(session.host, host)
+    ) {
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot renew the registration of agent "${facts.agentId}": its session is not known here; register anew`,
+      });
+    }
+    const nowUs = this.#options.clock.wallMs() * 1_000;
+    const registration = await this.#store(facts, nowUs);
+    Object.assign(entry.record, registration, { lastSeenAt: nowUs, registeredAt: nowUs });
+    entry.clockDifferenceMs = Math.round(facts.wallMs - this.#options.clock.wallMs());
+    entry.tracker.contact(this.#options.clock.monotonicMs());
+    return session;
+  }
+
+  /** Writes what an agent told; gives the part that is the agent's row. */
+  async #store(facts: RegistrationFacts, nowUs: number): Promise<AgentRegistration> {
+    const { store, runtimes } = this.#options;
+    const { wallMs: _wallMs, naming = null, runtime = null, sessionId: _session, changeReason = "", ...registration } = facts;
+    await upsertAgent(store, registration, nowUs);
+    // Before its first row can arrive.
+    await storeNamingWish(store, facts.agentId, naming);
+    await runtimes?.take(facts.agentId, runtime, changeReason);
+    return registration;
+  }
+
+  async #begin(facts: RegistrationFacts): Promise<Session> {
     const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
     const holder = this.#entries.get(facts.agentId);
     const previous = holder?.session;
     if (holder && previous) await this.#checkHolder(holder, previous, host);
     const { store, clock, thresholds } = this.#options;
     const nowUs = clock.wallMs() * 1_000;
-    const { wallMs, naming = null, ...registration } = facts;
-    await upsertAgent(store, registration, nowUs);
-    // Before its first row can arrive.
-    await storeNamingWish(store, facts.agentId, naming);
+    const { wallMs } = facts;
+    const registration = await this.#store(facts, nowUs);
     const known = this.#entries.get(facts.agentId);
     const expectedUntilMs = clock.monotonicMs() + firstTunnelMs;
     const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch, expectedUntilMs };
@@ -219,7 +267,8 @@ export class AgentRegistry {
   }
 
   /** Writes last contacts; the owner calls it every few seconds and before closing. */
-  async flush(): Promise<void> {
+  async flush(isLast = false): Promise<void> {
+    await this.#options.runtimes?.flush(isLast);
     const touched = this.#touched;
     if (touched.size === 0) return;
     this.#touched = new Set();

@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import {
   type ColonyStore,
@@ -16,11 +17,20 @@ import {
   runReadOnlySql,
 } from "../store/index.ts";
 import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../tools/index.ts";
+import { AgentQueries } from "./agent-queries.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
 import { createCapture } from "./capture.ts";
+import type { Commands } from "./commands.ts";
+import type { DeploymentWatch } from "./deployment-watch.ts";
+import { createDirectBackend } from "./direct-backend.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
+import { dayOf, legacyPhase, upgradeSteps } from "./legacy-policy.ts";
 import { createLogsBackend } from "./logs-backend.ts";
 import { createMetricsBackend } from "./metrics-backend.ts";
+import type { OpenedAudit } from "./open-audit.ts";
+import type { RuntimeBook } from "./runtime-book.ts";
+import { createRuntimeContext } from "./runtime-context.ts";
+import { createSummaryBackend } from "./summary-backend.ts";
 import type { TokenBook } from "./token-book.ts";
 import { createTraceBackend } from "./trace-backend.ts";
 import { createTrafficBackend } from "./traffic-backend.ts";
@@ -28,6 +38,7 @@ import { createTrafficBackend } from "./traffic-backend.ts";
 export interface ColonyBackendOptions {
   store: ColonyStore;
   registry: AgentRegistry;
+  runtimes: RuntimeBook;
   tokens: TokenBook;
   config: () => ColonyConfig;
   databaseFile: string;
@@ -38,6 +49,9 @@ export interface ColonyBackendOptions {
   /** Empty while writes succeed. */
   writeProblem: () => string;
   discovery: Pick<DiscoveryLoop, "catchUp">;
+  deployments: Pick<DeploymentWatch, "list" | "mark">;
+  commands: Pick<Commands, "execute">;
+  audit: OpenedAudit["backend"];
   /** What keeps addresses outside from getting names. */
   nameProblems: () => string[];
   clock: Clock;
@@ -47,9 +61,15 @@ export interface ColonyBackendOptions {
 export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
   const { store, registry, tokens, clock, config } = options;
   const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
+  const own = {
+    ...createMetricsBackend({ store, clock }),
+    ...createLogsBackend({ store, clock }),
+    ...createTraceBackend({ store, clock }),
+  };
   return {
     status: () => readStatus(options),
-    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, registry, clock))),
+    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, options))),
+    runtimeContext: createRuntimeContext(options),
     hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
     services: async (request) => {
@@ -61,10 +81,12 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
       return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
     },
     ...createTrafficBackend({ store, discovery: options.discovery, clock }),
-    ...createMetricsBackend({ store, clock }),
-    ...createLogsBackend({ store, clock }),
-    ...createTraceBackend({ store, clock }),
+    ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
+    ...own,
+    ...createDirectBackend({ own, agents: new AgentQueries(registry), clock }),
     capture: createCapture({ registry, log: options.log }),
+    execute: options.commands.execute,
+    ...options.audit,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async ({ sinceMs, ...request }) => {
       await options.discovery.catchUp();
@@ -108,6 +130,17 @@ async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
     store: await storeInfo(options),
     duplicates: [...hostnames].map(([agentId, names]) => ({ agentId, hostnames: [...names] })),
     nameProblems: options.nameProblems(),
+    registration: registrationFacts(options),
+  };
+}
+
+function registrationFacts({ config, clock }: ColonyBackendOptions): NonNullable<ColonyFacts["registration"]> {
+  const { warnPassiveSidecars, legacy } = config().registry;
+  return {
+    warnPassiveSidecars,
+    legacyPhase: legacyPhase(legacy, clock.wallMs()),
+    legacyRejectAfter: legacy.rejectAfterMs === null ? null : dayOf(legacy.rejectAfterMs),
+    upgradeSteps: [...upgradeSteps],
   };
 }
 
@@ -147,8 +180,12 @@ async function freeBytesOf(directory: string): Promise<number | null> {
   }
 }
 
-function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): AgentInfo {
+function agentInfo(
+  entry: AgentEntry,
+  { registry, runtimes, clock }: Pick<ColonyBackendOptions, "registry" | "runtimes" | "clock">,
+): AgentInfo {
   const { record, tracker } = entry;
+  const runtime = runtimes.of(record.agentId);
   const health = registry.healthOf(entry);
   const silentMs = Math.max(0, Math.round(clock.monotonicMs() - tracker.lastContactMs));
   return {
@@ -173,6 +210,10 @@ function agentInfo(entry: AgentEntry, registry: AgentRegistry, clock: Clock): Ag
     clockDifferenceMs: entry.clockDifferenceMs,
     certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
     revoked: record.revokedAt !== null,
+    protocolVersion: record.protocolVersion,
+    isLegacy: record.protocolVersion < runtimeProtocolVersion,
+    runtime: runtime?.facts ?? null,
+    runtimeProblems: runtime?.problems ?? [],
   };
 }
 

@@ -13,7 +13,16 @@ export interface ColonyMetrics {
   discoveryCycle: Histogram;
 }
 
+/** How many agents there are, by what they tell of themselves; revoked ones are not counted. */
+export interface AgentKinds {
+  total: number;
+  legacy: number;
+  runtimes: { runtimeType: string; sidecarMode: string; agents: number }[];
+}
+
 export interface ColonyGauges {
+  /** Absent: agents are not counted by what they tell of themselves. */
+  agentKinds?: { colonyId: string; read: () => AgentKinds };
   agentsByHealth: () => Record<string, number>;
   storeBytes: () => Promise<number>;
 }
@@ -24,6 +33,7 @@ export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
   registry.read({ name: "coral_agents", help: "Agents by health" }, () =>
     Object.entries(gauges.agentsByHealth()).map(([health, count]) => [{ health }, count]),
   );
+  if (gauges.agentKinds) addKinds(registry, gauges.agentKinds);
   registry.read({ name: "coral_store_used_bytes", help: "Bytes of the colony's database that hold data" }, () => gauges.storeBytes());
   return {
     registry,
@@ -42,4 +52,21 @@ export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
     }),
     toolCalls: registry.counter({ name: "coral_tool_calls_total", help: "Tool calls by outcome" }),
   };
+}
+
+function addKinds(registry: MetricsRegistry, { colonyId: colony, read: agentKinds }: NonNullable<ColonyGauges["agentKinds"]>): void {
+  registry.read({ name: "coral_agents_total", help: "Agents of the colony" }, () => [[{ colony }, agentKinds().total]]);
+  registry.read({ name: "coral_agents_legacy_total", help: "Agents with a protocol from before runtime contexts" }, () => [
+    [{ colony }, agentKinds().legacy],
+  ]);
+  registry.read({ name: "coral_agents_legacy_pct", help: "Their share of all agents, percent" }, () => {
+    const { total, legacy } = agentKinds();
+    return [[{ colony }, total === 0 ? 0 : (legacy / total) * 100]];
+  });
+  registry.read({ name: "coral_agents_by_runtime", help: "Agents by runtime type and sidecar mode" }, () =>
+    agentKinds().runtimes.map(({ runtimeType, sidecarMode, agents }) => [
+      { colony, runtime_type: runtimeType, sidecar_mode: sidecarMode },
+      agents,
+    ]),
+  );
 }

@@ -12,13 +12,17 @@ import {
   listTools,
   type Permission,
   permissions,
+  permits,
   startCapture,
   type Tool,
+  type ToolCallContext,
 } from "../tools/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
+import type { Commands } from "./commands.ts";
 
 export interface ColonyRoutesOptions {
   backend: ColonyBackend;
+  commands: Pick<Commands, "serve">;
   authorize: Authorize;
   metrics: ColonyMetrics;
   notReady: () => string | undefined;
@@ -28,9 +32,9 @@ export interface ColonyRoutesOptions {
 
 export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
   const { backend, metrics, log } = options;
-  const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, signal: AbortSignal) => {
+  const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
     try {
-      const result = await tool.call(backend, input, { signal, ...callerOf(principal) });
+      const result = await tool.call(backend, input, { ...about, ...callerOf(principal) });
       metrics.toolCalls.inc(1, { tool: tool.name, outcome: "ok" });
       return result;
     } catch (error) {
@@ -56,7 +60,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       handle: async (context) => {
         const tool = findTool(colonyTools, context.params["name"] ?? "", "admin");
         const principal = await context.authorize(tool.permission);
-        return { kind: "json", value: await call(tool, context.body ?? {}, principal, context.signal) };
+        return { kind: "json", value: await call(tool, context.body ?? {}, principal, about(context)) };
       },
     },
     {
@@ -64,23 +68,42 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       methods: ["POST"],
       path: "/v1/captures",
       permission: "debug",
-      handle: async (request, { principal, signal }) => {
-        const events = await startCapture(backend, await jsonOf(request), { signal, ...callerOf(principal) });
+      handle: async (request, context) => {
+        const events = await startCapture(backend, await jsonOf(request), { ...about(context), ...callerOf(context.principal) });
         metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
         return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
       },
     },
     {
       kind: "web",
+      methods: ["POST"],
+      path: "/v1/recordings",
+      permission: "admin",
+      handle: async (request, context) => {
+        const parts = backend.recording(recordingIn(await jsonOf(request)), { ...about(context), ...callerOf(context.principal) });
+        return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
+      },
+    },
+    {
+      kind: "frames",
+      path: "/v1/commands",
+      permission: "exec",
+      handle: (frames, { principal, from }) => options.commands.serve(frames, backend, { name: principal?.name ?? "", from }),
+    },
+    {
+      kind: "web",
       methods: ["GET", "POST", "DELETE"],
       path: "/mcp",
       permission: "read",
-      handle: (request, context) =>
-        handleMcpRequest(request, {
-          tools: colonyTools.filter((tool) => tool.permission === "read"),
+      handle: async (request, context) => {
+        const permission = await strongestPermission(context);
+        return await handleMcpRequest(request, {
+          tools: colonyTools.filter((tool) => isForModels(tool, permission)),
           version: options.version,
-          call: (tool, input, signal) => call(tool, input, context.principal, AbortSignal.any([signal, context.signal])),
-        }),
+          call: (tool, input, signal) =>
+            call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
+        });
+      },
     },
   ];
   return createHttpRoutes({
@@ -90,6 +113,23 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
     metrics: () => metrics.registry.text(),
     log,
   });
+}
+
+type CallContext = Omit<ToolCallContext, "caller">;
+
+function about({ signal, from, through: { client, questionId } }: RouteContext): CallContext {
+  return { signal, from, through: client, ...(questionId === "" ? {} : { questionId }) };
+}
+
+/** A model that does not say which question it works on. */
+function mcpContext(context: RouteContext): CallContext {
+  const said = about(context);
+  return said.through === "llm" ? said : { ...said, through: "mcp" };
+}
+
+/** Models get what reads, and commands where the caller may run them: those are bounded, read-only unless asked otherwise, and audited. */
+function isForModels(tool: Tool<ColonyBackend>, permission: Permission): boolean {
+  return tool.permission === "read" || (tool.name === "coral_agent_exec" && permits(permission, tool.permission));
 }
 
 function callerOf(principal: Principal | undefined): { caller?: string } {
@@ -124,6 +164,33 @@ function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Arra
           controller.enqueue(lineOf({ kind: "error", error: { code, message, details } }));
           controller.close();
         }
+      },
+      cancel: async () => {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
+
+function recordingIn(body: unknown): { agentId: string; recording: string } {
+  const { agentId, recording } = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  if (typeof agentId !== "string" || typeof recording !== "string" || agentId === "" || recording === "")
+    throw new CoralError({ code: "invalid", message: "Cannot find the recording: the request needs agentId and recording" });
+  return { agentId, recording };
+}
+
+/** Waits for the first part, so that a failure is still an answer of its own. */
+async function startedStream(parts: AsyncIterable<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+  const iterator = parts[Symbol.asyncIterator]();
+  let next: IteratorResult<Uint8Array> | undefined = await iterator.next();
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const part = next ?? (await iterator.next());
+        next = undefined;
+        if (part.done) controller.close();
+        else controller.enqueue(part.value);
       },
       cancel: async () => {
         await iterator.return?.();

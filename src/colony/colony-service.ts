@@ -4,15 +4,15 @@ import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@co
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type Authority, isProofValid, requireAgent } from "../mesh/index.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
+import type { ColonyRegistryConfig } from "../config/index.ts";
+import { type Authority, isProofValid, requireAgent, runtimeFromWire } from "../mesh/index.ts";
 import { ColonyService, type JoinRequest, type RegisterRequest, type RenewRequest } from "../proto/coral/colony/v1/colony_pb.ts";
 import type { NamingLimits } from "../store/index.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
+import { checkLegacy } from "./legacy-policy.ts";
 import { checkRegistrationSize } from "./registration-size.ts";
 import type { TokenBook } from "./token-book.ts";
-
-/** Raised when the meaning of a message changes. */
-export const protocolVersion = 1;
 
 export interface ColonyServiceOptions {
   colonyId: string;
@@ -23,6 +23,7 @@ export interface ColonyServiceOptions {
   registry: AgentRegistry;
   agentTtlMs: () => number;
   pullIntervalMs: () => number;
+  registration: () => ColonyRegistryConfig;
   clock: Clock;
   log: Logger;
 }
@@ -72,6 +73,14 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
   const host = request.host;
   if (!host || request.epoch === "") throw new CoralError({ code: "invalid", message: "Cannot register: host and epoch are required" });
   checkRegistrationSize(request);
+  const runtime = request.runtimeContext ? runtimeFromWire(request.runtimeContext) : null;
+  const { version, protocolVersion } = request;
+  const note = checkLegacy(
+    { agentId, version, protocolVersion, hasRuntime: runtime !== null },
+    options.registration(),
+    options.clock.wallMs(),
+  );
+  if (note) options.log[note.level](note.message);
   const session = await options.registry.register({
     agentId,
     hostname: host.hostname,
@@ -87,12 +96,15 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
     capabilities: request.capabilities.map(({ name, available, reason }) => ({ name, available, reason })),
     wallMs: Number(request.wallMs),
     naming: namingOf(request),
+    runtime,
+    sessionId: request.sessionId,
+    changeReason: request.changeReason,
   });
   return {
     sessionId: session.id,
     colonyName: options.name,
     environment: options.environment,
-    protocolVersion,
+    protocolVersion: runtimeProtocolVersion,
     pullIntervalMs: BigInt(options.pullIntervalMs()),
   };
 }

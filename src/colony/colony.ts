@@ -1,12 +1,15 @@
 /** The colony: takes agents in, pulls their signals, keeps them, answers questions about them. */
 
+import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import type { ColonyConfig, ColonyPaths, FileOwner } from "../config/index.ts";
 import {
   type Authority,
@@ -19,6 +22,7 @@ import {
 import { addOtlpMetrics } from "../otlp/index.ts";
 import {
   type ColonyStore,
+  derivedSignals,
   type Engine,
   loadEndpointNames,
   openColonyStore,
@@ -28,17 +32,22 @@ import {
   storeEndpointNames,
 } from "../store/index.ts";
 import { AgentRegistry } from "./agent-registry.ts";
+import { auditedBackend } from "./audited-backend.ts";
 import { createAuthorize } from "./colony-authorize.ts";
 import { createColonyBackend } from "./colony-backend.ts";
-import { createColonyMetrics } from "./colony-metrics.ts";
+import { type AgentKinds, createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
+import { createCommands } from "./commands.ts";
+import { DeploymentWatch } from "./deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
+import { openAudit } from "./open-audit.ts";
 import { openInbox } from "./open-inbox.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
+import { RuntimeBook } from "./runtime-book.ts";
 import { SegmentPuller } from "./segment-puller.ts";
 import { TokenBook } from "./token-book.ts";
 import { answersHello, hostTunnel } from "./tunnel-host.ts";
@@ -52,6 +61,10 @@ export interface ColonyOptions {
   peerCredentials: ControlServerOptions["peerCredentials"];
   /** Ports to try after a taken one. */
   portSearch: number;
+  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  onOtlpLoad?: (isBusy: boolean) => void;
+  /** The same, for the output of commands. */
+  onCommandLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -68,8 +81,14 @@ export interface Colony extends AsyncDisposable {
 const certificateTtlMs = 30 * 86_400_000;
 const healthIntervalMs = 1_000;
 const flushIntervalMs = 10_000;
+const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
+const auditPruneIntervalMs = 600_000;
+const auditWatchIntervalMs = 15_000;
+const deploymentIntervalMs = 10_000;
+/** Rows are on their way this long at the most: a window of requests, and two pulls. */
+const deploymentLagMs = 10_000;
 
 export async function startColony(options: ColonyOptions): Promise<Colony> {
   const stack = new ResourceStack();
@@ -85,10 +104,12 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const { paths, engine, version, owner, clock, log } = options;
   const state = { config: options.config, writeProblem: "" };
   const stopped = new AbortController();
+  // Every loop and every tunnel waits on it; Node takes more than ten for a leak.
+  setMaxListeners(0, stopped.signal);
   const authority = await openAuthority(paths.caDirectory, state.config.id);
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
-    signals: withRetention(signals, state.config),
+    signals: withRetention([...signals, ...derivedSignals], state.config),
     maxBytes: state.config.store.maxSizeBytes,
     segments: {
       signals: withRetention(segmentSignals, state.config),
@@ -102,23 +123,44 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
 
   const thresholds = { ...state.config.health };
   const revocations = await Revocations.open(`${paths.caDirectory}/revoked`);
-  const registry = await AgentRegistry.open({ store, revocations, clock, thresholds, log: log.child("registry"), isAlive: answersHello });
+  const runtimes = await RuntimeBook.open({ store, clock, log: log.child("registry") });
+  const registry = await AgentRegistry.open({
+    store,
+    revocations,
+    runtimes,
+    clock,
+    thresholds,
+    log: log.child("registry"),
+    isAlive: answersHello,
+  });
   let server: ColonyServer | undefined;
   const endpoint = (): string => (server ? joinHostPort(server.host, server.port) : "");
   const advertised = (): string[] => (state.config.advertise.length > 0 ? state.config.advertise : [endpoint()]);
   const tokens = new TokenBook({ store, clock, colonyId: state.config.id, caFingerprint: authority.fingerprint, endpoints: advertised });
   const metrics = createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
+    agentKinds: { colonyId: state.config.id, read: () => countKinds(registry, runtimes) },
     storeBytes: async () => {
       const { usedBytes, walBytes } = await store.database.size();
       return usedBytes + walBytes;
     },
   });
+  const audit = await openAudit({
+    journalFile: `${paths.dataDirectory}/audit-journal.jsonl`,
+    owner,
+    store,
+    registry,
+    config: () => state.config,
+    clock,
+    log: log.child("audit"),
+  });
+  stack.use(audit.book);
   const scheduler = new PullScheduler({
     store,
     ingest: new Ingest(watched(store, state)),
     signals: signals.map((signal) => signal.name),
     settings: () => state.config.pull,
+    auditHead: () => audit.book.head,
     clock,
     log: log.child("pull"),
     metrics,
@@ -158,9 +200,26 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     log: log.child("discovery"),
     metrics,
   });
-  const backend = createColonyBackend({
+  const commands = createCommands({
+    registry,
+    audit: audit.book,
+    approvals: audit.approvals,
+    load: new FlowLoad((isBusy) => options.onCommandLoad?.(isBusy)),
+    log: log.child("commands"),
+  });
+  const deployments = new DeploymentWatch({
+    store,
+    settings: () => ({
+      windowMs: state.config.deployments.windowMs,
+      lagMs: Math.min(deploymentLagMs, state.config.deployments.windowMs / 60) + 2 * state.config.pull.intervalMs,
+    }),
+    clock,
+    log: log.child("deployments"),
+  });
+  const facts = createColonyBackend({
     store,
     registry,
+    runtimes,
     tokens,
     config: () => state.config,
     databaseFile: paths.databaseFile,
@@ -170,12 +229,17 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     endpoints: () => [`https://${endpoint()}`, `unix:${paths.socketFile}`],
     writeProblem: () => state.writeProblem,
     discovery,
+    deployments,
+    commands,
+    audit: audit.backend,
     nameProblems: () => names.problems(),
     clock,
     log: log.child("backend"),
   });
+  const backend = auditedBackend(facts, { book: audit.book, queries: audit.queries, log: log.child("audit") });
   const http = createColonyRoutes({
     backend,
+    commands,
     authorize: createAuthorize(tokens),
     metrics,
     notReady: () => (server ? undefined : "starting"),
@@ -201,6 +265,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
           registry,
           agentTtlMs: () => state.config.certificates.agentTtlMs,
           pullIntervalMs: () => state.config.pull.intervalMs,
+          registration: () => state.config.registry,
           clock,
           log: log.child("agents"),
         }),
@@ -231,9 +296,15 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const loops = [
     repeat("Watching health", healthIntervalMs, () => registry.reportHealthChanges(), log, stopped.signal),
     repeat("Writing contacts", flushIntervalMs, () => registry.flush(), log, stopped.signal),
+    repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
     repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
     repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
+    repeat("Retention of the audit", auditPruneIntervalMs, () => audit.prune(), log, stopped.signal),
+    repeat("Watching the audit", auditWatchIntervalMs, () => audit.watch.checkPulled(), log, stopped.signal),
+    repeat("Counting queries", auditWatchIntervalMs, () => audit.tellCounted(), log, stopped.signal),
+    repeat("Asking agents about the audit", auditPruneIntervalMs, () => audit.watch.askAgents(stopped.signal), log, stopped.signal),
     discovery.run(stopped.signal),
+    repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),
     ...(inbox ? inbox.run(stopped.signal) : []),
     repeat(
       "Renewing the colony's certificate",
@@ -247,7 +318,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     stopped.abort();
     await Promise.allSettled([...loops, ...tunnels]);
     // A full disk must not keep the colony from closing; the contacts are a convenience.
-    await registry.flush().catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
+    await registry.flush(true).catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
   });
   return {
     endpoint: endpoint(),
@@ -323,6 +394,21 @@ function countByHealth(registry: AgentRegistry): Record<string, number> {
     counts[health] = (counts[health] ?? 0) + 1;
   }
   return counts;
+}
+
+function countKinds(registry: AgentRegistry, runtimes: RuntimeBook): AgentKinds {
+  const kinds: AgentKinds = { total: 0, legacy: 0, runtimes: [] };
+  const counts = new Map<string, { runtimeType: string; sidecarMode: string; agents: number }>();
+  for (const { record } of registry.entries()) {
+    if (registry.isRevoked(record.agentId)) continue;
+    kinds.total++;
+    if (record.protocolVersion < runtimeProtocolVersion) kinds.legacy++;
+    const { runtimeType = "unknown", sidecarMode = "" } = runtimes.of(record.agentId)?.facts ?? {};
+    const key = `${runtimeType} ${sidecarMode}`;
+    const count = counts.get(key) ?? { runtimeType, sidecarMode, agents: 0 };
+    counts.set(key, { ...count, agents: count.agents + 1 });
+  }
+  return { ...kinds, runtimes: [...counts.values()] };
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {

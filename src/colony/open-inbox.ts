@@ -35,6 +35,8 @@ export interface InboxOptions {
   engine: Engine;
   /** The inbox has a folder of its own in it; DuckDB must be allowed to read it. */
   paths: { dataDirectory: string };
+  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  onOtlpLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -66,7 +68,7 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
   const stack = new ResourceStack();
   try {
     const doors = { listen: startOtlpServers, connect: createOtlpClient };
-    const intake = stack.use(new OtlpIntake({ config, doors, clock, log }));
+    const intake = stack.use(new OtlpIntake({ config, doors, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }));
     const store = await openAgentStore(engine, {
       name: "inbox",
       file: `${directory}/inbox.duckdb`,

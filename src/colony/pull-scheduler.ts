@@ -29,6 +29,8 @@ export interface PullSchedulerOptions {
   signals: readonly string[];
   /** Read before each pull, so that a reloaded config counts at once. */
   settings: () => PullOptions;
+  /** How far the colony's own audit is, for agents to remember. */
+  auditHead?: () => { chainId: string; entry: number; hash: string };
   clock: Clock;
   log: Logger;
   metrics: ColonyMetrics;
@@ -119,7 +121,7 @@ export class PullScheduler {
 
   /** True when the agent has more rows ready. */
   async #pullOnce(target: PullTarget, signal: AbortSignal): Promise<boolean> {
-    const { store, ingest, clock, metrics, onContact, signals, settings } = this.#options;
+    const { store, ingest, clock, metrics, onContact, signals, settings, auditHead } = this.#options;
     const { client, agentId, epoch, reported } = target;
     if (signal.aborted) return false;
     const { timeoutMs, maxBatchBytes } = settings();
@@ -128,7 +130,10 @@ export class PullScheduler {
     const { afterSeq } = store.checkpoints(agentId, epoch);
     const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
     const askedMs = clock.monotonicMs();
-    const response = await client.pull({ cursors, maxBytes: BigInt(maxBytes) }, { timeoutMs, signal });
+    const response = await client.pull(
+      { cursors, maxBytes: BigInt(maxBytes), ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) },
+      { timeoutMs, signal },
+    );
     const pull = toAgentPull(agentId, response);
     // An agent's store, and with it the epoch, is opened once before it registers.
     if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
@@ -152,6 +157,10 @@ export class PullScheduler {
     metrics.rowsLost.inc(outcome.lostRows);
     return response.more;
   }
+}
+
+function linkToWire({ chainId, entry, hash }: ReturnType<NonNullable<PullSchedulerOptions["auditHead"]>>) {
+  return { chainId, entry: BigInt(entry), hash };
 }
 
 /** The losses that were stored last, so that an unchanged report costs no transaction. */

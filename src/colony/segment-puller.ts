@@ -38,8 +38,13 @@ const maxResumes = 3;
 /** The agent has decided that it takes this long at most to make a segment: waiting longer than that brings nothing. */
 const longestIntervalMs = 5_000;
 
+/** Without `readFile`, segments come as messages of a call. */
+export type SegmentTunnel = Pick<Tunnel, "agentId" | "transport"> & Partial<Pick<Tunnel, "readFile">>;
+
 interface Target {
   client: ReturnType<typeof createClient<typeof AgentService>>;
+  /** Undefined when the tunnel has none, or the agent is of a version that serves no files. */
+  readFile: Tunnel["readFile"] | undefined;
   agentId: string;
   epoch: string;
   /** By signal and number. */
@@ -56,9 +61,10 @@ export class SegmentPuller {
   }
 
   /** Until the tunnel closes, the signal aborts, or the agent turns out to have no segments; never rejects for an agent's failure. */
-  async run(tunnel: Tunnel, epoch: string, signal: AbortSignal): Promise<void> {
+  async run(tunnel: SegmentTunnel, epoch: string, signal: AbortSignal): Promise<void> {
     const { settings, metrics, log } = this.#options;
-    const target: Target = { client: createClient(AgentService, tunnel.transport), agentId: tunnel.agentId, epoch, failures: new Map() };
+    const { agentId, transport, readFile } = tunnel;
+    const target: Target = { client: createClient(AgentService, transport), readFile, agentId, epoch, failures: new Map() };
     const backoff = createBackoff({ initialMs: 1_000, maxMs: 60_000 });
     while (!signal.aborted) {
       let delayMs = Math.min(longestIntervalMs, settings().intervalMs);
@@ -164,22 +170,36 @@ export class SegmentPuller {
     }
   }
 
-  async *#bytesOf({ client, epoch }: Target, offer: SegmentOffer, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
-    const timeoutMs = Math.max(60_000, this.#options.settings().timeoutMs);
+  async *#bytesOf(target: Target, offer: SegmentOffer, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
     let at = 0;
-    for (let resumes = 0; ; resumes++) {
+    for (let resumes = 0; ; ) {
       try {
-        const request = { epoch, signal: offer.signal, number: BigInt(offer.number), offsetBytes: BigInt(at) };
-        for await (const { data } of client.readSegment(request, { timeoutMs, signal })) {
+        for await (const data of this.#partsFrom(target, offer, at, signal)) {
           at += data.length;
           yield data;
         }
         return;
       } catch (error) {
         const problem = fromConnectError(error);
-        if (problem.code !== "timeout" || resumes >= maxResumes) throw problem;
+        if (problem.code === "unsupported" && target.readFile !== undefined) target.readFile = undefined;
+        else if (problem.code !== "timeout" || resumes++ >= maxResumes) throw problem;
       }
     }
+  }
+
+  async *#partsFrom(
+    { client, readFile, epoch }: Target,
+    offer: SegmentOffer,
+    offsetBytes: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const { timeoutMs } = this.#options.settings();
+    if (readFile !== undefined) {
+      yield* readFile(`segments/${epoch}/${offer.signal}/${offer.number}`, { offsetBytes, idleTimeoutMs: timeoutMs, signal });
+      return;
+    }
+    const request = { epoch, signal: offer.signal, number: BigInt(offer.number), offsetBytes: BigInt(offsetBytes) };
+    for await (const { data } of client.readSegment(request, { timeoutMs: Math.max(60_000, timeoutMs), signal })) yield data;
   }
 }
 

@@ -2,7 +2,9 @@
 
 import * as z from "zod";
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
+import { type AgentExecConfig, agentExecSection, toAgentExec } from "./agent-exec-config.ts";
 import { agentLogsList, type ServiceLogsConfig, toServiceLogs } from "./agent-logs-config.ts";
+import { type AgentRuntimeConfig, agentRuntimeSection, toAgentRuntime } from "./agent-runtime-config.ts";
 import { type AgentScrapeConfig, agentScrapeSection, toAgentScrape } from "./agent-scrape-config.ts";
 import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./agent-traffic-config.ts";
 import { agentPaths } from "./home.ts";
@@ -41,6 +43,8 @@ export const agentConfigSchema = z.strictObject({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
     top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files)", 0, 100).prefault(10),
   }),
+  runtime: agentRuntimeSection,
+  exec: agentExecSection,
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
   otlp: otlpSection(true),
@@ -64,6 +68,8 @@ export interface AgentConfig {
   log: LogConfig;
   store: { maxSizeBytes: number; maxSegmentBytes: number; memoryBytes: number };
   host: { intervalMs: number; topProcesses: number };
+  runtime: AgentRuntimeConfig;
+  exec: AgentExecConfig;
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
   otlp: OtlpConfig;
@@ -128,6 +134,8 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     log: file.log,
     store: { maxSizeBytes: file.store.max_size, maxSegmentBytes: file.store.max_segments, memoryBytes: file.store.memory },
     host: { intervalMs: file.host.interval, topProcesses: file.host.top_processes },
+    runtime: toAgentRuntime(file.runtime),
+    exec: toAgentExec(file.exec),
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
     otlp: toOtlp(file.otlp),

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { type ColonyDiscoveryConfig, colonyDiscoverySection, toColonyDiscovery } from "./colony-discovery-config.ts";
+import { type ColonyRegistryConfig, colonyRegistrySection, toColonyRegistry } from "./colony-registry-config.ts";
 import { colonyPaths } from "./home.ts";
 import { type ListenAddress, listenOverride, withListenFlag } from "./listen-address.ts";
 import { type ConfigOverride, environmentOverrides, flagOverrides, type LoadedConfig, loadConfig } from "./load-config.ts";
@@ -54,6 +55,19 @@ export const colonyConfigSchema = z
       max_rows: integer("Most rows that one SQL query returns", 1, 10_000).prefault(10_000),
       timeout: duration("Longest that one SQL query may run", { min: "100ms", max: "60s" }).prefault("10s"),
     }),
+    approvals: section({
+      allow_own: z
+        .boolean({ error: "write true or false" })
+        .meta({ kind: "true | false", description: "Whether the one who asked for a command may also approve it" })
+        .prefault(false),
+    }),
+    registry: colonyRegistrySection,
+    deployments: section({
+      window: duration("How long a new build of a service is compared with the time before, which is twice as long", {
+        min: "1m",
+        max: "6h",
+      }).prefault("30m"),
+    }),
     service_discovery: colonyDiscoverySection,
     otlp: otlpSection(false),
     log: logSection,
@@ -77,6 +91,9 @@ export interface ColonyConfig {
   retentionMs: Record<string, number>;
   certificates: { agentTtlMs: number };
   sql: { maxRows: number; timeoutMs: number };
+  approvals: { allowOwn: boolean };
+  registry: ColonyRegistryConfig;
+  deployments: { windowMs: number };
   serviceDiscovery: ColonyDiscoveryConfig;
   otlp: OtlpConfig;
   log: LogConfig;
@@ -146,6 +163,9 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
     retentionMs: file.retention,
     certificates: { agentTtlMs: file.certificates.agent_ttl },
     sql: { maxRows: file.sql.max_rows, timeoutMs: file.sql.timeout },
+    approvals: { allowOwn: file.approvals.allow_own },
+    registry: toColonyRegistry(file.registry),
+    deployments: { windowMs: file.deployments.window },
     serviceDiscovery: toColonyDiscovery(file.service_discovery),
     otlp: toOtlp(file.otlp),
     log: file.log,

@@ -6,13 +6,16 @@
 export type { AgentConfig, AgentFlags, LoadAgentConfigOptions } from "./agent-config.ts";
 export { loadAgentConfig } from "./agent-config.ts";
 export type { AgentDiscoveryConfig } from "./agent-discovery-config.ts";
+export type { AgentExecConfig } from "./agent-exec-config.ts";
 export type { ServiceLogsConfig } from "./agent-logs-config.ts";
+export type { AgentRuntimeConfig } from "./agent-runtime-config.ts";
 export type { AgentScrapeConfig, ScrapeTarget } from "./agent-scrape-config.ts";
 export type { AgentTrafficConfig } from "./agent-traffic-config.ts";
 export { checkContextsFile } from "./cli-config.ts";
 export type { ColonyConfig, ColonyFlags, LoadColonyConfigOptions } from "./colony-config.ts";
 export { colonyConfigSchema, loadColonyConfig } from "./colony-config.ts";
 export type { ColonyDiscoveryConfig } from "./colony-discovery-config.ts";
+export type { ColonyRegistryConfig, LegacyPolicy } from "./colony-registry-config.ts";
 export { renderConfigDocument } from "./config-document.ts";
 export type { ColonyTarget, Context, Contexts } from "./contexts.ts";
 export { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";

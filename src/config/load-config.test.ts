@@ -42,7 +42,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a key in the wrong section",
       "interval: 5s\n",
-      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, scrape, logs, health_checks',
+      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
     ["a word that is like nothing", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
@@ -110,7 +110,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     [
       "a file that is one word",
       "hello\n",
-      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, service_discovery, traffic, otlp, scrape, logs, health_checks',
+      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
   ];
   it.each(cases)("%s", async (_name, content, message) => {
@@ -159,6 +159,26 @@ describe("loadAgentConfig()", () => {
       log: { level: "info", format: "auto" },
       store: { maxSizeBytes: 512 * 1024 ** 2, maxSegmentBytes: 1024 ** 3, memoryBytes: 64 * 1024 ** 2 },
       host: { intervalMs: 15_000, topProcesses: 10 },
+      exec: {
+        profile: "diagnostics",
+        rules: [],
+        runAs: undefined,
+        timeoutMs: 300_000,
+        maxOutputBytes: 16 * 1024 ** 2,
+        maxRunning: 16,
+        limits: { memoryBytes: 512 * 1024 ** 2, cpus: 1, processes: 256 },
+        recordings: { enabled: true, maxSizeBytes: 256 * 1024 ** 2, maxAgeMs: 30 * 86_400_000 },
+        environmentAllow: ["*"],
+        approvalTimeoutMs: 900_000,
+      },
+      runtime: {
+        isReported: true,
+        logsDetection: true,
+        refreshIntervalMs: 300_000,
+        refreshOnConfig: true,
+        override: { runtimeType: "", sidecarMode: "" },
+        targets: [],
+      },
       serviceDiscovery: {
         enabled: true,
         methods: ["listening_sockets", "connection_tracking", "traffic_inspection"],

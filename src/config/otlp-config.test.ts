@@ -26,7 +26,7 @@ describe("the otlp section", () => {
       maxBodyBytes: 16 * 1024 ** 2,
       maxInFlightBytes: 64 * 1024 ** 2,
       maxConnections: 512,
-      workers: 1,
+      workers: 2,
       sampling: { bytesPerSecond: undefined, slowMs: 500 },
       forward: undefined,
     });
@@ -36,14 +36,14 @@ describe("the otlp section", () => {
     const yaml = `otlp:
   grpc: { enabled: false }
   http: { listen: "0.0.0.0:4000" }
-  workers: 2
+  workers: 3
   sampling: { budget: 1MiB, slow: 2s }
   forward: { endpoint: "https://example.com/otlp", headers: { authorization: "Bearer x" }, queue: 1MiB }
 `;
     expect(await otlpOf(yaml)).toMatchObject({
       grpc: undefined,
       http: { host: "0.0.0.0", port: 4_000 },
-      workers: 2,
+      workers: 3,
       sampling: { bytesPerSecond: 1024 ** 2, slowMs: 2_000 },
       forward: { endpoint: "https://example.com/otlp", headers: { authorization: "Bearer x" }, maxQueueBytes: 1024 ** 2 },
     });

@@ -29,7 +29,7 @@ export function otlpSection(isEnabled: boolean) {
       max: "1GiB",
     }).prefault("64MiB"),
     max_connections: integer("Connections of each kind", 1, 10_000).prefault(512),
-    workers: integer("Threads that turn requests into stored rows; one runs only while there is something to do", 1, 16).prefault(1),
+    workers: integer("Threads at most that turn requests into stored rows; each runs only while there is enough to do", 1, 16).prefault(2),
     sampling: section({
       budget: size(
         "Stored spans per second; beyond it a share of the traces without errors that are not slow is kept. Default: all are kept",

@@ -8,6 +8,7 @@ export { isSecretName } from "../base/secret-names.ts";
 export { mask, redactShapes } from "../base/secret-shapes.ts";
 export type { KernelUnits } from "./auxiliary-vector.ts";
 export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
+export { type CgroupMount, readCgroupMounts } from "./cgroup-mounts.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
 export { type AddressRange, cleanCodeRanges } from "./clean-code.ts";
 export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
@@ -36,7 +37,27 @@ export { decodeProcessName, readProcessName } from "./process-name.ts";
 export type { ProcessStat } from "./process-stat.ts";
 export { processStateOf } from "./process-state.ts";
 export type { ProcessEntry } from "./process-table.ts";
+export {
+  mayGiveCapability,
+  type ProcessView,
+  pidNamespaceId,
+  processesWithGroup,
+  processesWithVariable,
+  startTicksOf,
+  viewProcess,
+} from "./process-view.ts";
 export type { ProcessDetail } from "./processes.ts";
+export { noExtraRules, type RedactionRules, redactCommandLine } from "./redact.ts";
+export {
+  type ContainerDirectory,
+  type ContainerDirectoryOptions,
+  type ContainerExec,
+  type ContainerExecOptions,
+  type ContainerInfo,
+  containerTitle,
+  createContainerDirectory,
+} from "./runtime/container-directory.ts";
+export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type PodOwner } from "./runtime/detect-runtime.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 export type { FoldedConnections } from "./socket-tracker.ts";

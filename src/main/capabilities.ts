@@ -1,4 +1,5 @@
-import { probeKernelAbilities } from "../probes/index.ts";
+import type { CapabilityFact } from "../base/runtime-facts.ts";
+import { type AbilityName, type KernelAbility, probeKernelAbilities } from "../probes/index.ts";
 
 export interface CapabilityReport {
   name: string;
@@ -7,16 +8,30 @@ export interface CapabilityReport {
   reason: string;
 }
 
+export interface HostAbilities {
+  /** As older colonies are told. */
+  capabilities: CapabilityReport[];
+  /** What the kernel lets the agent do, for the runtime context. */
+  kernel: CapabilityFact[];
+}
+
 /** What Coral's own programs attach to; the others are shown by `coral doctor` only. */
-const neededAbilities: ReadonlySet<string> = new Set(["ring_buffer", "raw_tp", "tp_btf", "perf_event"]);
+const neededAbilities: readonly AbilityName[] = ["ring_buffer", "raw_tp", "tp_btf", "perf_event"];
 
 /** What this host lets the agent do, found by trying. */
-export async function readCapabilities(): Promise<CapabilityReport[]> {
+export async function readCapabilities(): Promise<HostAbilities> {
   const abilities = await probeKernelAbilities();
-  const missing = abilities.find((ability) => !ability.available && neededAbilities.has(ability.name));
-  const reason = missing?.available === false ? [missing.reason, missing.fix].filter((text) => text !== undefined).join("; ") : "";
-  return [
-    { name: "host", available: true, reason: "" },
-    { name: "ebpf", available: missing === undefined, reason },
-  ];
+  const ebpf = factOf("ebpf", abilities, neededAbilities);
+  return {
+    capabilities: [
+      { name: "host", available: true, reason: "" },
+      { name: "ebpf", available: ebpf.available, reason: [ebpf.reason, ebpf.fix].filter((text) => text !== "").join("; ") },
+    ],
+    kernel: [ebpf, factOf("profile", abilities, ["ring_buffer", "perf_event"]), factOf("debug", abilities, ["ring_buffer", "uprobe"])],
+  };
+}
+
+function factOf(name: string, abilities: readonly KernelAbility[], needed: readonly AbilityName[]): CapabilityFact {
+  const missing = abilities.find((ability) => !ability.available && needed.includes(ability.name));
+  return { name, available: missing === undefined, reason: missing?.reason ?? "", fix: missing?.fix ?? "" };
 }

@@ -6,7 +6,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { version } from "../base/version.ts";
-import type { DaemonReady, RunOptions } from "../cli/index.ts";
+import type { DaemonKind, DaemonReady, RunOptions } from "../cli/index.ts";
 import type { Colony } from "../colony/index.ts";
 import {
   type AgentConfig,
@@ -26,13 +26,13 @@ import {
   sudoOwner,
 } from "../config/index.ts";
 import type { Engine } from "../store/index.ts";
-import { type CapabilityReport, readCapabilities } from "./capabilities.ts";
+import { type CapabilityReport, type HostAbilities, readCapabilities } from "./capabilities.ts";
 import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { runningColonyPids } from "./own-processes.ts";
 import { PidFile, runningHolder } from "./pid-file.ts";
-import { keepReleasingMemory } from "./spare-memory.ts";
+import { createSpeedSwitch, keepReleasingMemory } from "./spare-memory.ts";
 
 /** How many ports after a taken default are tried. A port that the user named is taken as said. */
 const portSearch = 50;
@@ -65,9 +65,10 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   const probing = beginReadingCapabilities();
   const engine = await openEngineFor(stack, log, { agent: { config, paths } });
   const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
-  const capabilities = await probing;
+  const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
+      kind: "agent",
       config,
       paths,
       engine,
@@ -76,6 +77,7 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
       locateColony: (colonyId) => Promise.resolve(localEndpoint(home, colonyId)),
       ownPids: () => runningColonyPids(home),
       capabilities,
+      kernel,
       mayMovePort: options.listen === undefined,
     }),
   );
@@ -114,9 +116,10 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
     ...forAgent.config,
     colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
   };
-  const capabilities = await probing;
+  const { capabilities, kernel } = await probing;
   const agent = stack.use(
     await launchAgent({
+      kind: "up",
       config: agentConfig,
       paths: forAgent.paths,
       engine,
@@ -125,6 +128,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
       // Said in its config already.
       locateColony: () => Promise.resolve(undefined),
       capabilities,
+      kernel,
       mayMovePort: true,
     }),
   );
@@ -166,14 +170,14 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
     });
   }
   const paths = colonyPaths(home, target.colonyId);
-  const { segmentSignals, signals } = await import("../store/index.ts");
+  const { derivedSignals, segmentSignals, signals } = await import("../store/index.ts");
   const load = async (): Promise<ColonyConfig> => {
     const loaded = await loadColonyConfig({
       home,
       colonyId: target.colonyId,
       file: options.config,
       flags: { listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat },
-      signals: [...signals, ...segmentSignals].map((signal) => signal.name),
+      signals: [...signals, ...derivedSignals, ...segmentSignals].map((signal) => signal.name),
     });
     return loaded.config;
   };
@@ -224,6 +228,7 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
 
 async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
   const [{ startColony }, { peerCredentials }] = await Promise.all([import("../colony/index.ts"), import("../probes/index.ts")]);
+  const speedFor = createSpeedSwitch("colony");
   return startColony({
     config,
     paths,
@@ -232,12 +237,15 @@ async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: En
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
     clock: systemClock,
     log,
   });
 }
 
 interface AgentLaunch {
+  kind: DaemonKind;
   config: AgentConfig;
   paths: AgentPaths;
   engine: Engine;
@@ -247,15 +255,17 @@ interface AgentLaunch {
   /** Of colonies in other processes. */
   ownPids?: () => number[];
   capabilities: CapabilityReport[];
+  kernel: HostAbilities["kernel"];
   mayMovePort: boolean;
 }
 
-async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
+async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
   const [{ startAgent }, { peerCredentials }, { fetchClusterJson }] = await Promise.all([
     import("../agent/index.ts"),
     import("../probes/index.ts"),
     import("./cluster-fetch.ts"),
   ]);
+  const speedFor = createSpeedSwitch(kind);
   return startAgent({
     ...launch,
     fetchClusterJson,
@@ -263,12 +273,14 @@ async function launchAgent({ mayMovePort, ...launch }: AgentLaunch): Promise<Age
     owner: sudoOwner(),
     peerCredentials,
     portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
     clock: systemClock,
   });
 }
 
 /** Takes half a second in a process of its own; the database is opened meanwhile. */
-function beginReadingCapabilities(): Promise<CapabilityReport[]> {
+function beginReadingCapabilities(): Promise<HostAbilities> {
   const probing = readCapabilities();
   // Whoever fails before it is awaited has told why; this must not end the process on top of it.
   probing.catch(() => undefined);

@@ -37,8 +37,8 @@ export function createRuntime(): CliRuntime {
       return initColony(resolveHome(), options);
     },
     signalNames: async () => {
-      const { segmentSignals, signals } = await import("../store/index.ts");
-      return [...signals, ...segmentSignals].map((signal) => signal.name);
+      const { derivedSignals, segmentSignals, signals } = await import("../store/index.ts");
+      return [...signals, ...derivedSignals, ...segmentSignals].map((signal) => signal.name);
     },
     doctor: async () => {
       const { resolveHome } = await import("../config/index.ts");

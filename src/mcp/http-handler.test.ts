@@ -67,7 +67,7 @@ describe.each(["legacy", "auto"] as const)("handleMcpRequest() with the official
   it("lists the tools that read, and calls one", async () => {
     const client = await connected();
     expect(client.getServerVersion()).toMatchObject({ name: "coral", version: "1.2.3" });
-    expect(client.getInstructions()).toContain("coral_get_status");
+    expect(client.getInstructions()).toContain("coral_query_summary");
     const { tools } = await client.listTools();
     expect(tools.map((tool) => tool.name)).toEqual(["coral_echo_text", "coral_wait_forever"]);
     expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: true }, inputSchema: { type: "object", required: ["text"] } });

@@ -1,4 +1,5 @@
 import { ProtocolError, ProtocolErrorCode, Server, type Tool as WireTool } from "@modelcontextprotocol/server";
+import { commonInstructions } from "./brief-schema.ts";
 import { failedAnswer, toolAnswer } from "./tool-answer.ts";
 
 /** A tool as MCP shows it. */
@@ -19,8 +20,8 @@ export interface McpServerOptions {
 }
 
 const instructions =
-  "Coral observes the hosts and services of one application. Start with coral_get_status; dig with coral_query_host and coral_query_sql. " +
-  "Each result has `completeness`: what it could not see. Say so when you conclude from an incomplete one.";
+  "Coral observes the hosts and services of one application. Start with coral_query_summary; dig with requests, traces, logs, host and SQL. " +
+  `Each result has \`completeness\`: what it could not see. Say so when you conclude from an incomplete one. In inputs ${commonInstructions}`;
 
 /** A server for one connection or one request, of any protocol version that the library speaks. */
 export function createMcpServer({ version, listTools, callTool }: McpServerOptions): Server {

@@ -1,4 +1,5 @@
 import { listTools, type Permission, type Tool } from "../tools/index.ts";
+import { briefSchema } from "./brief-schema.ts";
 import type { McpTool } from "./mcp-server.ts";
 
 /** The part of the tool table that MCP offers. Assistants get what reads, unless more is asked for. */
@@ -8,6 +9,6 @@ export function mcpTools<Backend>(tools: readonly Tool<Backend>[], permission: P
     title,
     description,
     changes,
-    inputSchema,
+    inputSchema: briefSchema(inputSchema),
   }));
 }

@@ -20,6 +20,7 @@ import { ConnectionSet } from "./connection-set.ts";
 import { isLoopbackAddress } from "./endpoint.ts";
 import { type HttpHandler, type HttpRequest, type HttpResponse, sendError } from "./http-handler.ts";
 import { createHttpServers, type HttpServers } from "./http-servers.ts";
+import type { Upgrade } from "./http-upgrade.ts";
 import { listen } from "./listen.ts";
 import { loopbackProblem } from "./loopback-guard.ts";
 import { presentedCertificate } from "./peer-certificate.ts";
@@ -170,7 +171,7 @@ class Port implements ColonyServer {
     });
     this.#http = createHttpServers({
       ...this.#limits,
-      onRequest: (request, response) => this.#onRequest(request, response),
+      onRequest: (request, response, upgrade) => this.#onRequest(request, response, upgrade),
       onTimeout: () => this.#refused.timeout++,
     });
     const tls = options.tls();
@@ -318,7 +319,7 @@ class Port implements ColonyServer {
     );
   }
 
-  #onRequest(request: HttpRequest, response: HttpResponse): void {
+  #onRequest(request: HttpRequest, response: HttpResponse, upgrade: Upgrade | undefined): void {
     const { socket } = request;
     if (!isTls(socket)) {
       const problem = loopbackProblem(request);
@@ -327,12 +328,12 @@ class Port implements ColonyServer {
         sendError(response, new CoralError({ code: "not-permitted", message: `Cannot answer: ${problem}` }));
         return;
       }
-      this.#options.http(request, response, { kind: "anonymous", loopback: true });
+      this.#options.http(request, response, { kind: "anonymous", loopback: true }, upgrade);
       return;
     }
     const caller = this.#callerOn(socket);
     if (this.#rpc(request, response, createContextValues().set(callerKey, caller))) return;
-    this.#options.http(request, response, caller);
+    this.#options.http(request, response, caller, upgrade);
   }
 
   /** Asked for every request, not once a connection: certificates end and are revoked while connections are open. */

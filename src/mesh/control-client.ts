@@ -2,6 +2,7 @@
 
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { CoralError, type ErrorCode, isErrorCode } from "../base/errors.ts";
+import { createFrameStream, type FrameStream, framesProtocol } from "./frame-stream.ts";
 
 export type ControlTarget =
   | { kind: "unix"; path: string }
@@ -99,6 +100,31 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
   }
 }
 
+/** A reply of bytes as they come. A failure reply becomes the CoralError that the daemon threw. `timeoutMs` covers the time to the headers only. */
+export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">): AsyncGenerator<Uint8Array> {
+  const { target, body } = request;
+  const reply = await requestRaw({
+    ...request,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  } as RawRequest);
+  const status = reply.statusCode ?? 0;
+  if (status < 200 || status >= 300) throw reviveError(target, status, await readAll(reply, target, maxRefusalBytes));
+  try {
+    yield* reply as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (request.signal?.aborted) throw cancelled(target, request.signal);
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
+      cause: error,
+    });
+  } finally {
+    // Who stops reading hangs up: that is how the daemon learns of it.
+    reply.destroy();
+  }
+}
+
 function valueOf(line: string, target: ControlTarget): unknown {
   let value: unknown;
   try {
@@ -123,6 +149,7 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
       path,
       headers: {
         host: target.kind === "unix" ? "localhost" : target.endpoint,
+        "coral-client": "cli",
         ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
         ...headers,
         ...(bytes ? { "content-length": bytes.length } : {}),
@@ -144,6 +171,50 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
     outgoing.end(bytes);
   });
 }
+
+/** Opens frames in both directions; a refusal becomes the CoralError that the daemon threw. The caller closes them; `signal` ends only the opening. */
+export async function requestFrames(request: Omit<RawRequest, "method" | "body">): Promise<FrameStream> {
+  const { target, path, headers = {}, timeoutMs = 30_000, signal } = request;
+  if (signal?.aborted) throw cancelled(target, signal);
+  const connection = await connectionTo(target, timeoutMs, signal);
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest({
+      ...connection,
+      method: "POST",
+      path,
+      headers: {
+        host: target.kind === "unix" ? "localhost" : target.endpoint,
+        ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
+        ...headers,
+        connection: "Upgrade",
+        upgrade: framesProtocol,
+      },
+    });
+    const timer = setTimeout(() => outgoing.destroy(timedOut(target, timeoutMs)), timeoutMs);
+    const onAbort = (): void => void outgoing.destroy();
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const settle = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    };
+    outgoing.once("upgrade", (_reply, socket, head) => {
+      settle();
+      socket.setNoDelay(true);
+      resolve(createFrameStream(socket, head));
+    });
+    outgoing.once("response", (reply) => {
+      settle();
+      readAll(reply, target, maxRefusalBytes).then((text) => reject(reviveError(target, reply.statusCode ?? 0, text)), reject);
+    });
+    outgoing.on("error", (error) => {
+      settle();
+      reject(signal?.aborted ? cancelled(target, signal) : explain(target, error));
+    });
+    outgoing.end();
+  });
+}
+
+const maxRefusalBytes = 1024 * 1024;
 
 async function connectionTo(target: ControlTarget, timeoutMs: number, signal: AbortSignal | undefined): Promise<RequestOptions> {
   if (target.kind === "unix") return { socketPath: target.path, agent: false };

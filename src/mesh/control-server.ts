@@ -1,13 +1,15 @@
 /** A daemon's unix socket: HTTP/1.1 + JSON for the local CLI, only for the owner of the daemon and root. */
 
 import { chmod, lchown, lstat, mkdir, unlink } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Caller } from "./caller.ts";
+import { ConnectionSet } from "./connection-set.ts";
 import { type HttpHandler, sendError } from "./http-handler.ts";
+import { acceptUpgrades, type Upgrade } from "./http-upgrade.ts";
 import type { FileOwner } from "./private-file.ts";
 import { fdOf } from "./socket-fd.ts";
 
@@ -66,10 +68,12 @@ export async function startControlServer(options: ControlServerOptions): Promise
   server.maxConnections = options.maxConnections ?? 64;
   const callers = new WeakMap<Socket, Caller>();
   server.on("connection", (socket) => callers.set(socket, callerOf(socket, options)));
-  server.on("request", (request, response) => {
+  const upgraded = new ConnectionSet(Number.POSITIVE_INFINITY);
+  const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
     const caller = callers.get(request.socket) ?? { kind: "refused", reason: "the connection is not known", loopback: true };
     if (caller.kind === "local") {
-      options.http(request, response, caller);
+      if (upgrade) upgraded.add(upgrade.socket);
+      options.http(request, response, caller, upgrade);
       return;
     }
     const reason = caller.kind === "refused" ? caller.reason : "the caller is not known";
@@ -77,7 +81,9 @@ export async function startControlServer(options: ControlServerOptions): Promise
     sendError(response, new CoralError({ code: "not-permitted", message: `Cannot use the socket "${path}": ${reason}` }), {
       closeConnection: true,
     });
-  });
+  };
+  server.on("request", (request, response) => onRequest(request, response));
+  acceptUpgrades(server, onRequest);
 
   await listenOnPath(server, path);
   try {
@@ -92,7 +98,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
 
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closing ??= drain(server, options.drainTimeoutMs ?? 2_000);
+    closing ??= drain(server, upgraded, options.drainTimeoutMs ?? 2_000);
     return closing;
   };
   return { path, close, [Symbol.asyncDispose]: close };
@@ -178,9 +184,14 @@ function callerOf(socket: Socket, options: ControlServerOptions): Caller {
   }
 }
 
-async function drain(server: Server, timeoutMs: number): Promise<void> {
+async function drain(server: Server, upgraded: ConnectionSet, timeoutMs: number): Promise<void> {
   await new Promise<void>((resolve) => {
-    const timer = setTimeout(() => server.closeAllConnections(), timeoutMs);
+    const cut = (): void => {
+      server.closeAllConnections();
+      // Node has forgotten those, but waits for them.
+      upgraded.destroyAll();
+    };
+    const timer = setTimeout(cut, timeoutMs);
     // Node removes the socket file with the server.
     server.close(() => {
       clearTimeout(timer);

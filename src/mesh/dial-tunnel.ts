@@ -10,6 +10,7 @@ import type { Identity } from "./identity.ts";
 import { startKeepAlive } from "./keep-alive.ts";
 import { createRpcHandler } from "./rpc-handler.ts";
 import { lastWords, refusalCode } from "./tunnel.ts";
+import { type FindServedFile, serveFile } from "./tunnel-files.ts";
 
 export interface DialTunnelOptions {
   /** `host:port`. */
@@ -28,6 +29,8 @@ export interface DialTunnelOptions {
   pingTimeoutMs?: number;
   /** Largest request accepted from the colony. Default 4 MiB. */
   maxRequestBytes?: number;
+  /** Files that the colony may read. Absent: none. */
+  files?: FindServedFile;
 }
 
 export interface DialledTunnel extends AsyncDisposable {
@@ -62,6 +65,7 @@ function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Sess
     maxSessionMemory: 64,
   });
   server.on("request", (request, response) => {
+    if (options.files && serveFile(request, response, options.files)) return;
     if (!handler(request, response, createContextValues())) response.writeHead(404).end();
   });
   // Node's HTTP/2 server takes any duplex as a connection that it would have accepted itself; this one never listens.

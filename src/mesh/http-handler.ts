@@ -4,12 +4,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import { type CoralError, httpStatusOf } from "../base/errors.ts";
 import type { Caller } from "./caller.ts";
+import type { Upgrade } from "./http-upgrade.ts";
 
 export type HttpRequest = IncomingMessage | Http2ServerRequest;
 export type HttpResponse = ServerResponse | Http2ServerResponse;
 
-/** Answers a request that is no RPC. Must not throw; see createHttpRoutes(). */
-export type HttpHandler = (request: HttpRequest, response: HttpResponse, caller: Caller) => void;
+/** Answers a request that is no RPC, or takes over its connection. Must not throw; see createHttpRoutes(). */
+export type HttpHandler = (request: HttpRequest, response: HttpResponse, caller: Caller, upgrade?: Upgrade) => void;
 
 export interface SendErrorOptions {
   /** When the request was not read to its end: HTTP/1.1 cannot go on with the next one, HTTP/2 ends the stream. */

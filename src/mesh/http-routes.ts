@@ -1,11 +1,14 @@
 /** The JSON endpoints, once for all three doors: unix socket, loopback HTTP and the TLS port. Authorisation happens here and nowhere else. */
 
+import type { ServerResponse } from "node:http";
 import { background } from "../base/background.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Caller } from "./caller.ts";
+import { createFrameStream, type FrameStream, framesProtocol } from "./frame-stream.ts";
 import { readBody } from "./http-body.ts";
 import { type HttpHandler, type HttpRequest, type HttpResponse, jsonValue, sendBody, sendError } from "./http-handler.ts";
+import { completeUpgrade, type Upgrade } from "./http-upgrade.ts";
 import { sendWebResponse, webRequestOf } from "./web-request.ts";
 
 /** What a tool or endpoint asks of its caller; the same words as the tools' own. */
@@ -26,6 +29,10 @@ export interface RouteContext {
   caller: Caller;
   /** Undefined on public routes. */
   principal: Principal | undefined;
+  /** Where the request comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
+  from: string;
+  /** What the caller says it is, for the audit; `llm` with the id of the question that a model works on. */
+  through: { client: "cli" | "http" | "llm"; questionId: string };
   /** Values of `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
@@ -60,6 +67,16 @@ export type Route =
       path: string;
       permission: RoutePermission;
       handle: (request: Request, context: RouteContext) => Promise<Response>;
+    }
+  /**
+   * `POST` with `Upgrade: coral-frames/1`: bytes in both directions. Refusals before the upgrade are replies as everywhere; the connection is
+   * closed when `handle` has ended, and what it throws is the last control frame: `{ "kind": "error", "error": … }`.
+   */
+  | {
+      kind: "frames";
+      path: string;
+      permission: RoutePermission;
+      handle: (frames: FrameStream, context: RouteContext) => Promise<void>;
     };
 
 export interface HttpRoutesOptions {
@@ -81,7 +98,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
   const routes = [...ownRoutes(options), ...options.routes].map((route) => ({ route, segments: route.path.split("/") }));
   const limits = { maxBodyBytes: options.maxBodyBytes ?? 4 * 1024 * 1024, bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000 };
 
-  const answer = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller): Promise<void> => {
+  const answer = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller, upgrade?: Upgrade): Promise<void> => {
     const url = urlOf(request);
     const matching = routes.flatMap(({ route, segments }) => {
       const params = matchPath(segments, url.pathname);
@@ -103,18 +120,25 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
     const authorize = async (permission: Permission): Promise<Principal> => options.authorize(caller, permission);
     // Before the body is read: whoever may not call does not get to fill our memory either.
     const principal = await principalOf(route.permission, caller, authorize);
-    const context: RouteContext = { caller, principal, params, query: url.searchParams, signal: hangUpSignal(response), authorize };
+    const origin = { from: originOf(request, caller), through: throughOf(request) };
+    const about = { caller, principal, ...origin, params, query: url.searchParams, authorize };
+    if (route.kind === "frames") {
+      await serveFrames(response, upgrade, (frames) => route.handle(frames, { ...about, signal: frames.signal }), options.log);
+      return;
+    }
+    if (upgrade) throw new CoralError({ code: "invalid", message: `Cannot answer "${url.pathname}": it has no ${framesProtocol}` });
+    const context: RouteContext = { ...about, signal: hangUpSignal(response) };
     const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
     if (route.kind === "web")
       await sendWebResponse(response, await route.handle(webRequestOf(request, url, body, context.signal), context));
     else sendReply(response, await route.handle({ ...context, body: parseJson(request, body) }));
   };
 
-  return (request, response, caller) => {
+  return (request, response, caller, upgrade) => {
     background(
       options.log,
       "http request",
-      answer(request, response, caller).catch((error: unknown) => fail(request, response, error, options.log)),
+      answer(request, response, caller, upgrade).catch((error: unknown) => fail(request, response, error, options.log)),
     );
   };
 }
@@ -144,7 +168,30 @@ function ownRoutes(options: HttpRoutesOptions): Route[] {
 }
 
 function methodsOf(route: Route): readonly string[] {
+  if (route.kind === "frames") return ["POST"];
   return route.kind === "json" ? [route.method] : route.methods;
+}
+
+async function serveFrames(
+  response: HttpResponse,
+  upgrade: Upgrade | undefined,
+  handle: (frames: FrameStream) => Promise<void>,
+  log: Logger,
+): Promise<void> {
+  if (!upgrade) {
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot answer: the request must have the headers "Upgrade: ${framesProtocol}" and "Connection: Upgrade"`,
+    });
+  }
+  completeUpgrade(response as ServerResponse, upgrade.socket);
+  await using frames = createFrameStream(upgrade.socket, upgrade.head);
+  try {
+    await handle(frames);
+  } catch (error) {
+    const { code, message, details } = shownError(error, (cause) => log.error("frames failed", { error: cause }));
+    await frames.send({ kind: "control", value: { kind: "error", error: { code, message, details } } });
+  }
 }
 
 async function principalOf(
@@ -158,11 +205,24 @@ async function principalOf(
   return isHere ? undefined : authorize("read");
 }
 
+function originOf(request: HttpRequest, caller: Caller): string {
+  if (caller.kind === "local") return `socket pid=${caller.pid}`;
+  const { remoteAddress, remotePort } = request.socket;
+  return remoteAddress === undefined ? "gone" : `${remoteAddress}:${remotePort}`;
+}
+
 /** A token stands in for a missing or refused certificate, never for a good one. */
 function withBearer(caller: Caller, request: HttpRequest): Caller {
   if (caller.kind !== "anonymous" && caller.kind !== "refused") return caller;
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   return token === undefined ? caller : { kind: "bearer", token, loopback: caller.loopback };
+}
+
+/** Told by the caller itself: it helps to find things in the audit, and proves nothing. */
+function throughOf({ headers }: HttpRequest): RouteContext["through"] {
+  const questionId = String(headers["coral-question"] ?? "");
+  if (/^[\w-]{1,64}$/.test(questionId)) return { client: "llm", questionId };
+  return { client: headers["coral-client"] === "cli" ? "cli" : "http", questionId: "" };
 }
 
 function urlOf(request: HttpRequest): URL {
@@ -221,12 +281,16 @@ function sendReply(response: HttpResponse, reply: JsonReply): void {
 }
 
 /** Our own errors are written for the caller; anything else is a bug, whose text belongs in the log only. */
+function shownError(error: unknown, onBug: (error: unknown) => void): CoralError {
+  if (error instanceof CoralError) return error;
+  onBug(error);
+  return new CoralError({ code: "internal", message: "Cannot answer the request: internal error; see the daemon's log" });
+}
+
 function fail(request: HttpRequest, response: HttpResponse, error: unknown, log: Logger): void {
-  const isOurs = error instanceof CoralError;
-  if (!isOurs) log.error("http request failed", { method: request.method, path: request.url?.split("?", 1)[0], error });
-  const shown = isOurs
-    ? error
-    : new CoralError({ code: "internal", message: "Cannot answer the request: internal error; see the daemon's log" });
+  const shown = shownError(error, (cause) =>
+    log.error("http request failed", { method: request.method, path: request.url?.split("?", 1)[0], error: cause }),
+  );
   if (response.headersSent) response.destroy();
   else sendError(response, shown, { closeConnection: !request.complete });
 }

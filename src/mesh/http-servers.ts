@@ -4,13 +4,15 @@ import { createServer as createHttp1Server, type Server as Http1Server } from "n
 import { createServer as createHttp2Server, type Http2Server, type Http2ServerRequest, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import type { HttpRequest, HttpResponse } from "./http-handler.ts";
+import { acceptUpgrades, type Upgrade } from "./http-upgrade.ts";
 
 export interface HttpServersOptions {
   maxStreams: number;
   headersTimeoutMs: number;
   requestTimeoutMs: number;
   idleTimeoutMs: number;
-  onRequest: (request: HttpRequest, response: HttpResponse) => void;
+  /** With `upgrade` when the client wants to leave HTTP; who takes the connection owns it. */
+  onRequest: (request: HttpRequest, response: HttpResponse, upgrade?: Upgrade) => void;
   /** A client was too slow and has been cut. */
   onTimeout: () => void;
 }
@@ -54,6 +56,7 @@ function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay):
     underWay.add(response);
     options.onRequest(request, response);
   });
+  acceptUpgrades(server, options.onRequest);
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") options.onTimeout();
     const status =

@@ -24,9 +24,43 @@ export {
   type ServerTls,
   startColonyServer,
 } from "./colony-server.ts";
-export { type ControlTarget, type JsonRequest, requestJson, requestLines, requestText } from "./control-client.ts";
+export { CommandInput, type TargetInput } from "./command-input.ts";
+export {
+  type ClientMessage,
+  type CommandApproval,
+  type CommandAsk,
+  type CommandEnd,
+  type CommandPlace,
+  type CommandStart,
+  type CommandTargets,
+  type DaemonMessage,
+  type RoutedTarget,
+  type SkippedTarget,
+  type TerminalShape,
+} from "./command-messages.ts";
+export {
+  type AskedCommand,
+  brokenEnd,
+  commandOrder,
+  type LocalCommandOptions,
+  type RunCommandOptions,
+  readCommand,
+  relayResponses,
+  runCommand,
+  serveLocalCommand,
+} from "./command-session.ts";
+export {
+  type ControlTarget,
+  type JsonRequest,
+  requestBytes,
+  requestFrames,
+  requestJson,
+  requestLines,
+  requestText,
+} from "./control-client.ts";
 export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./control-server.ts";
 export { type DialledTunnel, type DialTunnelOptions, dialTunnel } from "./dial-tunnel.ts";
+export type { Frame, FrameStream, FrameToSend } from "./frame-stream.ts";
 export { type HealthServer, type HealthServerOptions, startHealthServer } from "./health-server.ts";
 export type { HttpHandler, HttpRequest, HttpResponse } from "./http-handler.ts";
 export {
@@ -61,5 +95,7 @@ export type { FileOwner } from "./private-file.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
 export { type ReadUrlOptions, type ReadUrlResult, readUrl } from "./read-url.ts";
 export { fromConnectError, toConnectError } from "./rpc-errors.ts";
+export { runtimeFromWire, runtimeToWire } from "./runtime-wire.ts";
 export { createSecret, formatToken, hashSecret, parseToken, type Token, type TokenKind } from "./token.ts";
 export type { Tunnel, TunnelClosed, TunnelOptions } from "./tunnel.ts";
+export type { FindServedFile, ServedFile } from "./tunnel-files.ts";

@@ -13,6 +13,7 @@ import {
 } from "node:http2";
 import type { ByteBudget } from "../base/byte-budget.ts";
 import type { Logger } from "../base/log.ts";
+import { releaseBytes } from "../base/release-bytes.ts";
 import { ConnectionSet } from "./connection-set.ts";
 import { listen } from "./listen.ts";
 import {
@@ -240,6 +241,7 @@ class Call {
     };
     this.#isHandled = true;
     void this.#options.handler(request).then((answer) => {
+      releaseBytes(whole);
       this.#giveBack();
       this.#answer(answer);
     });

@@ -1,6 +1,7 @@
 /** OTLP on HTTP/1.1: POST of protobuf or JSON to /v1/traces, /v1/metrics and /v1/logs. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { releaseBytes } from "../base/release-bytes.ts";
 import { listen } from "./listen.ts";
 import type { OtlpServer, OtlpServerOptions } from "./otlp-grpc-server.ts";
 import {
@@ -136,15 +137,22 @@ class Exchange {
 
   #end(signal: OtlpSignalName, encoding: "identity" | "gzip"): void {
     if (this.#isOver) return;
-    const [first] = this.#chunks;
-    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
-    this.#chunks.length = 0;
+    const body = this.#joined();
     const request: OtlpExport = { signal, format: this.#isJson ? "json" : "protobuf", encoding, body };
     void this.#options.handler(request).then((answer) => {
+      releaseBytes(body);
       this.#giveBack();
       if (answer.kind === "refused") this.#refuse(answer);
       else this.#send(200, this.#isJson ? Buffer.from(acceptedJson(signal, answer)) : encodeAccepted(answer));
     });
+  }
+
+  #joined(): Buffer {
+    const [first] = this.#chunks;
+    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+    if (body !== first) this.#chunks.forEach(releaseBytes);
+    this.#chunks.length = 0;
+    return body;
   }
 
   #abandon(): void {

@@ -15,7 +15,7 @@ export type OtlpAnswer =
   | { kind: "refused"; reason: "malformed" | "too-large"; message: string }
   | { kind: "refused"; reason: "busy" | "unavailable"; message: string; retryAfterMs: number };
 
-/** Must not reject. */
+/** Must not reject. The body is gone when it resolves. */
 export type OtlpHandler = (request: OtlpExport) => Promise<OtlpAnswer>;
 
 /** Whether a request with this `authorization` header is taken. */

@@ -11,11 +11,14 @@ const authority = "http://coral";
 /** Bytes that a peer may send before we have read them, per stream and per session: enough for 10 MB/s at 100 ms of distance. */
 const windowBytes = 1024 * 1024;
 
+/** A peer may send so much at once; with the 16 KiB of the protocol, frames would cost more than what is in them. */
+const frameBytes = 256 * 1024;
+
 /** The HTTP/2 client over an open, checked connection. */
 export function createClientSession(socket: Duplex): ClientHttp2Session {
   const session = connect(authority, {
     createConnection: () => socket,
-    settings: { enablePush: false, initialWindowSize: windowBytes },
+    settings: { enablePush: false, initialWindowSize: windowBytes, maxFrameSize: frameBytes },
     // Mebibytes. The default of 10 would refuse streams while one large reply is on its way.
     maxSessionMemory: 64,
   });

@@ -5,6 +5,7 @@ import type { TLSSocket } from "node:tls";
 import type { Transport } from "@connectrpc/connect";
 import { startKeepAlive } from "./keep-alive.ts";
 import { createClientSession, createSessionTransport } from "./session-transport.ts";
+import { type ReadFileOptions, readServedFile } from "./tunnel-files.ts";
 
 export interface TunnelOptions {
   /** Silence after which a ping is sent. Default 10 s. */
@@ -27,6 +28,8 @@ export interface Tunnel extends AsyncDisposable {
   remoteAddress: string;
   /** Calls AgentService through this tunnel only; fails with `unavailable` once it is closed. */
   transport: Transport;
+  /** A file that the agent serves, such as a segment; see `readServedFile`. */
+  readFile(name: string, options: ReadFileOptions): AsyncIterable<Uint8Array>;
   /** The tunnel is cut when the certificate it was opened with ends. */
   certificateNotAfterMs: number;
   /** Resolves, never rejects. */
@@ -99,6 +102,12 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
       onActivity: () => keepAlive.touch(),
       closedReason: () => `the tunnel to agent "${agentId}" is closed (${reason ?? "the connection was lost"})`,
     }),
+    readFile: async function* (name, readOptions) {
+      for await (const part of readServedFile(session, name, readOptions)) {
+        keepAlive.touch();
+        yield part;
+      }
+    },
     close: async (why) => {
       if (reason === undefined) {
         reason = `closed by the colony: ${why}`;

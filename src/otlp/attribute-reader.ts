@@ -1,7 +1,9 @@
 /** Attributes, which are the same in every kind of OTLP message: read in place, written as JSON, within limits. */
 
+import { mask } from "../base/secret-shapes.ts";
 import { type ByteWriter, utf8Cut } from "./byte-writer.ts";
 import { MalformedError, type ProtobufReader } from "./protobuf-reader.ts";
+import { type Secrecy, SecretFilter } from "./secret-filter.ts";
 
 /** Bounds per span, log record, event, link, resource or scope. What is beyond is left out and counted. */
 export interface AttributeLimits {
@@ -26,6 +28,8 @@ const itemTag = 10;
 export class AttributeReader {
   readonly #reader: ProtobufReader;
   readonly #limits: AttributeLimits;
+  /** Also for texts beside the attributes. */
+  readonly secrets = new SecretFilter();
   /** The last attribute that `open` found: its key and its value's bytes. */
   keyStart = 0;
   keyEnd = 0;
@@ -122,16 +126,20 @@ export class AttributeReader {
     const keyEnd = utf8Cut(this.#reader.bytes, this.keyStart, this.keyEnd, 1_024);
     out.jsonString(this.#reader.bytes, this.keyStart, keyEnd);
     out.byte(0x3a);
-    this.writeValue(out, depth);
+    const secrecy = this.secrets.secrecyOf(this.#reader.bytes, this.keyStart, keyEnd);
+    if (secrecy === "all" && this.valueKind !== 0) {
+      out.ascii(`"${mask}"`);
+      this.#reader.at = this.valueEnd;
+    } else this.writeValue(out, depth, secrecy);
   }
 
   /** The opened value as JSON. */
-  writeValue(out: ByteWriter, depth = 0): void {
+  writeValue(out: ByteWriter, depth = 0, secrecy: Secrecy = "none"): void {
     const reader = this.#reader;
     const { valueStart, valueEnd } = this;
     switch (this.valueKind) {
       case anyValue.string:
-        out.jsonString(reader.bytes, valueStart, this.#cutAt(valueStart, valueEnd));
+        this.#writeText(out, valueStart, this.#cutAt(valueStart, valueEnd), secrecy);
         break;
       case anyValue.bool:
         reader.at = valueStart;
@@ -154,6 +162,14 @@ export class AttributeReader {
         out.ascii("null");
     }
     reader.at = valueEnd;
+  }
+
+  #writeText(out: ByteWriter, start: number, end: number, secrecy: Secrecy): void {
+    const { bytes } = this.#reader;
+    const instead = this.secrets.instead(bytes, start, end, secrecy);
+    if (instead === undefined) return out.jsonString(bytes, start, end);
+    const kept = Buffer.from(instead);
+    out.jsonString(kept, 0, kept.length);
   }
 
   #cutAt(start: number, end: number): number {

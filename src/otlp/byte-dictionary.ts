@@ -4,6 +4,9 @@ import { ByteWriter } from "./byte-writer.ts";
 
 /** A chain of collisions ends here with a second entry for the same bytes, so that no sender can make look-ups slow. */
 const maxProbes = 32;
+const noBytes = new Uint8Array(0);
+/** For a quarter of a million texts. */
+const maxKeptSlots = 2 ** 19;
 /** Different in each process: nobody outside can choose colliding keys. */
 const seed = (Math.random() * 2 ** 32) | 0;
 
@@ -14,11 +17,32 @@ export class ByteDictionary {
   #slots = new Int32Array(4_096).fill(-1);
   #count = 0;
   #texts: (string | undefined)[] = [];
+  #batch = 0;
 
   /** Code 0 is the empty string. */
   constructor(initialBytes = 64 * 1_024) {
     this.#writer = new ByteWriter(initialBytes);
-    this.codeOf(new Uint8Array(0), 0, 0);
+    this.codeOf(noBytes, 0, 0);
+  }
+
+  /** Rises with each `reset`. */
+  get batch(): number {
+    return this.#batch;
+  }
+
+  /** Forgets all codes. What was made for very many of them is not kept. */
+  reset(): void {
+    this.#batch++;
+    this.#count = 0;
+    this.#texts = [];
+    this.#writer.reset();
+    if (this.#slots.length > maxKeptSlots) {
+      this.#slots = new Int32Array(maxKeptSlots);
+      this.#offsets = new Uint32Array(1_024);
+      this.#hashes = new Int32Array(1_024);
+    }
+    this.#slots.fill(-1);
+    this.codeOf(noBytes, 0, 0);
   }
 
   get entries(): number {
@@ -31,11 +55,7 @@ export class ByteDictionary {
 
   /** The code of these bytes; a new one when they were not seen before. */
   codeOf(source: Uint8Array, start: number, end: number): number {
-    let hash = seed ^ (end - start);
-    for (let index = start; index < end; index++) {
-      hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
-      hash ^= hash >>> 15;
-    }
+    const hash = hashOf(source, start, end);
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
     for (let probe = 0; probe < maxProbes; probe++) {
@@ -105,4 +125,21 @@ export class ByteDictionary {
     }
     this.#slots = slots;
   }
+}
+
+/** Four bytes at a time: each step waits for the one before, and reading does not. */
+function hashOf(source: Uint8Array, start: number, end: number): number {
+  let hash = seed ^ (end - start);
+  let index = start;
+  for (; index + 4 <= end; index += 4) {
+    const low = (source[index] as number) | ((source[index + 1] as number) << 8);
+    const high = (source[index + 2] as number) | ((source[index + 3] as number) << 8);
+    hash = Math.imul(hash ^ low ^ (high << 16), 0x5bd1e995);
+    hash ^= hash >>> 15;
+  }
+  for (; index < end; index++) {
+    hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
+    hash ^= hash >>> 15;
+  }
+  return hash;
 }

@@ -5,6 +5,8 @@ const hexDigits = Buffer.from("0123456789abcdef");
 const isPlain = Uint8Array.from({ length: 256 }, (_, byte) => (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c ? 1 : 0));
 const replacement = [0xef, 0xbf, 0xbd] as const;
 const maxEscapedBytes = 6;
+/** More than this is not kept for the next batch. */
+const maxKeptBytes = 32 * 1024 * 1024;
 
 export class ByteWriter {
   bytes: Buffer;
@@ -12,6 +14,12 @@ export class ByteWriter {
 
   constructor(initialBytes: number) {
     this.bytes = Buffer.allocUnsafeSlow(initialBytes);
+  }
+
+  /** Empty again. */
+  reset(): void {
+    this.size = 0;
+    if (this.bytes.length > maxKeptBytes) this.bytes = Buffer.allocUnsafeSlow(maxKeptBytes);
   }
 
   /** Makes room; call before a run of writes. */

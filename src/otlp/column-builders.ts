@@ -10,8 +10,10 @@ export interface ColumnBuilder {
   grow(capacity: number): void;
   /** Takes back what was written to the last row. */
   clear(row: number): void;
-  /** After the last row. Undefined when all of a nullable column is null. */
+  /** After the last row. Undefined when all of a nullable column is null. The column's arrays are those of the builder. */
   finish(rows: number): BatchColumn | undefined;
+  /** Empty again, with the room that it has. What `finish` gave must not be used any more. */
+  reset(): void;
 }
 
 /** One bit per row, lowest first. */
@@ -41,6 +43,11 @@ class Presence {
     if (!this.has(row)) return;
     this.#bits[row >> 3] = (this.#bits[row >> 3] as number) & ~(1 << (row & 7));
     this.#count--;
+  }
+
+  reset(): void {
+    this.#bits.fill(0);
+    this.#count = 0;
   }
 
   /** `column` with its bitmap: none when every row has a value, and no column when none has. */
@@ -76,6 +83,10 @@ export class Int64Builder implements ColumnBuilder {
 
   finish(): BatchColumn {
     return { kind: "int64", values: new BigInt64Array(this.#words.buffer) };
+  }
+
+  reset(): void {
+    this.#words.fill(0);
   }
 }
 
@@ -116,6 +127,11 @@ export class Int32Builder implements ColumnBuilder {
     const column: BatchColumn = { kind: "int32", values: this.#values };
     return this.#presence === undefined ? column : this.#presence.apply(column, rows);
   }
+
+  reset(): void {
+    this.#values.fill(0);
+    this.#presence?.reset();
+  }
 }
 
 export class DoubleBuilder implements ColumnBuilder {
@@ -137,6 +153,10 @@ export class DoubleBuilder implements ColumnBuilder {
 
   finish(): BatchColumn {
     return { kind: "double", values: this.#values };
+  }
+
+  reset(): void {
+    this.#values.fill(0);
   }
 }
 
@@ -181,6 +201,11 @@ export class CodeBuilder implements ColumnBuilder {
     const column: BatchColumn = { kind: "dictionary", codes: this.#codes, ...this.#dictionary() };
     return this.#presence === undefined ? column : this.#presence.apply(column, rows);
   }
+
+  reset(): void {
+    this.#codes.fill(0);
+    this.#presence?.reset();
+  }
 }
 
 /** Text that seldom repeats. `writer` takes the row's text, `end` closes it; a row without either is null. */
@@ -214,6 +239,12 @@ export class TextBuilder implements ColumnBuilder {
   finish(rows: number): BatchColumn | undefined {
     const column: BatchColumn = { kind: "text", bytes: this.writer.bytes.subarray(0, this.writer.size), offsets: this.#offsets };
     return this.#presence.apply(column, rows);
+  }
+
+  reset(): void {
+    this.writer.reset();
+    this.#offsets.fill(0);
+    this.#presence.reset();
   }
 }
 
@@ -259,13 +290,20 @@ export class FixedBuilder implements ColumnBuilder {
     const column: BatchColumn = { kind: "fixed", widthBytes: this.#widthBytes, bytes: this.bytes };
     return this.#presence === undefined ? column : this.#presence.apply(column, rows);
   }
+
+  reset(): void {
+    this.bytes.fill(0);
+    this.#presence?.reset();
+  }
 }
 
-/** Arrays of a dictionary that several columns share, packed once. */
+/** Arrays of a dictionary that several columns share, packed once per batch. */
 export function sharedDictionary(dictionary: ByteDictionary): () => { bytes: Uint8Array; offsets: Uint32Array } {
   let packed: { bytes: Uint8Array; offsets: Uint32Array } | undefined;
+  let ofBatch = dictionary.batch;
   return () => {
-    packed ??= dictionary.packed();
+    if (packed === undefined || ofBatch !== dictionary.batch) packed = dictionary.packed();
+    ofBatch = dictionary.batch;
     return packed;
   };
 }

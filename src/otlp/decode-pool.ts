@@ -19,7 +19,7 @@ import { MalformedError } from "./protobuf-reader.ts";
 import type { SamplingBudget } from "./sampling-budget.ts";
 
 export interface DecodePoolOptions {
-  /** Threads; default 1. */
+  /** Threads at most; default 1. */
   workers?: number;
   /** The bundled worker; default: beside the program. */
   file?: string;
@@ -47,9 +47,13 @@ export interface DecodePoolStats {
 
 /** Smaller requests are decoded where they are: crossing threads would cost more. */
 const inlineBytes = 256 * 1024;
+/** Half of a file that is full. */
+const largeFileRows = 10_000;
 const maxAttempts = 3;
 /** JavaScript's heap of a worker; columns are outside of it. */
 const heapLimitMb = 256;
+/** Of it, for young objects. A decoder makes few: with V8's 48 a worker would only take longer to begin again. */
+const youngHeapMb = 12;
 
 interface Job {
   id: number;
@@ -140,11 +144,19 @@ export class DecodePool implements AsyncDisposable {
       return Promise.reject(new CoralError({ code: "unavailable", message: "Cannot decode requests: the receiver is closed" }));
     return new Promise((resolve, reject) => {
       const job: Job = { id: this.#nextId++, work, attempts: 0, resolve: resolve as Job["resolve"], reject };
-      const [first, ...others] = this.#slots;
-      if (first === undefined) throw new Error("a pool has at least one worker");
-      const slot = others.reduce((least, other) => (other.jobs.size < least.jobs.size ? other : least), first);
-      this.#post(slot, job);
+      this.#post(this.#slotFor(work), job);
     });
+  }
+
+  /** The least busy worker. One more is begun only when all are busy and the work is worth it: a small file is done before a worker has begun. */
+  #slotFor(work: DecodeWork): Slot {
+    const isLarge = work.kind === "seal" ? work.job.rows >= largeFileRows : true;
+    const running = this.#slots.filter(({ worker }) => worker !== undefined);
+    const least = running.reduce<Slot | undefined>((best, slot) => (best && best.jobs.size <= slot.jobs.size ? best : slot), undefined);
+    if (least !== undefined && (least.jobs.size === 0 || !isLarge)) return least;
+    const another = this.#slots.find(({ worker }) => worker === undefined) ?? least;
+    if (another === undefined) throw new Error("a pool has at least one worker");
+    return another;
   }
 
   #post(slot: Slot, job: Job): void {
@@ -163,7 +175,7 @@ export class DecodePool implements AsyncDisposable {
 
   #start(slot: Slot): Worker {
     const worker = new Worker(this.#options.file ?? workerFile(), {
-      resourceLimits: { maxOldGenerationSizeMb: heapLimitMb },
+      resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: youngHeapMb },
       name: "coral-decode",
       // A daemon's own flags, such as an inspector's port, are not for its threads.
       execArgv: [],

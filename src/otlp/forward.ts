@@ -62,7 +62,8 @@ export class Forwarder implements AsyncDisposable {
       return;
     }
     this.#stats.queuedBytes += request.body.length;
-    this.#queue.push({ request, queuedAtMs: clock.monotonicMs() });
+    // The body is its sender's, and gone when the request was answered.
+    this.#queue.push({ request: { ...request, body: Buffer.from(request.body) }, queuedAtMs: clock.monotonicMs() });
     const [wake] = this.#sleepers;
     wake?.();
   }

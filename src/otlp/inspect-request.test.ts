@@ -13,24 +13,28 @@ const gauge = (name: string, points: number): Field[] => [
 
 describe("inspectRequest()", () => {
   it("counts rows of every kind", () => {
-    expect(inspectRequest("traces", traceRequest([{ items: [span, span] }, { items: [span] }]))).toEqual({
+    expect(inspectRequest("traces", traceRequest([{ items: [span, span] }, { items: [span] }]))).toMatchObject({
       rows: 3,
       rejected: 0,
       reason: "",
     });
-    expect(inspectRequest("logs", logRequest([{ items: [{ body: "a" }, {}] }]))).toEqual({ rows: 2, rejected: 0, reason: "" });
-    expect(inspectRequest("metrics", metricRequest([{ items: [gauge("a", 3), gauge("b", 0)] }]))).toEqual({
+    expect(inspectRequest("logs", logRequest([{ items: [{ body: "a" }, {}] }]))).toMatchObject({ rows: 2, rejected: 0, reason: "" });
+    expect(inspectRequest("metrics", metricRequest([{ items: [gauge("a", 3), gauge("b", 0)] }]))).toMatchObject({
       rows: 3,
       rejected: 0,
       reason: "",
     });
-    expect(inspectRequest("traces", new Uint8Array(0))).toEqual({ rows: 0, rejected: 0, reason: "" });
+    expect(inspectRequest("traces", new Uint8Array(0))).toMatchObject({ rows: 0, rejected: 0, reason: "" });
   });
 
   it("tells what will be refused, and why", () => {
     const items = [span, { ...span, traceId: "00".repeat(16) }, { ...span, spanId: "" }];
-    expect(inspectRequest("traces", traceRequest([{ items }]))).toEqual({ rows: 3, rejected: 2, reason: "a span has no valid trace id" });
-    expect(inspectRequest("metrics", metricRequest([{ items: [gauge("", 2)] }]))).toEqual({
+    expect(inspectRequest("traces", traceRequest([{ items }]))).toMatchObject({
+      rows: 3,
+      rejected: 2,
+      reason: "a span has no valid trace id",
+    });
+    expect(inspectRequest("metrics", metricRequest([{ items: [gauge("", 2)] }]))).toMatchObject({
       rows: 2,
       rejected: 2,
       reason: "a metric has no name",

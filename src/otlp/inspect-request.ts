@@ -16,6 +16,8 @@ export interface Inspection {
   rejected: number;
   /** Why the first of them cannot; empty when all can. */
   reason: string;
+  /** No item says when it was, so that two requests may be equal and yet two. Of logs only: spans have ids, points have times. */
+  isTimeless: boolean;
 }
 
 const groupsTag = 10;
@@ -23,6 +25,7 @@ const ownerTag = 10;
 const itemsTag = 18;
 const resourceAttributeTag = 10;
 const scopeAttributeTag = 26;
+const timeTag = { time: 9, observed: 89 } as const;
 const idTag = { trace: 10, span: 18 } as const;
 /** Gauge, sum, histogram, exponential histogram, summary. */
 const metricDataTags = new Set([42, 58, 74, 82, 90]);
@@ -48,15 +51,17 @@ class Inspector {
   #rows = 0;
   #rejected = 0;
   #reason = "";
+  #timed = 0;
 
   inspect(signal: OtlpSignal, body: Uint8Array): Inspection {
     this.#rows = 0;
     this.#rejected = 0;
     this.#reason = "";
+    this.#timed = 0;
     this.#reader.open(body);
     try {
       this.#walk(signal, body);
-      return { rows: this.#rows, rejected: this.#rejected, reason: this.#reason };
+      return { rows: this.#rows, rejected: this.#rejected, reason: this.#reason, isTimeless: signal === "logs" && this.#timed === 0 };
     } finally {
       // The body is not kept until the next one comes.
       this.#reader.open(noBytes);
@@ -117,7 +122,11 @@ class Inspector {
   #log(end: number): void {
     this.#rows++;
     const reader = this.#reader;
-    while (reader.at < end) reader.skip(reader.tag(), end);
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (tag === timeTag.time || tag === timeTag.observed) this.#timed++;
+      reader.skip(tag, end);
+    }
   }
 
   #span(end: number): void {

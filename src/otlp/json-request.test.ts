@@ -147,7 +147,7 @@ describe("jsonToProtobuf()", () => {
       { name: "q", summary: { dataPoints: [{ ...times, count: "1", sum: 2, quantileValues: [{ quantile: 0.5, value: 2 }] }] } },
     ];
     const body = jsonToProtobuf("metrics", bytes({ resourceMetrics: [{ scopeMetrics: [{ metrics }] }] }));
-    expect(inspectRequest("metrics", body)).toEqual({ rows: 6, rejected: 0, reason: "" });
+    expect(inspectRequest("metrics", body)).toMatchObject({ rows: 6, rejected: 0, reason: "" });
     const { points, malformed } = decodeMetricRequest(body, 1);
     expect(malformed).toBe(0);
     expect(points).toMatchObject([

@@ -5,14 +5,13 @@ import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { utf8Cut } from "./byte-writer.ts";
 import { CodeBuilder, FixedBuilder, Int32Builder, Int64Builder, sharedDictionary, TextBuilder } from "./column-builders.ts";
+import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { KnownKeys } from "./known-keys.ts";
 import { ColumnSet, OwnerColumns, setCode } from "./owner-columns.ts";
 import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
-import { type ItemOwner, walkGroups } from "./request-groups.ts";
 import { ResourceReader } from "./resource-reader.ts";
 import { severityTexts } from "./severity.ts";
 import { microseconds } from "./time-words.ts";
-import type { DecodeCounts } from "./trace-request.ts";
 
 const logTag = {
   time: 9,
@@ -88,50 +87,45 @@ export class LogDecoder {
   readonly #attributes: AttributeReader;
   readonly #owners: ResourceReader;
   readonly #columns: LogColumns;
-  readonly #severityCodes: number[];
-  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
-  #receivedAtUs = 0;
-  #rows = 0;
-  #malformed = 0;
+  readonly #rows: ItemRows;
+  #severityCodes: number[] = [];
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
-    this.#attributes = new AttributeReader(this.#reader, limits);
-    this.#owners = new ResourceReader(this.#reader, this.#attributes, this.#dictionary);
-    this.#columns = new LogColumns(this.#dictionary);
-    this.#severityCodes = severityTexts.map((text) => this.#dictionary.codeOf(Buffer.from(text), 0, text.length));
+    const [reader, dictionary] = [this.#reader, this.#dictionary];
+    const attributes = new AttributeReader(reader, limits);
+    const owners = new ResourceReader(reader, attributes, dictionary);
+    const columns = new LogColumns(dictionary);
+    this.#attributes = attributes;
+    this.#owners = owners;
+    this.#columns = columns;
+    const readItem = (row: number, end: number, receivedAtUs: number): void => this.#record(row, end, receivedAtUs);
+    this.#rows = new ItemRows({ reader, owners, attributes, dictionary, columns, readItem });
+    this.#nameCodes();
   }
 
   get counts(): DecodeCounts {
-    return { rows: this.#rows, malformed: this.#malformed, cut: this.#attributes.cut };
+    return this.#rows.counts;
   }
 
-  /** Adds the records of a request. One that cannot be read is counted and left out. */
   add(body: Uint8Array, receivedAtUs: number): void {
-    this.#receivedAtUs = receivedAtUs;
-    const unread = walkGroups(this.#reader, this.#owners, body, this.#visitor);
-    this.#malformed += unread;
+    this.#rows.add(body, receivedAtUs);
   }
 
-  /** After the last request. The decoder is then used up. */
+  /** After the last request. The batch is good until `reset`. */
   finish(): SegmentBatch {
-    return this.#columns.set.finish(this.#rows);
+    return this.#rows.finish();
   }
 
-  #visit(end: number, owner: ItemOwner): void {
-    const row = this.#rows;
-    try {
-      this.#columns.set.ensure(row);
-      this.#record(row, end);
-      this.#columns.owner.set(row, owner);
-      this.#rows++;
-    } catch (error) {
-      if (!(error instanceof MalformedError)) throw error;
-      this.#columns.set.clear(row);
-      this.#malformed++;
-    }
+  reset(): void {
+    this.#rows.reset();
+    this.#nameCodes();
   }
 
-  #record(row: number, end: number): void {
+  #nameCodes(): void {
+    this.#severityCodes = severityTexts.map((text) => this.#dictionary.codeOf(Buffer.from(text), 0, text.length));
+  }
+
+  #record(row: number, end: number, receivedAtUs: number): void {
     const reader = this.#reader;
     const columns = this.#columns;
     const { view } = reader;
@@ -189,15 +183,14 @@ export class LogDecoder {
     if (json.size === jsonStart + 2) json.size = jsonStart;
     columns.attributes.end(row, json.size > jsonStart);
     columns.body.end(row, hasBody);
-    this.#times(row, timeUs, observedUs);
+    this.#times(row, timeUs, observedUs || receivedAtUs);
     this.#severity(row, severity);
   }
 
   /** A record without a time of its own has that of its observation, or of its arrival. */
   #times(row: number, timeUs: number, observedUs: number): void {
-    const observed = observedUs || this.#receivedAtUs;
-    this.#columns.time.setNumber(row, timeUs || observed);
-    this.#columns.observedTime.setNumber(row, observed);
+    this.#columns.time.setNumber(row, timeUs || observedUs);
+    this.#columns.observedTime.setNumber(row, observedUs);
   }
 
   #severity(row: number, sent: number): void {

@@ -10,6 +10,7 @@ import { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentSegments } from "../store/index.ts";
 import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
 import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
+import { LoadWatch } from "./load-watch.ts";
 import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
 import { SamplingBudget } from "./sampling-budget.ts";
 
@@ -54,6 +55,8 @@ export interface OtlpIntakeOptions {
   doors: OtlpDoors;
   /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
   patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
+  /** Told when so much comes that being fast is worth memory, and when that is over. */
+  onLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
@@ -191,6 +194,9 @@ export class OtlpIntake implements AsyncDisposable {
   #openReceiver({ segments, storeMetrics }: OtlpStore): OtlpReceiver {
     const { config, clock, log } = this.#options;
     const forwarder = this.#forwarder;
+    const { onLoad } = this.#options;
+    const load = onLoad && new LoadWatch({ clock, onChange: onLoad });
+    if (load) this.#stack.defer(async () => load[Symbol.dispose]());
     this.#receiver = new OtlpReceiver({
       segments: {
         append: (signal, record) => {
@@ -202,6 +208,7 @@ export class OtlpIntake implements AsyncDisposable {
       pool: this.pool,
       ...(storeMetrics && { storeMetrics }),
       ...(forwarder && { forward: (request) => forwarder.offer(request) }),
+      ...(load && { onRows: (rows) => load.took(rows) }),
       maxBodyBytes: config.maxBodyBytes,
       budget: this.#budget,
       clock,

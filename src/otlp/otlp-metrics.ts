@@ -11,6 +11,7 @@ export function addOtlpMetrics(metrics: MetricsRegistry, status: () => OtlpStatu
   counter("coral_otlp_rows_total", "Spans, log records and data points that were acknowledged since the start", (counts) => counts.rows);
   counter("coral_otlp_rejected_rows_total", "Of those sent, what could not be kept", (counts) => counts.rejected);
   counter("coral_otlp_refused_requests_total", "Requests that were refused whole", (counts) => counts.refused);
+  counter("coral_otlp_repeated_requests_total", "Requests that had come before and were not stored again", (counts) => counts.repeated);
   counter("coral_otlp_bytes_total", "Bytes of requests as they were sent", (counts) => counts.bytes);
   metrics.read({ name: "coral_otlp_in_flight_bytes", help: "Bytes of requests that are being worked on" }, () => status().inFlightBytes);
   metrics.read({ name: "coral_otlp_sampling_share", help: "Share of ordinary traces that is kept" }, () => status().sampling.share);

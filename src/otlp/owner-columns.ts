@@ -75,6 +75,11 @@ export class ColumnSet {
     for (const column of this.#columns.values()) column.grow(this.#capacity);
   }
 
+  /** For the next batch. */
+  reset(): void {
+    for (const column of this.#columns.values()) column.reset();
+  }
+
   /** Takes back the last row. */
   clear(row: number): void {
     for (const column of this.#columns.values()) column.clear(row);

@@ -64,6 +64,27 @@ describe("OtlpReceiver", () => {
     expect(test.receiver.counts.traces).toMatchObject({ requests: 3, rows: 4, rejected: 0, refused: 0 });
   });
 
+  it("stores a request that comes again once, and forwards it once", async () => {
+    const forwarded: OtlpRequest[] = [];
+    await using test = await openTestReceiver({ workerFile, receiver: { forward: (request) => void forwarded.push(request) } });
+    const body = traces(spanOf(0), spanOf(1));
+    const again = { kind: "accepted", rejected: 0, message: "" };
+    expect(await Promise.all([0, 1].map(() => test.receiver.accept(protobuf(Buffer.from(body)))))).toEqual([again, again]);
+    expect(await test.receiver.accept(protobuf(gzipSync(body), { encoding: "gzip" }))).toEqual(again);
+    expect(await test.rows(any(span), "name")).toHaveLength(2);
+    expect(test.receiver.counts.traces).toMatchObject({ requests: 3, rows: 2, repeated: 2, refused: 0 });
+    expect(forwarded).toHaveLength(1);
+  });
+
+  it("stores records without a time as often as they come: nothing tells them apart", async () => {
+    await using test = await openTestReceiver({ workerFile });
+    const untimed = protobuf(logRequest([{ items: [{ body: "tick" }] }]), { signal: "logs" });
+    const timed = protobuf(logRequest([{ items: [{ body: "tock", timeNs: 1_700_000_000_000_000_000n }] }]), { signal: "logs" });
+    for (const request of [untimed, timed, untimed, timed]) await test.receiver.accept(request);
+    const bodies = (await test.rows(any(logRecord), "body")).map((row) => row["body"]);
+    expect(bodies.sort()).toEqual(["tick", "tick", "tock"]);
+  });
+
   it("makes logs queryable, and hands points of metrics over before it answers", async () => {
     const points: MetricPoint[] = [];
     await using test = await openTestReceiver({ workerFile, receiver: { storeMetrics: async (more) => void points.push(...more) } });

@@ -6,12 +6,14 @@ import type { ByteBudget } from "../base/byte-budget.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { releaseBytes } from "../base/release-bytes.ts";
 import { type AgentSegments, logRecord, span } from "../store/index.ts";
 import type { DecodePool } from "./decode-pool.ts";
-import { inspectRequest, type OtlpSignal } from "./inspect-request.ts";
+import { type Inspection, inspectRequest, type OtlpSignal } from "./inspect-request.ts";
 import type { NotKept } from "./metric-intake.ts";
 import type { MetricPoint } from "./metric-point.ts";
 import { MalformedError } from "./protobuf-reader.ts";
+import { RepeatedRequests } from "./repeated-requests.ts";
 
 const gunzipLater = promisify(gunzip);
 
@@ -19,7 +21,7 @@ export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
   encoding: "identity" | "gzip";
-  /** As it was sent. Must not change afterwards. */
+  /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
   body: Uint8Array;
 }
 
@@ -37,6 +39,8 @@ export interface OtlpReceiverOptions {
   storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
   /** Told of each request that was accepted. */
   forward?: (request: OtlpRequest) => void;
+  /** Told of the rows of each request before they are stored. */
+  onRows?: (rows: number) => void;
   /** Of a body after it was unpacked. */
   maxBodyBytes: number;
   /** For bodies that are unpacked; shared with whoever reads them from sockets. */
@@ -52,6 +56,8 @@ export interface SignalCounts {
   rejected: number;
   /** Requests that were refused. */
   refused: number;
+  /** Requests that had come before, and were answered without being stored again. */
+  repeated: number;
   bytes: number;
 }
 
@@ -62,10 +68,12 @@ const retryAfterMs = 1_000;
 export class OtlpReceiver {
   readonly #options: OtlpReceiverOptions;
   readonly counts: Readonly<Record<OtlpSignal, SignalCounts>> = { traces: noCounts(), logs: noCounts(), metrics: noCounts() };
+  readonly #repeated: RepeatedRequests<NotKept>;
   #loggedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: OtlpReceiverOptions) {
     this.#options = options;
+    this.#repeated = new RepeatedRequests({ clock: options.clock });
   }
 
   /** Never rejects. */
@@ -73,34 +81,51 @@ export class OtlpReceiver {
     const counts = this.counts[request.signal];
     counts.requests++;
     counts.bytes += request.body.length;
-    let reply: OtlpReply;
+    let taken: { reply: OtlpReply; isNew: boolean };
     try {
-      reply = await this.#take(request);
+      taken = await this.#take(request);
     } catch (error) {
-      reply = this.#refusal(error);
+      taken = { reply: this.#refusal(error), isNew: false };
     }
-    if (reply.kind === "refused") counts.refused++;
-    else this.#options.forward?.(request);
-    return reply;
+    if (taken.reply.kind === "refused") counts.refused++;
+    else if (taken.isNew) this.#options.forward?.(request);
+    else counts.repeated++;
+    return taken.reply;
   }
 
-  async #take(request: OtlpRequest): Promise<OtlpReply> {
+  async #take(request: OtlpRequest): Promise<{ reply: OtlpReply; isNew: boolean }> {
     const { budget, pool } = this.#options;
     const unpacked = await this.#unpack(request);
     // What was read from the socket is counted by its reader; what was unpacked from it, here.
     const moreBytes = unpacked === request.body ? 0 : unpacked.length;
-    if (!budget.take(moreBytes)) return busy(`${budget.usedBytes} of ${budget.maxBytes} bytes of requests are being worked on already`);
+    if (!budget.take(moreBytes)) {
+      const reply = busy(`${budget.usedBytes} of ${budget.maxBytes} bytes of requests are being worked on already`);
+      return { reply, isNew: false };
+    }
     try {
       const body = request.format === "json" ? await pool.jsonToProtobuf(request.signal, unpacked) : unpacked;
-      const { rows, rejected, reason } = inspectRequest(request.signal, body);
-      const counts = this.counts[request.signal];
-      const notKept = rows > rejected ? await this.#store(request.signal, body, rows) : { rejected: 0, message: "" };
-      counts.rows += rows - rejected - notKept.rejected;
-      counts.rejected += rejected + notKept.rejected;
-      return { kind: "accepted", rejected: rejected + notKept.rejected, message: reason || notKept.message };
+      const inspection = inspectRequest(request.signal, body);
+      const { rejected, reason } = inspection;
+      let isNew = false;
+      const keep = (): Promise<NotKept> => {
+        isNew = true;
+        return this.#keep(request.signal, body, inspection);
+      };
+      const notKept = inspection.isTimeless ? await keep() : await this.#repeated.once(request.signal, body, keep);
+      return { reply: { kind: "accepted", rejected: rejected + notKept.rejected, message: reason || notKept.message }, isNew };
     } finally {
+      if (moreBytes > 0) releaseBytes(unpacked);
       budget.give(moreBytes);
     }
+  }
+
+  async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<NotKept> {
+    this.#options.onRows?.(rows);
+    const notKept = rows > rejected ? await this.#store(signal, body, rows) : { rejected: 0, message: "" };
+    const counts = this.counts[signal];
+    counts.rows += rows - rejected - notKept.rejected;
+    counts.rejected += rejected + notKept.rejected;
+    return notKept;
   }
 
   async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<NotKept> {
@@ -168,5 +193,5 @@ function tooLarge(maxBytes: number): CoralError {
 }
 
 function noCounts(): SignalCounts {
-  return { requests: 0, rows: 0, rejected: 0, refused: 0, bytes: 0 };
+  return { requests: 0, rows: 0, rejected: 0, refused: 0, repeated: 0, bytes: 0 };
 }

@@ -95,7 +95,8 @@ export class ResourceReader {
   text(limit: number): number {
     const reader = this.#reader;
     const end = reader.end(limit);
-    const code = this.#dictionary.codeOf(reader.bytes, reader.at, utf8Cut(reader.bytes, reader.at, end, maxTextBytes));
+    const cut = utf8Cut(reader.bytes, reader.at, end, maxTextBytes);
+    const code = this.#attributes.secrets.codeIn(this.#dictionary, reader.bytes, reader.at, cut);
     reader.at = end;
     return code;
   }

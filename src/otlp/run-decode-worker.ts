@@ -10,7 +10,7 @@ import { LogDecoder } from "./log-request.ts";
 import { LogTemplates } from "./log-templates.ts";
 import { decodeMetricRequest } from "./metric-request.ts";
 import { MalformedError } from "./protobuf-reader.ts";
-import { type SamplingPlan, SpanSampler } from "./sampling.ts";
+import { SpanSampler } from "./sampling.ts";
 import { SpanDecoder } from "./trace-request.ts";
 
 /** Where orders come from and reports go to: a worker's port, or anything alike in tests. */
@@ -20,7 +20,7 @@ export interface DecodePort {
 }
 
 export function runDecodeWorker(port: DecodePort): void {
-  const memory: Memory = { sampler: new SpanSampler(), templates: new LogTemplates() };
+  const memory: Memory = { sampler: new SpanSampler(), templates: new LogTemplates(), spans: undefined, logs: undefined };
   port.onOrder(({ id, work }) => {
     try {
       port.report({ id, result: perform(work, memory) });
@@ -34,6 +34,9 @@ export function runDecodeWorker(port: DecodePort): void {
 interface Memory {
   sampler: SpanSampler;
   templates: LogTemplates;
+  /** Made when they are needed: their memory is used again for each file. */
+  spans: SpanDecoder | undefined;
+  logs: LogDecoder | undefined;
 }
 
 function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeResults] {
@@ -50,12 +53,12 @@ function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeRe
   }
 }
 
-function seal({ job, plan }: DecodeWork & { kind: "seal" }, { sampler, templates }: Memory): DecodeResults["seal"] {
+function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): DecodeResults["seal"] {
   if (job.signal === logRecord.name) {
     let patterns: PatternCount[] = [];
     const sealed = sealSegment(logRecord, job, (records) => {
-      const decoded = decodeLogs(records);
-      const annotated = annotateLogs(decoded.batch, templates);
+      const decoded = decode(records, (memory.logs ??= new LogDecoder()));
+      const annotated = annotateLogs(decoded.batch, memory.templates);
       patterns = annotated.patterns;
       return { ...decoded, batch: annotated.batch };
     });
@@ -64,28 +67,18 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, { sampler, templates
   if (job.signal !== span.name) throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is no signal of OTLP` });
   let sampling: SamplingCounts | undefined;
   const sealed = sealSegment(span, job, (records) => {
-    const { sampled, ...decoded } = decodeSpans(records, sampler, plan);
-    sampling = sampled;
-    return decoded;
+    const decoded = decode(records, (memory.spans ??= new SpanDecoder()));
+    if (plan === undefined) return decoded;
+    const { batch, ...counts } = memory.sampler.sample(decoded.batch, plan, performance.now());
+    sampling = counts;
+    return { ...decoded, batch };
   });
   return { sealed, ...(sampling && { sampling }) };
 }
 
-function decodeSpans(
-  records: readonly WriteAheadRecord[],
-  sampler: SpanSampler,
-  plan: SamplingPlan | undefined,
-): DecodedBodies & { sampled?: SamplingCounts } {
-  const decoder = new SpanDecoder();
-  for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
-  const lost = lostOf(decoder.counts.malformed);
-  if (plan === undefined) return { batch: decoder.finish(), ...lost };
-  const { batch, ...sampled } = sampler.sample(decoder.finish(), plan, performance.now());
-  return { batch, ...lost, sampled };
-}
-
-function decodeLogs(records: readonly WriteAheadRecord[]): DecodedBodies {
-  const decoder = new LogDecoder();
+/** At the beginning, not at the end: whatever ended the file before this one may have left something. */
+function decode(records: readonly WriteAheadRecord[], decoder: SpanDecoder | LogDecoder): DecodedBodies {
+  decoder.reset();
   for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
   return { batch: decoder.finish(), ...lostOf(decoder.counts.malformed) };
 }

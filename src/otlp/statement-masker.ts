@@ -9,6 +9,11 @@ const maxLength = 1_024;
 export class StatementMasker {
   readonly #masked = new Map<number, number>();
 
+  /** With a new dictionary. */
+  reset(): void {
+    this.#masked.clear();
+  }
+
   /** The code of the template of a statement, or 0 when it cannot be told what its values are. */
   mask(dictionary: ByteDictionary, statement: number, system: number): number {
     const known = this.#masked.get(statement);

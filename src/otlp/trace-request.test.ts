@@ -33,6 +33,38 @@ const plain: TestSpan = {
 const one = (span: Partial<TestSpan>, group: Partial<TestGroup<TestSpan>> = {}) =>
   decode(traceRequest([{ resource: { "service.name": "api" }, ...group, items: [{ ...plain, ...span }] }])).rows[0] ?? {};
 
+describe("SpanDecoder.reset()", () => {
+  it("leaves nothing of the batch before, whatever was in it", () => {
+    const rich = traceRequest([
+      {
+        resource: { "service.name": "rich", "service.version": "7" },
+        items: Array.from({ length: 3_000 }, (_, index) => ({
+          ...plain,
+          parentSpanId: "00f067aa0ba902b7",
+          attributes: {
+            "url.path": `/p/${index}`,
+            "db.system": "mysql",
+            "db.statement": `SELECT ${index}`,
+            "http.status_code": 500n,
+            own: "x",
+          },
+          events: [{ timeNs: plain.startNs, name: "exception", attributes: { "exception.type": "E" } }],
+          status: { code: 2, message: "bad" },
+          flags: 1,
+          dropped: 3,
+        })),
+      },
+    ]);
+    const poor = traceRequest([{ resource: { "service.name": "poor" }, items: [plain, { ...plain, traceId: "00" }, plain] }]);
+    const decoder = new SpanDecoder();
+    decoder.add(rich, receivedAtUs);
+    decoder.finish();
+    decoder.reset();
+    decoder.add(poor, receivedAtUs);
+    expect({ rows: rowsOf(decoder.finish()), counts: decoder.counts }).toEqual(decode(poor));
+  });
+});
+
 describe("SpanDecoder", () => {
   it("keeps ids, times and names as they were sent", () => {
     expect(one({ parentSpanId: "00f067aa0ba902b7", kind: 2, traceState: "vendor=1,other=2", flags: 0x101 })).toMatchObject({

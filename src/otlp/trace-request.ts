@@ -5,9 +5,9 @@ import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { utf8Cut } from "./byte-writer.ts";
 import type { CodeBuilder } from "./column-builders.ts";
+import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { setCode } from "./owner-columns.ts";
 import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
-import { type ItemOwner, walkGroups } from "./request-groups.ts";
 import { ResourceReader } from "./resource-reader.ts";
 import { firstIntId, SpanColumns, spanKeys, textId } from "./span-columns.ts";
 import { SpanParts } from "./span-parts.ts";
@@ -43,14 +43,6 @@ const systemId = textId("db_system");
 const maxNameBytes = 1_024;
 const maxPromotedBytes = 4_096;
 
-export interface DecodeCounts {
-  rows: number;
-  /** Rows that could not be read; whole groups of them count as one. */
-  malformed: number;
-  /** Values that were shortened or left out because of a limit. */
-  cut: number;
-}
-
 export class SpanDecoder {
   readonly #reader = new ProtobufReader();
   readonly #dictionary = new ByteDictionary();
@@ -59,50 +51,46 @@ export class SpanDecoder {
   readonly #columns: SpanColumns;
   readonly #parts: SpanParts;
   readonly #masker = new StatementMasker();
-  readonly #kindCodes: number[];
-  readonly #statusCodes: number[];
-  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
-  #receivedAtUs = 0;
-  #rows = 0;
-  #malformed = 0;
+  readonly #rows: ItemRows;
+  #kindCodes: number[] = [];
+  #statusCodes: number[] = [];
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
-    this.#attributes = new AttributeReader(this.#reader, limits);
-    this.#owners = new ResourceReader(this.#reader, this.#attributes, this.#dictionary);
-    this.#columns = new SpanColumns(this.#dictionary);
-    this.#parts = new SpanParts(this.#reader, this.#attributes, this.#dictionary, this.#columns);
-    this.#kindCodes = kinds.map((text) => this.#dictionary.codeOf(text, 0, text.length));
-    this.#statusCodes = statuses.map((text) => this.#dictionary.codeOf(text, 0, text.length));
+    const [reader, dictionary] = [this.#reader, this.#dictionary];
+    const attributes = new AttributeReader(reader, limits);
+    const owners = new ResourceReader(reader, attributes, dictionary);
+    const columns = new SpanColumns(dictionary);
+    this.#attributes = attributes;
+    this.#owners = owners;
+    this.#columns = columns;
+    this.#parts = new SpanParts(reader, attributes, dictionary, columns);
+    const readItem = (row: number, end: number, receivedAtUs: number): void => this.#span(row, end, receivedAtUs);
+    this.#rows = new ItemRows({ reader, owners, attributes, dictionary, columns, readItem });
+    this.#nameCodes();
   }
 
   get counts(): DecodeCounts {
-    return { rows: this.#rows, malformed: this.#malformed, cut: this.#attributes.cut };
+    return this.#rows.counts;
   }
 
-  /** Adds the spans of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
   add(body: Uint8Array, receivedAtUs: number): void {
-    this.#receivedAtUs = receivedAtUs;
-    const unread = walkGroups(this.#reader, this.#owners, body, this.#visitor);
-    this.#malformed += unread;
+    this.#rows.add(body, receivedAtUs);
   }
 
-  /** After the last request. The decoder is then used up. */
+  /** After the last request. The batch is good until `reset`. */
   finish(): SegmentBatch {
-    return this.#columns.set.finish(this.#rows);
+    return this.#rows.finish();
   }
 
-  #visit(end: number, owner: ItemOwner): void {
-    const row = this.#rows;
-    try {
-      this.#columns.set.ensure(row);
-      this.#span(row, end, this.#receivedAtUs);
-      this.#columns.owner.set(row, owner);
-      this.#rows++;
-    } catch (error) {
-      if (!(error instanceof MalformedError)) throw error;
-      this.#columns.set.clear(row);
-      this.#malformed++;
-    }
+  reset(): void {
+    this.#rows.reset();
+    this.#masker.reset();
+    this.#nameCodes();
+  }
+
+  #nameCodes(): void {
+    this.#kindCodes = kinds.map((text) => this.#dictionary.codeOf(text, 0, text.length));
+    this.#statusCodes = statuses.map((text) => this.#dictionary.codeOf(text, 0, text.length));
   }
 
   #span(row: number, end: number, receivedAtUs: number): void {
@@ -205,7 +193,8 @@ export class SpanDecoder {
   #text(column: CodeBuilder, row: number, limit: number): void {
     const reader = this.#reader;
     const end = reader.end(limit);
-    column.set(row, this.#dictionary.codeOf(reader.bytes, reader.at, utf8Cut(reader.bytes, reader.at, end, maxNameBytes)));
+    const cut = utf8Cut(reader.bytes, reader.at, end, maxNameBytes);
+    column.set(row, this.#attributes.secrets.codeIn(this.#dictionary, reader.bytes, reader.at, cut));
     reader.at = end;
   }
 
@@ -241,7 +230,7 @@ export class SpanDecoder {
     let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
     // Queries hold secrets as often as not, and are as many as there are requests.
     if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
-    const code = this.#dictionary.codeOf(bytes, valueStart, end);
+    const code = this.#attributes.secrets.codeIn(this.#dictionary, bytes, valueStart, end);
     if (column.has(row)) return column.get(row) === code;
     column.set(row, code);
     return true;

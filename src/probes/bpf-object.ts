@@ -7,7 +7,13 @@ import { parseBtf } from "./btf-layout.ts";
 import { type Libbpf, loadLibbpf, type Pointer } from "./libbpf.ts";
 import { enableProgramStats, type ProgramStats, readProgramStats } from "./program-stats.ts";
 import { openRingBuffer, type RingBuffer } from "./ring-buffer.ts";
-import { attachUprobeMulti, type UprobeSites, uprobeMultiAttachType } from "./uprobe-multi.ts";
+import {
+  attachUprobeMulti,
+  type UprobeSites,
+  uprobeMultiAttachType,
+  uprobeSessionAttachType,
+  uprobeSessionSection,
+} from "./uprobe-multi.ts";
 
 /** What keeps a program attached. Idempotent; waits off the main thread until the kernel has detached it. */
 export type BpfLink = AsyncDisposable;
@@ -87,6 +93,7 @@ function choosePrograms(libbpf: Libbpf, object: Pointer, { isWanted, isOptional 
     if (section.startsWith("tp_btf/") && isOptional?.(name, section) === true) optional.push({ name, tracepoint: section.slice(7) });
     // Which kind of uprobe is fixed when the program is loaded, and libbpf 1.1 knows the classic one only.
     if (section === "uprobe" || section === "uretprobe") libbpf.setExpectedAttachType(program, uprobeMultiAttachType);
+    if (section === uprobeSessionSection) libbpf.setExpectedAttachType(program, uprobeSessionAttachType);
   }
   if (optional.length > 0) leaveOutMissing(libbpf, programs, optional);
   return programs;

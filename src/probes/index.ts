@@ -34,4 +34,4 @@ export {
 export type { ProgramStats } from "./program-stats.ts";
 export type { DrainLimits, RecordVisitor, RingBuffer } from "./ring-buffer.ts";
 export { createSockDiag, type SockDiag } from "./sock-diag.ts";
-export type { UprobeSites } from "./uprobe-multi.ts";
+export { type UprobeSites, uprobeSessionSection } from "./uprobe-multi.ts";

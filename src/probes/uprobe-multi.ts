@@ -15,10 +15,16 @@ export interface UprobeSites {
   pid?: number;
   /** At the return of the function that begins there. */
   isReturn?: boolean;
+  /** Both, where the program was loaded for it: see `uprobeSessionSection`. */
+  isSession?: boolean;
 }
 
 /** To be set on a program before it is loaded. */
 export const uprobeMultiAttachType = 48;
+/** One program for the begin and the return of a call; at the begin it says whether it wants the return. Linux 6.13 or newer. */
+export const uprobeSessionAttachType = 57;
+/** Of programs that are loaded for it. */
+export const uprobeSessionSection = "uprobe/session";
 const BPF_LINK_CREATE = 28;
 const BPF_F_UPROBE_MULTI_RETURN = 1;
 const EPERM = 1;
@@ -41,7 +47,7 @@ export async function attachUprobeMulti(libbpf: Libbpf, programFd: number, sites
   // union bpf_attr, link_create with its uprobe_multi part at byte 16.
   const attributes = Buffer.alloc(64);
   attributes.writeUInt32LE(programFd, 0);
-  attributes.writeUInt32LE(uprobeMultiAttachType, 8);
+  attributes.writeUInt32LE(sites.isSession === true ? uprobeSessionAttachType : uprobeMultiAttachType, 8);
   attributes.writeBigUInt64LE(libbpf.addressOf(path), 16);
   attributes.writeBigUInt64LE(libbpf.addressOf(offsets), 24);
   if (cookies !== undefined) attributes.writeBigUInt64LE(libbpf.addressOf(cookies), 40);

@@ -71,17 +71,29 @@ export async function readRows(database: Database, state: SignalState, range: Se
     return encodeFitting(state, dropRows(recent.batch, range.firstSeq - recent.firstSeq), range, maxBytes);
   }
   const names = state.columns.map(({ name }) => `"${name}"`).join(", ");
-  const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}`;
+  const order = state.signal.isChained ? " ORDER BY seq" : "";
+  const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}${order}`;
   const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
-  // Rows come in the order of their append, which is that of their sequences; sorting them would cost more than all the rest.
+  // Rows come in the order of their append, which is that of their sequences unless somebody has moved them; sorting would cost more than all the rest.
   const columns = await database.withConnection(async (connection) =>
     readColumns(await connection.columns(sql), 0, [seqColumn, ...state.columns]),
   );
   const [seqs, ...rest] = columns;
   if (seqs?.kind !== "fixed" || seqs.values.length === 0) return undefined;
   const rows = seqs.values.length / 8;
-  const from = checkedFirst(state.signal.name, seqs.values);
-  return encodeFitting(state, { rows, columns: rest }, { firstSeq: from, lastSeq: range.lastSeq }, maxBytes);
+  const { first, unbroken } = readSeqs(seqs.values);
+  if (unbroken < rows && !state.signal.isChained) {
+    throw new CoralError({
+      code: "corrupt",
+      message: `Cannot read "${state.signal.name}": its sequences have a hole or are out of order after ${first + unbroken - 1}`,
+    });
+  }
+  return encodeFitting(
+    state,
+    { rows, columns: rest },
+    { firstSeq: first, lastSeq: Math.min(range.lastSeq, first + unbroken - 1) },
+    maxBytes,
+  );
 }
 
 function encodeFitting(state: SignalState, batch: ColumnBatch, { firstSeq, lastSeq }: SeqRange, maxBytes: number): RowBatch {
@@ -112,18 +124,13 @@ function fittingRows(batch: ColumnBatch, maxBytes: number): number {
   return low;
 }
 
-function checkedFirst(signal: string, seqs: Uint8Array): number {
+/** The first sequence, and how many follow it one by one. */
+function readSeqs(seqs: Uint8Array): { first: number; unbroken: number } {
   const view = new DataView(seqs.buffer, seqs.byteOffset, seqs.byteLength);
   const first = Number(view.getBigUint64(0, true));
-  for (let index = 0; index < seqs.length / 8; index++) {
-    if (view.getUint32(index * 8, true) !== (first + index) >>> 0) {
-      throw new CoralError({
-        code: "corrupt",
-        message: `Cannot read "${signal}": its sequences have a hole or are out of order after ${first + index - 1}`,
-      });
-    }
-  }
-  return first;
+  let unbroken = 1;
+  while (unbroken < seqs.length / 8 && view.getUint32(unbroken * 8, true) === (first + unbroken) >>> 0) unbroken++;
+  return { first, unbroken };
 }
 
 function firstMonoMsOf(batch: ColumnBatch): number {

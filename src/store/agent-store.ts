@@ -33,6 +33,8 @@ export interface AgentStoreOptions {
   discard?: string;
   /** Signals that are kept as segments, beside the file. Absent: none. */
   segments?: AgentSegmentsOptions;
+  /** Called before the oldest rows of a chained signal go; when it throws they stay. Absent: they stay. */
+  beforePrune?: (signal: string, range: SeqRange) => Promise<void>;
 }
 
 /** The last hours of one agent's signals. */
@@ -87,6 +89,8 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
 
 /** How often rows are looked at for their age; they are kept for hours. */
 const agingIntervalMs = 5 * 60_000;
+/** Each pruning of a chain is an entry of it, so that there should be few: rows may get so much older than they should. */
+const chainSlackMs = 86_400_000;
 
 interface Waiting {
   state: SignalState;
@@ -162,6 +166,9 @@ class DuckDbAgentStore implements AgentStore {
     const fitting = Math.max(1, Math.floor(limits.maxBytes / state.rowBytes));
     const lastSeq = Math.min(nextSeq - 1, firstSeq + Math.min(fitting, Math.max(1, limits.maxRows)) - 1);
     const batch = firstSeq <= lastSeq ? await readRows(this.#database, state, { firstSeq, lastSeq }, limits.maxBytes) : undefined;
+    // Rows that somebody has removed from a chain must not hold up those after them; the check of the chain tells of it.
+    if (state.signal.isChained && firstSeq <= lastSeq && batch?.firstSeq !== firstSeq)
+      return { signal, nextSeq, oldestSeq: batch?.firstSeq ?? lastSeq + 1, ...(batch && { batch }) };
     return { signal, ...state.head, ...(batch && { batch }) };
   }
 
@@ -269,6 +276,10 @@ class DuckDbAgentStore implements AgentStore {
    */
   async #lastAgedSeq({ signal, head }: SignalState): Promise<number> {
     const cutoffUs = (this.#options.clock.wallMs() - signal.retention.agent.maxAgeMs) * 1_000;
+    if (signal.isChained) {
+      const [oldest] = await this.query(`SELECT "time" FROM "${signal.name}" ORDER BY seq LIMIT 1`);
+      if (Number(oldest?.["time"] ?? cutoffUs) > cutoffUs - chainSlackMs * 1_000) return 0;
+    }
     const [row] = await this.query(`SELECT min(seq) AS seq FROM "${signal.name}" WHERE "time" >= make_timestamp(?)`, [
       Math.floor(cutoffUs),
     ]);
@@ -280,6 +291,11 @@ class DuckDbAgentStore implements AgentStore {
     const { signal, head } = state;
     const end = Math.min(lastSeq, head.nextSeq - 1);
     if (end < head.oldestSeq) return;
+    if (signal.isChained) {
+      const { beforePrune } = this.#options;
+      if (!beforePrune) return;
+      await beforePrune(signal.name, { firstSeq: head.oldestSeq, lastSeq: end });
+    }
     await this.#database.write((transaction) => transaction.run(`DELETE FROM "${signal.name}" WHERE seq <= ?`, [end]));
     prunedRows[signal.name] = (prunedRows[signal.name] ?? 0) + end + 1 - head.oldestSeq;
     head.oldestSeq = end + 1;

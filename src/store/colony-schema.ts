@@ -137,4 +137,37 @@ export const colonyMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    version: 4,
+    sql: `
+      -- Builds that services were seen to run; a build that nobody runs any more stays, so that its return is noticed.
+      CREATE TABLE registry.service_builds (
+        service VARCHAR NOT NULL, found_by VARCHAR NOT NULL, build VARCHAR NOT NULL, version VARCHAR NOT NULL,
+        first_seen TIMESTAMP NOT NULL, last_seen TIMESTAMP NOT NULL, is_running BOOLEAN NOT NULL
+      );
+      -- places: where it arrived and when, [{agentId, atUs}]; looks: how often it was compared with the time before.
+      CREATE TABLE registry.deployments (
+        id VARCHAR NOT NULL, service VARCHAR NOT NULL, started_at TIMESTAMP NOT NULL, noticed_at TIMESTAMP NOT NULL, found_by VARCHAR NOT NULL,
+        build VARCHAR, previous_build VARCHAR, version VARCHAR, previous_version VARCHAR, note VARCHAR NOT NULL, marked_by VARCHAR,
+        places JSON NOT NULL, looks INTEGER NOT NULL, is_complete BOOLEAN NOT NULL, verdict VARCHAR NOT NULL, evaluated_at TIMESTAMP, report JSON
+      );
+    `,
+  },
+  {
+    version: 5,
+    sql: `
+      -- Where agents run and what they can do there; agents that do not tell have no row. context: all of it.
+      CREATE TABLE registry.agent_runtime (
+        agent_id VARCHAR PRIMARY KEY, runtime_type VARCHAR NOT NULL, sidecar_mode VARCHAR, platform_os VARCHAR NOT NULL, os_version VARCHAR NOT NULL,
+        cri_type VARCHAR, cri_version VARCHAR, can_connect BOOLEAN NOT NULL, can_exec BOOLEAN NOT NULL, can_shell BOOLEAN NOT NULL,
+        can_run BOOLEAN NOT NULL, detected_at TIMESTAMP NOT NULL, updated_at TIMESTAMP NOT NULL, problems JSON NOT NULL, context JSON NOT NULL
+      );
+      CREATE INDEX agent_runtime_type ON registry.agent_runtime (runtime_type, sidecar_mode);
+      CREATE TABLE registry.agent_runtime_history (
+        agent_id VARCHAR NOT NULL, changed_at TIMESTAMP NOT NULL, runtime_type VARCHAR NOT NULL, sidecar_mode VARCHAR, cri_type VARCHAR,
+        cri_version VARCHAR, can_connect BOOLEAN NOT NULL, can_exec BOOLEAN NOT NULL, can_shell BOOLEAN NOT NULL, can_run BOOLEAN NOT NULL,
+        change_reason VARCHAR NOT NULL, changes VARCHAR NOT NULL
+      );
+    `,
+  },
 ];

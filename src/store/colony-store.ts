@@ -9,6 +9,9 @@ import { storedColumns } from "./column-batch.ts";
 import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
+import { deriveSpanEdges, type EdgePace } from "./derived/derive-span-edges.ts";
+import { type DerivingStore, deriveSpanRed } from "./derived/derive-span-red.ts";
+import { DerivedProgress } from "./derived/derived-progress.ts";
 import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
 import { insertGap } from "./gap-ledger.ts";
@@ -16,7 +19,10 @@ import { type PublishedView, publishViews, viewSchema } from "./published-views.
 import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
 import { type Resolution, rollupName, rollupSql } from "./rollup.ts";
 import { type ColonySegments, type ColonySegmentsOptions, openColonySegments } from "./segments/colony-segments.ts";
+import type { SegmentEntry } from "./segments/segment-manifest.ts";
 import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "./segments/segment-views.ts";
+import { span } from "./signals/span.ts";
+import { spanEdge, spanRed } from "./signals/spans-derived.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 import type { PruneResult, StoreStats } from "./store-stats.ts";
@@ -80,6 +86,8 @@ export interface ColonyStore extends AsyncDisposable {
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
+  /** Makes rows of what came in segments since the last call: `span_red` and `span_edge`. The owner calls it every few seconds. */
+  derive(): Promise<void>;
   /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
   rollup(): Promise<RollupResult>;
   /** Retention by age and by bytes; rolls up first. The owner calls it every few minutes. */
@@ -126,6 +134,7 @@ interface Opening {
   ingest: number;
   progress: Map<string, number>;
   segments: ColonySegments | undefined;
+  derived: DerivedProgress;
 }
 
 class DuckDbColonyStore implements ColonyStore {
@@ -141,6 +150,10 @@ class DuckDbColonyStore implements ColonyStore {
   readonly #progress: Map<string, number>;
   readonly #rolledAtMs = new Map<string, number>();
   #maintenance: Promise<unknown> = Promise.resolve();
+  readonly #derived: DerivedProgress;
+  readonly #edgePace: EdgePace = { steppedAtMs: Number.NEGATIVE_INFINITY };
+  #deriving: Promise<void> | undefined;
+  #isClosed = false;
 
   private constructor(database: Database, options: ColonyStoreOptions, opening: Opening) {
     this.database = database;
@@ -152,19 +165,24 @@ class DuckDbColonyStore implements ColonyStore {
     this.#ingest = opening.ingest;
     this.#progress = opening.progress;
     this.segments = opening.segments;
+    this.#derived = opening.derived;
   }
 
   static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
     const tables = new Map<string, SignalTables>();
     for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
     const { clock, log } = options;
-    const segments = options.segments && (await openColonySegments({ database, clock, log }, options.segments));
+    const products = productsOf(options);
+    const derived = products.length > 0 ? await DerivedProgress.open(database) : new DerivedProgress();
+    const mayMerge = (entry: SegmentEntry): boolean =>
+      products.every((product) => product.from !== entry.signal || derived.isDone(product.name, entry));
+    const segments = options.segments && (await openColonySegments({ database, clock, log }, { mayMerge, ...options.segments }));
     const segmentViews = (options.segments?.signals ?? []).map((signal) => segmentView(signal, segments?.emptyFileOf(signal) ?? ""));
     const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals, segmentViews));
     const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
     const progress = await loadProgress(database, tables);
     const ingest = await lastIngest(database, tables, progress);
-    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments });
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments, derived });
     if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
     return store;
   }
@@ -214,6 +232,13 @@ class DuckDbColonyStore implements ColonyStore {
     }));
   }
 
+  derive(): Promise<void> {
+    this.#deriving ??= this.#derive().finally(() => {
+      this.#deriving = undefined;
+    });
+    return this.#deriving;
+  }
+
   rollup(): Promise<RollupResult> {
     return this.#maintain(() => this.#rollup(false));
   }
@@ -258,7 +283,8 @@ class DuckDbColonyStore implements ColonyStore {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled([this.#maintenance]);
+    this.#isClosed = true;
+    await Promise.allSettled([this.#maintenance, this.#deriving]);
     await this.segments?.close();
     await this.database.close();
   }
@@ -321,6 +347,44 @@ class DuckDbColonyStore implements ColonyStore {
     for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
   }
 
+  async #derive(): Promise<void> {
+    const { segments } = this;
+    if (segments === undefined) return;
+    const store: DerivingStore = {
+      database: this.database,
+      segments,
+      progress: this.#derived,
+      write: (entries, work, committed) => this.#writeDerived(entries, work, committed),
+      log: this.#options.log,
+    };
+    const isMade = (name: string): boolean => productsOf(this.#options).some((product) => product.name === name);
+    if (isMade(spanRed.name)) while (!this.#isClosed && (await deriveSpanRed(store)));
+    const nowMs = (): number => this.#options.clock.monotonicMs();
+    if (isMade(spanEdge.name)) while (!this.#isClosed && (await deriveSpanEdges(store, this.#edgePace, nowMs())));
+  }
+
+  async #writeDerived<T>(
+    entries: readonly SegmentEntry[],
+    work: (transaction: Transaction, step: { ingest: number; nowUs: number; sources: readonly number[] }) => Promise<T>,
+    committed: (result: T) => void,
+  ): Promise<T> {
+    const { result } = await this.database.write(
+      async (transaction) => {
+        const staged = this.#sources.stage();
+        const sources = entries.map(({ agentId, epoch }) => staged.numberOf(agentId, epoch));
+        const nowUs = this.#nowUs();
+        const ingest = ++this.#ingest;
+        await staged.save(transaction, nowUs);
+        return { result: await work(transaction, { ingest, nowUs, sources }), staged };
+      },
+      (done) => {
+        this.#sources.commit(done.staged);
+        committed(done.result);
+      },
+    );
+    return result;
+  }
+
   /** Roll-ups and retention one after the other, so that no row is removed before it was rolled up. */
   async #maintain<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#maintenance;
@@ -369,7 +433,7 @@ class DuckDbColonyStore implements ColonyStore {
 
   /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
   async #rollupEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
-    const stepRows = signal.rollup?.histograms ? rollupStepRows.histograms : rollupStepRows.plain;
+    const stepRows = signal.rollup?.histograms || signal.isThinned ? rollupStepRows.histograms : rollupStepRows.plain;
     const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${stepRows}`, [after]);
     const next = row?.["ingest"];
     return next === undefined ? this.#ingest : Math.max(Number(next) - 1, after + 1);
@@ -401,7 +465,12 @@ class DuckDbColonyStore implements ColonyStore {
           `DELETE FROM ${table} WHERE rowid < (SELECT max(rowid) FROM ${table}) - ${ledgerMaxRows} AND (SELECT count(*) FROM ${table}) > ${ledgerMaxRows}`,
         );
       }
-      const old = await transaction.query("SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)", [cutoffUs]);
+      // Rows of a chain are kept for longer, and mean nothing without their agent.
+      const chained = [...this.#tables.values()].filter(({ signal }) => signal.isChained);
+      const old = await transaction.query(
+        `SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)${chained.map(({ signal }) => ` AND source NOT IN (SELECT source FROM raw."${signal.name}")`).join("")}`,
+        [cutoffUs],
+      );
       const gone = old.map((row) => Number(row["source"])).filter((source) => !latest.includes(source));
       if (gone.length > 0) await transaction.run(`DELETE FROM internal.sources WHERE source IN (${gone.join(", ")})`);
       return new Set(gone);
@@ -424,6 +493,14 @@ class DuckDbColonyStore implements ColonyStore {
       await insertGap(transaction, gap, nowUs);
     });
   }
+}
+
+/** What is made of segments, as far as there are tables for it. */
+function productsOf({ signals, segments }: ColonyStoreOptions): { name: string; from: string }[] {
+  const products = [spanRed, spanEdge].map(({ name }) => ({ name, from: span.name }));
+  return products.filter(
+    ({ name, from }) => signals.some((signal) => signal.name === name) && segments?.signals.some((signal) => signal.name === from),
+  );
 }
 
 function numberOrNull(value: unknown): number | null {

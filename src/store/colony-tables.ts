@@ -22,7 +22,7 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
     ...storedColumns(signal).map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
   ]);
   const rollups = [];
-  for (const resolution of signal.rollup ? resolutions : []) {
+  for (const resolution of signal.rollup || signal.isThinned ? resolutions : []) {
     const table = await ensureTable(database, "rollup", rollupName(signal, resolution), rollupColumns(signal));
     rollups.push({ resolution, table });
   }
@@ -30,6 +30,8 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
 }
 
 export function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
+  // Rows of a chain go only with a word about it: see audit/colony-audit.ts.
+  if (signal.isChained) return [];
   const { maxAgeMs, weight } = signal.retention.colony;
   return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
 }

@@ -75,6 +75,12 @@ export interface SignalOptions<C extends Columns> {
   retention: { agent: SignalRetention; colony: SignalRetention };
   /** Coarser copies at the colony, in views `<name>_1m` and `<name>_10m`. Absent: none. */
   rollup?: Rollup<C>;
+  /** Points of metrics: coarser copies are such points again, see metrics/thin-points.ts. Instead of `rollup`. */
+  isThinned?: boolean;
+  /** Rows hold hashes of those before: they are pruned only when their owner has written down how far, and a hole is told, not taken for damage. */
+  isChained?: boolean;
+  /** Not among the views that people's SQL may read. */
+  isPrivate?: boolean;
 }
 
 export interface Signal<C extends Columns = Columns> extends SignalOptions<C> {

@@ -5,6 +5,18 @@
  */
 
 export { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
+export { AuditWriter } from "./audit/audit-writer.ts";
+export { type ColonyAudit, type ColonyAuditOptions, isOwnEntry, openColonyAudit } from "./audit/colony-audit.ts";
+export { CopyCheck, type CopyProblems } from "./audit/copy-check.ts";
+export {
+  type AuditEntryRecord,
+  type AuditQuery,
+  type AuditRecord,
+  openCommands,
+  queryAudit,
+  queryAuditEntries,
+} from "./audit/query-audit.ts";
+export { type CopiedChain, copiedLinks, ownLinks, verifyCopies, verifyOwnChain } from "./audit/verify-audit.ts";
 export {
   type AgentCheckpoint,
   type ColonyStore,
@@ -18,12 +30,23 @@ export {
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
 export type { Columns, RowOf, SampleTime, Signal } from "./define-signal.ts";
+export {
+  type DeploymentPlace,
+  type DeploymentRecord,
+  type KnownBuild,
+  listDeployments,
+  loadKnownBuilds,
+  saveDeployments,
+} from "./deployments/deployment-tables.ts";
+export { queryBuildFacts } from "./deployments/query-build-facts.ts";
+export { queryRunningBuilds, querySpanVersions, type RunningBuild } from "./deployments/running-builds.ts";
 export { DiscoveryCycle, type DiscoveryCycleOptions, type DiscoveryCycleResult } from "./discovery/discovery-cycle.ts";
 export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/discovery-settings.ts";
 export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
 export { type NamingLimits, storeNamingWish } from "./discovery/naming-wishes.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 export type { LossCount } from "./loss-counts.ts";
+export { choosePoints, type PointSource } from "./metrics/choose-points.ts";
 export { type PromqlAnswer, type PromqlQuery, type PromqlSeriesRow, queryPromql } from "./promql/query-promql.ts";
 export type { PublishedView } from "./published-views.ts";
 export type { AgentPull } from "./pull-plan.ts";
@@ -62,6 +85,7 @@ export {
   type MetricAnswer,
   type MetricGroupRow,
   type MetricQuery,
+  metricStepMs,
   queryMetric,
 } from "./queries/query-metrics.ts";
 export { queryRed, type RedAnswer, type RedGroupBy, type RedGroupRow, type RedQuery } from "./queries/query-red.ts";
@@ -74,6 +98,14 @@ export {
   type ServicesQuery,
 } from "./queries/query-services.ts";
 export { querySpanEdges, type SpanEdgeRow, type SpanEdgesAnswer, type SpanEdgesQuery } from "./queries/query-span-edges.ts";
+export {
+  querySpanRed,
+  type SpanRedAnswer,
+  type SpanRedGroupBy,
+  type SpanRedQuery,
+  type SpanRedRow,
+  type SpanRole,
+} from "./queries/query-span-red.ts";
 export {
   querySpanProcesses,
   querySpanServices,
@@ -112,6 +144,14 @@ export {
   useToken,
 } from "./registry-tables.ts";
 export {
+  forgetRuntime,
+  listRuntimeHistory,
+  loadRuntimes,
+  type RuntimeChange,
+  type RuntimeRecord,
+  storeRuntime,
+} from "./runtime-tables.ts";
+export {
   type AgentSegments,
   type AgentSegmentsOptions,
   type SegmentListing,
@@ -145,12 +185,24 @@ export { hexSql, type SegmentRange, type SegmentReader, type SegmentSource } fro
 export { readWriteAhead, type WriteAheadContent, type WriteAheadRecord } from "./segments/write-ahead.ts";
 export { writeSegmentFile } from "./segments/write-segment-file.ts";
 export type { ReadLimits, SeqRange, SignalHead, SignalSlice } from "./signal-slice.ts";
+export {
+  type AuditEntry,
+  type AuditRow,
+  audit,
+  auditChainColumns,
+  auditChainRow,
+  blankAuditEntry,
+  linkAuditEntry,
+} from "./signals/audit.ts";
 export { connection, event, serviceInstance } from "./signals/discovery.ts";
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./signals/host.ts";
-export { segmentSignals, signals } from "./signals/index.ts";
+export { derivedSignals, segmentSignals, signals } from "./signals/index.ts";
 export { logPattern, logRecord } from "./signals/log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./signals/metrics.ts";
 export { span } from "./signals/span.ts";
 export { red, trafficLoss } from "./signals/traffic.ts";
-export type { Row, SqlParameters, SqlValue } from "./sql-values.ts";
+export type { Row, SqlParameter, SqlParameters, SqlValue } from "./sql-values.ts";
 export type { PruneResult, StoreStats } from "./store-stats.ts";
+export { BaselineMemory } from "./summary/baseline-memory.ts";
+export { queryServiceDetails } from "./summary/query-service-details.ts";
+export { querySummary } from "./summary/query-summary.ts";

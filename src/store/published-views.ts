@@ -37,6 +37,14 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
     sql: `SELECT s.agent_id, s.epoch, r.seq, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
       FROM "${database}".raw."${signal.name}" r JOIN "${database}".internal.sources s USING (source)`,
   };
+  if (signal.isThinned) {
+    const thinned = resolutions.map((resolution) => {
+      const name = rollupName(signal, resolution);
+      const description = `${signal.description}; merged to ${resolution.bucketMinutes} min, kept longer`;
+      return { ...raw, name, description, sql: raw.sql.replace(`.raw."${signal.name}"`, `.rollup."${name}"`) };
+    });
+    return [raw, ...thinned];
+  }
   if (signal.rollup === undefined) return [raw];
   const coarse = resolutions.map((resolution) => ({
     name: rollupName(signal, resolution),
@@ -44,6 +52,41 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
     ...rollupView(database, signal, resolution),
   }));
   return [raw, ...coarse];
+}
+
+/** Where agents run, and how that changed; null for those that do not tell. */
+function runtimeViews(database: string): ViewDefinition[] {
+  const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
+  const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
+  const can = ["can_connect", "can_exec", "can_shell", "can_run"].map((name): ViewColumn => ({ name, type: "BOOLEAN" }));
+  const kinds = ["runtime_type", "sidecar_mode", "cri_type", "cri_version"].map(text);
+  const list = (columns: readonly ViewColumn[], of: string): string => columns.map(({ name }) => `${of}.${name}`).join(", ");
+  const agent = ["agent_id", "hostname", "version"].map(text);
+  const platform = ["platform_os", "os_version"].map(text);
+  const history = [text("agent_id"), ...kinds, ...can, text("change_reason"), text("changes")];
+  return [
+    {
+      name: "agent_registry",
+      description: "Where each agent runs and which commands it can do; runtime_type is null for agents that do not tell",
+      columns: [
+        ...agent,
+        { name: "is_legacy", type: "BOOLEAN" },
+        ...kinds,
+        ...platform,
+        ...can,
+        time("detected_at"),
+        { name: "runtime", type: "JSON" },
+      ],
+      sql: `SELECT ${list(agent, "a")}, a.protocol_version < 2 AS is_legacy, ${list([...kinds, ...platform, ...can], "r")}, r.detected_at, r.context AS runtime
+        FROM "${database}".registry.agents a LEFT JOIN "${database}".registry.agent_runtime r USING (agent_id)`,
+    },
+    {
+      name: "agent_runtime_history",
+      description: "Changes of where agents run and what they can do there, with the reason",
+      columns: [time("time"), ...history],
+      sql: `SELECT changed_at AS "time", ${list(history, "h")} FROM "${database}".registry.agent_runtime_history h`,
+    },
+  ];
 }
 
 function registryViews(database: string): ViewDefinition[] {
@@ -63,6 +106,7 @@ function registryViews(database: string): ViewDefinition[] {
       columns: agents,
       sql: `SELECT ${agents.map(({ name }) => name).join(", ")} FROM "${database}".registry.agents`,
     },
+    ...runtimeViews(database),
     {
       name: "gaps",
       description: "Rows that are known to be missing, and why; rows is null when nobody can know how many",
@@ -91,8 +135,11 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
     sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
       SELECT occurred_at AS "time", kind,
-        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered') THEN 'error'
-          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new') THEN 'warning'
+        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken') THEN 'error'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'agent-runtime-doubtful')
+            THEN 'warning'
+          -- It can do less than before.
+          WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
           WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
         json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
       ${signals.some((signal) => signal.name === "agent_event") ? agents : ""})`,
@@ -108,7 +155,7 @@ export async function publishViews(
 ): Promise<PublishedView[]> {
   const definitions = [
     ...more,
-    ...signals.flatMap((signal) => signalViews(database, signal)),
+    ...signals.filter((signal) => !signal.isPrivate).flatMap((signal) => signalViews(database, signal)),
     ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),
     eventsView(database, signals),

@@ -3,8 +3,10 @@
  * bucket without loss, so late rows and clock steps need no special case, and the views merge on reading.
  */
 
+import { storedColumns } from "./column-batch.ts";
 import { columnTypeOf, type RollupMeasure, type Signal } from "./define-signal.ts";
 import { gatheredSql, mergedCountsSql, mergedLoSql } from "./histogram-sql.ts";
+import { thinPointsSql } from "./metrics/thin-points.ts";
 import type { TableColumn } from "./signal-tables.ts";
 import { sqlTypeOf } from "./signal-tables.ts";
 
@@ -113,6 +115,15 @@ const keysOf = (signal: Signal): TableColumn[] =>
 
 /** Columns of a roll-up's table. `bucket` is the start of the interval, `last_seq` orders partials of one source. */
 export function rollupColumns(signal: Signal): TableColumn[] {
+  if (signal.isThinned) {
+    return [
+      { name: "source", sqlType: "UINTEGER" },
+      { name: "ingest", sqlType: "UBIGINT" },
+      { name: "stored_at", sqlType: "TIMESTAMP" },
+      { name: "seq", sqlType: "UBIGINT" },
+      ...storedColumns(signal).map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
+    ];
+  }
   return [
     { name: "source", sqlType: "UINTEGER" },
     { name: "ingest", sqlType: "UBIGINT" },
@@ -128,6 +139,7 @@ export function rollupColumns(signal: Signal): TableColumn[] {
 
 /** Parameters: $ingest and $stored_at of the partials, and the range $after to $ingest of raw rows to consume. */
 export function rollupSql(database: string, signal: Signal, resolution: Resolution): string {
+  if (signal.isThinned) return thinPointsSql(database, signal, rollupName(signal, resolution), resolution.bucketMinutes);
   const columns = rollupColumns(signal).map(({ name }) => `"${name}"`);
   const keys = keysOf(signal).map(({ name }) => `"${name}"`);
   const values = [

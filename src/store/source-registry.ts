@@ -39,6 +39,7 @@ export class SourceRegistry {
 
   commit(staged: StagedSources): void {
     for (const source of staged.changed()) this.#put(source);
+    for (const source of staged.added()) this.#put(source, this.#latest.has(source.agentId));
   }
 
   forget(gone: (source: Source) => boolean): void {
@@ -51,9 +52,9 @@ export class SourceRegistry {
     return [...this.#latest.values()].map(({ source }) => source);
   }
 
-  #put(source: Source): void {
+  #put(source: Source, isOld = false): void {
     this.#sources.set(keyOf(source.agentId, source.epoch), source);
-    this.#latest.set(source.agentId, source);
+    if (!isOld) this.#latest.set(source.agentId, source);
     this.#next = Math.max(this.#next, source.source + 1);
   }
 }
@@ -64,6 +65,7 @@ export class StagedSources {
   readonly #changed = new Map<string, Source>();
   readonly #latest = new Map<string, Source>();
   readonly #created = new Set<number>();
+  readonly #added = new Map<string, Source>();
   #next: number;
 
   constructor(registry: SourceRegistry, next: number) {
@@ -92,12 +94,27 @@ export class StagedSources {
     this.#latest.set(source.agentId, source);
   }
 
+  /** The number of an epoch of which there may be segments only; it is not taken for what the agent answered with. */
+  numberOf(agentId: string, epoch: string): number {
+    const key = keyOf(agentId, epoch);
+    const known = this.find(agentId, epoch) ?? this.#added.get(key);
+    if (known) return known.source;
+    const source = this.fresh(agentId, epoch);
+    this.#next++;
+    this.#added.set(key, source);
+    return source.source;
+  }
+
+  added(): Source[] {
+    return [...this.#added.values()];
+  }
+
   changed(): Source[] {
     return [...this.#changed.values()];
   }
 
   async save(transaction: Transaction, nowUs: number): Promise<void> {
-    const created = this.changed().filter(({ source }) => this.#created.has(source));
+    const created = [...this.changed().filter(({ source }) => this.#created.has(source)), ...this.added()];
     const updated = this.changed().filter(({ source }) => !this.#created.has(source));
     for (const { source, agentId, epoch, ...rest } of created) {
       await transaction.run("INSERT INTO internal.sources VALUES (?, ?, ?, make_timestamp(?), make_timestamp(?), ?, ?)", [

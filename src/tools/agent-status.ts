@@ -1,5 +1,6 @@
 /** What an agent says about itself at `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
 
+import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import type { AgentServiceStatus } from "./managed-service.ts";
 
 export interface AgentStatus {
@@ -24,8 +25,19 @@ export interface AgentStatus {
   traffic?: AgentTrafficStatus;
   /** Absent from agents that do not know OTLP. */
   otlp?: AgentOtlpStatus;
+  /** Absent from agents that do not know it. */
+  runtime?: RuntimeFacts;
   /** What an operator should know, ready to print. */
   notes: string[];
+}
+
+/** Answer of `POST /v1/runtime/refresh` on the agent's socket. */
+export interface RuntimeRefreshed {
+  runtime: RuntimeFacts;
+  /** In words; empty when nothing changed. */
+  changes: string[];
+  /** Whether the colony knows it; also when there was nothing to tell. */
+  isTold: boolean;
 }
 
 /** What programs send by OTLP, and where. Counts are since the start. */
@@ -94,6 +106,8 @@ export interface AgentColonyLink {
 }
 
 export interface AgentStoreStatus {
+  /** Where it is; absent from older agents. */
+  directory?: string;
   /** UUID of the store. */
   epoch: string;
   fileBytes: number;

@@ -5,7 +5,19 @@
 
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
+import type {
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalOutcome,
+  AuditEntryFact,
+  AuditRecordFact,
+  AuditRequest,
+  AuditVerification,
+  ExpectedLink,
+} from "./schemas/audit.ts";
 import type { CaptureEvent, CaptureRequest } from "./schemas/capture.ts";
+import type { CommandRequest, CommandResult } from "./schemas/command.ts";
+import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "./schemas/deployment.ts";
 import type { ColonyEvent } from "./schemas/event.ts";
 import type { HostFacts } from "./schemas/host.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "./schemas/logs.ts";
@@ -19,9 +31,11 @@ import type {
   PromqlRequest,
 } from "./schemas/metrics.ts";
 import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "./schemas/network.ts";
+import type { LegacyPhase, RuntimeContextFacts } from "./schemas/runtime.ts";
 import type { ServiceAtAgent } from "./schemas/service.ts";
 import type { SqlResult } from "./schemas/sql.ts";
 import type { ColonyInfo, HostNow, StoreInfo } from "./schemas/status.ts";
+import type { ServiceDetailsFacts, ServiceDetailsRequest, SummaryFacts, SummaryRequest } from "./schemas/summary.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "./schemas/token.ts";
 import type { SpanEdgeFacts, SpanProcessFact, TraceFacts, TracesFacts, TracesRequest } from "./schemas/trace.ts";
 import type {
@@ -58,6 +72,26 @@ export interface ColonyFacts {
   duplicates: DuplicateAgentFact[];
   /** What keeps addresses outside from getting names, ready to print. */
   nameProblems: string[];
+  /** Absent: nobody minds which agents register. */
+  registration?: RegistrationFacts;
+}
+
+/** What the colony makes of agents that do not tell where they run. */
+export interface RegistrationFacts {
+  warnPassiveSidecars: boolean;
+  /** As the policy's dates say. */
+  legacyPhase: LegacyPhase;
+  /** `2024-09-01`; null: they are not refused. */
+  legacyRejectAfter: string | null;
+  upgradeSteps: string[];
+}
+
+export interface RuntimeContextRequest {
+  agentId: string;
+  /** Let the agent look again. */
+  refresh: boolean;
+  /** Newest changes to tell. */
+  history: number;
 }
 
 export interface HostRequest {
@@ -156,6 +190,8 @@ export interface ColonyBackend {
   status(context: ToolCallContext): Promise<ColonyFacts>;
   /** The whole registry, revoked agents included. */
   agents(context: ToolCallContext): Promise<AgentInfo[]>;
+  /** Where an agent runs: asked of the agent itself when it is connected, else as it told last. Throws `not-found` for an unknown agent. */
+  runtimeContext(request: RuntimeContextRequest, context: ToolCallContext): Promise<RuntimeContextFacts>;
   /** The newest host values of every agent that has any. */
   hostsNow(context: ToolCallContext): Promise<HostNow[]>;
   host(request: HostRequest, context: ToolCallContext): Promise<HostFacts[]>;
@@ -168,6 +204,13 @@ export interface ColonyBackend {
   /** Requests by edge, of all or those named; each edge once, by the end that saw more. */
   edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
+  /** What is known of the health of all services, or of one. */
+  summary(request: SummaryRequest, context: ToolCallContext): Promise<SummaryFacts>;
+  /** Routes, other ends, course and load of one service, by hooks or by spans. */
+  serviceDetails(request: ServiceDetailsRequest, context: ToolCallContext): Promise<ServiceDetailsFacts>;
+  /** Newest first. */
+  deployments(request: DeploymentsRequest, context: ToolCallContext): Promise<Deployment[]>;
+  markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
   /** What the hooks of agents did not see. */
   trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */
@@ -187,7 +230,15 @@ export interface ColonyBackend {
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
   /** Calls between services by the parents of spans. */
-  spanEdges(request: EdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
+  spanEdges(
+    request: EdgesRequest & {
+      /** Only these, by the names that spans have. */
+      among?: { client: string; server: string }[];
+      /** Of how many edges percentiles are wanted, the busiest; default 5,000. They are most of the work. */
+      percentiles?: number;
+    },
+    context: ToolCallContext,
+  ): Promise<SpanEdgeFacts>;
   /** One process for each service and agent that sent spans lately. */
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Names that senders of spans gave themselves. */
@@ -199,6 +250,8 @@ export interface ColonyBackend {
    * service that runs nowhere and `unsupported` when no agent that has it can look.
    */
   capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
+  /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
+  execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
   /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
@@ -209,4 +262,14 @@ export interface ColonyBackend {
   revokeToken(tokenId: string, context: ToolCallContext): Promise<TokenRevoked>;
   /** Refuses the agent's certificates from now on and ends its tunnel. */
   revokeAgent(agentId: string, context: ToolCallContext): Promise<AgentRevoked>;
+  /** Newest first. */
+  audit(request: AuditRequest, context: ToolCallContext): Promise<AuditRecordFact[]>;
+  /** Entries of all commands whose id begins so. */
+  auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
+  /** Absent: all agents and the colony. */
+  verifyAudit(request: { agentIds?: string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
+  /** Parts of an asciicast v2 file, as the agent has kept it. */
+  recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
+  approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;
+  decideApproval(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]>;
 }

@@ -37,6 +37,12 @@ export interface ToolCallContext {
   signal: AbortSignal;
   /** Who asks, for the audit: `local:uid=1000`, `token:abc`. Absent where nobody is known. */
   caller?: string;
+  /** Where the call comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
+  from?: string;
+  /** How it came; default http. */
+  through?: "cli" | "mcp" | "http" | "llm";
+  /** Of a question to a model, when it is part of one. */
+  questionId?: string;
 }
 
 export interface ToolResult<Output> {

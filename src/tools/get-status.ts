@@ -1,9 +1,12 @@
 import * as z from "zod";
+import { modeLabel } from "../base/runtime-facts.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
+import { componentOf } from "./list-agents.ts";
 import { activeAgents } from "./match-agents.ts";
 import { cutList, lossNotes, silentAgentNotes } from "./missing-data.ts";
+import { runtimeDistribution } from "./runtime-distribution.ts";
 import type { AgentHealth } from "./schemas/agent.ts";
 import { type ColonyStatus, colonyStatusSchema } from "./schemas/status.ts";
 import { statusWarnings } from "./status-warnings.ts";
@@ -32,12 +35,18 @@ export const getStatus = defineTool({
     const agents = activeAgents(allAgents);
     const nowOf = new Map(hostsNow.map((host) => [host.agentId, host]));
     const hosts = agents
-      .map(({ agentId, hostname, health }): ColonyStatus["hosts"][number] => {
+      .map((agent): ColonyStatus["hosts"][number] => {
+        const { agentId, hostname, health, isLegacy, lastContactAgoMs } = agent;
         const now = nowOf.get(agentId);
         return {
           agentId,
           hostname,
           health,
+          component: componentOf(agent),
+          runtimeType: agent.runtime?.runtimeType ?? "",
+          mode: agent.runtime === null ? "-" : modeLabel(agent.runtime),
+          isLegacy,
+          lastContactAgoMs,
           sampledAt: now?.sampledAt ?? null,
           cpuBusyRatio: now?.cpuBusyRatio ?? null,
           cpuCount: now?.cpuCount ?? null,
@@ -55,6 +64,7 @@ export const getStatus = defineTool({
         colony: facts.colony,
         agents: { total: agents.length, healthy: count("healthy"), degraded: count("degraded"), unhealthy: count("unhealthy") },
         hosts: shown.items,
+        runtimes: runtimeDistribution(agents, facts.registration),
         services: { total: new Set(places.filter((place) => place.status !== "stale").map((place) => place.service)).size },
         store: facts.store,
         warnings: warnings.items,

@@ -11,7 +11,7 @@ import { cutList, cutNotes } from "./missing-data.ts";
 import { networkInput, readNetwork } from "./network-input.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import { connectionClassSchema, type Topology, topologySchema } from "./schemas/network.ts";
-import { joinSpanEdges, readSpanEdges, spanEdgeNotes } from "./span-edges.ts";
+import { joinSpanEdges, readSpanEdges, spanEdgeNotes, withSpanPercentiles } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
@@ -51,11 +51,12 @@ export const getTopology = defineTool({
         ? undefined
         : joinSpanEdges(facts.edges, await backend.edgeRed({ sinceMs: input.since, ...which }, context), spans);
     /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
-    const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> =>
-      new EdgeRequestBook(
-        joined?.requests ??
-          (await backend.edgeRed({ sinceMs: input.since, ...which, among: links.flatMap((link) => link.facts) }, context)),
-      );
+    const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> => {
+      const shown = links.flatMap((link) => link.facts);
+      const asked = { sinceMs: input.since, ...which };
+      if (!joined) return new EdgeRequestBook(await backend.edgeRed({ ...asked, among: shown }, context));
+      return new EdgeRequestBook(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, asked, context));
+    };
     const edges = joined?.edges ?? facts.edges;
     const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
     const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));

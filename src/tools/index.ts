@@ -13,6 +13,7 @@ export type {
   AgentStoreStatus,
   AgentTrafficCost,
   AgentTrafficStatus,
+  RuntimeRefreshed,
 } from "./agent-status.ts";
 export type {
   ColonyBackend,
@@ -27,13 +28,18 @@ export type {
   LossesRequest,
   LossFact,
   NetworkFacts,
+  RegistrationFacts,
+  RuntimeContextRequest,
   ServicesRequest,
   SqlRequest,
 } from "./backend.ts";
 export { startCapture } from "./capture-requests.ts";
 export { colonyTools } from "./colony-tools.ts";
+export { resolveTargets, usableTargets, wishText } from "./command-targets.ts";
 export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+export { type BuildFacts, compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
+export { reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export type {
   AgentServiceStatus,
   ConnectOutcomeKind,
@@ -48,7 +54,41 @@ export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishe
 export type { RangeFormat } from "./ranges/range-formats.ts";
 export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
+export type {
+  ApprovalDecided,
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalList,
+  ApprovalOutcome,
+  AuditChain,
+  AuditEntries,
+  AuditEntryFact,
+  AuditList,
+  AuditRecordFact,
+  AuditRequest,
+  AuditVerification,
+  ExpectedLink,
+} from "./schemas/audit.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
+export type {
+  CommandKind,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  ResolvedTargets,
+  TargetAgent,
+  TargetWish,
+} from "./schemas/command.ts";
+export type {
+  BuildChange,
+  BuildReport,
+  Deployment,
+  DeploymentList,
+  DeploymentMarked,
+  DeploymentsRequest,
+  MarkDeploymentRequest,
+  Verdict,
+} from "./schemas/deployment.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
 export type {
   HostFacts,
@@ -84,11 +124,25 @@ export type {
   TopologyEdge,
   TopologyNode,
 } from "./schemas/network.ts";
+export type { LegacyPhase, RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
 export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess, ServiceStatus } from "./schemas/service.ts";
 export type { SqlResult } from "./schemas/sql.ts";
 export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
+export type {
+  ServiceSummary,
+  SummaryBaseline,
+  SummaryDetails,
+  SummaryFinding,
+  SummaryHealth,
+  SummaryPeer,
+  SummaryRequests,
+  SummaryResult,
+  SummaryRoute,
+} from "./schemas/summary.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
 export type {
+  SpanFact,
+  TraceFacts,
   TraceSpan,
   TraceSummary,
   TracesResult,
@@ -114,4 +168,5 @@ export type {
   TrafficLossFact,
   TrafficRole,
 } from "./schemas/traffic.ts";
+export { serviceAliases } from "./service-aliases.ts";
 export { findTool, listTools, type ToolListEntry } from "./tool-list.ts";

@@ -62,6 +62,8 @@ export interface AgentServiceStatus {
   pid: number | null;
   exe: string | null;
   build: string | null;
+  /** What its programs send by themselves; absent or null when nothing was seen lately. */
+  sdk?: string | null;
   /** Null for services that are not managed. */
   check: ServiceCheck | null;
 }

@@ -6,6 +6,7 @@ import { durationInput } from "./duration-input.ts";
 import { findService } from "./find-service.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
+import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
 import { type LogFact, type LogRecord, type LogResult, type LogsRequest, logLevels, logResultSchema } from "./schemas/logs.ts";
 
 /** Of all bodies and attributes in one answer, characters. */
@@ -26,7 +27,7 @@ export const queryLogs = defineTool({
       .regex(/^[0-9a-fA-F]{32}$/, "write 32 hex digits")
       .optional(),
     by: z.enum(["record", "pattern"]).default("record"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
+    agent: z.string().min(1).optional().describe("agent id or host name: its own records, from its own store"),
     since: durationInput({ minMs: 1_000, maxMs: 90 * 86_400_000 })
       .prefault("15m")
       .describe("how far back: 5m, 2h, 7d"),
@@ -75,7 +76,7 @@ async function byRecord(backend: ColonyBackend, request: LogsRequest, context: T
     length += fact.body.length + (fact.attributes?.length ?? 0);
     records.push(recordOf(fact, length <= maxAnswerLength));
   }
-  const notes: CompletenessNote[] = [];
+  const notes: CompletenessNote[] = ownStoreNotes(facts);
   if (length > maxAnswerLength) {
     notes.push({ kind: "limit", message: "the last records are shown without their texts because there is too much of them; lower limit" });
   }
@@ -83,19 +84,20 @@ async function byRecord(backend: ColonyBackend, request: LogsRequest, context: T
     const message = `the newest ${records.length} records are shown; for older ones pass page ${facts.next}, or narrow with service, level, grep or since`;
     notes.push({ kind: "limit", message });
   }
-  return { output: { sinceMs: request.sinceMs, by: "record", records, patterns: [], next: facts.next }, notes };
+  return { output: { sinceMs: request.sinceMs, by: "record", records, patterns: [], next: facts.next, ...ownStoresOf(facts) }, notes };
 }
 
 async function byPattern(backend: ColonyBackend, request: LogsRequest, context: ToolCallContext): Promise<Part> {
-  const { rows, total, records } = await withNearName(backend, request, context, (asked) => backend.logPatterns(asked, context));
+  const facts = await withNearName(backend, request, context, (asked) => backend.logPatterns(asked, context));
+  const { rows, total, records } = facts;
   const perMinute = (count: number): number => (count * 60_000) / request.sinceMs;
   const patterns = rows.map((row) => ({ ...row, perMinute: perMinute(row.records) }));
-  const notes: CompletenessNote[] = [];
+  const notes: CompletenessNote[] = ownStoreNotes(facts);
   if (total > rows.length) {
     const message = `${rows.length} of ${total} patterns of ${records} records are shown; narrow with service, level or grep, or raise limit`;
     notes.push({ kind: "limit", message });
   }
-  return { output: { sinceMs: request.sinceMs, by: "pattern", records: [], patterns, next: null }, notes };
+  return { output: { sinceMs: request.sinceMs, by: "pattern", records: [], patterns, next: null, ...ownStoresOf(facts) }, notes };
 }
 
 /** A name that has no records is looked up among those that have some, then among the services that are known. */

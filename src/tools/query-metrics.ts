@@ -6,6 +6,7 @@ import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
+import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
 import { type MetricLossFact, type MetricResult, metricResultSchema } from "./schemas/metrics.ts";
 
 const dayMs = 86_400_000;
@@ -99,16 +100,16 @@ async function listNames(backend: ColonyBackend, asked: Asked, contains: string 
     },
     context,
   );
-  const notes = limitNotes(facts.rows.length, facts.total, "metrics");
+  const notes = [...limitNotes(facts.rows.length, facts.total, "metrics"), ...ownStoreNotes(facts)];
   if (facts.total === 0) notes.push({ kind: "no-data", message: noDataMessage(asked) });
-  return { output: { ...emptyResult(asked), total: facts.total, metrics: facts.rows }, notes };
+  return { output: { ...emptyResult(asked), total: facts.total, metrics: facts.rows, ...ownStoresOf(facts) }, notes };
 }
 
 async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
   const { sinceMs, limit, points, ...rest } = asked;
   const facts = await backend.metric({ ...rest, name, sinceMs, limit, maxPoints: points === 0 ? 0 : Math.max(2, points) }, context);
   if (facts.total === 0) return await insteadOf(backend, asked, name, context);
-  const notes = limitNotes(facts.rows.length, facts.total, "rows");
+  const notes = [...limitNotes(facts.rows.length, facts.total, "rows"), ...ownStoreNotes(facts)];
   if (facts.unmergedSeries > 0)
     notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have buckets of another kind and are not counted in` });
   return {
@@ -118,6 +119,7 @@ async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, con
       startAt: new Date(facts.startMs).toISOString(),
       stepMs: facts.stepMs,
       total: facts.total,
+      ...ownStoresOf(facts),
       rows: facts.rows.map((row) => ({ ...row, points: row.points.map(short), ratePoints: row.ratePoints.map(short) })),
     },
   };

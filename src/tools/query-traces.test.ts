@@ -32,6 +32,7 @@ function spanOf(spanId: string, parentSpanId: string | null, more: Partial<SpanF
     errorType: null,
     attributes: null,
     events: null,
+    links: null,
     resource: null,
     ...more,
   };

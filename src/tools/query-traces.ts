@@ -4,8 +4,9 @@ import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { activeAgents } from "./match-agents.ts";
+import { activeAgents, matchAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
+import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
 import {
   type SpanFact,
   type TraceSpan,
@@ -37,9 +38,10 @@ export const queryTraces = defineTool({
     since: durationInput({ minMs: 1_000, maxMs: 90 * dayMs })
       .prefault("1h")
       .describe("how far back: 5m, 2h, 7d"),
+    agent: z.string().min(1).optional().describe("agent id or host name: its own spans, from its own store"),
     order: z.enum(["newest", "slowest"]).default("newest"),
     limit: z.int().min(1).max(20_000).optional().describe("traces: 20; spans of one trace: 500, the longest"),
-    details: z.boolean().default(false).describe("attributes and events of one trace"),
+    details: z.boolean().default(false).describe("attributes, events and links of one trace"),
   }),
   output: tracesResultSchema,
   permission: "read",
@@ -52,8 +54,8 @@ export const queryTraces = defineTool({
     const notes = [...silentAgentNotes(activeAgents(agents)), ...lossNotes(losses)];
     if (input.traceId !== undefined) {
       const wanted = { traceId: traceIdIn(input.traceId), maxSpans: input.limit ?? spansShown, details: input.details };
-      const { trace, treeNotes } = await readTrace(backend, wanted, context);
-      const output = { sinceMs: input.since, total: 1, storedSpans: trace.total, estimatedSpans: trace.total, traces: [], trace };
+      const { trace, treeNotes, own } = await readTrace(backend, wanted, context);
+      const output = { sinceMs: input.since, total: 1, storedSpans: trace.total, estimatedSpans: trace.total, traces: [], trace, ...own };
       return { output, completeness: completenessOf([...notes, ...treeNotes]) };
     }
     const request: TracesRequest = {
@@ -64,12 +66,13 @@ export const queryTraces = defineTool({
       ...(input.service !== undefined && { service: input.service }),
       ...(input.route !== undefined && { route: input.route }),
       ...(input.minDuration !== undefined && { minDurationNs: input.minDuration * 1_000_000 }),
+      ...(input.agent !== undefined && { agentIds: matchAgents(activeAgents(agents), input.agent).map(({ agentId }) => agentId) }),
     };
     const facts = await readTraces(backend, request, context);
     const { rows, traces, storedSpans, estimatedSpans } = facts;
-    notes.push(...searchNotes(facts, activeAgents(agents).length === 0));
+    notes.push(...searchNotes(facts, activeAgents(agents).length === 0), ...ownStoreNotes(facts));
     return {
-      output: { sinceMs: input.since, total: traces, storedSpans, estimatedSpans, traces: rows, trace: null },
+      output: { sinceMs: input.since, total: traces, storedSpans, estimatedSpans, traces: rows, trace: null, ...ownStoresOf(facts) },
       completeness: completenessOf(notes),
     };
   },
@@ -135,9 +138,10 @@ async function readTrace(
   backend: ColonyBackend,
   wanted: { traceId: string; maxSpans: number; details: boolean },
   context: ToolCallContext,
-): Promise<{ trace: WholeTrace; treeNotes: CompletenessNote[] }> {
+): Promise<{ trace: WholeTrace; treeNotes: CompletenessNote[]; own: { ownStores?: string[] } }> {
   const { traceId } = wanted;
-  const { spans, total } = await backend.trace(wanted, context);
+  const facts = await backend.trace(wanted, context);
+  const { spans, total } = facts;
   if (spans.length === 0) {
     const message = `Cannot find trace "${traceId}": no span of it was stored; it may be too new (agents are asked every few seconds), too old, sampled out, or of a service that does not send to an agent`;
     throw new CoralError({ code: "not-found", message, details: { traceId } });
@@ -152,7 +156,7 @@ async function readTrace(
     services: [...new Set(spans.map(({ service }) => service))].sort(),
     spans: tree.nodes.map(spanOf),
   };
-  return { trace, treeNotes: treeNotes(tree, spans, total) };
+  return { trace, treeNotes: treeNotes(tree, spans, total), own: ownStoresOf(facts) };
 }
 
 function spanOf({
@@ -165,8 +169,8 @@ function spanOf({
   isOrphan,
   clockShiftNs,
 }: TraceTree<SpanFact>["nodes"][number]): TraceSpan {
-  const { startUs: _start, weight: _weight, attributes, events, resource, ...facts } = span;
-  const details = { attributes: cut(attributes), events: cut(events), resource: cut(resource) };
+  const { startUs: _start, weight: _weight, attributes, events, links, resource, ...facts } = span;
+  const details = { attributes: cut(attributes), events: cut(events), links: cut(links), resource: cut(resource) };
   return { ...facts, ...details, depth, descendants, startNs, selfNs, criticalNs, isOrphan, clockShiftNs };
 }
 

@@ -32,6 +32,10 @@ export function agentOf(agentId: string, more: Partial<AgentInfo> = {}): AgentIn
     clockDifferenceMs: 3,
     certificateExpiresAt: null,
     revoked: false,
+    protocolVersion: 2,
+    isLegacy: false,
+    runtime: null,
+    runtimeProblems: [],
     ...more,
   };
 }
@@ -203,6 +207,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
       nameProblems: [],
     }),
     agents: async () => [agentOf("web-1"), agentOf("web-2")],
+    runtimeContext: async () => ({ runtime: null, problems: [], source: "registry", note: "the agent is not connected", history: [] }),
     hostsNow: async () => [],
     host: async ({ agentIds, maxPoints }) => agentIds.map((agentId) => hostFactsOf(agentId, {}, maxPoints)),
     services: async () => [],
@@ -222,13 +227,43 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     trace: async () => ({ spans: [], total: 0 }),
     spanServices: async () => [],
     spanProcesses: async () => [],
-    spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs, share: 1 }),
+    spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
+    summary: async () => ({
+      nowMs: Date.UTC(2026, 0, 2),
+      windowMs: 300_000,
+      requests: [],
+      places: [],
+      hosts: [],
+      cgroups: [],
+      patterns: [],
+      events: [],
+      aliases: new Map(),
+    }),
+    serviceDetails: async () => ({
+      routes: [],
+      peers: [],
+      course: { startMs: 0, stepMs: 60_000, requests: [], errors: [], p95Us: [] },
+      load: [],
+    }),
+    deployments: async () => [],
+    markDeployment: async () => {
+      throw new Error("not here");
+    },
     capture: async function* () {
       yield await refuse();
     },
+    execute: refuse,
     sql: refuse,
     events: async () => [],
     losses: async () => [],
+    audit: refuse,
+    auditEntries: refuse,
+    verifyAudit: refuse,
+    recording: () => {
+      throw new Error("not here");
+    },
+    approvals: refuse,
+    decideApproval: refuse,
     createToken: refuse,
     tokens: async () => [],
     revokeToken: refuse,

@@ -38,7 +38,7 @@ const red = (client: string, server: string, serverPort: number, requests: numbe
 
 const ask = async (backend: Partial<ColonyBackend>, input: object = {}): Promise<Answer<Topology>> =>
   (await getTopology.call(colonyOf({ agents: async () => [agentOf("web-1")], ...backend }), input, context)) as Answer<Topology>;
-const spansOf = (...edges: SpanEdgeFact[]) => ({ spanEdges: async () => ({ edges, windowMs: 100_000, share: 1 }) });
+const spansOf = (...edges: SpanEdgeFact[]) => ({ spanEdges: async () => ({ edges, windowMs: 100_000 }) });
 
 describe("coral_get_topology with spans", () => {
   it("has an edge that only spans know, with their rate", async () => {
@@ -118,13 +118,6 @@ describe("coral_get_topology with spans", () => {
     expect(answer.edges).toHaveLength(1);
     expect(answer.completeness.notes).toContainEqual(
       expect.objectContaining({ kind: "unavailable", message: expect.stringContaining("out of memory") as string }),
-    );
-  });
-
-  it("says when only a share of the traces was looked at", async () => {
-    const answer = await ask({ spanEdges: async () => ({ edges: [], windowMs: 1, share: 0.125 }) });
-    expect(answer.completeness.notes).toContainEqual(
-      expect.objectContaining({ kind: "sampled", message: expect.stringContaining("12.5% of the traces") as string }),
     );
   });
 });

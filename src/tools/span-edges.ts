@@ -15,31 +15,68 @@ const spanConfidence = 0.95;
 export interface NamedSpanEdges extends SpanEdgeFacts {
   /** From names in spans to those in the registry, where the same process has two. */
   aliases: ReadonlyMap<string, string>;
+  /** From a pair of names, as `pairKey` has it, to the names in spans. */
+  originals: ReadonlyMap<string, { client: string; server: string }>;
   /** Why spans could not be looked at; empty when they were. */
   problem: string;
 }
 
-/** Edges from spans, by the names that the registry has. */
+/** Edges from spans, by the names that the registry has. Without percentiles: see `spanPercentiles`. */
 export async function readSpanEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
   try {
     return await namedEdges(backend, request, context);
   } catch (error) {
     context.signal.throwIfAborted();
     // Connections tell most of a topology: it must not fail for want of memory or of a file with spans. The answer says so.
-    return { edges: [], windowMs: request.sinceMs, share: 1, aliases: new Map(), problem: CoralError.from(error).message };
+    return { edges: [], windowMs: request.sinceMs, aliases: new Map(), originals: new Map(), problem: CoralError.from(error).message };
   }
 }
 
 async function namedEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
-  const facts = await backend.spanEdges(request, context);
-  if (facts.edges.length === 0) return { ...facts, aliases: new Map(), problem: "" };
+  const facts = await backend.spanEdges({ ...request, percentiles: 0 }, context);
+  if (facts.edges.length === 0) return { ...facts, aliases: new Map(), originals: new Map(), problem: "" };
   const [processes, services] = await Promise.all([backend.spanProcesses(context), backend.services({ processes: false }, context)]);
   const aliases = serviceAliases(processes, services);
-  return { ...facts, aliases, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases) };
+  const originals = new Map<string, { client: string; server: string }>();
+  return { ...facts, aliases, originals, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases, originals) };
+}
+
+/** Most pairs whose percentiles are asked for at once. */
+const maxPairs = 2_000;
+
+/** Requests with the percentiles of those that only spans told of, as far as they are on the given edges. */
+export async function withSpanPercentiles(
+  backend: ColonyBackend,
+  { requests, spans, shown }: { requests: EdgeRedFacts; spans: NamedSpanEdges; shown: readonly EdgeFact[] },
+  request: EdgesRequest,
+  context: ToolCallContext,
+): Promise<EdgeRedFacts> {
+  const wanted = new Set(shown.map(({ client, server }) => pairKey(client.name, server.name)));
+  const keyOf = ({ client, server }: EdgeRedFact): string => pairKey(client.name, server.name);
+  const pairs = requests.edges
+    .filter((edge) => edge.bySpans !== undefined && wanted.has(keyOf(edge)))
+    .slice(0, maxPairs)
+    .map((edge) => spans.originals.get(keyOf(edge)) ?? { client: edge.client.name, server: edge.server.name });
+  if (pairs.length === 0) return requests;
+  const { edges } = await backend.spanEdges({ ...request, among: pairs }, context);
+  const found = new Map(edges.map((edge) => [pairKey(edge.client, edge.server), edge]));
+  return {
+    ...requests,
+    edges: requests.edges.map((edge) => {
+      if (edge.bySpans === undefined) return edge;
+      const original = spans.originals.get(keyOf(edge));
+      const told = found.get(original ? pairKey(original.client, original.server) : keyOf(edge));
+      return told ? { ...edge, p50Us: told.p50Us, p95Us: told.p95Us, p99Us: told.p99Us } : edge;
+    }),
+  };
 }
 
 /** Two names of one service become one edge; what it calls under another name of its own is none. Percentiles are those of the busier one. */
-function renamed(edges: readonly SpanEdgeFact[], aliases: ReadonlyMap<string, string>): SpanEdgeFact[] {
+function renamed(
+  edges: readonly SpanEdgeFact[],
+  aliases: ReadonlyMap<string, string>,
+  originals: Map<string, { client: string; server: string }>,
+): SpanEdgeFact[] {
   const nameOf = (name: string): string => aliases.get(name) ?? name;
   const merged = new Map<string, SpanEdgeFact>();
   for (const fact of edges) {
@@ -49,6 +86,7 @@ function renamed(edges: readonly SpanEdgeFact[], aliases: ReadonlyMap<string, st
     const other = merged.get(key);
     const [busier, quieter] = other !== undefined && other.requests > edge.requests ? [other, edge] : [edge, other ?? edge];
     const isAlone = busier === quieter;
+    if (busier === edge) originals.set(key, { client: fact.client, server: fact.server });
     merged.set(key, {
       ...busier,
       requests: busier.requests + (isAlone ? 0 : quieter.requests),
@@ -97,12 +135,9 @@ export function joinSpanEdges(
   return { edges: joined, requests: { ...red, edges: [...red.edges, ...added] } };
 }
 
-/** What an answer must say when not all spans were looked at. */
-export function spanEdgeNotes({ share, problem }: NamedSpanEdges): CompletenessNote[] {
-  if (problem !== "") return [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
-  if (share >= 1) return [];
-  const message = `edges from spans are of ${Math.round(share * 1_000) / 10}% of the traces, scaled up: there are too many for one look; ask about less time`;
-  return [{ kind: "sampled", signal: "span", message }];
+/** What an answer must say when spans could not be looked at. */
+export function spanEdgeNotes({ problem }: NamedSpanEdges): CompletenessNote[] {
+  return problem === "" ? [] : [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
 }
 
 const pairKey = (client: string, server: string): string => JSON.stringify([client, server]);

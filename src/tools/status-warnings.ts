@@ -4,6 +4,7 @@ import { formatBytes, formatDurationMs } from "../base/units.ts";
 import type { ColonyFacts, LossFact } from "./backend.ts";
 import { activeAgents } from "./match-agents.ts";
 import { lossNotes } from "./missing-data.ts";
+import { runtimeWarnings } from "./runtime-warnings.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { StatusWarning } from "./schemas/status.ts";
 
@@ -12,7 +13,14 @@ const storeNearLimitRatio = 0.95;
 const diskFreeMinBytes = 512 * 1024 ** 2;
 
 export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: LossFact[]): StatusWarning[] {
-  return [...storeWarnings(facts), ...duplicateWarnings(facts), ...agentWarnings(agents), ...lossWarnings(losses), ...nameWarnings(facts)];
+  return [
+    ...storeWarnings(facts),
+    ...duplicateWarnings(facts),
+    ...agentWarnings(agents),
+    ...lossWarnings(losses),
+    ...nameWarnings(facts),
+    ...runtimeWarnings(facts, agents),
+  ];
 }
 
 function storeWarnings({ store }: ColonyFacts): StatusWarning[] {

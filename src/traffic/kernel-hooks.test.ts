@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { hookSetOf, openKernelHooks } from "./kernel-hooks.ts";
+import { hookSetOf, maxConnectionPlaces, openKernelHooks, placesOf } from "./kernel-hooks.ts";
 
 describe("hookSetOf()", () => {
   it.each([
     ["tp_btf/sock_recv_length", "sockets"],
     ["raw_tracepoint/sock_send_length", "sockets"],
+    ["tp_btf/tcp_sendmsg_locked", "sockets"],
     ["tp_btf/sk_data_ready", "both"],
     ["tp_btf/inet_sock_set_state", "both"],
     ["tracepoint/syscalls/sys_enter_read", "syscalls"],
@@ -15,6 +16,19 @@ describe("hookSetOf()", () => {
     ["syscall", "on-demand"],
   ])("knows where %s belongs", (section, set) => {
     expect(hookSetOf(section)).toBe(set);
+  });
+});
+
+describe("placesOf()", () => {
+  it.each([
+    [1, 2],
+    [16, 4],
+    [2_047, 256],
+    [2_048, 512],
+    [65_536, 16_384],
+    [1_000_000, 16_384],
+  ])("gives of %d connections %d a place", (maxConnections, places) => {
+    expect(placesOf(maxConnections, maxConnectionPlaces)).toBe(places);
   });
 });
 

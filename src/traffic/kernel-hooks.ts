@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../base/errors.ts";
-import { type BpfObject, explainBpfFailure, loadBpfObject } from "../probes/index.ts";
+import { type BpfObject, explainBpfFailure, loadBpfObject, uprobeSessionSection } from "../probes/index.ts";
 import type { TrafficSettings } from "./messages.ts";
 
 export interface KernelHooks extends AsyncDisposable {
@@ -33,7 +33,7 @@ const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
-  if (/\/sock_(?:recv|send)_length$/.test(section)) return "sockets";
+  if (/\/(?:sock_(?:recv|send)_length|tcp_sendmsg_locked)$/.test(section)) return "sockets";
   return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
 }
 
@@ -105,36 +105,61 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
+/** Most of `connection_places` and of `request_places`, which take their memory at once: 5 and 3.4 MiB. */
+export const maxConnectionPlaces = 16_384;
+const maxRequestPlaces = 1_024;
+
+/** How many of a table's entries have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
+export function placesOf(entries: number, maxPlaces: number): number {
+  return Math.min(maxPlaces, 2 ** Math.floor(Math.log2(Math.max(8, entries) / 4)));
+}
+
 interface Loaded {
   object: BpfObject;
   sections: Map<string, HookSet>;
   plaintextProblem: string | null;
 }
 
-/** Kernels without uprobe_multi refuse the programs for plaintext; the rest is loaded without them. */
+/**
+ * How calls of TLS libraries are probed: at their begin and return by one program (Linux 6.13), by two (6.6), or not at all. A kernel refuses what it does
+ * not know; the rest is loaded without it.
+ */
+type Plaintext = "sessions" | "probes" | "none";
+
 async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
-  const attempt = (withPlaintext: boolean): Promise<BpfObject> =>
+  const places = placesOf(settings.maxConnections, maxConnectionPlaces);
+  const kindPlaces = placesOf(settings.maxRequestKinds, maxRequestPlaces);
+  const attempt = (plaintext: Plaintext): Promise<BpfObject> =>
     loadBpfObject({
       path,
       isWanted: (name, section) => {
         const set = hookSetOf(section);
         sections.set(name, set);
-        return set === kind || set === "both" || set === "on-demand" || (set === "plaintext" && withPlaintext);
+        if (set === "plaintext") return plaintext === "sessions" || (plaintext === "probes" && section !== uprobeSessionSection);
+        return set === kind || set === "both" || set === "on-demand";
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
-        requests: settings.maxRequestKinds,
-        connections: settings.maxConnections,
+        request_places: kindPlaces,
+        requests: Math.max(1, settings.maxRequestKinds - kindPlaces),
+        connection_places: places,
+        connections: Math.max(1, settings.maxConnections - places),
         http2_connections: settings.maxConnections,
         events: settings.ringBytes,
       },
+      constants: { connection_place_mask: places - 1, request_place_mask: kindPlaces - 1 },
     });
-  if (!settings.tls.isEnabled) return { object: await attempt(false), sections, plaintextProblem: "switched off" };
+  if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "switched off" };
   try {
-    return { object: await attempt(true), sections, plaintextProblem: null };
+    return { object: await attempt("sessions"), sections, plaintextProblem: null };
+  } catch {
+    // What is wrong with all the others too is told by the next attempt.
+  }
+  try {
+    return { object: await attempt("probes"), sections, plaintextProblem: null };
   } catch (error) {
-    const object = await attempt(false);
+    const object = await attempt("none");
     return { object, sections, plaintextProblem: explainBpfFailure(error, "uprobe_multi").text };
   }
 }
@@ -159,6 +184,7 @@ class AttachedHooks implements KernelHooks {
     // Until the last one was attached, some saw requests and none their answers: the next request would be taken for one of two at once, and its
     // connection for pipelined, for as long as it lasts.
     this.object.map("connections").takeAll(() => {});
+    this.object.run("forget_connections");
   }
 
   async detach(): Promise<void> {

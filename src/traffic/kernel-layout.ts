@@ -33,6 +33,15 @@ export const requestStatsLayout = {
   first_byte: firstByteAt,
 } as const;
 
+/** `struct request_place` of probes/request-table.h; used when its state says so. */
+export const requestPlaceLayout = {
+  sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 8,
+  key: 0,
+  stats: requestKeyLayout.sizeBytes,
+  state: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes,
+} as const;
+export const placeUsed = 2;
+
 /** `struct learn_record` of probes/payload.h. */
 export const learnRecordLayout = {
   sizeBytes: 56,

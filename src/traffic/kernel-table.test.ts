@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { bucketOf, coarseLayout, fineLayout } from "../base/latency-histogram.ts";
 import type { BpfMap, EntryVisitor } from "../probes/index.ts";
-import { requestKeyLayout as keyLayout, learnRecordLayout, requestStatsLayout as statsLayout, sweepLayout } from "./kernel-layout.ts";
+import {
+  requestKeyLayout as keyLayout,
+  learnRecordLayout,
+  placeUsed,
+  requestPlaceLayout,
+  requestStatsLayout as statsLayout,
+  sweepLayout,
+} from "./kernel-layout.ts";
 import { KernelTable } from "./kernel-table.ts";
 
 /** A map in memory, as far as the table uses it. */
@@ -46,6 +53,7 @@ interface Request {
 class Kernel {
   readonly maps: Record<string, MemoryMap> = {
     requests: new MemoryMap(),
+    request_places: new MemoryMap(),
     losses: new MemoryMap(),
     learned: new MemoryMap(),
     generations: new MemoryMap(),
@@ -169,6 +177,26 @@ describe("KernelTable", () => {
       ["server", "unknown", "42P01", true],
       ["client", "unknown", "no-reply", true],
     ]);
+  });
+
+  it("reads kinds that have a place, apart from the same ones in the hash table, and frees it when they are idle", () => {
+    const kernel = new Kernel();
+    kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
+    kernel.count(kernel.key(), { durationNs: 5000 });
+    const stats = kernel.maps["requests"]?.entries.get(kernel.key().toString("hex"))?.value ?? Buffer.alloc(0);
+    const places = kernel.maps["request_places"];
+    const index = Buffer.from([3, 0, 0, 0]);
+    const value = Buffer.concat([kernel.key(), stats, Buffer.from([placeUsed, 0, 0, 0, 0, 0, 0, 0])]);
+    places?.set(index, value);
+    places?.set(Buffer.from([4, 0, 0, 0]), Buffer.alloc(requestPlaceLayout.sizeBytes));
+    expect(kernel.table.collect(second).requests.map(({ route, count }) => [route, count])).toEqual([
+      ["/a", 1],
+      ["/a", 1],
+    ]);
+    expect(kernel.table.collect(2n * second).requests).toEqual([]);
+    kernel.table.collect(63n * second);
+    expect(places?.entries.get(index.toString("hex"))?.value).toEqual(Buffer.alloc(requestPlaceLayout.sizeBytes));
+    expect(kernel.maps["requests"]?.entries.size).toBe(0);
   });
 
   it("deletes what is idle for a minute", () => {

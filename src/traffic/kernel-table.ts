@@ -9,7 +9,9 @@ import {
   fingerprints,
   httpMethods,
   kernelLosses,
+  placeUsed,
   requestKeyLayout,
+  requestPlaceLayout,
   requestStatsLayout,
   statuses,
   sweepLayout,
@@ -54,6 +56,8 @@ const fullShare = 0.75;
 /** One kind of requests in the kernel's table. */
 interface Kind {
   key: Buffer;
+  /** Of `request_places`; null: it is in the hash table. */
+  place: number | null;
   fingerprint: bigint;
   pid: number;
   role: TrafficRole;
@@ -73,6 +77,7 @@ export class KernelTable {
   readonly names: KernelNames;
   readonly #object: Pick<BpfObject, "map" | "run">;
   readonly #requests: BpfMap;
+  readonly #places: BpfMap;
   readonly #losses: BpfMap;
   readonly #learned: BpfMap;
   readonly #generations: BpfMap;
@@ -85,6 +90,7 @@ export class KernelTable {
   constructor({ object, quietNs = 1_000_000_000n, idleNs = 60_000_000_000n }: KernelTableOptions) {
     this.#object = object;
     this.#requests = object.map("requests");
+    this.#places = object.map("request_places");
     this.#losses = object.map("losses");
     this.#quietNs = quietNs;
     this.#idleNs = idleNs;
@@ -113,22 +119,13 @@ export class KernelTable {
     const window: KernelWindow = { requests: [], losses: this.#takeLosses(), names: [], peerNames: [] };
     const hosts = new HostCounts();
     const idle: Kind[] = [];
-    const layout = requestStatsLayout;
-    this.#requests.readAll((keys, keyAt, values, valueAt) => {
-      const text = keys.toString("latin1", keyAt, keyAt + requestKeyLayout.sizeBytes);
-      let kind = this.#kinds.get(text);
-      if (kind === undefined) {
-        const added = decodeKey(keys, keyAt, nowNs);
-        if (added === null) return;
-        kind = added;
-        this.#kinds.set(text, kind);
-      }
+    const visit = (place: number | null, keys: Buffer, keyAt: number, values: Buffer, valueAt: number): void => {
+      const kind = this.#kindAt(place, keys, keyAt, nowNs);
+      if (kind === null) return;
       const { totals } = kind;
       // Every request adds to the sum of durations.
-      const isSame =
-        values.readUInt32LE(valueAt + layout.duration_sum_ns) === totals[0] &&
-        values.readUInt32LE(valueAt + layout.duration_sum_ns + 4) === totals[1];
-      if (isSame) {
+      const sumAt = valueAt + requestStatsLayout.duration_sum_ns;
+      if (values.readUInt32LE(sumAt) === totals[0] && values.readUInt32LE(sumAt + 4) === totals[1]) {
         if (nowNs - kind.changedNs > this.#idleNs) idle.push(kind);
         return;
       }
@@ -138,11 +135,26 @@ export class KernelTable {
       const group = difference(kind, name, this.#statusOf(kind), wordsAt(values, valueAt));
       window.requests.push(group);
       hosts.add(this.names, kind, group.count);
+    };
+    this.#places.readAll((indexes, indexAt, values, at) => {
+      if (values.readUInt32LE(at + requestPlaceLayout.state) !== placeUsed) return;
+      visit(indexes.readUInt32LE(indexAt), values, at + requestPlaceLayout.key, values, at + requestPlaceLayout.stats);
     });
+    this.#requests.readAll((keys, keyAt, values, valueAt) => visit(null, keys, keyAt, values, valueAt));
     for (const kind of idle) this.#delete(kind);
     if (this.names.size > this.#learned.maxEntries * fullShare) this.#forgetUnused();
     hosts.into(window);
     return window;
+  }
+
+  /** One that came into two tables at once is two kinds, with the same name. Null for what this version does not know. */
+  #kindAt(place: number | null, keys: Buffer, keyAt: number, nowNs: bigint): Kind | null {
+    const text = kindText(place, keys, keyAt);
+    const known = this.#kinds.get(text);
+    if (known !== undefined) return known;
+    const added = decodeKey(keys, keyAt, place, nowNs);
+    if (added !== null) this.#kinds.set(text, added);
+    return added;
   }
 
   /**
@@ -187,8 +199,15 @@ export class KernelTable {
   }
 
   #delete(kind: Kind): void {
-    this.#requests.delete(kind.key);
-    this.#kinds.delete(kind.key.toString("latin1"));
+    if (kind.place === null) this.#requests.delete(kind.key);
+    else this.#free(kind.place);
+    this.#kinds.delete(kindText(kind.place, kind.key, 0));
+  }
+
+  #free(place: number): void {
+    const key = Buffer.alloc(4);
+    key.writeUInt32LE(place);
+    this.#places.update(key, Buffer.alloc(requestPlaceLayout.sizeBytes));
   }
 
   #takeLosses(): Map<LossKind, number> {
@@ -207,13 +226,18 @@ export class KernelTable {
   }
 }
 
+function kindText(place: number | null, keys: Buffer, at: number): string {
+  return `${place ?? ""} ${keys.toString("latin1", at, at + requestKeyLayout.sizeBytes)}`;
+}
+
 /** Null for what this version does not know. */
-function decodeKey(keys: Buffer, at: number, nowNs: bigint): Kind | null {
+function decodeKey(keys: Buffer, at: number, place: number | null, nowNs: bigint): Kind | null {
   const layout = requestKeyLayout;
   const protocol = trafficProtocols[keys.readUInt8(at + layout.protocol) - 1];
   if (protocol === undefined) return null;
   return {
     key: Buffer.from(keys.subarray(at, at + layout.sizeBytes)),
+    place,
     fingerprint: keys.readBigUInt64LE(at + layout.fingerprint),
     pid: keys.readUInt32LE(at + layout.tgid),
     role: keys.readUInt8(at + layout.role) === 1 ? "server" : "client",

@@ -39,7 +39,6 @@ interface Running {
   settings: TrafficSettings;
   /** Null where requests cannot be seen, and only connections are watched. */
   requests: { hooks: KernelHooks; runtime: TrafficRuntime; parts: OpenedParts } | null;
-  connections: ConnectionWatch | null;
   resources: ResourceStack;
 }
 
@@ -49,6 +48,8 @@ class TrafficProcess {
   #unsent = 0;
   #unsentWindows = 0;
   #running: Running | undefined;
+  /** Before the rest of what runs is there. */
+  #connections: ConnectionWatch | undefined;
   /** Orders are carried out one after the other: loading takes a second. */
   #work: Promise<void> = Promise.resolve();
 
@@ -58,10 +59,20 @@ class TrafficProcess {
   }
 
   take(order: TrafficOrder): void {
+    // At once: whoever asks relies on an answer within two seconds, and the programs for requests may take longer to load.
+    if (order.kind === "scan") {
+      try {
+        this.#connections?.markScan(order.phase, order.mark);
+      } catch (error) {
+        // As with every other order: this process is of no use then, and is started again.
+        this.#end(error);
+      }
+      return;
+    }
     this.#work = this.#work.then(() => this.#carryOut(order)).catch((error: unknown) => this.#end(error));
   }
 
-  async #carryOut(order: TrafficOrder): Promise<void> {
+  async #carryOut(order: Exclude<TrafficOrder, { kind: "scan" }>): Promise<void> {
     switch (order.kind) {
       case "settings":
         await this.#apply(order.settings, order.ownPids);
@@ -71,9 +82,6 @@ class TrafficProcess {
         return;
       case "stop-capture":
         this.#running?.requests?.parts.stopCapture(order.captureId);
-        return;
-      case "scan":
-        this.#running?.connections?.markScan(order.phase, order.mark);
         return;
     }
   }
@@ -88,6 +96,7 @@ class TrafficProcess {
       return;
     }
     this.#running = undefined;
+    this.#connections = undefined;
     await running?.resources[Symbol.asyncDispose]();
     this.#running = await this.#open(settings, ownPids);
   }
@@ -108,13 +117,14 @@ class TrafficProcess {
     releaseMemory();
     const timer = setInterval(releaseMemory, releaseIntervalMs);
     resources.defer(() => clearInterval(timer));
-    return { settings, requests, connections, resources };
+    return { settings, requests, resources };
   }
 
   async #openConnections(settings: TrafficSettings, resources: ResourceStack): Promise<ConnectionWatch | null> {
     try {
       const { maxConnections } = settings;
       const watch = resources.use(await openConnectionWatch({ maxConnections, report: (report) => this.#send(report) }));
+      this.#connections = watch;
       this.#send({ kind: "connections-state", problem: null });
       return watch;
     } catch (error) {

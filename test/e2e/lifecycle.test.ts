@@ -162,20 +162,22 @@ describe("colony and agent in the foreground", () => {
     await agent.waitUntilConnected();
 
     const colonyStatus = await runCoral(["colony", "status"], { home: home.path });
-    expect(colonyStatus.stdout).toMatch(new RegExp(`^colony +${colony.colonyId}\\n`));
-    expect(colonyStatus.stdout).toMatch(new RegExp(`pid +${colony.pid}\\n`));
+    expect(colonyStatus.stdout).toMatch(new RegExp(`^Colony: ${colony.colonyId}\\n`));
+    expect(colonyStatus.stdout).toMatch(new RegExp(`^Version: .*, pid ${colony.pid}\\n`, "m"));
     expect(await coralJson(["colony", "status"], { home: home.path })).toMatchObject({
       colony: { colonyId: colony.colonyId, pid: colony.pid },
       agents: { total: 1, healthy: 1 },
     });
     const agentStatus = await runCoral(["agent", "status"], { home: home.path });
     expect(agentStatus.stdout).toContain(`pid ${agent.pid}`);
-    expect(agentStatus.stdout).toMatch(new RegExp(`colony +${colony.colonyId} at ${colony.endpoint.replaceAll(".", "\\.")}, connected`));
+    expect(agentStatus.stdout).toMatch(
+      new RegExp(`Connected: +✅ Yes .*\\n +Colony: +${colony.colonyId}\\n +URL: +${colony.endpoint.replaceAll(".", "\\.")}\\n`),
+    );
     const list = await runCoral(["agent", "list"], { home: home.path });
-    expect(list.stdout).toMatch(new RegExp(`${agent.agentId} +healthy +yes`));
+    expect(list.stdout).toMatch(new RegExp(`${agent.agentId} +healthy +Native +- +yes`));
     const verbose = await runCoral(["agent", "list", "--verbose"], { home: home.path });
-    expect(verbose.stdout).toMatch(/^ +certificate +ends in 23h/m);
-    expect(verbose.stdout).toMatch(/^ +can +host$/m);
+    expect(verbose.stdout).toMatch(/^│ Certificate: +ends in 23h/m);
+    expect(verbose.stdout).toMatch(/^│ +✅ connect {2}✅ exec {2}✅ shell {2}✅ run +│$/m);
 
     expect(await agent.kill("SIGINT")).toEqual({ code: 0, signal: null });
     expect(await colony.kill("SIGTERM")).toEqual({ code: 0, signal: null });

@@ -1,10 +1,11 @@
 /** Segments from an agent's store to a colony's, over the real service definitions. */
 
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { Code, ConnectError, type ConnectRouter, createRouterTransport } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { addAgentService } from "../../src/agent/agent-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
+import { CoralError } from "../../src/base/errors.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { createColonyMetrics } from "../../src/colony/colony-metrics.ts";
 import { SegmentPuller } from "../../src/colony/segment-puller.ts";
@@ -63,9 +64,14 @@ async function openEnds(path: string): Promise<Ends> {
 }
 
 /** Runs a puller against a service until `isDone`. */
-async function pullUntil(ends: Ends, routes: (router: ConnectRouter) => void, isDone: () => boolean | Promise<boolean>): Promise<void> {
+async function pullUntil(
+  ends: Ends,
+  routes: (router: ConnectRouter) => void,
+  isDone: () => boolean | Promise<boolean>,
+  readFile?: Tunnel["readFile"],
+): Promise<void> {
   const transport = createRouterTransport(routes, { router: { interceptors: [coralErrorsOnWire] } });
-  const tunnel = { agentId: "a1", transport } as Pick<Tunnel, "agentId" | "transport"> as Tunnel;
+  const tunnel = { agentId: "a1", transport, ...(readFile && { readFile }) };
   const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
   const settings = () => ({ intervalMs: 20, timeoutMs: 5_000 });
   const puller = new SegmentPuller({ segments: ends.kept, signals: ["tick"], settings, metrics, log: silentLogger });
@@ -102,6 +108,36 @@ describe("SegmentPuller", () => {
     expect(await ends.colony.gaps()).toEqual([]);
     await pullUntil(ends, honest(ends), () => true);
     expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
+  });
+
+  it("reads segments as files, takes one up where it was broken off, and asks an agent without files for messages", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await put(ends, 6);
+    const asked: [name: string, offset: number][] = [];
+    await pullUntil(
+      ends,
+      honest(ends),
+      () => ends.kept.stats()["tick"]?.rows === 60,
+      async function* (name, { offsetBytes = 0 }) {
+        asked.push([name, offsetBytes]);
+        const [, , signal = "", number = ""] = name.split("/");
+        if (number === "5") throw new CoralError({ code: "unsupported", message: "no files" });
+        const file = ends.sent.locate(signal, Number(number));
+        if (file === undefined) throw new CoralError({ code: "not-found", message: "gone" });
+        const bytes = readFileSync(file.path);
+        if (number === "2" && offsetBytes === 0) {
+          yield bytes.subarray(0, 100);
+          throw new CoralError({ code: "timeout", message: "late" });
+        }
+        yield bytes.subarray(offsetBytes);
+      },
+    );
+    expect(await counts(ends)).toEqual({ rows: 60, spans: 60 });
+    const name = (number: number): string => `segments/${ends.agent.epoch}/tick/${number}`;
+    expect(asked).toContainEqual([name(1), 0]);
+    expect(asked).toContainEqual([name(2), 100]);
+    expect(asked.filter(([one]) => one === name(5))).toEqual([[name(5), 0]]);
   });
 
   it("passes over a segment whose bytes are wrong three times, and writes its rows into the gap ledger", async () => {

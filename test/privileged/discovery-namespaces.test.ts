@@ -50,6 +50,15 @@ function edgesOf(found: Topology, from: string, to: string): TopologyEdge[] {
   return found.edges.filter((edge) => edge.from === from && edge.to === to);
 }
 
+/**
+ * What speaks for an edge, without what its failed attempts add. A caller that starts before the one that it calls is refused at first; with kernel hooks
+ * that is a row of the caller's end alone, understood by the address, and whether there was one depends on who was faster.
+ */
+function evidenceOfCalls({ evidence }: TopologyEdge): string[] {
+  const ofAttempts: readonly string[] = ["client-end", "address-registry"];
+  return evidence.filter((one) => !ofAttempts.includes(one));
+}
+
 /** The one edge between two nodes, as soon as it is what it should become. */
 async function waitForEdge(from: string, to: string, wanted: Partial<TopologyEdge>): Promise<TopologyEdge> {
   let seen: TopologyEdge[] = [];
@@ -174,15 +183,16 @@ describe("four hosts with an agent each", () => {
     expect(edge).toMatchObject({
       protocol: "tcp",
       port: 5000,
-      evidence: expect.arrayContaining(["both-ends"]),
       connections: 1,
       openConnections: 1,
     });
+    expect(evidenceOfCalls(edge)).toEqual(["both-ends"]);
   });
 
   it("knows a call over IPv6 from both of its ends", async () => {
     const edge = await waitForEdge("service:modern", "service:orders", { class: "INTERNAL", confidence: 0.9 });
-    expect(edge).toMatchObject({ port: 5001, evidence: expect.arrayContaining(["both-ends"]) });
+    expect(edge.port).toBe(5001);
+    expect(evidenceOfCalls(edge)).toEqual(["both-ends"]);
   });
 
   it("shows a load balancer as a service between caller and called, and a service that calls itself through it", async () => {
@@ -237,7 +247,7 @@ describe("four hosts with an agent each", () => {
   it("finds the called one where only its address was translated", async (context) => {
     context.skip(whyNoRouter !== undefined, whyNoRouter);
     const edge = await waitForEdge("service:guest", "service:cellar", { class: "INTERNAL", confidence: 0.9 });
-    expect(edge.evidence).toEqual(expect.arrayContaining(["both-ends", "translated"]));
+    expect(evidenceOfCalls(edge)).toEqual(["both-ends", "translated"]);
   });
 
   it("says what breaks with a service, over several hops", async () => {

@@ -53,10 +53,13 @@ function connectionsWith(observer: RequestObserver, port: number, field: string,
   const { fields } = readBtfLayout(objectPath).struct("connection");
   const offsetOf = (name: string): number => fields.get(name)?.offsetBytes ?? Number.NaN;
   let found = 0;
-  observer.hooks.object.map("connections").readAll((_keys, _keyAt, values, at) => {
-    const isOurs = ["local_port", "remote_port"].some((name) => values.readUInt16LE(at + offsetOf(name)) === port);
-    if (isOurs && (values.readUInt8(at + offsetOf(field)) & bits) !== 0) found++;
-  });
+  for (const table of ["connection_places", "connections"]) {
+    observer.hooks.object.map(table).readAll((_keys, _keyAt, values, at) => {
+      if (values.readBigUInt64LE(at + offsetOf("sk")) === 0n) return;
+      const isOurs = ["local_port", "remote_port"].some((name) => values.readUInt16LE(at + offsetOf(name)) === port);
+      if (isOurs && (values.readUInt8(at + offsetOf(field)) & bits) !== 0) found++;
+    });
+  }
   return found;
 }
 

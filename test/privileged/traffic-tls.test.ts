@@ -1,7 +1,7 @@
 /** HTTPS as the probes in TLS libraries see it, against what the clients know they asked. */
 
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
@@ -87,6 +87,31 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     expect(pidsOf(port, "server").size).toBe(1);
     expect([...pidsOf(port, "client")]).toEqual(expect.arrayContaining([first.pid, second.pid]));
   });
+
+  it.skipIf(!has("nginx") || !has("curl"))(
+    "counts the bytes of an answer once, also when writes find no room and are tried again",
+    async () => {
+      const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
+      writeFileSync(programs.path("large"), Buffer.alloc(12 << 20, "coral"));
+      // nginx's worker is another user.
+      chmodSync(programs.directory, 0o711);
+      await observe(["libssl.so.3", nodeName]);
+      const one = [`https://127.0.0.1:${port}/large`, "-o", "/dev/null"];
+      const format = "%{size_header} %{size_download}\\n";
+      const { status, stdout } = spawnSync("curl", ["-sk", "--http1.1", "--limit-rate", "8M", "-w", format, ...one, ...one], {
+        encoding: "utf8",
+      });
+      expect(status).toBe(0);
+      const sentBytes = stdout.split(/\s+/).reduce((sum, text) => sum + Number(text), 0);
+      expect(sentBytes).toBeGreaterThan(24 << 20);
+      await expectCounts(port, { "GET /large 200": 2 });
+      for (const role of ["server", "client"] as const) {
+        expect(observer.of(port, role).reduce((sum, { responseBytes }) => sum + responseBytes, 0)).toBe(sentBytes);
+        const durationsMs = observer.of(port, role).reduce((sum, { durationSumNs }) => sum + durationSumNs, 0) / 1e6;
+        expect(durationsMs).toBeGreaterThan(role === "client" ? 2_000 : 200);
+      }
+    },
+  );
 
   it("counts a server of Python, one thread for each connection", async () => {
     const { pid, port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);

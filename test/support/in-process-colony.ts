@@ -3,6 +3,7 @@
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../src/base/clock.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { createLogger, type LogRecord } from "../../src/base/log.ts";
@@ -24,6 +25,7 @@ import {
 } from "../../src/mesh/index.ts";
 import { peerCredentials } from "../../src/probes/index.ts";
 import { AgentService, type PullRequest, type PullResponseSchema } from "../../src/proto/coral/agent/v1/agent_pb.ts";
+import type { ExecuteRequest, ExecuteResponseSchema } from "../../src/proto/coral/agent/v1/commands_pb.ts";
 import type { RegisterRequest, RegisterRequestSchema } from "../../src/proto/coral/colony/v1/colony_pb.ts";
 import { type Engine, openEngine } from "../../src/store/index.ts";
 import { makeTestHome } from "./test-home.ts";
@@ -151,6 +153,8 @@ export interface ScriptedAgentOptions {
   pull: (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
   register?: RegistrationChanges;
   epoch?: string;
+  /** Answers Execute; without it, the agent does not know it. */
+  execute?: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<MessageInitShape<typeof ExecuteResponseSchema>>;
   /** Awaited before each Hello but the first, to play a host that is gone without a word. */
   beforeHello?: () => Promise<void>;
 }
@@ -177,6 +181,7 @@ export class ScriptedAgent implements AsyncDisposable {
     const registered = await registerAgent({ endpoint, identity, request: registration(identity, epoch, options.register), signal });
     const silent = createLogger("agent", "error", () => undefined);
     const calls = { hellos: 0, pulls: 0 };
+    const { execute } = options;
     const tunnel = await dialTunnel({
       endpoint,
       identity,
@@ -193,6 +198,9 @@ export class ScriptedAgent implements AsyncDisposable {
             calls.pulls++;
             return await options.pull(request);
           },
+          ...(execute
+            ? { execute: (requests: AsyncIterable<ExecuteRequest>, context: HandlerContext) => execute(requests, context.signal) }
+            : {}),
         });
       },
     });
@@ -214,7 +222,7 @@ export function registration(
   return {
     colonyId,
     agentId,
-    protocolVersion: 1,
+    protocolVersion: 2,
     version: "0.0.0-test",
     host: { hostname: agentId, machineId: `machine-${agentId}`, bootId: "boot", os: "Linux", kernel: "0", arch: "x64" },
     epoch,

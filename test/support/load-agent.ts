@@ -50,7 +50,7 @@ const link = new ColonyLink({
   obtainToken: () => Promise.resolve(process.env["CORAL_JOIN_TOKEN"]),
   locateColony: () => Promise.resolve(undefined),
   describe: () => ({
-    protocolVersion: 1,
+    protocolVersion: 2,
     version: "0.0.0-test",
     host: { hostname: "load", machineId: settings.machineId, bootId: "boot", os: "Linux", kernel: "0", arch: "x64" },
     epoch: store.epoch,

@@ -18,6 +18,7 @@ http {
     listen 127.0.0.1:PORT ssl; ssl_certificate DIRECTORY/cert.pem; ssl_certificate_key DIRECTORY/key.pem;
     location / { return 200 "hello\\n"; }
     location /missing { return 404; }
+    location /large { root DIRECTORY; }
   }
 }
 `,

@@ -1,12 +1,15 @@
 import { escapeText } from "../../base/escape-text.ts";
+import { shortRuntimeLabel } from "../../base/runtime-facts.ts";
 import type { AgentInfo, AgentList } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
+import { boxWidth, renderBox } from "../output/box.ts";
 import { type Column, tableOf } from "../output/table.ts";
-import { ago, duration, relative } from "../output/values.ts";
+import { ago, duration, plural, relative } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
 import { showAnswer } from "../show-answer.ts";
-import { healthCell, healthStyle } from "./health-style.ts";
+import { agentBox } from "./agent-box.ts";
+import { healthCell } from "./health-style.ts";
 
 type AgentLine = AgentList["agents"][number];
 
@@ -18,42 +21,34 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   const verbose = options.flag("verbose");
   const detailed = verbose || format === "wide" || format === "csv";
-  const health = options.text("health");
-  const input = {
-    verbose: detailed,
-    limit,
-    ...(args[0] === undefined ? {} : { match: args[0] }),
-    ...(health === undefined ? {} : { health }),
-  };
+  const filters = Object.fromEntries(
+    ["health", "runtime", "mode", "capability"].flatMap((name) => {
+      const text = options.text(name);
+      return text === undefined ? [] : [[name, text]];
+    }),
+  );
+  const input = { verbose: detailed, limit, ...(args[0] === undefined ? {} : { match: args[0] }), ...filters };
   await showAnswer(invocation, () => colony.call<AgentList>("coral_list_agents", input), {
     table: (answer) => tableOf(answer.agents, detailed ? [...columns, ...detailColumns(Date.now())] : columns),
-    ...(verbose ? { page: (answer: AgentList) => answer.agents.map((agent) => agentPage(agent, print, Date.now())).join("\n") } : {}),
+    ...(verbose ? { page: (answer: AgentList) => boxes(answer, colony.name, print, Date.now()) } : {}),
     empty:
-      args[0] === undefined && health === undefined
+      args[0] === undefined && Object.keys(filters).length === 0
         ? 'No agent has joined this colony; start one with "coral agent start", or make a token for another host with "coral colony token create"'
         : "No agent matches",
   });
 }
 
-function agentPage(agent: AgentLine, { style }: Printer, nowMs: number): string {
-  const { details } = agent;
-  const state = agent.revoked ? style("dim", "revoked") : style(healthStyle(agent.health), agent.health);
-  const facts: [string, string | null | undefined][] = [
-    ["reason", agent.healthReason],
-    ["contact", `${ago(agent.lastContactAgoMs) ?? "never"}, newest row ${duration(agent.pullLagMs) ?? "-"} old`],
-    ["host", details && `${details.os} · kernel ${details.kernel} · ${details.arch}`],
-    ["certificate", details?.certificateExpiresAt && `ends ${relative(details.certificateExpiresAt, nowMs)}`],
-    ["clock", details && clockText(details.clockDifferenceMs)],
-    ["first seen", details && relative(details.firstSeenAt, nowMs)],
-    ["labels", details && pairs(details.labels)],
-    ...(details?.capabilities ?? []).map((capability): [string, string] => [
-      capability.available ? "can" : "cannot",
-      capability.available ? capability.name : `${capability.name}: ${capability.reason}`,
-    ]),
-  ];
-  const head = `${style("bold", escapeText(agent.hostname))}  ${escapeText(agent.agentId)} · ${state} · ${agent.connected ? "connected" : "not connected"} · coral ${escapeText(agent.version)}`;
-  const lines = facts.filter(([, text]) => text).map(([name, text]) => `  ${style("dim", name.padEnd(12))} ${escapeText(text ?? "")}`);
-  return `${[head, ...lines].join("\n")}\n`;
+function boxes({ agents }: AgentList, colony: string, { style, width }: Printer, nowMs: number): string {
+  if (agents.length === 0) return "";
+  const connected = agents.filter((agent) => agent.connected).length;
+  const rest = agents.length - connected;
+  const head = `${plural(connected, "agent")} connected to colony: ${escapeText(colony)}${rest > 0 ? `, ${rest} not connected` : ""}`;
+  const pages = agents.map((agent) => ({ title: escapeText(agent.agentId), lines: agentBox(agent, nowMs) }));
+  const inner = boxWidth(
+    pages.flatMap(({ lines }) => lines),
+    width,
+  );
+  return [`${head}\n`, ...pages.map(({ title, lines }) => renderBox(title, lines, inner, style))].join("\n");
 }
 
 const columns: readonly Column<AgentLine>[] = [
@@ -64,6 +59,18 @@ const columns: readonly Column<AgentLine>[] = [
     key: "health",
     cell: (agent) => (agent.revoked ? { text: "revoked", style: "dim" } : healthCell(agent.health)),
     raw: (agent) => agent.health,
+  },
+  {
+    title: "RUNTIME",
+    key: "runtimeType",
+    cell: (agent) =>
+      agent.isLegacy ? { text: "unknown (legacy)", style: "yellow" } : shortRuntimeLabel(agent.runtimeType ?? "") || "unknown",
+    raw: (agent) => agent.runtimeType,
+  },
+  {
+    title: "MODE",
+    key: "mode",
+    cell: (agent) => (agent.mode === "Passive" ? { text: agent.mode, style: "yellow" } : (agent.mode ?? "-")),
   },
   {
     title: "CONNECTED",
@@ -126,7 +133,7 @@ function pairs(labels: Record<string, string>): string {
     .join(",");
 }
 
-function unavailable({ capabilities }: AgentInfo): string {
-  const names = capabilities.filter((capability) => !capability.available).map((capability) => capability.name);
+function unavailable({ capabilities, runtime }: AgentInfo): string {
+  const names = (runtime?.capabilities ?? capabilities).filter((capability) => !capability.available).map((capability) => capability.name);
   return names.join(",");
 }

@@ -3,20 +3,14 @@ import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { AgentServiceStatus, AgentStatus } from "../../tools/index.ts";
 import { askAgent } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
-import type { Style, StyleName } from "../output/style.ts";
+import type { Style } from "../output/style.ts";
 import { type Table, tableOf } from "../output/table.ts";
 import { number, percent, plural, relative, shortList } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
 import { otlpLines } from "./agent-otlp.ts";
+import { agentHead, capabilityLines, colonyLines, platformLines, runtimeLines, storageLines, visibilityLines } from "./agent-page.ts";
 import { trafficLines } from "./agent-traffic.ts";
 import { checkStyle, shortBuild } from "./service-cells.ts";
-
-const stateStyles: Record<AgentStatus["colony"]["state"], StyleName> = {
-  connected: "green",
-  joining: "yellow",
-  connecting: "yellow",
-  refused: "red",
-};
 
 /** `coral agent status`: asks the agent of this host itself, so that it works without a colony. */
 export async function run(invocation: Invocation): Promise<void> {
@@ -33,6 +27,8 @@ function agentTable(status: AgentStatus): Table {
       { title: "AGENT", key: "agentId", cell: (row) => row.agentId },
       { title: "HOST", key: "hostname", cell: (row) => row.hostname },
       { title: "STATE", key: "state", cell: (row) => row.colony.state },
+      { title: "RUNTIME", key: "runtimeType", cell: (row) => row.runtime?.runtimeType },
+      { title: "MODE", key: "sidecarMode", cell: (row) => row.runtime?.sidecarMode },
       { title: "COLONY", key: "colonyId", cell: (row) => row.colony.id },
       { title: "ENDPOINT", key: "endpoint", cell: (row) => row.colony.endpoint },
       { title: "PID", key: "pid", cell: (row) => row.pid },
@@ -48,21 +44,28 @@ function agentTable(status: AgentStatus): Table {
 
 function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: number): string {
   const { style } = print;
-  const { colony, store, host } = status;
-  const link = `${style(stateStyles[colony.state] ?? "yellow", colony.state)} (${relative(colony.since, nowMs)})`;
-  const where = [colony.id ?? "no colony yet", colony.endpoint].filter((part) => part !== null).join(" at ");
-  const rows = Object.values(store.rowsBySignal).reduce((sum, count) => sum + count, 0);
-  const oldest = store.oldestAt === undefined ? "" : `, oldest ${relative(store.oldestAt, nowMs)}`;
   const lines = [
-    `${style("bold", escapeText(status.hostname))}  ${escapeText(status.agentId)} · coral ${escapeText(status.version)} · pid ${status.pid} · up ${formatDurationMs(Math.max(0, nowMs - Date.parse(status.startedAt)))}`,
-    "",
-    `  colony     ${escapeText(where)}, ${link}`,
+    ...agentHead(status, style),
+    ...platformLines(status, style),
+    ...runtimeLines(status, style, wide),
+    ...capabilityLines(status, style),
+    ...visibilityLines(status, style),
+    ...colonyLines(status, style, nowMs),
+    ...storageLines(status, style, wide, nowMs),
+    ...watchingLines(status, style, wide, nowMs),
   ];
-  if (colony.lastError !== undefined) lines.push(`             ${style("red", escapeText(colony.lastError))}`);
-  if (colony.certificateExpiresAt !== undefined)
-    lines.push(`  identity   certificate ends ${relative(colony.certificateExpiresAt, nowMs)}`);
-  lines.push(`  store      ${formatBytes(store.fileBytes)}, ${rows} rows${oldest}`);
-  if (wide) for (const [signal, count] of Object.entries(store.rowsBySignal)) lines.push(`             ${escapeText(signal)} ${count}`);
+  for (const loss of status.losses)
+    lines.push(`  ${style("yellow", "!")} ${loss.rows} rows of ${escapeText(loss.signal)} lost: ${escapeText(loss.reason)}`);
+  for (const note of status.notes) lines.push(`  ${style("yellow", "!")} ${escapeText(note)}`);
+  lines.push(...serviceLines(status.services, style, wide));
+  return `${lines.join("\n")}\n`;
+}
+
+/** What the agent sees, and what that costs. */
+function watchingLines(status: AgentStatus, style: Style, wide: boolean, nowMs: number): string[] {
+  const { host } = status;
+  const up = formatDurationMs(Math.max(0, nowMs - Date.parse(status.startedAt)));
+  const lines = ["", style("bold", "Watching:"), `  process    pid ${status.pid}, up ${up}`];
   if (host) {
     const memory = `memory ${percent(host.memUsedRatio)} of ${formatBytes(host.memTotalBytes)}`;
     lines.push(
@@ -73,18 +76,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
   lines.push(`  cost       cpu ${percent(status.process.cpuRatio)} of a core, ${formatBytes(status.process.rssBytes)} memory`);
   if (status.traffic) lines.push(...trafficLines(status.traffic, style, wide));
   if (status.otlp) lines.push(...otlpLines(status.otlp, style));
-  for (const capability of status.capabilities) {
-    if (!wide && capability.available) continue;
-    const state = capability.available
-      ? style("green", "available")
-      : `${style("yellow", "unavailable")}: ${escapeText(capability.reason)}`;
-    lines.push(`  ability    ${escapeText(capability.name)} ${state}`);
-  }
-  for (const loss of status.losses)
-    lines.push(`  ${style("yellow", "!")} ${loss.rows} rows of ${escapeText(loss.signal)} lost: ${escapeText(loss.reason)}`);
-  for (const note of status.notes) lines.push(`  ${style("yellow", "!")} ${escapeText(note)}`);
-  lines.push(...serviceLines(status.services, style, wide));
-  return `${lines.join("\n")}\n`;
+  return lines;
 }
 
 /** Shown without -o wide, besides those that are managed. */
@@ -133,7 +125,8 @@ function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: 
     ["Build", build],
   ];
   const lines = facts.flatMap(([name, text]) => (text === null ? [] : [`    ${`${name}:`.padEnd(13)} ${escapeText(text)}`]));
-  return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`];
+  const sdk = service.sdk === undefined ? [] : [`    ${"SDK:".padEnd(13)} ${service.sdk === null ? "none seen" : escapeText(service.sdk)}`];
+  return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`, ...sdk];
 }
 
 /** `healthy`, `unhealthy (connection refused)`; how it was found for those that are not checked. */

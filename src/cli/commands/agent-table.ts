@@ -28,14 +28,45 @@ export const agentCommands: readonly CommandSpec[] = [
   },
   {
     name: "list",
-    summary: "List the agents of the colony with their health",
+    summary: "List the agents of the colony with their health, and where they run",
     arguments: [{ name: "match", description: "Part of an id or host name", required: false }],
     options: [
-      { name: "verbose", short: "v", description: "Also host, labels, certificate and capabilities" },
+      { name: "verbose", short: "v", description: "A frame for each with platform, runtime, capabilities with reasons, visibility" },
       { name: "health", value: "state", description: "Only these", choices: ["healthy", "degraded", "unhealthy"] },
+      {
+        name: "runtime",
+        value: "type",
+        description: "Only agents that run like this",
+        choices: ["native", "docker", "k8s-sidecar", "k8s-daemonset", "unknown"],
+      },
+      {
+        name: "mode",
+        value: "mode",
+        description: "Only sidecars in this mode, or containers in the host's namespaces",
+        choices: ["cri", "shared-ns", "passive", "host-ns"],
+      },
+      {
+        name: "capability",
+        value: "name",
+        description: "Only agents that can do this",
+        choices: ["connect", "exec", "shell", "run", "ebpf", "profile", "debug", "capture", "mesh"],
+      },
       ...watchedOutput,
     ],
+    examples: [
+      ["coral agent list --runtime k8s-sidecar --mode passive", "sidecars that can run nothing"],
+      ["coral agent list --capability shell", "where coral shell works"],
+      ["coral agent list api-002 --verbose", "one of them, with reasons and fixes"],
+    ],
     load: () => import("./agent-list.ts"),
+  },
+  {
+    name: "refresh-context",
+    summary: "Let the agent of this host look again where it runs and what it can do",
+    description:
+      "The agent does so by itself every few minutes; the colony is told when something has changed. Commands that run are not disturbed.",
+    options: dataOutput,
+    load: () => import("./agent-refresh-context.ts"),
   },
   {
     name: "revoke",

@@ -5,8 +5,10 @@ import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
 import { showAnswer } from "../show-answer.ts";
+import { agentTable, distributionLines, warningLines } from "./colony-page.ts";
+import { caution, yes } from "./runtime-text.ts";
 
-/** `coral colony status`: the process, its store and its endpoints. */
+/** `coral colony status`: the process, its agents and where they run, what needs attention. */
 export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   await showAnswer(invocation, () => colony.call<ColonyStatus>("coral_get_status", {}), {
@@ -24,28 +26,43 @@ export async function run(invocation: Invocation): Promise<void> {
           { title: "STORE", key: "usedBytes", cell: (row) => formatBytes(row.store.usedBytes), raw: (row) => row.store.usedBytes },
         ],
       ),
-    page: (answer) => page(answer, invocation),
+    page: (answer, wide) => page(answer, invocation, wide),
     pageTells: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
 }
 
-function page({ colony, agents, store, warnings }: ColonyStatus, { print }: Invocation): string {
+function page(answer: ColonyStatus, { print }: Invocation, wide: boolean): string {
+  const { colony, agents, store } = answer;
   const { style } = print;
   const limit = store.limitBytes === null ? "" : ` of ${formatBytes(store.limitBytes)}`;
   const free = store.diskFreeBytes === null ? "" : `, ${formatBytes(store.diskFreeBytes)} free on the disk`;
-  const facts: [string, string][] = [
-    ["colony", colony.colonyId],
-    ["name", `${colony.name} (${colony.environment})`],
-    ["version", colony.version],
-    ["pid", String(colony.pid)],
-    ["started", `${colony.startedAt} (${formatDurationMs(colony.uptimeMs)} ago)`],
-    ...colony.endpoints.map((endpoint): [string, string] => ["endpoint", endpoint]),
-    ["agents", `${agents.total}: ${agents.healthy} healthy, ${agents.degraded} degraded, ${agents.unhealthy} unhealthy`],
-    ["store", `${formatBytes(store.usedBytes)}${limit}${free}`],
-    ...(store.writeProblem === "" ? [] : [["problem", store.writeProblem] as [string, string]]),
+  const state =
+    store.writeProblem === "" ? `${yes} Running` : `${caution}  Running, and cannot store rows: ${escapeText(store.writeProblem)}`;
+  const health = [`${agents.healthy} healthy`, `${agents.degraded} degraded`, `${agents.unhealthy} unhealthy`].filter(
+    (text) => !text.startsWith("0 "),
+  );
+  const connected = agents.total - agents.unhealthy;
+  const gone = agents.unhealthy > 0 ? `${connected} of ${agents.total} connected` : `${connected} connected`;
+  const heads: [string, string][] = [
+    ["Colony", escapeText(colony.colonyId)],
+    ["Status", state],
+    ["Uptime", formatDurationMs(colony.uptimeMs)],
+    ["Agents", agents.total === 0 ? "none" : `${gone} (${health.join(", ")})`],
   ];
-  const lines = facts.map(([name, text]) => `${style("dim", name.padEnd(9))} ${escapeText(text)}`);
-  for (const warning of warnings)
-    lines.push(`${style("yellow", "!")} ${escapeText(warning.message)}; ${print.commands(escapeText(warning.fix))}`);
+  const facts: [string, string][] = [
+    ["Environment", `${colony.environment} (${colony.name})`],
+    ["Version", `v${colony.version}, pid ${colony.pid}`],
+    ["Started", colony.startedAt],
+    ["Storage", `${formatBytes(store.usedBytes)}${limit}${free}`],
+    ...colony.endpoints.map((endpoint): [string, string] => ["Endpoint", endpoint]),
+  ];
+  const lines = [
+    ...heads.map(([name, text]) => `${style("bold", `${name}:`)} ${text}`),
+    "",
+    ...facts.map(([name, text]) => `${`${name}:`.padEnd(12)} ${escapeText(text)}`),
+    ...agentTable(answer, print, wide),
+    ...distributionLines(answer, print),
+    ...warningLines(answer, print),
+  ];
   return `${lines.join("\n")}\n`;
 }

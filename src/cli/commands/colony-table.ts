@@ -67,7 +67,7 @@ export const colonyCommands: readonly CommandSpec[] = [
   },
   {
     name: "status",
-    summary: "Show the colony process, its store and its endpoints",
+    summary: "Show the colony process, its agents and where they run, and what needs attention",
     options: watchedOutput,
     load: () => import("./colony-status.ts"),
   },

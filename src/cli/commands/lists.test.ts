@@ -29,9 +29,9 @@ describe("coral agent list", () => {
     const { stdout } = await world.coral("agent list web --health unhealthy");
     expect(colony.calls[0]?.body).toEqual({ verbose: false, limit: 1_000, match: "web", health: "unhealthy" });
     expect(stdout).toBe(
-      `HOST   AGENT    HEALTH     CONNECTED  LAST CONTACT  LAG  VERSION  REASON
-web-1  agent-a  healthy    yes        4s ago         1s  0.1.0    -
-web-2  agent-b  unhealthy  no         never           -  0.1.0    silent
+      `HOST   AGENT    HEALTH     RUNTIME  MODE  CONNECTED  LAST CONTACT  LAG  VERSION  REASON
+web-1  agent-a  healthy    unknown  -     yes        4s ago         1s  0.1.0    -
+web-2  agent-b  unhealthy  unknown  -     no         never           -  0.1.0    silent
 `,
     );
     colony.tool("coral_list_agents", { total: 0, agents: [] });
@@ -46,9 +46,9 @@ web-2  agent-b  unhealthy  no         never           -  0.1.0    silent
     colony.tool("coral_list_agents", { total: 1, agents: [{ ...agentInfo(), details: agentInfo() }] });
     const verbose = await world.coral("agent list --verbose");
     expect(colony.calls[0]?.body).toMatchObject({ verbose: true });
-    expect(verbose.stdout).toContain("host         Debian 12 · kernel 6.1.0 · x64");
-    expect(verbose.stdout).toContain("labels       zone=eu-1,tier=web");
-    expect(verbose.stdout).toContain("cannot       ebpf: needs CAP_BPF");
+    expect(verbose.stdout).toContain("Platform:     Debian 12 x64");
+    expect(verbose.stdout).toContain("Labels:       zone=eu-1,tier=web");
+    expect(verbose.stdout).toContain("Cannot:       ebpf: needs CAP_BPF");
     expect((await world.coral("agent list -o wide", { terminal: 60, env: { NO_COLOR: "1" } })).stdout).toContain("Debian 12  6.1.0   x64");
   });
 });

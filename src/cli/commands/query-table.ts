@@ -16,6 +16,34 @@ const roleOption: OptionSpec = {
 
 export const queryCommands: readonly CommandSpec[] = [
   {
+    name: "summary",
+    summary: "Say how services are, the worst first and why; with a name, one in full",
+    description:
+      "Health by rules that docs/summary.md lists. BEFORE is the hour before, YESTERDAY the hour around this time of yesterday. One in full: since when, routes, who asks it and whom it asks, its hosts, what is new in its log, what happened.",
+    arguments: [{ name: "service", description: "One in full; default: all services", required: false, completes: "services" }],
+    options: [sinceOption("5m"), { name: "limit", value: "n", description: "Most services shown", default: "20" }, ...watchedOutput],
+    examples: [
+      ["coral query summary", "what is wrong right now"],
+      ["coral query summary api", "one service in full"],
+      ["coral query summary api --since 1h -o json", "for scripts and assistants"],
+    ],
+    load: () => import("./query-summary.ts"),
+  },
+  {
+    name: "deployments",
+    summary: "List new builds of services, and what changed with each: latency, errors, CPU, memory, new calls and errors",
+    description:
+      "Noticed by themselves when a process starts with another build or version; each is compared with the time before for half an hour.",
+    arguments: [{ name: "service", description: "In full; default: all services, one line each", required: false, completes: "services" }],
+    options: [sinceOption("1d"), { name: "limit", value: "n", description: "Most deployments shown", default: "20" }, ...watchedOutput],
+    examples: [
+      ["coral query deployments", "of the last day"],
+      ["coral query deployments api --since 7d", "of one service, with every change"],
+      ["coral deploy mark api --version 1.4.2", "tell of one that cannot be seen"],
+    ],
+    load: () => import("./query-deployments.ts"),
+  },
+  {
     name: "red",
     summary: "Show rate, errors and durations of requests: HTTP, gRPC, SQL, Redis, DNS and more",
     description:
@@ -80,7 +108,9 @@ export const queryCommands: readonly CommandSpec[] = [
       { name: "error", description: "Only with a span that failed" },
       { name: "route", value: "text", description: "Only with a span whose route, name, path or statement holds this text" },
       { name: "trace-id", value: "id", description: "One whole trace: 32 hex digits, or a traceparent header" },
+      { name: "details", description: "Of one trace: also attributes, events and links of its spans" },
       sinceOption("1h"),
+      agentOption,
       { name: "sort", value: "order", description: "Which come first", choices: ["newest", "slowest"], default: "newest" },
       { name: "limit", value: "n", description: "Most traces listed (default 20), or lines of one trace (default 200)" },
       ...watchedOutput,
@@ -89,6 +119,7 @@ export const queryCommands: readonly CommandSpec[] = [
       ["coral query traces api --min-duration 500ms", "slow ones"],
       ["coral query traces --error --route /checkout", "failed ones of one route"],
       ["coral query traces --trace-id 4bf92f3577b34da6a3ce929d0e0e4736", "one as a waterfall"],
+      ["coral query traces --trace-id 4bf92f3577b34da6a3ce929d0e0e4736 --details", "with what its spans carry"],
     ],
     load: () => import("./query-traces.ts"),
   },

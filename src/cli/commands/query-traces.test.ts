@@ -106,6 +106,29 @@ describe("coral query traces, a search", () => {
 });
 
 describe("coral query traces, one trace", () => {
+  it("shows what its spans carry with --details", async () => {
+    const carried = {
+      attributes: '{"shop.vip":true,"shop.note":"a\\u001bb"}',
+      events: '[{"offset_ns":1500,"name":"retry","attributes":{"count":2}}]',
+      links: '[{"trace_id":"ab","span_id":"cd"}]',
+    };
+    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "GET /", 0, 10, carried)]) }));
+    const { stdout } = await world.coral(`query traces --trace-id ${traceId} --details`);
+    expect(colony.calls[0]?.body).toMatchObject({ traceId, details: true });
+    expect(stdout.split("\n").slice(stdout.split("\n").indexOf("Details") + 2)).toEqual([
+      "    shop.vip = true",
+      "    shop.note = a\\x1bb",
+      "    event retry at 2µs: count = 2",
+      "    link trace_id ab, span_id cd",
+      "",
+    ]);
+  });
+
+  it("has no --details of a list", async () => {
+    const { code, stderr } = await world.coral("query traces --details");
+    expect([code, stderr]).toEqual([64, expect.stringContaining("name one trace with --trace-id")]);
+  });
+
   it.each([`--trace-id ${traceId}`, traceId, `--trace-id 00-${traceId}-00f067aa0ba902b7-01`])("asks for %s", async (words) => {
     colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
     await world.coral(`query traces ${words}`);

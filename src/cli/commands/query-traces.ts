@@ -1,10 +1,12 @@
+import { CoralError } from "../../base/errors.ts";
 import type { TraceSpan, TraceSummary, TracesResult } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { type Column, renderTable, type Table, tableOf } from "../output/table.ts";
 import { localTime, number } from "../output/values.ts";
 import { showAnswer } from "../show-answer.ts";
-import { spanLabel, spanTime, tracePage } from "./trace-page.ts";
+import { tracePage } from "./trace-page.ts";
+import { spanLabel, spanTime } from "./trace-text.ts";
 
 /** Spans that are asked for of one trace, at least: self times need them, drawn or not. */
 const spansAsked = 5_000;
@@ -21,6 +23,8 @@ export async function run(invocation: Invocation): Promise<void> {
   const isTraceId = first !== undefined && /^[0-9a-f]{32}$/i.test(first);
   const traceId = options.text("trace-id") ?? (isTraceId ? first : undefined);
   const limit = options.integer("limit", 1, 20_000);
+  if (options.flag("details") && traceId === undefined)
+    throw new CoralError({ code: "usage", message: "Cannot show --details of a list: name one trace with --trace-id" });
   const given =
     traceId === undefined
       ? {
@@ -29,10 +33,11 @@ export async function run(invocation: Invocation): Promise<void> {
           route: options.text("route"),
           minDuration: options.durationText("min-duration"),
           error: options.flag("error") ? true : undefined,
+          agent: options.text("agent"),
           order: options.text("sort"),
           limit,
         }
-      : { traceId, limit: Math.max(limit ?? 0, spansAsked) };
+      : { traceId, limit: Math.max(limit ?? 0, spansAsked), details: options.flag("details") ? true : undefined };
   const input = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const nowMs = Date.now();
   await showAnswer(invocation, () => colony.call<TracesResult>("coral_query_traces", input), {

@@ -151,8 +151,8 @@ describe("--watch", () => {
 describe("coral colony status", () => {
   it("shows process, store and endpoints", async () => {
     const { stdout } = await world.coral("colony status");
-    expect(stdout).toContain("pid       4242\n");
-    expect(stdout).toContain("store     128 MiB of 4.00 GiB, 10.0 GiB free on the disk\n");
+    expect(stdout).toContain("Version:     v0.1.0, pid 4242\n");
+    expect(stdout).toContain("Storage:     128 MiB of 4.00 GiB, 10.0 GiB free on the disk\n");
     expect(JSON.parse((await world.coral("colony status --json")).stdout)).toMatchObject({ colony: { pid: 4242 } });
   });
 });
@@ -229,9 +229,12 @@ describe("coral agent status", () => {
     );
     const { code, stdout } = await world.coral("agent status");
     expect(code).toBe(0);
-    expect(stdout).toContain("no colony yet, refused (now)\n             Cannot join: the token has expired\n");
+    expect(stdout).toContain("Status: ❌ Running (refused by its colony)\n");
+    expect(stdout).toContain(
+      "  Connected:    ❌ No, refused (now)\n  Reason:       Cannot join: the token has expired\n  Colony:       none yet\n",
+    );
     expect(stdout).toContain("! 12 rows of host lost: disk full");
-    expect(stdout).toContain("ebpf unavailable: needs CAP_BPF and CAP_PERFMON");
+    expect(stdout).toContain("❌ ebpf: needs CAP_BPF and CAP_PERFMON");
     expect(JSON.parse((await world.coral("agent status --json")).stdout)).toMatchObject({ agentId: "agent-a", host: null });
     expect((await world.coral("agent status -o csv")).stdout).toContain("agent-a,web-1,refused,");
   });

@@ -3,9 +3,11 @@
 import { escapeText } from "../../base/escape-text.ts";
 import type { TraceSpan, WholeTrace } from "../../tools/index.ts";
 import { padText, textWidth, truncateText } from "../output/text-width.ts";
-import { grouped, latency, localTime, percent, plural } from "../output/values.ts";
+import { grouped, localTime, percent, plural } from "../output/values.ts";
 import type { Printer } from "../printer.ts";
+import { detailLines } from "./trace-details.ts";
 import { chooseLines, type TraceLine, treePrefixes } from "./trace-lines.ts";
+import { spanLabel, spanTime } from "./trace-text.ts";
 
 export interface TracePageOptions {
   wide: boolean;
@@ -28,19 +30,8 @@ export function tracePage(trace: WholeTrace, print: Printer, options: TracePageO
     ...legend(trace, print),
     ...criticalLines(trace, room, print),
     ...errorLines(trace, room, print),
+    ...detailLines(lines, print),
   ].join("\n")}\n`;
-}
-
-/** Nanoseconds as people read them: `120ns`, `85µs`, `1.2ms`. */
-export function spanTime(ns: number): string {
-  return ns < 1_000 ? `${Math.round(ns)}ns` : (latency(ns / 1_000) ?? "");
-}
-
-/** Its name, with the route or statement where the name leaves it out. */
-export function spanLabel({ name, httpRoute, dbStatement, messagingDestination }: TraceSpan): string {
-  if (dbStatement !== null && dbStatement.toUpperCase().startsWith(name.toUpperCase())) return dbStatement;
-  const target = httpRoute ?? messagingDestination;
-  return target === null || name.includes(target) ? name : `${name} ${target}`;
 }
 
 /** `✗ 503`, `✗ TimeoutError`; empty for what did not fail. */

@@ -180,6 +180,10 @@ class FakeTerminal implements TerminalControl {
   resize: () => void = () => undefined;
   isReading = false;
 
+  readBytes(): () => void {
+    return () => undefined;
+  }
+
   readKeys(listener: (key: string) => void): () => void {
     this.press = listener;
     this.isReading = true;

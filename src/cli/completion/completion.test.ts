@@ -71,6 +71,9 @@ describe("bash", () => {
     expect(complete("coral agent list --")).toEqual([
       "--verbose",
       "--health",
+      "--runtime",
+      "--mode",
+      "--capability",
       "--output",
       "--json",
       "--watch",
@@ -100,7 +103,7 @@ describe("zsh", () => {
     ["coral ", "status:Show the colony, its agents, hosts and warnings at a glance"],
     ["coral colony token ", "create:Make a token; its secret is shown this once"],
     ["coral status -o ", "json"],
-    ["coral --colony x agent list -", "--verbose:Also host, labels, certificate and capabilities"],
+    ["coral --colony x agent list -", "--verbose:A frame for each with platform, runtime, capabilities with reasons, visibility"],
     ["coral config use-context ", "contexts-one"],
     ["coral disconnect a b ", "managed-services-one"],
     ["coral config validate ", "FILES"],

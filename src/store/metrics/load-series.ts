@@ -12,6 +12,7 @@ import {
   textIn,
   textOrNullIn,
 } from "../queries/queryable.ts";
+import { type PointSource, sentPoints } from "./choose-points.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
 import { Turn } from "./turn.ts";
 
@@ -24,6 +25,8 @@ export interface SeriesPoint {
   /** Of gauges and sums; may be NaN or infinite. */
   value: number | null;
   distribution: Distribution | null;
+  /** Of a gauge that stands for several: how many, their sum, the least and the greatest. */
+  merged?: { count: number; sum: number; min: number; max: number };
   /** Of summaries. */
   quantiles: readonly (readonly [number, number | null])[] | null;
 }
@@ -50,10 +53,12 @@ export interface SeriesFilter {
   endUs: number;
   /** A histogram counts as ten. */
   maxPoints: number;
+  /** What is read; default: points as they were sent. */
+  points?: PointSource;
 }
 
 const numberKinds = "('gauge', 'sum')";
-const numberColumns = ["value", "special"] as const;
+const numberColumns = ["value", "special", "count", "sum", "min", "max"] as const;
 const distributionColumns = [
   ...(["special", "count", "sum", "min", "max", "bounds", "counts", "scale", "zero_count", "zero_threshold"] as const),
   ...(["positive_offset", "positive_counts", "negative_offset", "negative_counts", "quantiles"] as const),
@@ -63,8 +68,9 @@ const distributionWeight = 10;
 /** Throws `exhausted` when there are more points than wanted: a part of them would give wrong numbers. */
 export async function loadSeries(store: Queryable, filter: SeriesFilter): Promise<MetricSeriesPoints[]> {
   const where = whereOf(filter);
+  const from = (filter.points ?? sentPoints).sql;
   const [counted] = await store.query(
-    `SELECT count(*) AS points, count(*) FILTER (kind IN ${numberKinds}) AS numbers FROM metric_point WHERE ${where.sql}`,
+    `SELECT count(*) AS points, count(*) FILTER (kind IN ${numberKinds}) AS numbers FROM ${from} WHERE ${where.sql}`,
     where.parameters,
   );
   const points = numberIn(counted ?? {}, "points");
@@ -75,14 +81,15 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
       message: `Cannot read "${filter.names.join('", "')}": ${points} points fit, which are more than may be read at once; name a service, or look less far back`,
     });
   const found: MetricSeriesPoints[] = [];
-  if (numbers > 0) await readSeries(store, where, `kind IN ${numberKinds}`, numberColumns, found);
-  if (points > numbers) await readSeries(store, where, `kind NOT IN ${numberKinds}`, distributionColumns, found);
+  if (numbers > 0) await readSeries(store, from, where, `kind IN ${numberKinds}`, numberColumns, found);
+  if (points > numbers) await readSeries(store, from, where, `kind NOT IN ${numberKinds}`, distributionColumns, found);
   return found;
 }
 
 /** One row per series, with a list of each column: a row per point would cost many times as much. */
 async function readSeries(
   store: Queryable,
+  from: string,
   where: { sql: string; parameters: QueryParameter[] },
   kinds: string,
   columns: readonly string[],
@@ -94,7 +101,7 @@ async function readSeries(
   const rows = await store.query(
     `SELECT agent_id, series, ${same.map((name) => `any_value(${name}) AS ${name}`).join(", ")},
        ${names.map((name) => `list("${name}" ORDER BY "time", seq) AS "${name}"`).join(", ")}
-     FROM (SELECT agent_id, series, seq, ${same.join(", ")}, ${lists.join(", ")} FROM metric_point WHERE ${where.sql} AND ${kinds})
+     FROM (SELECT agent_id, series, seq, ${same.join(", ")}, ${lists.join(", ")} FROM ${from} WHERE ${where.sql} AND ${kinds})
      GROUP BY agent_id, series ORDER BY agent_id, series`,
     where.parameters,
   );
@@ -163,7 +170,11 @@ function pointOf(row: QueryRow, kind: MetricKind, knownBounds: Map<string, numbe
     quantiles: null,
   };
   if (special === "none") return point;
-  if (kind === "gauge" || kind === "sum") return { ...point, value: numberOrNullIn(row, "value") ?? specialValue(special) };
+  if (kind === "gauge" || kind === "sum") {
+    const count = numberOrNullIn(row, "count");
+    const merged = { count: count ?? 1, sum: numberIn(row, "sum"), min: numberIn(row, "min"), max: numberIn(row, "max") };
+    return { ...point, value: numberOrNullIn(row, "value") ?? specialValue(special), ...(count !== null && { merged }) };
+  }
   if (kind === "summary") point.quantiles = (jsonIn(row, "quantiles") as [number, number | null][] | null) ?? [];
   return {
     ...point,

@@ -1,6 +1,7 @@
 /** PromQL over the metrics of the store, at equal steps. */
 
 import { CoralError } from "../../base/errors.ts";
+import type { PointSource } from "../metrics/choose-points.ts";
 import { loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
 import { Turn } from "../metrics/turn.ts";
 import { booleanIn, type Queryable, textIn } from "../queries/queryable.ts";
@@ -21,6 +22,8 @@ export interface PromqlQuery {
   agentIds?: readonly string[];
   /** Series with the greatest newest values are kept. */
   limit: number;
+  /** What is read; default: points as they were sent. */
+  points?: PointSource;
   signal?: AbortSignal;
 }
 
@@ -121,6 +124,7 @@ async function chooseSeries(store: Queryable, selector: Selector, query: PromqlQ
     startUs,
     endUs,
     maxPoints: maxPointsRead,
+    ...(query.points && { points: query.points }),
   });
   const made = loaded.flatMap((series) => {
     const named = wanted.get(metricKey(series));

@@ -1,5 +1,6 @@
 /** Which metrics programs sent. */
 
+import { type PointSource, sentPoints } from "../metrics/choose-points.ts";
 import type { MetricKind } from "../metrics/load-series.ts";
 import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
 
@@ -11,6 +12,8 @@ export interface MetricNamesQuery {
   sinceMs: number;
   nowMs: number;
   limit: number;
+  /** What is read; default: points as they were sent. */
+  points?: PointSource;
 }
 
 export interface MetricNameRow {
@@ -47,7 +50,7 @@ export async function queryMetricNames(store: Queryable, query: MetricNamesQuery
   const rows = await store.query(
     `SELECT name, unit, kind, is_monotonic, count(DISTINCT (agent_id, series)) AS series, list_sort(list(DISTINCT service)) AS services,
        max("time") AS last_at, count(*) OVER () AS total
-     FROM metric_point WHERE ${parts.join(" AND ")} GROUP BY name, unit, kind, is_monotonic
+     FROM ${(query.points ?? sentPoints).sql} WHERE ${parts.join(" AND ")} GROUP BY name, unit, kind, is_monotonic
      ORDER BY name, unit, kind, is_monotonic LIMIT ${Math.max(0, Math.floor(query.limit))}`,
     parameters,
   );

@@ -1,5 +1,6 @@
 /** One metric that programs sent, over time. */
 
+import type { PointSource } from "../metrics/choose-points.ts";
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
 import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
 import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
@@ -19,6 +20,8 @@ export interface MetricQuery {
   /** Upper bound of parts; 0 = none. */
   maxPoints: number;
   limit: number;
+  /** What is read; default: points as they were sent. */
+  points?: PointSource;
 }
 
 /** Numbers are in the metric's unit; rates per second. Null where nothing was measured, or where it has no meaning for the kind. */
@@ -76,6 +79,7 @@ export async function queryMetric(store: Queryable, query: MetricQuery): Promise
     startUs: window.readFromUs,
     endUs: window.endUs,
     maxPoints: maxPointsRead,
+    ...(query.points && { points: query.points }),
   });
   const groups = groupSeries(series, query.by);
   let unmergedSeries = 0;
@@ -107,7 +111,12 @@ interface Window {
   readFromUs: number;
 }
 
-function windowOf({ sinceMs, nowMs, stepMs, maxPoints }: MetricQuery): Window {
+/** The shortest part that an answer tells; milliseconds. */
+export function metricStepMs(query: Pick<MetricQuery, "sinceMs" | "nowMs" | "stepMs" | "maxPoints">): number {
+  return windowOf(query).stepUs / 1_000;
+}
+
+function windowOf({ sinceMs, nowMs, stepMs, maxPoints, points }: Omit<MetricQuery, "name" | "limit">): Window {
   const wanted = Math.max(1, maxPoints);
   const chosen =
     stepMs ?? niceStepsMs.find((step) => Math.ceil(sinceMs / step) + 1 <= wanted) ?? Math.ceil(sinceMs / Math.max(1, wanted - 1));
@@ -119,7 +128,7 @@ function windowOf({ sinceMs, nowMs, stepMs, maxPoints }: MetricQuery): Window {
     endUs: Math.floor(nowMs * 1_000),
     stepUs: step * 1_000,
     steps: maxPoints === 0 ? 0 : steps,
-    readFromUs: (startMs - lookBackMs) * 1_000,
+    readFromUs: (startMs - Math.max(lookBackMs, 2 * (points?.stepMs ?? 0))) * 1_000,
   };
 }
 
@@ -204,18 +213,19 @@ function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], w
   for (const { points } of series) {
     const inStep = new Map<number, { sum: number; count: number }>();
     let last: number | null = null;
-    for (const { timeUs, value } of points) {
+    for (const { timeUs, value, merged } of points) {
       if (timeUs < window.startUs) continue;
       // A series that ended, or has no number now, has no newest value.
       last = value !== null && Number.isFinite(value) ? value : null;
       if (last === null) continue;
-      all += last;
-      allCount++;
-      min = Math.min(min, last);
-      max = Math.max(max, last);
+      const several = merged ?? { count: 1, sum: last, min: last, max: last };
+      all += several.sum;
+      allCount += several.count;
+      min = Math.min(min, several.min);
+      max = Math.max(max, several.max);
       const step = Math.floor((timeUs - window.startUs) / window.stepUs);
       const known = inStep.get(step) ?? { sum: 0, count: 0 };
-      inStep.set(step, { sum: known.sum + last, count: known.count + 1 });
+      inStep.set(step, { sum: known.sum + several.sum, count: known.count + several.count });
     }
     if (last !== null) lasts.push(last);
     for (const [step, { sum, count }] of inStep) {
@@ -307,6 +317,9 @@ function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, nu
   return new Map(quantiles ?? []);
 }
 
+/** No rate is over less. */
+const minRateUs = 1_000_000;
+
 /** The part of the time that increments tell of: a rate is over this, not over times that nothing is known of. */
 class Coverage {
   readonly #window: Window;
@@ -338,7 +351,8 @@ class Coverage {
     const { startUs, stepUs } = this.#window;
     const fromUs = step === undefined ? this.#fromUs : Math.max(this.#fromUs, startUs + step * stepUs);
     const toUs = step === undefined ? this.#toUs : Math.min(this.#toUs, startUs + (step + 1) * stepUs);
-    return toUs > fromUs ? (amount * 1_000_000) / (toUs - fromUs) : null;
+    // A program that lived for three milliseconds did not do 3,000 things a second.
+    return toUs > fromUs ? (amount * 1_000_000) / Math.max(toUs - fromUs, minRateUs) : null;
   }
 }
 

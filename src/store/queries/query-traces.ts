@@ -2,7 +2,17 @@
 
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { span } from "../signals/span.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn, textsIn } from "./queryable.ts";
+import {
+  isoTimeIn,
+  numberIn,
+  numberOrNullIn,
+  placeholders,
+  type Queryable,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+  textsIn,
+} from "./queryable.ts";
 
 /** Where traces are read from. Without segments there are none. */
 export interface TraceStore extends Queryable {
@@ -22,6 +32,8 @@ export interface TracesQuery {
   nowMs: number;
   order: "newest" | "slowest";
   limit: number;
+  /** Only spans of these agents count for the search. */
+  agentIds?: readonly string[];
 }
 
 /** One trace. Of spans that were sent twice, one is counted. */
@@ -60,7 +72,7 @@ export interface TraceQuery {
   traceId: string;
   /** The rest, shortest first, is left out. */
   maxSpans: number;
-  /** With `attributes`, `events` and `resource`. */
+  /** With `attributes`, `events`, `links` and `resource`. */
   details: boolean;
 }
 
@@ -91,6 +103,7 @@ export interface SpanRow {
   /** JSON, null unless asked for. */
   attributes: string | null;
   events: string | null;
+  links: string | null;
   resource: string | null;
 }
 
@@ -142,7 +155,7 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
 export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
   if (store.segments === undefined) return { spans: [], total: 0 };
   const source = await store.segments.segmentSource(span, { lookup: query.traceId });
-  const details = query.details ? ["attributes", "events", "resource"].map((name) => `"${name}"`).join(", ") : "";
+  const details = query.details ? ["attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
   // A sender that got no answer in time sends again: the same span may be there twice.
   const rows = await store.query(
     `SELECT *, count(*) OVER () AS total FROM (
@@ -166,10 +179,11 @@ export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<
 export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<string[]> {
   if (store.segments === undefined) return [];
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs });
+  // Windows of ten seconds that end after it; of older ones, ten minutes.
   const rows = await store.query(
-    `SELECT DISTINCT service FROM ${source.sql} WHERE "time" >= make_timestamp(?) ORDER BY service LIMIT 1000`,
-    [fromUs],
+    `SELECT service FROM raw.span_red WHERE "time" > make_timestamp($from) - INTERVAL 10 SECONDS
+     UNION SELECT service FROM rollup.span_red_10m WHERE bucket > make_timestamp($from) ORDER BY service LIMIT 1000`,
+    { from: fromUs },
   );
   return rows.map((row) => textIn(row, "service"));
 }
@@ -184,12 +198,10 @@ export interface SpanProcessRow {
 /** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
 export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessRow[]> {
   if (store.segments === undefined) return [];
-  const fromUs = Math.floor((nowMs - processesMs) * 1_000);
-  const source = await store.segments.segmentSource(span, { fromUs });
   const rows = await store.query(
-    `SELECT agent_id, service, arg_max(resource, "time") AS resource FROM ${source.sql} WHERE "time" >= make_timestamp(?) AND resource IS NOT NULL
-     GROUP BY agent_id, service LIMIT 10000`,
-    [fromUs],
+    `SELECT s.agent_id, p.service, arg_max(p.resource, p.seen) AS resource FROM segment.span_processes p JOIN internal.sources s USING (source)
+     WHERE p.seen >= make_timestamp(?) GROUP BY s.agent_id, p.service LIMIT 10000`,
+    [Math.floor((nowMs - processesMs) * 1_000)],
   );
   return rows.map((row) => ({ agentId: textIn(row, "agent_id"), service: textIn(row, "service"), resource: textIn(row, "resource") }));
 }
@@ -199,9 +211,13 @@ interface Filter {
   parameters: (string | number)[];
 }
 
-function filterOf({ service, route, minDurationNs, error }: TracesQuery, fromUs: number, untilUs: number): Filter {
+function filterOf({ service, route, minDurationNs, error, agentIds }: TracesQuery, fromUs: number, untilUs: number): Filter {
   const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
   const parameters: (string | number)[] = [fromUs, untilUs];
+  if (agentIds !== undefined) {
+    conditions.push(`agent_id IN (${agentIds.length === 0 ? "NULL" : placeholders(agentIds)})`);
+    parameters.push(...agentIds);
+  }
   if (service !== undefined) {
     conditions.push("service = ?");
     parameters.push(service);
@@ -336,6 +352,7 @@ function spanIn(row: QueryRow): SpanRow {
     errorType: textOrNullIn(row, "error_type"),
     attributes: textOrNullIn(row, "attributes"),
     events: textOrNullIn(row, "events"),
+    links: textOrNullIn(row, "links"),
     resource: textOrNullIn(row, "resource"),
   };
 }

@@ -73,7 +73,9 @@ export async function redWindow(
     .slice(order.indexOf(wanted))
     .reduce((best, other) => (oldestMs(best) > query.nowMs - backMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const align = (atMs: number): number => (resolution === "raw" ? atMs : Math.ceil(atMs / stepMs[resolution]) * stepMs[resolution]);
-  const startMs = align(query.nowMs - query.sinceMs);
+  const askedMs = align(query.nowMs - query.sinceMs);
+  // A row has the time at which its ten seconds ended: it is of the asked time when its middle is.
+  const startMs = resolution === "raw" ? askedMs + stepMs.raw / 2 : askedMs;
   const newestMs = (numberOrNullIn(row, "newest") ?? Number.NEGATIVE_INFINITY) / 1_000;
   const seenUntilMs = newestMs <= query.nowMs && newestMs > query.nowMs - lagMs ? newestMs : query.nowMs;
   // The bucket of a roll-up begins before its first row, by its step at the most.
@@ -84,8 +86,26 @@ export async function redWindow(
     endMs: Number.POSITIVE_INFINITY,
     resolution,
     hasRows: Number.isFinite(firstMs),
-    coveredMs: Math.max(stepMs.raw, seenUntilMs - Math.max(startMs, Number.isFinite(firstMs) ? firstMs : startMs)),
+    coveredMs: Math.max(stepMs.raw, seenUntilMs - Math.max(askedMs, Number.isFinite(firstMs) ? firstMs : askedMs)),
   };
+}
+
+/** The time of the first rows of a table, which lie in the order in which they came: about the oldest, without reading them all. */
+export function oldestSql(table: string, column: string): string {
+  return `(SELECT min(${column}) FROM (SELECT ${column} FROM ${table} LIMIT 4096))`;
+}
+
+/**
+ * For rows that a roll-up has not consumed. `known` is how far it was a moment ago: it bounds what is read before the statement runs, which looks
+ * again for itself.
+ */
+export function notRolledUpSql(name: string, known: number): string {
+  return `ingest > ${Math.floor(known)} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
+}
+
+/** How far a roll-up is. */
+export function rolledUpSql(name: string): string {
+  return `(SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
 }
 
 /** Steps of a series over a window: at most `maxPoints`, never finer than the rows. */

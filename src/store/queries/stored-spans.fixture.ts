@@ -8,6 +8,7 @@ import type { ColonySegments } from "../segments/colony-segments.ts";
 import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import type { SegmentOffer } from "../segments/plan-segments.ts";
 import { writeSegmentFile } from "../segments/write-segment-file.ts";
+import { derivedSignals } from "../signals/index.ts";
 import { span } from "../signals/span.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 
@@ -39,7 +40,7 @@ export async function openStoredSpans(): Promise<StoredSpans> {
   const maxBytes = 64 * 1024 ** 2;
   const store = await openColonyStore(engine, {
     file: folder.file("colony.duckdb"),
-    signals: [],
+    signals: derivedSignals,
     maxBytes,
     clock,
     log: silentLogger,

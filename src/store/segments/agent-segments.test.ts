@@ -282,7 +282,7 @@ describe("openAgentSegments()", () => {
   it("removes what is too old or too much, the manifest row first and the file later", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
-    const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 30 });
+    const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 1_000 });
     for (let index = 0; index < 3; index++) {
       await segments.append("tick", tickBody(tickRows(10, index * 10)));
       await segments.flush();
@@ -294,7 +294,7 @@ describe("openAgentSegments()", () => {
     expect(segments.listAfter("tick", 0, 9).entries.map(({ number }) => number)).toEqual([2, 3]);
     expect(existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(true);
     expect(await store.query(`SELECT count(*) AS n FROM ${sql}`)).toEqual([{ n: 30 }]);
-    await expect.poll(() => existsSync(folder.file("segments/tick/000000001.parquet"))).toBe(false);
+    await expect.poll(() => existsSync(folder.file("segments/tick/000000001.parquet")), { timeout: 10_000 }).toBe(false);
     for (let index = 0; index < 30; index++) {
       await segments.append("tick", tickBody(tickRows(20, index * 10)));
       await segments.flush();
@@ -308,15 +308,19 @@ describe("openAgentSegments()", () => {
     await again.store.close();
   });
 
-  it("merges small neighbours that a colony has, or that no colony asks for", async () => {
+  it("merges small neighbours that a colony has, or that no colony was ever offered", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const opened = await openStore(engine, folder.path, { unlinkDelayMs: 1 });
     const { store, segments, clock } = opened;
-    for (let index = 0; index < 40; index++) {
-      await segments.append("tick", tickBody(tickRows(3, index * 3)));
-      await segments.flush();
-    }
+    const add = async (first: number): Promise<void> => {
+      for (let index = first; index < first + 20; index++) {
+        await segments.append("tick", tickBody(tickRows(3, index * 3)));
+        await segments.flush();
+      }
+    };
+    await add(0);
+    await add(20);
     await store.prune();
     expect(segments.stats()["tick"]?.files).toBe(40);
     segments.listAfter("tick", 20, 10);
@@ -324,19 +328,26 @@ describe("openAgentSegments()", () => {
     const { entries } = segments.listAfter("tick", 19, 100);
     expect(entries[0]).toMatchObject({ firstNumber: 1, number: 20, rows: 60, rowsBefore: 0, services: expect.any(Array) });
     expect(entries.length).toBe(21);
+    await add(40);
     clock.pass(11 * 60_000);
     await store.prune();
-    expect(segments.listAfter("tick", 0, 100).entries.map(({ firstNumber, number }) => [firstNumber, number])).toEqual([
-      [1, 20],
-      [21, 40],
+    const listed = () => segments.listAfter("tick", 0, 100).entries.map(({ firstNumber, number }) => [firstNumber, number]);
+    // Whether the colony has stored what it was offered is not known: it must not come again as a part of something else.
+    const alone = Array.from({ length: 20 }, (_, index) => [21 + index, 21 + index]);
+    expect(listed()).toEqual([[1, 20], ...alone, [41, 60]]);
+    segments.listAfter("tick", 40, 10);
+    await store.prune();
+    expect(listed()).toEqual([
+      [1, 40],
+      [41, 60],
     ]);
     await expect.poll(() => filesIn(folder.file("segments/tick")).length).toBe(2);
-    expect(await countOf(opened)).toBe(120);
+    expect(await countOf(opened)).toBe(180);
     for (const trace of [0, 19, 39]) expect(await countOf(opened, `trace_id = '${traceOf(trace)}'`, { lookup: traceOf(trace) })).toBe(3);
     expect((await segments.segmentSource(tick, { lookup: traceOf(39) })).files).toBe(1);
     await store.close();
     const again = await openStore(engine, folder.path);
-    expect(await countOf(again)).toBe(120);
+    expect(await countOf(again)).toBe(180);
     await again.store.close();
   });
 
@@ -353,6 +364,68 @@ describe("openAgentSegments()", () => {
       { n: 10, builds: 0, names: 10 },
     ]);
     await second.store.close();
+  });
+
+  it("answers later while too much waits, in order", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const seal: AgentSegmentsOptions["seal"] = async (job) => {
+      await gate.opened;
+      return sealTicks(job);
+    };
+    const opened = await openStore(engine, folder.path, { cut: { rows: 10, ageMs: 60_000 }, seal, holdBytes: 1, maxHoldMs: 60_000 });
+    const { segments } = opened;
+    await segments.append("tick", tickBody(tickRows(10)));
+    const done: number[] = [];
+    const held = [1, 2, 3].map((index) => segments.append("tick", tickBody(tickRows(10, index * 10))).then(() => done.push(index)));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(done).toEqual([]);
+    gate.open();
+    await Promise.all(held);
+    expect(done).toEqual([1, 2, 3]);
+    await segments.flush();
+    expect(await countOf(opened)).toBe(40);
+    await opened.store.close();
+  });
+
+  it("refuses what was held for too long, and nothing of it is stored", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const seal: AgentSegmentsOptions["seal"] = async (job) => {
+      await gate.opened;
+      return sealTicks(job);
+    };
+    const opened = await openStore(engine, folder.path, { cut: { rows: 10, ageMs: 60_000 }, seal, holdBytes: 1, maxHoldMs: 100 });
+    await opened.segments.append("tick", tickBody(tickRows(10)));
+    const started = performance.now();
+    await expect(opened.segments.append("tick", tickBody(tickRows(10, 10)))).rejects.toMatchObject({ code: "exhausted" });
+    expect(performance.now() - started).toBeGreaterThan(90);
+    gate.open();
+    await opened.segments.flush();
+    expect(await countOf(opened)).toBe(10);
+    await opened.store.close();
+  });
+
+  it("lets go of what it holds when it closes", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const gate = gateOf();
+    const { segments, store } = await openStore(engine, folder.path, {
+      cut: { rows: 10, ageMs: 60_000 },
+      seal: async (job) => {
+        await gate.opened;
+        return sealTicks(job);
+      },
+      holdBytes: 1,
+    });
+    await segments.append("tick", tickBody(tickRows(10)));
+    const held = segments.append("tick", tickBody(tickRows(10, 10)));
+    const closed = store.close();
+    await expect(held).rejects.toMatchObject({ code: "unavailable" });
+    gate.open();
+    await closed;
   });
 
   it("waits on a full disk without losing what it acknowledged", async (context) => {

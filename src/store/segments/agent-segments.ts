@@ -57,6 +57,10 @@ export interface AgentSegmentsOptions {
   cut?: Partial<CutLimits>;
   /** Bytes of bodies per signal that may wait to become segments; more are refused as `exhausted`. Default 128 MiB. */
   maxWaitingBytes?: number;
+  /** While more than these wait, an append takes until there is room, `maxHoldMs` at most. Default 20 MiB and 12 for each worker. */
+  holdBytes?: number;
+  /** Less than senders wait for an answer. Default 5 s. */
+  maxHoldMs?: number;
   /** How long a file outlives its manifest row. Default 60 s. */
   unlinkDelayMs?: number;
   /** Between attempts on a full disk. Default 2 s. */
@@ -98,6 +102,8 @@ export interface AgentSegments extends SegmentReader, AsyncDisposable {
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
   /** A stored segment's bytes from an offset on, in pieces of 1 MiB. `not-found` when it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
+  /** Where a stored segment lies; undefined when it was removed or merged meanwhile. It may go at any time. */
+  locate(signal: string, number: number): { path: string; sizeBytes: number } | undefined;
   /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
   suspect(): void;
   /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
@@ -120,6 +126,8 @@ interface Lane {
   intake: SegmentIntake;
   sealer: SegmentSealer;
   head: StoredHead;
+  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
+  offered: number;
   emptyFile: string;
   /** When a colony last asked, monotonic. */
   askedAtMs: number;
@@ -194,11 +202,13 @@ class FileAgentSegments implements AgentSegments {
     // What a colony asks after, it has.
     lane.head.known = Math.max(lane.head.known, Math.min(afterNumber, lane.head.number));
     const entries = this.#catalog.of(signal).filter(({ number }) => number > afterNumber);
+    const listed = entries.slice(0, maxEntries);
+    lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
     return {
       signal,
       lastNumber: lane.head.number,
       totalRows: lane.head.rows,
-      entries: entries.slice(0, maxEntries),
+      entries: listed,
       more: entries.length > maxEntries,
     };
   }
@@ -207,8 +217,13 @@ class FileAgentSegments implements AgentSegments {
     return loadFilters(this.#host.database, entries);
   }
 
-  async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+  locate(signal: string, number: number): { path: string; sizeBytes: number } | undefined {
     const entry = this.#catalog.of(signal).find((one) => one.number === number && one.state === "stored");
+    return entry && { path: this.#catalog.fileOf(entry), sizeBytes: entry.sizeBytes };
+  }
+
+  async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+    const entry = this.locate(signal, number);
     const gone = (cause?: unknown): CoralError =>
       new CoralError({
         code: "not-found",
@@ -216,7 +231,7 @@ class FileAgentSegments implements AgentSegments {
         cause,
       });
     if (entry === undefined) throw gone();
-    const handle = await open(this.#catalog.fileOf(entry), "r").catch((error: unknown) => {
+    const handle = await open(entry.path, "r").catch((error: unknown) => {
       throw gone(error);
     });
     try {
@@ -302,6 +317,8 @@ class FileAgentSegments implements AgentSegments {
       nextNumber: Math.max(head.number, ...this.#writeAheadNumbers(signal.name)) + 1,
       limits: { ...defaultCut, ...options.cut },
       maxWaitingBytes: options.maxWaitingBytes ?? 128 * 1024 * 1024,
+      holdBytes: options.holdBytes ?? (20 + 12 * (options.sealConcurrency ?? 1)) * 1024 * 1024,
+      maxHoldMs: options.maxHoldMs ?? 5_000,
       onCut: (cut) => sealer.add(cut),
       crashPoints: options.crashPoints,
       log: host.log,
@@ -321,7 +338,7 @@ class FileAgentSegments implements AgentSegments {
       retryMs: options.retryMs ?? 2_000,
     });
     const emptyFile = join(this.#segmentsRoot, signal.name, `empty-${signal.version}.parquet`);
-    const lane: Lane = { signal, intake, sealer, head, emptyFile, askedAtMs: host.clock.monotonicMs() };
+    const lane: Lane = { signal, intake, sealer, head, offered: head.number, emptyFile, askedAtMs: host.clock.monotonicMs() };
     return lane;
   }
 
@@ -425,11 +442,11 @@ class FileAgentSegments implements AgentSegments {
     const { database, clock } = this.#host;
     for (;;) {
       const own = this.#catalog.of(lane.signal.name).filter(({ epoch }) => epoch === lane.head.epoch);
-      // A colony may be about to read what comes after `known`; a group must never hold both sides of that number.
+      // A colony counts each segment once, by its number: one that it may have read must not come again as a part of another.
       const isSilent = clock.monotonicMs() - lane.askedAtMs > silentColonyMs;
       const group = [
         own.filter(({ number }) => number <= lane.head.known),
-        isSilent ? own.filter(({ number }) => number > lane.head.known) : [],
+        isSilent ? own.filter(({ number }) => number > lane.offered) : [],
       ]
         .map((entries) => chooseMerge(entries, lane.signal.version))
         .find((found) => found.length > 0);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { type AgentStore, openAgentStore } from "../agent-store.ts";
@@ -207,9 +207,9 @@ describe("openColonySegments()", () => {
     const agent = await openAgent(engine, folder.path);
     const colony = await openColony(engine, folder.file("colony"));
     for (let index = 0; index < 20; index++) await put(agent, 3, index * 3);
-    // The colony has pulled five of them, and the agent does not know it: as when the colony's answer was lost and it fell silent.
+    // The colony has pulled five of them, and the agent believes that it has all: as when the colony's last commits were lost.
     await pull(agent, colony, { upTo: 5 });
-    agent.clock.pass(11 * 60_000);
+    agent.segments.listAfter("tick", 20, 100);
     await agent.store.prune();
     expect(agent.segments.stats()["tick"]?.files).toBe(1);
     await put(agent, 3, 60);
@@ -222,6 +222,45 @@ describe("openColonySegments()", () => {
     const again = await openColony(engine, folder.file("colony"));
     expect(await counts(again)).toEqual({ rows: 63, distinct: 63 });
     await again.store.close();
+  });
+
+  it("takes in the files that it finds when its own file is new, and pulls what comes after them", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const first = await openColony(engine, folder.file("colony"));
+    for (let index = 0; index < 25; index++) await put(agent, 4, index * 4);
+    await pull(agent, first);
+    await first.store.prune();
+    expect(first.segments.stats()["tick"]).toMatchObject({ files: 1, rows: 100 });
+    await put(agent, 4, 100);
+    await pull(agent, first);
+    await first.store.close();
+    for (const name of ["colony.duckdb", "colony.duckdb.wal"]) rmSync(join(folder.file("colony"), name), { force: true });
+    const damaged = join(folder.file("colony"), `segments/tick/a2~other/000000001.parquet`);
+    mkdirSync(dirname(damaged), { recursive: true });
+    writeFileSync(damaged, "PAR1 what is this PAR1");
+
+    const again = await openColony(engine, folder.file("colony"));
+    expect(again.store.opened.how).toBe("created");
+    expect(await counts(again)).toEqual({ rows: 104, distinct: 104 });
+    expect((await again.segments.segmentSource(tick, { lookup: traceOf(34) })).files).toBe(1);
+    expect(existsSync(`${damaged}.damaged`)).toBe(true);
+    await put(agent, 4, 104);
+    expect(await pull(agent, again)).toEqual({ storedRows: 4, lostRows: 0 });
+    expect(await counts(again)).toEqual({ rows: 108, distinct: 108 });
+    expect(await again.store.gaps()).toEqual([]);
+    // From here on a hole is one again.
+    await put(agent, 4, 108);
+    agent.clock.pass(3 * 3_600_000);
+    await agent.store.prune();
+    await put(agent, 4, 112);
+    await again.store.close();
+    const third = await openColony(engine, folder.file("colony"));
+    expect(await counts(third)).toEqual({ rows: 108, distinct: 108 });
+    expect(await pull(agent, third)).toEqual({ storedRows: 4, lostRows: 4 });
+    await agent.store.close();
+    await third.store.close();
   });
 
   it("finds a segment whose bytes have changed after people's SQL failed", async () => {

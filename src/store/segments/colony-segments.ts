@@ -7,9 +7,11 @@ import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { releaseBytes } from "../../base/release-bytes.ts";
 import type { Database, Transaction } from "../database.ts";
 import { insertGap } from "../gap-ledger.ts";
 import type { GapEntry } from "../pull-plan.ts";
+import { adoptSegments } from "./adopt-segments.ts";
 import { checkSegment } from "./check-segment.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
@@ -50,6 +52,8 @@ export interface ColonySegmentsOptions {
   maxBytes: number;
   /** How long a file outlives its manifest row. Default 60 s. */
   unlinkDelayMs?: number;
+  /** False for a segment that is still to be read as it is. Default: all may be merged. */
+  mayMerge?: (entry: SegmentEntry) => boolean;
   crashPoints?: CrashPoints;
 }
 
@@ -69,7 +73,8 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   /** By signal: the number of the last segment that was stored of this epoch; 0 for none. */
   checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
   /**
-   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`.
+   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`. The parts are
+   * given away: they may be empty afterwards.
    * `corrupt`: the bytes are not those that were offered; `invalid`: they are, and are no such segment.
    */
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
@@ -82,6 +87,9 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   /** Files for SQL that reads the view of a signal. */
   variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }>;
   emptyFileOf(signal: SegmentSignal): string;
+  /** All segments of a signal, also lost ones. */
+  entriesOf(signal: string): SegmentEntry[];
+  fileOf(entry: SegmentEntry): string;
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }>;
   close(): Promise<void>;
 }
@@ -213,6 +221,14 @@ class FileColonySegments implements ColonySegments {
     return join(this.#root, signal.name, `empty-${signal.version}.parquet`);
   }
 
+  entriesOf(signal: string): SegmentEntry[] {
+    return [...this.#catalog.of(signal)];
+  }
+
+  fileOf(entry: SegmentEntry): string {
+    return this.#catalog.fileOf(entry);
+  }
+
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }> {
     return Object.fromEntries(
       [...this.#signals.keys()].map((name) => {
@@ -233,9 +249,12 @@ class FileColonySegments implements ColonySegments {
     return this.close();
   }
 
-  /** Files that no commit names go; entries whose file is damaged become gaps. */
+  /** Files that no commit names go, unless all commits of their epoch are lost; entries whose file is damaged become gaps. */
   async recover(): Promise<void> {
     makeFolder(this.#root);
+    for (const signal of this.#signals.values()) makeFolder(join(this.#root, signal.name));
+    // Beside a manifest that is whole, a file that it does not name is one of a pull that did not come to its end.
+    if (this.#host.database.opened.how !== "existing") await this.#adopt();
     for (const entry of this.#catalog.all()) {
       const file = this.#catalog.fileOf(entry);
       const reason = entry.rows === 0 ? undefined : damageOf(file, entry.sizeBytes);
@@ -245,10 +264,20 @@ class FileColonySegments implements ColonySegments {
     const removed = removeOrphans(this.#root, wanted);
     if (removed.length > 0) this.#host.log.info("files that no manifest row names were removed", { files: removed.length });
     for (const signal of this.#signals.values()) {
-      makeFolder(join(this.#root, signal.name));
       writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
       giveToFolderOwner(this.emptyFileOf(signal));
     }
+  }
+
+  async #adopt(): Promise<void> {
+    const { database, log } = this.#host;
+    const { entries, heads } = await adoptSegments(
+      { database, root: this.#root, log, nowUs: this.#nowUs() },
+      [...this.#signals.values()],
+      (epoch, signal) => this.#heads.has(headKey(epoch, signal)),
+    );
+    this.#catalog.add(entries);
+    for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
 
   async #lose(entry: SegmentEntry, file: string, reason: string): Promise<void> {
@@ -340,7 +369,9 @@ class FileColonySegments implements ColonySegments {
 
   async #mergeSmall(signal: SegmentSignal): Promise<void> {
     const bySource = new Map<string, SegmentEntry[]>();
+    const { mayMerge = () => true } = this.#options;
     for (const entry of this.#catalog.of(signal.name)) {
+      if (!mayMerge(entry)) continue;
       const source = sourceFolder(entry);
       const entries = bySource.get(source);
       if (entries) entries.push(entry);
@@ -367,30 +398,51 @@ class FileColonySegments implements ColonySegments {
   }
 }
 
+/** Small parts are written together: a write costs as much as copying some ten kilobytes. */
+const writeBytesAtOnce = 1024 * 1024;
+
 /** Written, hashed and synced; no more bytes than were offered. */
 async function writeBytes(file: string, bytes: AsyncIterable<Uint8Array>, { sizeBytes, sha256 }: SegmentOffer): Promise<void> {
   const hash = createHash("sha256");
-  let written = 0;
+  let received = 0;
   const handle: FileHandle = await open(file, "w", 0o600);
   try {
-    // One part is written while the next one comes and is hashed.
+    // Some parts are written while the next ones come and are hashed.
     let writing: Promise<void> = Promise.resolve();
-    for await (const part of bytes) {
-      written += part.length;
-      if (written > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+    let parts: Uint8Array[] = [];
+    let waiting = 0;
+    const write = async (): Promise<void> => {
+      const [group, sizeOfGroup] = [parts, waiting];
+      [parts, waiting] = [[], 0];
       await writing;
-      writing = handle.writeFile(part);
+      writing = writeParts(handle, group, sizeOfGroup);
       // Its failure is met at the next await, which may be a moment away.
       writing.catch(() => undefined);
+    };
+    for await (const part of bytes) {
+      received += part.length;
+      if (received > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
       hash.update(part);
+      parts.push(part);
+      waiting += part.length;
+      if (waiting >= writeBytesAtOnce) await write();
     }
+    await write();
     await writing;
-    if (written !== sizeBytes) throw differs(`${written} of ${sizeBytes} bytes came`);
+    if (received !== sizeBytes) throw differs(`${received} of ${sizeBytes} bytes came`);
     if (hash.digest("hex") !== sha256) throw differs("their hash is another");
     await handle.datasync();
   } finally {
     await handle.close();
   }
+}
+
+async function writeParts(handle: FileHandle, parts: Uint8Array[], sizeBytes: number): Promise<void> {
+  if (sizeBytes === 0) return;
+  const { bytesWritten } = await handle.writev(parts);
+  // A short write, as on a disk that is nearly full: what is left says why.
+  if (bytesWritten < sizeBytes) await handle.writeFile(Buffer.concat(parts).subarray(bytesWritten));
+  parts.forEach(releaseBytes);
 }
 
 function differs(why: string): CoralError {

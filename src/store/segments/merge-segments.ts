@@ -129,7 +129,7 @@ async function mergeSegments(
       maxTimeUs: entries.reduce((max, { maxTimeUs }) => Math.max(max, maxTimeUs), first.maxTimeUs),
       services: isListed ? services : null,
     };
-    return { entry, lookupFilter: await filterOf(database, signal, file) };
+    return { entry, lookupFilter: await lookupFilterOfFile(database, signal, file) };
   } catch (error) {
     rmSync(file, { force: true });
     throw error;
@@ -152,7 +152,8 @@ async function syncAndHash(file: string): Promise<{ sizeBytes: number; sha256: s
   return { sizeBytes, sha256: hash.digest("hex") };
 }
 
-async function filterOf(database: Database, signal: SegmentSignal, file: string): Promise<Uint8Array | undefined> {
+/** As the writer of a segment makes it. */
+export async function lookupFilterOfFile(database: Database, signal: SegmentSignal, file: string): Promise<Uint8Array | undefined> {
   if (signal.lookup === undefined) return undefined;
   const column = `"${signal.lookup}"`;
   const rows = await database.query(

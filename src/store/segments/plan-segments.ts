@@ -64,6 +64,8 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   const gap = (reason: string, rows: number): void => {
     if (rows > 0) plan.gaps.push({ agentId, epoch, signal, reason, rows, firstSeq: null, lastSeq: null });
   };
+  // Files were found and their manifest was not: how many rows came before them nobody knows.
+  let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
   if (known === undefined) planFormer(facts.formerHeads(agentId, signal), plan);
   for (const offer of pulled.offers) {
@@ -77,7 +79,8 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
       gap("overlap", offer.rowsBefore + offer.rows - head.rows);
       plan.refused.push(offer);
     } else {
-      if (offer.firstNumber > head.number) gap(known || head.number > 0 ? "pruned" : "before-first-pull", offer.rowsBefore - head.rows);
+      if (offer.firstNumber > head.number && isRowCountKnown)
+        gap(known || head.number > 0 ? "pruned" : "before-first-pull", offer.rowsBefore - head.rows);
       if (offer.passOver !== undefined) {
         gap(offer.passOver, offer.rows);
         plan.refused.push(offer);
@@ -85,9 +88,10 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
     }
     head.number = offer.number;
     head.rows = offer.rowsBefore + offer.rows;
+    isRowCountKnown = true;
   }
   if (pulled.isAll && pulled.lastNumber > head.number) {
-    gap(known || head.number > 0 ? "pruned" : "before-first-pull", pulled.totalRows - head.rows);
+    if (isRowCountKnown) gap(known || head.number > 0 ? "pruned" : "before-first-pull", pulled.totalRows - head.rows);
     head.number = pulled.lastNumber;
     head.rows = pulled.totalRows;
   }

@@ -34,9 +34,19 @@ export interface SegmentIntakeOptions {
   limits: CutLimits;
   /** Bytes of bodies that may wait for their segment; more are refused. */
   maxWaitingBytes: number;
+  /** When more than these wait, further bodies are held back, for `maxHoldMs` at most. */
+  holdBytes: number;
+  maxHoldMs: number;
   onCut: (cut: CutFile) => void;
   crashPoints: CrashPoints | undefined;
   log: Logger;
+}
+
+/** A body that is held back. */
+interface Held {
+  resolve: () => void;
+  reject: (error: unknown) => void;
+  timer: NodeJS.Timeout;
 }
 
 interface OpenFile {
@@ -53,6 +63,8 @@ export class SegmentIntake {
   #nextNumber: number;
   /** Of files that are cut and not stored yet; told by the owner. */
   #waitingBytes = 0;
+  /** In order. Their number is bounded by whoever holds the bodies. */
+  #held: Held[] = [];
   #closed = false;
 
   constructor(options: SegmentIntakeOptions) {
@@ -69,28 +81,73 @@ export class SegmentIntake {
     return this.#waitingBytes + (this.#open?.sizeBytes ?? 0);
   }
 
-  /** Resolves when the body survives the end of this process. `exhausted`: too much waits; `unavailable`: the disk does not take it. */
+  /**
+   * Resolves when the body survives the end of this process. `exhausted`: too much waits; `unavailable`: the disk does not take it. Who sends faster
+   * than segments are made is answered later, so that rows can be asked for soon after they came.
+   */
   async append(record: WriteAheadRecord): Promise<void> {
-    const { signal, maxWaitingBytes, limits, crashPoints } = this.#options;
-    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot take rows of "${signal}": the store is closed` });
-    if (this.waitingBytes + record.body.length > maxWaitingBytes) {
-      throw new CoralError({
-        code: "exhausted",
-        message: `Cannot take rows of "${signal}": ${this.waitingBytes} of ${maxWaitingBytes} bytes wait to be stored already`,
-      });
-    }
-    let open: OpenFile;
+    this.#check(record);
+    if (this.#held.length > 0 || !this.#hasRoom) await this.#hold();
     try {
-      open = this.#open ??= this.#begin();
+      await this.#write(record);
+    } catch (error) {
+      throw refusal(this.#options.signal, error);
+    }
+    this.#options.crashPoints?.reached("body-written");
+  }
+
+  #write(record: WriteAheadRecord): Promise<void> {
+    const { limits } = this.#options;
+    try {
+      this.#check(record);
+      this.#open ??= this.#begin();
+      const open = this.#open;
       open.rows += record.rows;
       open.sizeBytes += record.body.length;
       const written = open.ahead.append(record);
       if (open.rows >= limits.rows || open.sizeBytes >= limits.bytes) this.cut();
-      await written;
-    } catch (error) {
-      throw refusal(signal, error);
+      return written;
+    } finally {
+      // Also after a failure: nobody else may come for a while.
+      if (this.#hasRoom) this.#letNextGo();
     }
-    crashPoints?.reached("body-written");
+  }
+
+  #check({ body }: WriteAheadRecord): void {
+    const { signal, maxWaitingBytes } = this.#options;
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot take rows of "${signal}": the store is closed` });
+    if (this.waitingBytes + body.length > maxWaitingBytes) throw this.#exhausted(`of ${maxWaitingBytes} bytes wait to be stored already`);
+  }
+
+  #exhausted(state: string): CoralError {
+    return new CoralError({ code: "exhausted", message: `Cannot take rows of "${this.#options.signal}": ${this.waitingBytes} ${state}` });
+  }
+
+  #hold(): Promise<void> {
+    const { maxHoldMs } = this.#options;
+    return new Promise((resolve, reject) => {
+      const held: Held = {
+        resolve,
+        reject,
+        timer: setTimeout(() => {
+          this.#held.splice(this.#held.indexOf(held), 1);
+          reject(this.#exhausted(`bytes wait to be stored, and did for ${maxHoldMs} ms`));
+        }, maxHoldMs),
+      };
+      this.#held.push(held);
+    });
+  }
+
+  get #hasRoom(): boolean {
+    return this.waitingBytes <= this.#options.holdBytes;
+  }
+
+  /** The first of those that are held back; it lets the next one go when there is still room. */
+  #letNextGo(): void {
+    const next = this.#held.shift();
+    if (next === undefined) return;
+    clearTimeout(next.timer);
+    next.resolve();
   }
 
   /** Ends the current file, when there is one. */
@@ -112,6 +169,7 @@ export class SegmentIntake {
   /** A cut file has become a segment, or was given up. */
   release(cut: CutFile): void {
     this.#waitingBytes -= cut.sizeBytes;
+    if (this.#hasRoom) this.#letNextGo();
   }
 
   /** What was appended reaches the disk, for those who fear a power loss. */
@@ -121,6 +179,8 @@ export class SegmentIntake {
 
   close(): void {
     this.#closed = true;
+    // They find the store closed.
+    while (this.#held.length > 0) this.#letNextGo();
     this.cut();
   }
 

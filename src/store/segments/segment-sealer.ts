@@ -111,7 +111,7 @@ export class SegmentSealer {
     const temporaryFile = temporaryFileOf(cut.number);
     for (let attempt = 1; ; ) {
       try {
-        const sealed = await seal({ signal, number: cut.number, writeAheadFile: cut.file, temporaryFile });
+        const sealed = await seal({ signal, number: cut.number, writeAheadFile: cut.file, rows: cut.rows, temporaryFile });
         crashPoints?.reached("segment-written");
         return { cut, sealed, temporaryFile };
       } catch (error) {

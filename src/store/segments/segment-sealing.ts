@@ -7,6 +7,8 @@ export interface SealJob {
   number: number;
   /** Read with `readWriteAhead`. */
   writeAheadFile: string;
+  /** As the bodies' senders counted them. */
+  rows: number;
   /** Written with `writeSegmentFile`, which also syncs it; the store renames it. */
   temporaryFile: string;
 }

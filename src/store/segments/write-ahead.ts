@@ -6,9 +6,10 @@
  * covers what follows it.
  */
 
-import { close, closeSync, fdatasync, ftruncateSync, openSync, readFileSync, writeSync, writev } from "node:fs";
+import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, writeSync, writev } from "node:fs";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
+import { scratchBytes } from "./scratch-bytes.ts";
 
 const writeBuffers = promisify(writev);
 const syncData = promisify(fdatasync);
@@ -138,9 +139,27 @@ export interface WriteAheadContent {
   unreadBytes: number;
 }
 
-/** All whole records. A torn end is what a crash leaves: it was not acknowledged. */
-export function readWriteAhead(file: string): WriteAheadContent {
-  const data = readFileSync(file);
+/** The content in memory that is used again: good until `scratchBytes` is called. */
+function readIntoScratch(file: string): Buffer {
+  const descriptor = openSync(file, "r");
+  try {
+    const { size } = fstatSync(descriptor);
+    const bytes = Buffer.from(scratchBytes(size), 0, size);
+    let end = 0;
+    while (end < size) {
+      const count = readSync(descriptor, bytes, end, size - end, end);
+      if (count === 0) break;
+      end += count;
+    }
+    return bytes.subarray(0, end);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** All whole records. A torn end is what a crash leaves: it was not acknowledged. With `isPassing`, bodies are good until `scratchBytes` is called. */
+export function readWriteAhead(file: string, { isPassing = false } = {}): WriteAheadContent {
+  const data = isPassing ? readIntoScratch(file) : readFileSync(file);
   const records: WriteAheadRecord[] = [];
   if (!data.subarray(0, magic.length).equals(magic)) return { records, unreadBytes: data.length };
   let at = magic.length;

@@ -2,11 +2,13 @@
 
 import type { Signal } from "../define-signal.ts";
 import type { SegmentSignal } from "../segments/define-segment-signal.ts";
+import { audit } from "./audit.ts";
 import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 import { logPattern, logRecord } from "./log.ts";
 import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
 import { span } from "./span.ts";
+import { spanEdge, spanRed, spanService } from "./spans-derived.ts";
 import { red, trafficLoss } from "./traffic.ts";
 
 export const signals: readonly Signal[] = [
@@ -26,7 +28,11 @@ export const signals: readonly Signal[] = [
   metricSeries,
   metricLoss,
   logPattern,
+  audit,
 ] as readonly Signal[];
+
+/** Made by a colony of what it has pulled; no agent has them. */
+export const derivedSignals: readonly Signal[] = [spanRed, spanService, spanEdge] as readonly Signal[];
 
 /** Signals that are kept as segments: too many rows for a table. */
 export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];

@@ -56,6 +56,7 @@ export const metricPoint = defineSignal({
     agent: { maxAgeMs: 6 * hourMs, weight: 4 },
     colony: { maxAgeMs: 7 * 24 * hourMs, weight: 6 },
   },
+  isThinned: true,
 });
 
 /** Written when a series is first seen and again every few hours; what is the same for all of its points and rarely asked for. */

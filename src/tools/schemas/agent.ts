@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { runtimeFactsSchema } from "./runtime.ts";
 
 /** By last contact, with hysteresis. */
 export const agentHealthSchema = z.enum(["healthy", "degraded", "unhealthy"]);
@@ -36,21 +37,38 @@ export const agentInfoSchema = z.object({
   clockDifferenceMs: z.number().nullable(),
   certificateExpiresAt: isoTimeSchema.nullable(),
   revoked: z.boolean(),
+  /** Of its registration; 2 is the first with a runtime context. */
+  protocolVersion: z.number(),
+  /** It speaks a protocol from before runtime contexts: what it can do is not known, and taken for granted. */
+  isLegacy: z.boolean(),
+  /** Null: legacy, or it does not tell. Capabilities that its runtime type rules out are corrected. */
+  runtime: runtimeFactsSchema.nullable(),
+  /** What does not fit together in what it told. */
+  runtimeProblems: z.array(z.string()),
 });
 export type AgentInfo = z.infer<typeof agentInfoSchema>;
 
 /** What lists show of an agent. */
-export const agentSummarySchema = agentInfoSchema.pick({
-  agentId: true,
-  hostname: true,
-  health: true,
-  healthReason: true,
-  connected: true,
-  version: true,
-  lastContactAgoMs: true,
-  pullLagMs: true,
-  revoked: true,
-});
+export const agentSummarySchema = agentInfoSchema
+  .pick({
+    agentId: true,
+    hostname: true,
+    health: true,
+    healthReason: true,
+    connected: true,
+    version: true,
+    lastContactAgoMs: true,
+    pullLagMs: true,
+    revoked: true,
+    isLegacy: true,
+  })
+  .extend({
+    component: z.string(),
+    /** Empty: it does not tell. */
+    runtimeType: z.string(),
+    /** `CRI`, `Shared NS`, `Passive`, `Host NS` or `-`. */
+    mode: z.string(),
+  });
 export type AgentSummary = z.infer<typeof agentSummarySchema>;
 
 /** Output of coral_list_agents. `details` is there when `verbose` was asked for. */

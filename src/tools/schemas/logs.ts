@@ -1,6 +1,7 @@
 /** Log records and their patterns. */
 
 import * as z from "zod";
+import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
 
 /** Least severe first. */
@@ -55,6 +56,8 @@ export const logResultSchema = z.object({
   patterns: z.array(logPatternSchema),
   /** Pass it as "page" for the older records; null at the end. */
   next: z.string().nullable(),
+  /** Agents whose own stores were asked; absent: the colony's alone. */
+  ownStores: z.array(z.string()).optional(),
 });
 export type LogResult = z.infer<typeof logResultSchema>;
 
@@ -89,7 +92,7 @@ export interface LogFact {
   attributes: string | null;
 }
 
-export interface LogsFacts {
+export interface LogsFacts extends OwnStoreFacts {
   /** Newest first. */
   rows: LogFact[];
   next: string | null;
@@ -99,7 +102,7 @@ export interface LogsFacts {
 
 export type LogPatternFact = Omit<LogPattern, "perMinute">;
 
-export interface LogPatternsFacts {
+export interface LogPatternsFacts extends OwnStoreFacts {
   rows: LogPatternFact[];
   /** Patterns before the limit. */
   total: number;

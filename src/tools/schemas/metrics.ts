@@ -1,6 +1,7 @@
 /** Metrics that programs send. Numbers are in the metric's own unit. */
 
 import * as z from "zod";
+import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
 
 export const metricKinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"] as const;
@@ -65,6 +66,8 @@ export const metricResultSchema = z.object({
   rows: z.array(metricRowSchema),
   /** Of PromQL. */
   series: z.array(promqlSeriesSchema),
+  /** Agents whose own stores were asked; absent: the colony's alone. */
+  ownStores: z.array(z.string()).optional(),
 });
 export type MetricResult = z.infer<typeof metricResultSchema>;
 
@@ -96,12 +99,12 @@ export interface PromqlRequest {
   limit: number;
 }
 
-export interface MetricNamesFacts {
+export interface MetricNamesFacts extends OwnStoreFacts {
   rows: MetricNameFact[];
   total: number;
 }
 
-export interface MetricFacts {
+export interface MetricFacts extends OwnStoreFacts {
   rows: MetricRowFact[];
   total: number;
   startMs: number;

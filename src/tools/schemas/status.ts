@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
+import { runtimeDistributionSchema } from "./runtime.ts";
 
 export const colonyInfoSchema = z.object({
   colonyId: z.string(),
@@ -52,6 +53,9 @@ export const statusWarningSchema = z.object({
     "clock-difference",
     "no-agents",
     "endpoint-names",
+    "passive-sidecar",
+    "legacy-agents",
+    "runtime-doubtful",
   ]),
   message: z.string(),
   fix: z.string(),
@@ -64,7 +68,20 @@ export const colonyStatusSchema = z.object({
   colony: colonyInfoSchema,
   agents: z.object({ total: z.number(), healthy: z.number(), degraded: z.number(), unhealthy: z.number() }),
   /** Unhealthy first, then by CPU. */
-  hosts: z.array(hostNowSchema.extend({ hostname: z.string(), health: agentHealthSchema })),
+  hosts: z.array(
+    hostNowSchema.extend({
+      hostname: z.string(),
+      health: agentHealthSchema,
+      component: z.string(),
+      /** Empty: it does not tell. */
+      runtimeType: z.string(),
+      /** `CRI`, `Shared NS`, `Passive`, `Host NS` or `-`. */
+      mode: z.string(),
+      isLegacy: z.boolean(),
+      lastContactAgoMs: z.number().nullable(),
+    }),
+  ),
+  runtimes: runtimeDistributionSchema,
   services: z.object({ total: z.number() }),
   store: storeInfoSchema,
   warnings: z.array(statusWarningSchema),

@@ -1,6 +1,7 @@
 /** Traces and their spans, as OpenTelemetry sent them. */
 
 import * as z from "zod";
+import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
 
 export const traceSummarySchema = z.object({
@@ -62,6 +63,7 @@ export const traceSpanSchema = z.object({
   /** JSON as text, with details only. */
   attributes: z.string().nullable(),
   events: z.string().nullable(),
+  links: z.string().nullable(),
   resource: z.string().nullable(),
 });
 export type TraceSpan = z.infer<typeof traceSpanSchema>;
@@ -91,6 +93,8 @@ export const tracesResultSchema = z.object({
   traces: z.array(traceSummarySchema),
   /** With a trace id only. */
   trace: wholeTraceSchema.nullable(),
+  /** Agents whose own stores were asked; absent: the colony's alone. */
+  ownStores: z.array(z.string()).optional(),
 });
 export type TracesResult = z.infer<typeof tracesResultSchema>;
 
@@ -104,9 +108,10 @@ export interface TracesRequest {
   sinceMs: number;
   order: "newest" | "slowest";
   limit: number;
+  agentIds?: string[];
 }
 
-export interface TracesFacts {
+export interface TracesFacts extends OwnStoreFacts {
   rows: TraceSummary[];
   traces: number;
   storedSpans: number;
@@ -120,7 +125,7 @@ export type SpanFact = Omit<TraceSpan, "depth" | "descendants" | "startNs" | "se
   weight: number;
 };
 
-export interface TraceFacts {
+export interface TraceFacts extends OwnStoreFacts {
   spans: SpanFact[];
   /** Before the limit. */
   total: number;
@@ -145,8 +150,6 @@ export interface SpanEdgeFacts {
   edges: SpanEdgeFact[];
   /** The time that the amounts cover. */
   windowMs: number;
-  /** Share of the traces that were looked at, 0..1. */
-  share: number;
 }
 
 /** One process that sent spans, of those of a service at an agent. */

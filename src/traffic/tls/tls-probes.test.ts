@@ -89,6 +89,7 @@ function fakeObject(refuse?: (sites: UprobeSites) => boolean): FakeObject {
     closed: 0,
     maps,
     object: {
+      programs: ["tls_enter", "tls_plaintext"],
       attachUprobes: async (program, sites): Promise<BpfLink> => {
         if (refuse?.(sites) === true) throw new CoralError({ code: "not-permitted", message: "the kernel refuses" });
         fake.attached.push({ program, ...sites });
@@ -151,6 +152,28 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(2 * links);
     await probes[Symbol.asyncDispose]();
     expect(fake.closed).toBe(2 * links);
+  });
+
+  it("has one program for the begin and the return of a call where the kernel can", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    const apart = fakeObject();
+    const joined = fakeObject();
+    joined.object = { ...joined.object, programs: ["tls_enter", "tls_plaintext", "tls_call"] };
+    for (const { object } of [apart, joined]) {
+      await using probes = createTlsProbes({ object, settings, maps: host, planner: createPlanner() });
+      await probes.refresh();
+    }
+    const places = (fake: FakeObject, wanted: (sites: { program: string } & UprobeSites) => boolean): number[] =>
+      fake.attached.filter(wanted).flatMap(({ offsets }) => [...offsets]);
+    const returns = places(apart, ({ isReturn }) => isReturn === true);
+    expect(returns.length).toBeGreaterThan(0);
+    expect(places(apart, ({ isSession }) => isSession === true)).toEqual([]);
+    expect(places(joined, ({ program, isSession }) => program === "tls_call" && isSession === true).sort()).toEqual(returns.sort());
+    expect(places(joined, ({ isReturn }) => isReturn === true)).toEqual([]);
+    // What has no return, such as SSL_free, stays as it was.
+    const begins = places(apart, ({ program }) => program === "tls_enter").filter((place) => !returns.includes(place));
+    expect(places(joined, ({ program }) => program === "tls_enter")).toEqual(begins);
   });
 
   it("takes two views of one file for one", async () => {
@@ -244,6 +267,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     probes.applySettings({ isEnabled: true, excludedExecutables: ["node"] });
     await probes.refresh();
     expect([...(fake.maps.get("tls_sockets") ?? [])]).toEqual([]);
+    expect(fake.maps.get("tls_unbound")?.get("00000000")).toBe("01000000");
     expect([...(fake.maps.get("tls_processes") ?? [])]).toEqual([]);
     expect(probes.linkCount).toBe(0);
     expect(fake.closed).toBe(links);

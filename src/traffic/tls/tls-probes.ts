@@ -17,7 +17,7 @@ export type TlsProbesState = TrafficState["tls"];
 
 export interface TlsProbesOptions {
   /** With the programs and maps of `probes/tls.h`. */
-  object: Pick<BpfObject, "attachUprobes" | "map">;
+  object: Pick<BpfObject, "attachUprobes" | "map" | "programs">;
   settings: TrafficSettings["tls"];
   /** Default: this host. */
   maps?: CodeMaps;
@@ -67,6 +67,7 @@ class Probes implements TlsProbes {
   #isStrict: boolean | undefined;
   /** Whom the kernel was told that it may read. */
   #readable = new Set<number>();
+  #unbound = 0;
   #isPaused = false;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -183,13 +184,19 @@ class Probes implements TlsProbes {
     if (file === null) return { links: [], problem: "no running process lets it be opened" };
     const links: BpfLink[] = [];
     try {
-      for (const [program, sites] of groupSites(library.plan, file.path)) links.push(await this.#object.attachUprobes(program, sites));
+      for (const [program, sites] of groupSites(this.#probesOf(library.plan), file.path))
+        links.push(await this.#object.attachUprobes(program, sites));
       return { links, problem: null };
     } catch (error) {
       // Half of the probes would count half of the traffic: all or none.
       for (const link of links) await link[Symbol.asyncDispose]();
       return { links: [], problem: error instanceof Error ? error.message : String(error) };
     }
+  }
+
+  /** Where the kernel can, one program serves a call's begin and its return. */
+  #probesOf({ probes }: ProbePlan): readonly Probe[] {
+    return this.#object.programs.includes(sessionProgram) ? joinReturns(probes) : probes;
   }
 
   /**
@@ -231,6 +238,8 @@ class Probes implements TlsProbes {
       if (!readable.has(key.readUInt32LE(at + 8))) keys.push(Buffer.from(key.subarray(at, at + sockets.keyBytes)));
     });
     for (const key of keys) sockets.delete(key);
+    // What the kernel remembers of them is void.
+    this.#object.map("tls_unbound").update(word(0), word(++this.#unbound));
   }
 
   state(): TlsProbesState {
@@ -270,21 +279,41 @@ function kindOf({ plan, path, isExecutable }: TlsLibrary): TlsProbesState[number
   return isExecutable && /^node(js)?$/.test(basename(path)) ? "node" : "openssl";
 }
 
+const sessionProgram = "tls_call";
+
+interface Probe extends Omit<PlannedProbe, "program"> {
+  program: PlannedProbe["program"] | typeof sessionProgram;
+}
+
+/** A return probe and the one for the begin at the same place become one. */
+function joinReturns(probes: readonly PlannedProbe[]): Probe[] {
+  const returns = new Set(probes.filter(({ isReturn }) => isReturn).map(({ fileOffset }) => fileOffset));
+  const begins = new Set(
+    probes.filter(({ program, isReturn }) => program === "tls_enter" && !isReturn).map(({ fileOffset }) => fileOffset),
+  );
+  const isJoined = ({ fileOffset }: PlannedProbe): boolean => returns.has(fileOffset) && begins.has(fileOffset);
+  return probes.flatMap((probe): Probe[] => {
+    if (!isJoined(probe)) return [probe];
+    return probe.isReturn ? [] : [{ ...probe, program: sessionProgram }];
+  });
+}
+
 /** One link for all places of a program, at entries and at returns apart. */
-function groupSites(plan: ProbePlan, path: string): [program: string, sites: UprobeSites][] {
-  const groups = new Map<string, PlannedProbe[]>();
-  for (const probe of plan.probes) {
+function groupSites(probes: readonly Probe[], path: string): [program: string, sites: UprobeSites][] {
+  const groups = new Map<string, Probe[]>();
+  for (const probe of probes) {
     const key = `${probe.program} ${probe.isReturn}`;
     groups.set(key, [...(groups.get(key) ?? []), probe]);
   }
   // Exits first: an entry without its exit would leave a call open.
-  return [...groups.values()].reverse().map((probes) => [
-    (probes[0] as PlannedProbe).program,
+  return [...groups.values()].reverse().map((group) => [
+    (group[0] as Probe).program,
     {
       path,
-      offsets: probes.map(({ fileOffset }) => fileOffset),
-      cookies: probes.map(({ cookie }) => BigInt(cookie)),
-      isReturn: (probes[0] as PlannedProbe).isReturn,
+      offsets: group.map(({ fileOffset }) => fileOffset),
+      cookies: group.map(({ cookie }) => BigInt(cookie)),
+      isReturn: (group[0] as Probe).isReturn,
+      isSession: (group[0] as Probe).program === sessionProgram,
     },
   ]);
 }

@@ -2,6 +2,7 @@
 
 import { brotliCompressSync, constants } from "node:zlib";
 import { type BatchColumn, type DictionaryColumn, isPresent, type TextColumn } from "../segment-batch.ts";
+import { type EncodeScratch, ownRoom, type PageRoom } from "./encode-scratch.ts";
 import {
   type EncodedValues,
   encode64,
@@ -10,6 +11,7 @@ import {
   encodeInt32,
   encodeInt64,
   encodeReversed8,
+  encodeRun,
   encodeRuns,
   encodeTexts,
 } from "./encode-values.ts";
@@ -25,6 +27,11 @@ const maxDictionaryBytes = 4 * 1024 * 1024;
 /** Longer ones are cut by nobody and help nobody: no statistics then. */
 const maxStatisticBytes = 256;
 
+/** Smaller ones are not compressed. */
+const smallPageBytes = 64;
+const noRows = new Uint32Array(0);
+const noBytes = new Uint8Array(0);
+
 export interface EncodedChunk {
   parts: Uint8Array[];
   sizeBytes: number;
@@ -37,15 +44,23 @@ interface Body extends EncodedValues {
 }
 
 /** `order`: row numbers of the batch in the order of the file. Absent column: null in every row. */
-export function encodeChunk(schema: SchemaColumn, column: BatchColumn | undefined, order: Uint32Array): EncodedChunk {
-  const rows = column === undefined ? new Uint32Array(0) : presentRows(column, order);
-  const body = column === undefined ? { data: new Uint8Array(0) } : encodeBody(schema, column, rows);
-  const levels = schema.nullable ? definitionLevels(column, order, rows.length) : undefined;
-  // Random ids do not shrink, and a look-up that need not unpack them is three times as fast.
-  const codec = schema.type === "id16" || schema.type === "id8" ? "none" : "brotli";
+export function encodeChunk(
+  schema: SchemaColumn,
+  column: BatchColumn | undefined,
+  order: Uint32Array,
+  scratch: EncodeScratch,
+): EncodedChunk {
+  const rows = column === undefined ? noRows : presentRows(column, order, scratch);
+  const levels = schema.nullable ? definitionLevels(column, order, rows.length, scratch) : noBytes;
+  const page = scratch.page(levels);
+  const body: Body = column === undefined ? { data: page.take(0) } : encodeBody(schema, column, rows, page, scratch);
+  const content = page.pageOf(body.data);
+  // Random ids do not shrink, and a look-up that need not unpack them is three times as fast; a few bytes are not worth it either.
+  const isPlain = schema.type === "id16" || schema.type === "id8" || (content.length < smallPageBytes && body.dictionary === undefined);
+  const codec = isPlain ? "none" : "brotli";
   const encoding = body.dictionary ? encodings.dictionary : encodings.plain;
   const dictionaryPage = body.dictionary ? encodeDictionaryPage(body.dictionary.data, body.dictionary.entries) : undefined;
-  const dataPage = encodeDataPage(levels ? Buffer.concat([levels, body.data]) : body.data, order.length, encoding, codec);
+  const dataPage = encodeDataPage(content, order.length, encoding, codec);
   const pages = dictionaryPage ? [dictionaryPage, dataPage] : [dataPage];
   const sizeBytes = total(pages, (page) => page.sizeBytes);
   const describe = (fileOffset: number): ThriftValue => {
@@ -78,47 +93,57 @@ function statistics({ min, max }: EncodedValues, nulls: number): ThriftValue {
   ]);
 }
 
-function presentRows(column: BatchColumn, order: Uint32Array): Uint32Array {
-  if (column.present === undefined) return order;
-  return order.filter((row) => isPresent(column, row));
+function presentRows({ present }: BatchColumn, order: Uint32Array, scratch: EncodeScratch): Uint32Array {
+  if (present === undefined) return order;
+  const rows = scratch.rows(order.length);
+  let count = 0;
+  for (let index = 0; index < order.length; index++) {
+    const row = order[index] as number;
+    if ((((present[row >> 3] ?? 0) >> (row & 7)) & 1) === 1) rows[count++] = row;
+  }
+  return rows.subarray(0, count);
 }
 
-function definitionLevels(column: BatchColumn | undefined, order: Uint32Array, present: number): Uint8Array {
-  const levels = new Uint32Array(order.length);
-  if (present === order.length) levels.fill(1);
-  else if (column !== undefined && present > 0) for (const [index, row] of order.entries()) levels[index] = isPresent(column, row) ? 1 : 0;
-  const runs = encodeRuns(levels, 1);
+function definitionLevels(column: BatchColumn | undefined, order: Uint32Array, present: number, scratch: EncodeScratch): Uint8Array {
+  const isMixed = column !== undefined && present > 0 && present < order.length;
+  const runs = isMixed ? encodeRuns(presence(column, order, scratch), 1) : encodeRun(present > 0 ? 1 : 0, order.length);
   const data = Buffer.alloc(4 + runs.length);
   data.writeUInt32LE(runs.length);
   data.set(runs, 4);
   return data;
 }
 
-function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array): Body {
+function presence(column: BatchColumn, order: Uint32Array, scratch: EncodeScratch): Uint32Array {
+  const levels = scratch.values(order.length);
+  for (let index = 0; index < order.length; index++) levels[index] = isPresent(column, order[index] as number) ? 1 : 0;
+  return levels;
+}
+
+function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array, room: PageRoom, scratch: EncodeScratch): Body {
   switch (column.kind) {
     case "int64":
-      return encodeInt64(column.values, rows);
+      return encodeInt64(column.values, rows, room);
     case "int32":
-      return encodeInt32(column.values, rows);
+      return encodeInt32(column.values, rows, room);
     case "double":
-      return encode64(column.values, rows);
+      return encode64(column.values, rows, room);
     case "bool":
-      return encodeBools(column.values, rows);
+      return encodeBools(column.values, rows, room);
     case "fixed":
-      return schema.type === "id8" ? encodeReversed8(column, rows) : encodeFixed(column, rows);
+      return schema.type === "id8" ? encodeReversed8(column, rows, room) : encodeFixed(column, rows, room);
     case "text":
-      return encodeTexts(column, rows);
+      return encodeTexts(column, rows, room);
     case "dictionary":
-      return encodeDictionary(column, rows);
+      return encodeDictionary(column, rows, room, scratch);
   }
 }
 
 /** Codes of this row group only: what the batch's dictionary has besides is left out. */
-function encodeDictionary(column: DictionaryColumn, rows: Uint32Array): Body {
+function encodeDictionary(column: DictionaryColumn, rows: Uint32Array, room: PageRoom, scratch: EncodeScratch): Body {
   const { codes, offsets } = column;
-  const localOf = new Int32Array(Math.max(1, offsets.length - 1)).fill(-1);
+  const localOf = scratch.locals(offsets.length);
+  const local = scratch.values(rows.length);
   const used: number[] = [];
-  const local = new Uint32Array(rows.length);
   let usedBytes = 0;
   for (let index = 0; index < rows.length; index++) {
     const code = codes[rows[index] as number] as number;
@@ -128,21 +153,25 @@ function encodeDictionary(column: DictionaryColumn, rows: Uint32Array): Body {
       localOf[code] = at;
       used.push(code);
       usedBytes += 4 + (offsets[code + 1] as number) - (offsets[code] as number);
-      if (used.length > maxDictionaryEntries || usedBytes > maxDictionaryBytes) return encodeTexts(column, codesOf(codes, rows));
+      if (used.length > maxDictionaryEntries || usedBytes > maxDictionaryBytes) break;
     }
     local[index] = at;
   }
+  for (const code of used) localOf[code] = -1;
+  if (used.length > maxDictionaryEntries || usedBytes > maxDictionaryBytes) return encodeTexts(column, codesOf(codes, rows, scratch), room);
   const width = used.length <= 1 ? 0 : 32 - Math.clz32(used.length - 1);
   const runs = encodeRuns(local, width);
-  const data = new Uint8Array(1 + runs.length);
+  const data = room.take(1 + runs.length);
   data[0] = width;
   data.set(runs, 1);
-  const dictionary = { data: encodeTexts(column, Uint32Array.from(used)).data, entries: used.length };
+  const dictionary = { data: encodeTexts(column, Uint32Array.from(used), ownRoom).data, entries: used.length };
   return { data, dictionary, ...textBounds(column, used) };
 }
 
-function codesOf(codes: Uint32Array, rows: Uint32Array): Uint32Array {
-  return rows.map((row) => codes[row] as number);
+function codesOf(codes: Uint32Array, rows: Uint32Array, scratch: EncodeScratch): Uint32Array {
+  const entries = scratch.values(rows.length);
+  for (let index = 0; index < rows.length; index++) entries[index] = codes[rows[index] as number] as number;
+  return entries;
 }
 
 function textBounds(
@@ -186,7 +215,8 @@ function encodeDictionaryPage(body: Uint8Array, entries: number): Page {
 }
 
 function encodePage(body: Uint8Array, codec: keyof typeof codecs, before: ThriftFields, after: ThriftFields): Page {
-  const stored = codec === "brotli" ? compress(body) : body;
+  // A page that is not compressed lies in memory that the next one uses again.
+  const stored = codec === "brotli" ? compress(body) : body.slice();
   const header = encodeThrift([...before, [2, int32(body.length)], [3, int32(stored.length)], ...after]);
   return { parts: [header, stored], sizeBytes: header.length + stored.length, plainBytes: header.length + body.length };
 }

@@ -4,8 +4,9 @@ import { CoralError } from "../../../base/errors.ts";
 import { type SegmentSignal, segmentColumnTypeOf } from "../define-segment-signal.ts";
 import type { BatchColumn, DictionaryColumn, SegmentBatch } from "../segment-batch.ts";
 import { encodeChunk } from "./encode-chunk.ts";
+import { EncodeScratch } from "./encode-scratch.ts";
 import { type SchemaColumn, schemaElements } from "./parquet-schema.ts";
-import { repairUtf8 } from "./repair-utf8.ts";
+import { type PackedText, repairUtf8 } from "./repair-utf8.ts";
 import { bytes, encodeThrift, int32, int64, list, struct, type ThriftValue } from "./thrift-compact.ts";
 
 export const rowGroupRows = 20_000;
@@ -20,10 +21,15 @@ export interface EncodedParquet {
   services: string[];
 }
 
+/** Batches are written one after the other: each uses the memory of the one before. */
+let shared: EncodeScratch | undefined;
+
 /** Throws `invalid` for a batch that does not fit the signal; texts that are no UTF-8 are repaired. */
 export function encodeParquet(signal: SegmentSignal, batch: SegmentBatch): EncodedParquet {
   const schema = schemaOf(signal);
-  const columns = new Map(schema.map((column) => [column.name, checkedColumn(signal, column, batch)]));
+  const scratch = (shared ??= new EncodeScratch());
+  const dictionaries: Repaired = new Map();
+  const columns = new Map(schema.map((column) => [column.name, checkedColumn(signal, column, batch, dictionaries)]));
   const { order, services } = orderByService(columns.get("service"), batch.rows);
   const magic = Buffer.from("PAR1");
   const parts: Uint8Array[] = [magic];
@@ -34,7 +40,7 @@ export function encodeParquet(signal: SegmentSignal, batch: SegmentBatch): Encod
     const startOffset = offset;
     const chunks: ThriftValue[] = [];
     for (const column of schema) {
-      const chunk = encodeChunk(column, columns.get(column.name), rows);
+      const chunk = encodeChunk(column, columns.get(column.name), rows, scratch);
       chunks.push(chunk.describe(offset));
       parts.push(...chunk.parts);
       offset += chunk.sizeBytes;
@@ -94,10 +100,22 @@ const kindsOf: Record<SchemaColumn["type"], readonly BatchColumn["kind"][]> = {
   id8: ["fixed"],
 };
 
+/** By its bytes: columns may share one. */
+type Repaired = Map<Uint8Array, { offsets: Uint32Array; text: PackedText }>;
+
+function repairedDictionary({ bytes: all, offsets }: DictionaryColumn, dictionaries: Repaired): PackedText {
+  const known = dictionaries.get(all);
+  if (known?.offsets === offsets) return known.text;
+  const text = repairUtf8({ bytes: all, offsets }, offsets.length - 1);
+  dictionaries.set(all, { offsets, text });
+  return text;
+}
+
 function checkedColumn(
   signal: SegmentSignal,
   { name, type, nullable }: SchemaColumn,
   { rows, columns }: SegmentBatch,
+  dictionaries: Repaired,
 ): BatchColumn | undefined {
   const fail = (why: string): never => {
     throw new CoralError({ code: "invalid", message: `Cannot write a segment of "${signal.name}": column "${name}" ${why}` });
@@ -113,7 +131,7 @@ function checkedColumn(
   const known: BatchColumn = nullable || present === undefined ? column : rest;
   if (known.kind === "dictionary") {
     checkCodes(known, rows, fail);
-    return { ...known, ...repairUtf8(known, known.offsets.length - 1) };
+    return { ...known, ...repairedDictionary(known, dictionaries) };
   }
   return known.kind === "text" ? { ...known, ...repairUtf8(known, rows) } : known;
 }

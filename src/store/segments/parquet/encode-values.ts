@@ -1,6 +1,7 @@
 /** Values of one column chunk as Parquet's encodings have them. `rows` are row numbers of the batch, in the order of the file, nulls left out. */
 
 import type { DictionaryColumn, FixedColumn, TextColumn } from "../segment-batch.ts";
+import type { PageRoom } from "./encode-scratch.ts";
 
 export interface EncodedValues {
   data: Uint8Array;
@@ -10,19 +11,20 @@ export interface EncodedValues {
 }
 
 /** 64-bit values of any kind, copied as two halves: a BigInt per value would cost twenty times as much. */
-export function encode64(values: BigInt64Array | Float64Array, rows: Uint32Array): EncodedValues {
+export function encode64(values: BigInt64Array | Float64Array, rows: Uint32Array, room: PageRoom): EncodedValues {
   const from = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
-  const to = new Int32Array(rows.length * 2);
+  const data = room.take(rows.length * 8);
+  const to = new Int32Array(data.buffer, data.byteOffset, rows.length * 2);
   for (let index = 0; index < rows.length; index++) {
     const row = (rows[index] as number) * 2;
     to[index * 2] = from[row] as number;
     to[index * 2 + 1] = from[row + 1] as number;
   }
-  return { data: bytesOf(to) };
+  return { data };
 }
 
-export function encodeInt64(values: BigInt64Array, rows: Uint32Array): EncodedValues {
-  const { data } = encode64(values, rows);
+export function encodeInt64(values: BigInt64Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+  const { data } = encode64(values, rows, room);
   if (rows.length === 0) return { data };
   const halves = new Int32Array(data.buffer, data.byteOffset, rows.length * 2);
   let min = 0;
@@ -31,7 +33,8 @@ export function encodeInt64(values: BigInt64Array, rows: Uint32Array): EncodedVa
     if (isLess64(halves, at, min)) min = at;
     else if (isLess64(halves, max, at)) max = at;
   }
-  return { data, min: data.subarray(min * 4, min * 4 + 8), max: data.subarray(max * 4, max * 4 + 8) };
+  // Copies: they outlive the page.
+  return { data, min: data.slice(min * 4, min * 4 + 8), max: data.slice(max * 4, max * 4 + 8) };
 }
 
 function isLess64(halves: Int32Array, a: number, b: number): boolean {
@@ -40,8 +43,9 @@ function isLess64(halves: Int32Array, a: number, b: number): boolean {
   return highA < highB || (highA === highB && (halves[a] as number) >>> 0 < (halves[b] as number) >>> 0);
 }
 
-export function encodeInt32(values: Int32Array, rows: Uint32Array): EncodedValues {
-  const to = new Int32Array(rows.length);
+export function encodeInt32(values: Int32Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+  const data = room.take(rows.length * 4);
+  const to = new Int32Array(data.buffer, data.byteOffset, rows.length);
   let min = 0x7fff_ffff;
   let max = -0x8000_0000;
   for (let index = 0; index < rows.length; index++) {
@@ -50,20 +54,20 @@ export function encodeInt32(values: Int32Array, rows: Uint32Array): EncodedValue
     if (value < min) min = value;
     if (value > max) max = value;
   }
-  if (rows.length === 0) return { data: bytesOf(to) };
-  return { data: bytesOf(to), min: bytesOf(Int32Array.of(min)), max: bytesOf(Int32Array.of(max)) };
+  if (rows.length === 0) return { data };
+  return { data, min: bytesOf(Int32Array.of(min)), max: bytesOf(Int32Array.of(max)) };
 }
 
-export function encodeBools(values: Uint8Array, rows: Uint32Array): EncodedValues {
-  const data = new Uint8Array(Math.ceil(rows.length / 8));
+export function encodeBools(values: Uint8Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+  const data = room.take(Math.ceil(rows.length / 8)).fill(0);
   for (let index = 0; index < rows.length; index++) {
     if (values[rows[index] as number] !== 0) data[index >> 3] = (data[index >> 3] as number) | (1 << (index & 7));
   }
   return { data };
 }
 
-export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Array): EncodedValues {
-  const data = new Uint8Array(rows.length * widthBytes);
+export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
+  const data = room.take(rows.length * widthBytes);
   for (let index = 0; index < rows.length; index++) {
     const from = (rows[index] as number) * widthBytes;
     const to = index * widthBytes;
@@ -73,8 +77,8 @@ export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Arra
 }
 
 /** Eight bytes in the order of the wire as a little-endian number, so that SQL sees the same digits in hex. */
-export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array): EncodedValues {
-  const data = new Uint8Array(rows.length * 8);
+export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
+  const data = room.take(rows.length * 8);
   for (let index = 0; index < rows.length; index++) {
     const last = (rows[index] as number) * 8 + 7;
     const to = index * 8;
@@ -83,12 +87,12 @@ export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array): Enco
   return { data };
 }
 
-/** Texts with their lengths. `entryOf` maps a row to its place in `offsets`. */
-export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, entries: Uint32Array): EncodedValues {
+/** Texts with their lengths. `entries` are places in `offsets`. */
+export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, entries: Uint32Array, room: PageRoom): EncodedValues {
   let sizeBytes = entries.length * 4;
   for (const entry of entries) sizeBytes += (offsets[entry + 1] as number) - (offsets[entry] as number);
   const from = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const data = Buffer.allocUnsafeSlow(sizeBytes);
+  const data = room.take(sizeBytes);
   let to = 0;
   for (const entry of entries) {
     const start = offsets[entry] as number;
@@ -108,11 +112,20 @@ export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, e
 
 /** Numbers of `width` bits in Parquet's mix of runs and packed groups: all runs or all packed, whichever is smaller. */
 export function encodeRuns(values: Uint32Array, width: number): Uint8Array {
-  let runs = 0;
-  for (let index = 0; index < values.length; index++) if (index === 0 || values[index] !== values[index - 1]) runs++;
+  let runs = values.length > 0 ? 1 : 0;
+  for (let index = 1; index < values.length; index++) if (values[index] !== values[index - 1]) runs++;
   const valueBytes = Math.ceil(width / 8);
   const packedBytes = Math.ceil(values.length / 8) * width;
   return runs * (3 + valueBytes) < packedBytes || width === 0 ? repeated(values, valueBytes, runs) : packed(values, width);
+}
+
+/** One value of at most 8 bits, so often. */
+export function encodeRun(value: number, count: number): Uint8Array {
+  if (count === 0) return new Uint8Array(0);
+  const data = new Uint8Array(6);
+  const end = putVarint(data, 0, count * 2);
+  data[end] = value;
+  return data.subarray(0, end + 1);
 }
 
 function repeated(values: Uint32Array, valueBytes: number, runs: number): Uint8Array {

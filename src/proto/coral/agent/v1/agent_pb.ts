@@ -4,13 +4,36 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { AuditLink, VerifyAuditRequestSchema, VerifyAuditResponseSchema } from "./audit_pb.ts";
+import { file_coral_agent_v1_audit } from "./audit_pb.ts";
+import type { DecideApprovalRequestSchema, DecideApprovalResponseSchema, ExecuteRequestSchema, ExecuteResponseSchema, GetRuntimeContextRequestSchema, ReadRecordingRequestSchema, ReadRecordingResponseSchema } from "./commands_pb.ts";
+import { file_coral_agent_v1_commands } from "./commands_pb.ts";
+import type { RuntimeContext } from "../../runtime/v1/runtime_pb.ts";
+import { file_coral_runtime_v1_runtime } from "../../runtime/v1/runtime_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file coral/agent/v1/agent.proto.
  */
 export const file_coral_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiDgoMSGVsbG9SZXF1ZXN0IjUKDUhlbGxvUmVzcG9uc2USEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJPCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBCIxCgxTaWduYWxDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoBCKaAQoMUHVsbFJlc3BvbnNlEg0KBWVwb2NoGAEgASgJEisKBnNsaWNlcxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNpZ25hbFNsaWNlEgwKBG1vcmUYAyABKAgSKQoGbG9zc2VzGAQgAygLMhkuY29yYWwuYWdlbnQudjEuTG9zc0NvdW50EhUKDW9sZGVzdF9hZ2VfbXMYBSABKAQibAoLU2lnbmFsU2xpY2USDgoGc2lnbmFsGAEgASgJEhIKCm9sZGVzdF9zZXEYAiABKAQSEAoIbmV4dF9zZXEYAyABKAQSJwoFYmF0Y2gYBCABKAsyGC5jb3JhbC5hZ2VudC52MS5Sb3dCYXRjaCJ4CghSb3dCYXRjaBIRCglmaXJzdF9zZXEYASABKAQSEAoIbGFzdF9zZXEYAiABKAQSDAoEcm93cxgDIAEoDRIrCgdjb2x1bW5zGAQgAygLMhouY29yYWwuYWdlbnQudjEuQ29sdW1uSW5mbxIMCgRkYXRhGAUgASgMIigKCkNvbHVtbkluZm8SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIjkKCUxvc3NDb3VudBIOCgZzaWduYWwYASABKAkSDgoGcmVhc29uGAIgASgJEgwKBHJvd3MYAyABKAQitwEKDkNhcHR1cmVSZXF1ZXN0EhIKCmNhcHR1cmVfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRINCgVyb3V0ZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSFwoPbWluX2R1cmF0aW9uX21zGAUgASgNEg0KBWxpbWl0GAYgASgNEhMKC2R1cmF0aW9uX21zGAcgASgNEhQKDGluY2x1ZGVfYm9keRgIIAEoCBIOCgZjYWxsZXIYCSABKAkisAEKD0NhcHR1cmVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVN0YXJ0ZWRIABIyCgdyZXF1ZXN0GAIgASgLMh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZWRSZXF1ZXN0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5DYXB0dXJlRW5kZWRIAEIHCgVldmVudCJHCg5DYXB0dXJlU3RhcnRlZBIRCglwcm9jZXNzZXMYASABKA0SDQoFbGltaXQYAiABKA0SEwoLZHVyYXRpb25fbXMYAyABKA0iYAoMQ2FwdHVyZUVuZGVkEg4KBnJlYXNvbhgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEhAKCHJlcXVlc3RzGAMgASgNEg8KB2Ryb3BwZWQYBCABKA0SDAoEY29kZRgFIAEoCSLbBAoPQ2FwdHVyZWRSZXF1ZXN0Eg0KBWF0X3VzGAEgASgEEgsKA3BpZBgCIAEoDRIMCgRyb2xlGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg4KBmlzX3RscxgFIAEoCBIWCg5jbGllbnRfYWRkcmVzcxgGIAEoCRITCgtjbGllbnRfcG9ydBgHIAEoDRIWCg5zZXJ2ZXJfYWRkcmVzcxgIIAEoCRITCgtzZXJ2ZXJfcG9ydBgJIAEoDRIOCgZtZXRob2QYCiABKAkSDgoGdGFyZ2V0GAsgASgJEg0KBXJvdXRlGAwgASgJEg4KBnN0YXR1cxgNIAEoCRIQCghpc19lcnJvchgOIAEoCBIvCg9yZXF1ZXN0X2hlYWRlcnMYDyADKAsyFi5jb3JhbC5hZ2VudC52MS5IZWFkZXISMAoQcmVzcG9uc2VfaGVhZGVycxgQIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIVCg1yZXF1ZXN0X2J5dGVzGBEgASgEEhYKDnJlc3BvbnNlX2J5dGVzGBIgASgEEhMKC2R1cmF0aW9uX3VzGBMgASgEEhoKDWZpcnN0X2J5dGVfdXMYFCABKARIAIgBARIVCghxdWV1ZV91cxgVIAEoBEgBiAEBEhkKDHJlcXVlc3RfYm9keRgWIAEoCUgCiAEBEhoKDXJlc3BvbnNlX2JvZHkYFyABKAlIA4gBAUIQCg5fZmlyc3RfYnl0ZV91c0ILCglfcXVldWVfdXNCDwoNX3JlcXVlc3RfYm9keUIQCg5fcmVzcG9uc2VfYm9keSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJbChNMaXN0U2VnbWVudHNSZXF1ZXN0Ei4KB2N1cnNvcnMYASADKAsyHS5jb3JhbC5hZ2VudC52MS5TZWdtZW50Q3Vyc29yEhQKDG1heF9zZWdtZW50cxgCIAEoDSI1Cg1TZWdtZW50Q3Vyc29yEg4KBnNpZ25hbBgBIAEoCRIUCgxhZnRlcl9udW1iZXIYAiABKAQiUQoUTGlzdFNlZ21lbnRzUmVzcG9uc2USDQoFZXBvY2gYASABKAkSKgoFbGlzdHMYAiADKAsyGy5jb3JhbC5hZ2VudC52MS5TZWdtZW50TGlzdCKDAQoLU2VnbWVudExpc3QSDgoGc2lnbmFsGAEgASgJEhMKC2xhc3RfbnVtYmVyGAIgASgEEhIKCnRvdGFsX3Jvd3MYAyABKAQSLQoIc2VnbWVudHMYBCADKAsyGy5jb3JhbC5hZ2VudC52MS5TZWdtZW50SW5mbxIMCgRtb3JlGAUgASgIIooCCgtTZWdtZW50SW5mbxIUCgxmaXJzdF9udW1iZXIYASABKAQSDgoGbnVtYmVyGAIgASgEEhMKC3Jvd3NfYmVmb3JlGAMgASgEEgwKBHJvd3MYBCABKAQSEgoKc2l6ZV9ieXRlcxgFIAEoBBITCgttaW5fdGltZV91cxgGIAEoEhITCgttYXhfdGltZV91cxgHIAEoEhIQCghzZXJ2aWNlcxgIIAMoCRIVCg1tYW55X3NlcnZpY2VzGAkgASgIEhUKDWxvb2t1cF9maWx0ZXIYCiABKAwSFgoOc2NoZW1hX3ZlcnNpb24YCyABKA0SDgoGc2hhMjU2GAwgASgJEgwKBGxvc3QYDSABKAgiWQoSUmVhZFNlZ21lbnRSZXF1ZXN0Eg0KBWVwb2NoGAEgASgJEg4KBnNpZ25hbBgCIAEoCRIOCgZudW1iZXIYAyABKAQSFAoMb2Zmc2V0X2J5dGVzGAQgASgEIiMKE1JlYWRTZWdtZW50UmVzcG9uc2USDAoEZGF0YRgBIAEoDDKaAwoMQWdlbnRTZXJ2aWNlEkQKBUhlbGxvEhwuY29yYWwuYWdlbnQudjEuSGVsbG9SZXF1ZXN0Gh0uY29yYWwuYWdlbnQudjEuSGVsbG9SZXNwb25zZRJBCgRQdWxsEhsuY29yYWwuYWdlbnQudjEuUHVsbFJlcXVlc3QaHC5jb3JhbC5hZ2VudC52MS5QdWxsUmVzcG9uc2USTAoHQ2FwdHVyZRIeLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVSZXF1ZXN0Gh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVJlc3BvbnNlMAESWQoMTGlzdFNlZ21lbnRzEiMuY29yYWwuYWdlbnQudjEuTGlzdFNlZ21lbnRzUmVxdWVzdBokLmNvcmFsLmFnZW50LnYxLkxpc3RTZWdtZW50c1Jlc3BvbnNlElgKC1JlYWRTZWdtZW50EiIuY29yYWwuYWdlbnQudjEuUmVhZFNlZ21lbnRSZXF1ZXN0GiMuY29yYWwuYWdlbnQudjEuUmVhZFNlZ21lbnRSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiTgoZR2V0UnVudGltZUNvbnRleHRSZXNwb25zZRIxCgdjb250ZXh0GAEgASgLMiAuY29yYWwucnVudGltZS52MS5SdW50aW1lQ29udGV4dCIOCgxIZWxsb1JlcXVlc3QiNQoNSGVsbG9SZXNwb25zZRIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIoABCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBBIvCgxjb2xvbnlfYXVkaXQYAyABKAsyGS5jb3JhbC5hZ2VudC52MS5BdWRpdExpbmsiMQoMU2lnbmFsQ3Vyc29yEg4KBnNpZ25hbBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAQimgEKDFB1bGxSZXNwb25zZRINCgVlcG9jaBgBIAEoCRIrCgZzbGljZXMYAiADKAsyGy5jb3JhbC5hZ2VudC52MS5TaWduYWxTbGljZRIMCgRtb3JlGAMgASgIEikKBmxvc3NlcxgEIAMoCzIZLmNvcmFsLmFnZW50LnYxLkxvc3NDb3VudBIVCg1vbGRlc3RfYWdlX21zGAUgASgEImwKC1NpZ25hbFNsaWNlEg4KBnNpZ25hbBgBIAEoCRISCgpvbGRlc3Rfc2VxGAIgASgEEhAKCG5leHRfc2VxGAMgASgEEicKBWJhdGNoGAQgASgLMhguY29yYWwuYWdlbnQudjEuUm93QmF0Y2gieAoIUm93QmF0Y2gSEQoJZmlyc3Rfc2VxGAEgASgEEhAKCGxhc3Rfc2VxGAIgASgEEgwKBHJvd3MYAyABKA0SKwoHY29sdW1ucxgEIAMoCzIaLmNvcmFsLmFnZW50LnYxLkNvbHVtbkluZm8SDAoEZGF0YRgFIAEoDCIoCgpDb2x1bW5JbmZvEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCSI5CglMb3NzQ291bnQSDgoGc2lnbmFsGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIMCgRyb3dzGAMgASgEIi0KDFF1ZXJ5UmVxdWVzdBIMCgRraW5kGAEgASgJEg8KB3JlcXVlc3QYAiABKAkiRQoNUXVlcnlSZXNwb25zZRIOCgZhbnN3ZXIYASABKAkSFgoJb2xkZXN0X3VzGAIgASgDSACIAQFCDAoKX29sZGVzdF91cyK3AQoOQ2FwdHVyZVJlcXVlc3QSEgoKY2FwdHVyZV9pZBgBIAEoCRIPCgdzZXJ2aWNlGAIgASgJEg0KBXJvdXRlGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIXCg9taW5fZHVyYXRpb25fbXMYBSABKA0SDQoFbGltaXQYBiABKA0SEwoLZHVyYXRpb25fbXMYByABKA0SFAoMaW5jbHVkZV9ib2R5GAggASgIEg4KBmNhbGxlchgJIAEoCSKwAQoPQ2FwdHVyZVJlc3BvbnNlEjEKB3N0YXJ0ZWQYASABKAsyHi5jb3JhbC5hZ2VudC52MS5DYXB0dXJlU3RhcnRlZEgAEjIKB3JlcXVlc3QYAiABKAsyHy5jb3JhbC5hZ2VudC52MS5DYXB0dXJlZFJlcXVlc3RIABItCgVlbmRlZBgDIAEoCzIcLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVFbmRlZEgAQgcKBWV2ZW50IkcKDkNhcHR1cmVTdGFydGVkEhEKCXByb2Nlc3NlcxgBIAEoDRINCgVsaW1pdBgCIAEoDRITCgtkdXJhdGlvbl9tcxgDIAEoDSJgCgxDYXB0dXJlRW5kZWQSDgoGcmVhc29uGAEgASgJEg8KB3Byb2JsZW0YAiABKAkSEAoIcmVxdWVzdHMYAyABKA0SDwoHZHJvcHBlZBgEIAEoDRIMCgRjb2RlGAUgASgJItsECg9DYXB0dXJlZFJlcXVlc3QSDQoFYXRfdXMYASABKAQSCwoDcGlkGAIgASgNEgwKBHJvbGUYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDgoGaXNfdGxzGAUgASgIEhYKDmNsaWVudF9hZGRyZXNzGAYgASgJEhMKC2NsaWVudF9wb3J0GAcgASgNEhYKDnNlcnZlcl9hZGRyZXNzGAggASgJEhMKC3NlcnZlcl9wb3J0GAkgASgNEg4KBm1ldGhvZBgKIAEoCRIOCgZ0YXJnZXQYCyABKAkSDQoFcm91dGUYDCABKAkSDgoGc3RhdHVzGA0gASgJEhAKCGlzX2Vycm9yGA4gASgIEi8KD3JlcXVlc3RfaGVhZGVycxgPIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIwChByZXNwb25zZV9oZWFkZXJzGBAgAygLMhYuY29yYWwuYWdlbnQudjEuSGVhZGVyEhUKDXJlcXVlc3RfYnl0ZXMYESABKAQSFgoOcmVzcG9uc2VfYnl0ZXMYEiABKAQSEwoLZHVyYXRpb25fdXMYEyABKAQSGgoNZmlyc3RfYnl0ZV91cxgUIAEoBEgAiAEBEhUKCHF1ZXVlX3VzGBUgASgESAGIAQESGQoMcmVxdWVzdF9ib2R5GBYgASgJSAKIAQESGgoNcmVzcG9uc2VfYm9keRgXIAEoCUgDiAEBQhAKDl9maXJzdF9ieXRlX3VzQgsKCV9xdWV1ZV91c0IPCg1fcmVxdWVzdF9ib2R5QhAKDl9yZXNwb25zZV9ib2R5IiUKBkhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIlsKE0xpc3RTZWdtZW50c1JlcXVlc3QSLgoHY3Vyc29ycxgBIAMoCzIdLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRDdXJzb3ISFAoMbWF4X3NlZ21lbnRzGAIgASgNIjUKDVNlZ21lbnRDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhQKDGFmdGVyX251bWJlchgCIAEoBCJRChRMaXN0U2VnbWVudHNSZXNwb25zZRINCgVlcG9jaBgBIAEoCRIqCgVsaXN0cxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRMaXN0IoMBCgtTZWdtZW50TGlzdBIOCgZzaWduYWwYASABKAkSEwoLbGFzdF9udW1iZXIYAiABKAQSEgoKdG90YWxfcm93cxgDIAEoBBItCghzZWdtZW50cxgEIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRJbmZvEgwKBG1vcmUYBSABKAgiigIKC1NlZ21lbnRJbmZvEhQKDGZpcnN0X251bWJlchgBIAEoBBIOCgZudW1iZXIYAiABKAQSEwoLcm93c19iZWZvcmUYAyABKAQSDAoEcm93cxgEIAEoBBISCgpzaXplX2J5dGVzGAUgASgEEhMKC21pbl90aW1lX3VzGAYgASgSEhMKC21heF90aW1lX3VzGAcgASgSEhAKCHNlcnZpY2VzGAggAygJEhUKDW1hbnlfc2VydmljZXMYCSABKAgSFQoNbG9va3VwX2ZpbHRlchgKIAEoDBIWCg5zY2hlbWFfdmVyc2lvbhgLIAEoDRIOCgZzaGEyNTYYDCABKAkSDAoEbG9zdBgNIAEoCCJZChJSZWFkU2VnbWVudFJlcXVlc3QSDQoFZXBvY2gYASABKAkSDgoGc2lnbmFsGAIgASgJEg4KBm51bWJlchgDIAEoBBIUCgxvZmZzZXRfYnl0ZXMYBCABKAQiIwoTUmVhZFNlZ21lbnRSZXNwb25zZRIMCgRkYXRhGAEgASgMMrMHCgxBZ2VudFNlcnZpY2USRAoFSGVsbG8SHC5jb3JhbC5hZ2VudC52MS5IZWxsb1JlcXVlc3QaHS5jb3JhbC5hZ2VudC52MS5IZWxsb1Jlc3BvbnNlEkEKBFB1bGwSGy5jb3JhbC5hZ2VudC52MS5QdWxsUmVxdWVzdBocLmNvcmFsLmFnZW50LnYxLlB1bGxSZXNwb25zZRJMCgdDYXB0dXJlEh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVJlcXVlc3QaHy5jb3JhbC5hZ2VudC52MS5DYXB0dXJlUmVzcG9uc2UwARJZCgxMaXN0U2VnbWVudHMSIy5jb3JhbC5hZ2VudC52MS5MaXN0U2VnbWVudHNSZXF1ZXN0GiQuY29yYWwuYWdlbnQudjEuTGlzdFNlZ21lbnRzUmVzcG9uc2USWAoLUmVhZFNlZ21lbnQSIi5jb3JhbC5hZ2VudC52MS5SZWFkU2VnbWVudFJlcXVlc3QaIy5jb3JhbC5hZ2VudC52MS5SZWFkU2VnbWVudFJlc3BvbnNlMAESRAoFUXVlcnkSHC5jb3JhbC5hZ2VudC52MS5RdWVyeVJlcXVlc3QaHS5jb3JhbC5hZ2VudC52MS5RdWVyeVJlc3BvbnNlEmgKEUdldFJ1bnRpbWVDb250ZXh0EiguY29yYWwuYWdlbnQudjEuR2V0UnVudGltZUNvbnRleHRSZXF1ZXN0GikuY29yYWwuYWdlbnQudjEuR2V0UnVudGltZUNvbnRleHRSZXNwb25zZRJOCgdFeGVjdXRlEh4uY29yYWwuYWdlbnQudjEuRXhlY3V0ZVJlcXVlc3QaHy5jb3JhbC5hZ2VudC52MS5FeGVjdXRlUmVzcG9uc2UoATABEl8KDkRlY2lkZUFwcHJvdmFsEiUuY29yYWwuYWdlbnQudjEuRGVjaWRlQXBwcm92YWxSZXF1ZXN0GiYuY29yYWwuYWdlbnQudjEuRGVjaWRlQXBwcm92YWxSZXNwb25zZRJeCg1SZWFkUmVjb3JkaW5nEiQuY29yYWwuYWdlbnQudjEuUmVhZFJlY29yZGluZ1JlcXVlc3QaJS5jb3JhbC5hZ2VudC52MS5SZWFkUmVjb3JkaW5nUmVzcG9uc2UwARJWCgtWZXJpZnlBdWRpdBIiLmNvcmFsLmFnZW50LnYxLlZlcmlmeUF1ZGl0UmVxdWVzdBojLmNvcmFsLmFnZW50LnYxLlZlcmlmeUF1ZGl0UmVzcG9uc2ViBnByb3RvMw", [file_coral_agent_v1_audit, file_coral_agent_v1_commands, file_coral_runtime_v1_runtime]);
+
+/**
+ * @generated from message coral.agent.v1.GetRuntimeContextResponse
+ */
+export type GetRuntimeContextResponse = Message<"coral.agent.v1.GetRuntimeContextResponse"> & {
+  /**
+   * @generated from field: coral.runtime.v1.RuntimeContext context = 1;
+   */
+  context?: RuntimeContext | undefined;
+};
+
+/**
+ * Describes the message coral.agent.v1.GetRuntimeContextResponse.
+ * Use `create(GetRuntimeContextResponseSchema)` to create a new message.
+ */
+export const GetRuntimeContextResponseSchema: GenMessage<GetRuntimeContextResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 0);
 
 /**
  * @generated from message coral.agent.v1.HelloRequest
@@ -23,7 +46,7 @@ export type HelloRequest = Message<"coral.agent.v1.HelloRequest"> & {
  * Use `create(HelloRequestSchema)` to create a new message.
  */
 export const HelloRequestSchema: GenMessage<HelloRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 0);
+  messageDesc(file_coral_agent_v1_agent, 1);
 
 /**
  * @generated from message coral.agent.v1.HelloResponse
@@ -47,7 +70,7 @@ export type HelloResponse = Message<"coral.agent.v1.HelloResponse"> & {
  * Use `create(HelloResponseSchema)` to create a new message.
  */
 export const HelloResponseSchema: GenMessage<HelloResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 1);
+  messageDesc(file_coral_agent_v1_agent, 2);
 
 /**
  * @generated from message coral.agent.v1.PullRequest
@@ -64,6 +87,13 @@ export type PullRequest = Message<"coral.agent.v1.PullRequest"> & {
    * @generated from field: uint64 max_bytes = 2;
    */
   maxBytes: bigint;
+
+  /**
+   * How far the colony's own audit is. Agents write it down now and then, so that it cannot be rewritten unseen.
+   *
+   * @generated from field: coral.agent.v1.AuditLink colony_audit = 3;
+   */
+  colonyAudit?: AuditLink | undefined;
 };
 
 /**
@@ -71,7 +101,7 @@ export type PullRequest = Message<"coral.agent.v1.PullRequest"> & {
  * Use `create(PullRequestSchema)` to create a new message.
  */
 export const PullRequestSchema: GenMessage<PullRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 2);
+  messageDesc(file_coral_agent_v1_agent, 3);
 
 /**
  * @generated from message coral.agent.v1.SignalCursor
@@ -95,7 +125,7 @@ export type SignalCursor = Message<"coral.agent.v1.SignalCursor"> & {
  * Use `create(SignalCursorSchema)` to create a new message.
  */
 export const SignalCursorSchema: GenMessage<SignalCursor> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 3);
+  messageDesc(file_coral_agent_v1_agent, 4);
 
 /**
  * @generated from message coral.agent.v1.PullResponse
@@ -140,7 +170,7 @@ export type PullResponse = Message<"coral.agent.v1.PullResponse"> & {
  * Use `create(PullResponseSchema)` to create a new message.
  */
 export const PullResponseSchema: GenMessage<PullResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 4);
+  messageDesc(file_coral_agent_v1_agent, 5);
 
 /**
  * What one signal has after a cursor.
@@ -180,7 +210,7 @@ export type SignalSlice = Message<"coral.agent.v1.SignalSlice"> & {
  * Use `create(SignalSliceSchema)` to create a new message.
  */
 export const SignalSliceSchema: GenMessage<SignalSlice> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 5);
+  messageDesc(file_coral_agent_v1_agent, 6);
 
 /**
  * Rows by column; see src/store/column-codec.ts for the encoding of `data`.
@@ -219,7 +249,7 @@ export type RowBatch = Message<"coral.agent.v1.RowBatch"> & {
  * Use `create(RowBatchSchema)` to create a new message.
  */
 export const RowBatchSchema: GenMessage<RowBatch> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 6);
+  messageDesc(file_coral_agent_v1_agent, 7);
 
 /**
  * @generated from message coral.agent.v1.ColumnInfo
@@ -243,7 +273,7 @@ export type ColumnInfo = Message<"coral.agent.v1.ColumnInfo"> & {
  * Use `create(ColumnInfoSchema)` to create a new message.
  */
 export const ColumnInfoSchema: GenMessage<ColumnInfo> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 7);
+  messageDesc(file_coral_agent_v1_agent, 8);
 
 /**
  * Rows that a collector made and the store could not keep (disk full, queue full), by signal and reason.
@@ -272,7 +302,59 @@ export type LossCount = Message<"coral.agent.v1.LossCount"> & {
  * Use `create(LossCountSchema)` to create a new message.
  */
 export const LossCountSchema: GenMessage<LossCount> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 8);
+  messageDesc(file_coral_agent_v1_agent, 9);
+
+/**
+ * @generated from message coral.agent.v1.QueryRequest
+ */
+export type QueryRequest = Message<"coral.agent.v1.QueryRequest"> & {
+  /**
+   * `traces`, `trace`, `logs`, `log_patterns`, `metric`, `metric_names`: the functions of src/store/queries.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * JSON object, as the function takes it, without the time, which is the agent's.
+   *
+   * @generated from field: string request = 2;
+   */
+  request: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.QueryRequest.
+ * Use `create(QueryRequestSchema)` to create a new message.
+ */
+export const QueryRequestSchema: GenMessage<QueryRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 10);
+
+/**
+ * @generated from message coral.agent.v1.QueryResponse
+ */
+export type QueryResponse = Message<"coral.agent.v1.QueryResponse"> & {
+  /**
+   * JSON, as the function answers.
+   *
+   * @generated from field: string answer = 1;
+   */
+  answer: string;
+
+  /**
+   * Since when the agent has rows of that kind, microseconds since 1970; absent when it has none.
+   *
+   * @generated from field: optional int64 oldest_us = 2;
+   */
+  oldestUs?: bigint | undefined;
+};
+
+/**
+ * Describes the message coral.agent.v1.QueryResponse.
+ * Use `create(QueryResponseSchema)` to create a new message.
+ */
+export const QueryResponseSchema: GenMessage<QueryResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 11);
 
 /**
  * @generated from message coral.agent.v1.CaptureRequest
@@ -339,7 +421,7 @@ export type CaptureRequest = Message<"coral.agent.v1.CaptureRequest"> & {
  * Use `create(CaptureRequestSchema)` to create a new message.
  */
 export const CaptureRequestSchema: GenMessage<CaptureRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 9);
+  messageDesc(file_coral_agent_v1_agent, 12);
 
 /**
  * @generated from message coral.agent.v1.CaptureResponse
@@ -374,7 +456,7 @@ export type CaptureResponse = Message<"coral.agent.v1.CaptureResponse"> & {
  * Use `create(CaptureResponseSchema)` to create a new message.
  */
 export const CaptureResponseSchema: GenMessage<CaptureResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 10);
+  messageDesc(file_coral_agent_v1_agent, 13);
 
 /**
  * @generated from message coral.agent.v1.CaptureStarted
@@ -405,7 +487,7 @@ export type CaptureStarted = Message<"coral.agent.v1.CaptureStarted"> & {
  * Use `create(CaptureStartedSchema)` to create a new message.
  */
 export const CaptureStartedSchema: GenMessage<CaptureStarted> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 11);
+  messageDesc(file_coral_agent_v1_agent, 14);
 
 /**
  * @generated from message coral.agent.v1.CaptureEnded
@@ -448,7 +530,7 @@ export type CaptureEnded = Message<"coral.agent.v1.CaptureEnded"> & {
  * Use `create(CaptureEndedSchema)` to create a new message.
  */
 export const CaptureEndedSchema: GenMessage<CaptureEnded> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 12);
+  messageDesc(file_coral_agent_v1_agent, 15);
 
 /**
  * One request, as src/traffic/messages.ts has it. Absent numbers were not measured.
@@ -581,7 +663,7 @@ export type CapturedRequest = Message<"coral.agent.v1.CapturedRequest"> & {
  * Use `create(CapturedRequestSchema)` to create a new message.
  */
 export const CapturedRequestSchema: GenMessage<CapturedRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 13);
+  messageDesc(file_coral_agent_v1_agent, 16);
 
 /**
  * @generated from message coral.agent.v1.Header
@@ -603,7 +685,7 @@ export type Header = Message<"coral.agent.v1.Header"> & {
  * Use `create(HeaderSchema)` to create a new message.
  */
 export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 14);
+  messageDesc(file_coral_agent_v1_agent, 17);
 
 /**
  * @generated from message coral.agent.v1.ListSegmentsRequest
@@ -627,7 +709,7 @@ export type ListSegmentsRequest = Message<"coral.agent.v1.ListSegmentsRequest"> 
  * Use `create(ListSegmentsRequestSchema)` to create a new message.
  */
 export const ListSegmentsRequestSchema: GenMessage<ListSegmentsRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 15);
+  messageDesc(file_coral_agent_v1_agent, 18);
 
 /**
  * @generated from message coral.agent.v1.SegmentCursor
@@ -651,7 +733,7 @@ export type SegmentCursor = Message<"coral.agent.v1.SegmentCursor"> & {
  * Use `create(SegmentCursorSchema)` to create a new message.
  */
 export const SegmentCursorSchema: GenMessage<SegmentCursor> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 16);
+  messageDesc(file_coral_agent_v1_agent, 19);
 
 /**
  * @generated from message coral.agent.v1.ListSegmentsResponse
@@ -675,7 +757,7 @@ export type ListSegmentsResponse = Message<"coral.agent.v1.ListSegmentsResponse"
  * Use `create(ListSegmentsResponseSchema)` to create a new message.
  */
 export const ListSegmentsResponseSchema: GenMessage<ListSegmentsResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 17);
+  messageDesc(file_coral_agent_v1_agent, 20);
 
 /**
  * @generated from message coral.agent.v1.SegmentList
@@ -718,7 +800,7 @@ export type SegmentList = Message<"coral.agent.v1.SegmentList"> & {
  * Use `create(SegmentListSchema)` to create a new message.
  */
 export const SegmentListSchema: GenMessage<SegmentList> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 18);
+  messageDesc(file_coral_agent_v1_agent, 21);
 
 /**
  * @generated from message coral.agent.v1.SegmentInfo
@@ -807,7 +889,7 @@ export type SegmentInfo = Message<"coral.agent.v1.SegmentInfo"> & {
  * Use `create(SegmentInfoSchema)` to create a new message.
  */
 export const SegmentInfoSchema: GenMessage<SegmentInfo> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 19);
+  messageDesc(file_coral_agent_v1_agent, 22);
 
 /**
  * @generated from message coral.agent.v1.ReadSegmentRequest
@@ -839,7 +921,7 @@ export type ReadSegmentRequest = Message<"coral.agent.v1.ReadSegmentRequest"> & 
  * Use `create(ReadSegmentRequestSchema)` to create a new message.
  */
 export const ReadSegmentRequestSchema: GenMessage<ReadSegmentRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 20);
+  messageDesc(file_coral_agent_v1_agent, 23);
 
 /**
  * @generated from message coral.agent.v1.ReadSegmentResponse
@@ -856,7 +938,7 @@ export type ReadSegmentResponse = Message<"coral.agent.v1.ReadSegmentResponse"> 
  * Use `create(ReadSegmentResponseSchema)` to create a new message.
  */
 export const ReadSegmentResponseSchema: GenMessage<ReadSegmentResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 21);
+  messageDesc(file_coral_agent_v1_agent, 24);
 
 /**
  * Served by an agent to its colony, inside the tunnel that the agent has dialled. Nothing else can reach it.
@@ -913,6 +995,66 @@ export const AgentService: GenService<{
     methodKind: "server_streaming";
     input: typeof ReadSegmentRequestSchema;
     output: typeof ReadSegmentResponseSchema;
+  },
+  /**
+   * A question to the agent's own store: it may have what its colony does not have yet, or no more.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.Query
+   */
+  query: {
+    methodKind: "unary";
+    input: typeof QueryRequestSchema;
+    output: typeof QueryResponseSchema;
+  },
+  /**
+   * Where the agent runs and what it can do there.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.GetRuntimeContext
+   */
+  getRuntimeContext: {
+    methodKind: "unary";
+    input: typeof GetRuntimeContextRequestSchema;
+    output: typeof GetRuntimeContextResponseSchema;
+  },
+  /**
+   * A command, a terminal or a program under watch: allowed or refused by the agent's own policy, recorded before it begins.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.Execute
+   */
+  execute: {
+    methodKind: "bidi_streaming";
+    input: typeof ExecuteRequestSchema;
+    output: typeof ExecuteResponseSchema;
+  },
+  /**
+   * Ends the wait of a command that its rule holds back. `not_found` when it does not wait (any more).
+   *
+   * @generated from rpc coral.agent.v1.AgentService.DecideApproval
+   */
+  decideApproval: {
+    methodKind: "unary";
+    input: typeof DecideApprovalRequestSchema;
+    output: typeof DecideApprovalResponseSchema;
+  },
+  /**
+   * What a terminal showed.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.ReadRecording
+   */
+  readRecording: {
+    methodKind: "server_streaming";
+    input: typeof ReadRecordingRequestSchema;
+    output: typeof ReadRecordingResponseSchema;
+  },
+  /**
+   * Checks the agent's own audit and tells hashes of it, to be compared with what was pulled.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.VerifyAudit
+   */
+  verifyAudit: {
+    methodKind: "unary";
+    input: typeof VerifyAuditRequestSchema;
+    output: typeof VerifyAuditResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_coral_agent_v1_agent, 0);

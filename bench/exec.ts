@@ -1,0 +1,265 @@
+/**
+ * What a command costs: `true` at a real agent through a real colony, beside a program that is started without either; a program started the
+ * whole way from the command line; output as fast as it goes; five hundred agents at once; the echo of a key in a terminal.
+ */
+
+import { spawn, spawnSync } from "node:child_process";
+import { once, setMaxListeners } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { agentPaths, colonyPaths } from "../src/config/index.ts";
+import {
+  type CommandAsk,
+  type ControlTarget,
+  type DaemonMessage,
+  type Frame,
+  type FrameStream,
+  parseToken,
+  requestFrames,
+  requestJson,
+  type Token,
+} from "../src/mesh/index.ts";
+import type { ResolvedTargets } from "../src/tools/index.ts";
+import { CoralHome, coralFile, until } from "./lib/coral-process.ts";
+import { figureOf, isSmall, report, single } from "./lib/report.ts";
+import { SimulatedAgent, trueAtOnce } from "./lib/simulated-agent.ts";
+import { percentileOf, ratioOf } from "./lib/spread.ts";
+import { role, serveParent, Worker } from "./lib/worker.ts";
+
+const rounds = isSmall ? 20 : 200;
+const cliRounds = isSmall ? 5 : 20;
+const streamBytes = (isSmall ? 64 : 512) * 1024 ** 2;
+const streams = isSmall ? 1 : 3;
+const agentCount = Number(process.env["CORAL_BENCH_AGENTS"] ?? (isSmall ? 50 : 500));
+const keys = isSmall ? 50 : 300;
+const connectsAtOnce = 16;
+
+type Order = { kind: "connect"; token: Token };
+
+if (role === "agents") await simulate();
+else await measure();
+
+/** The process of the agents that are many. */
+async function simulate(): Promise<void> {
+  const stopped = new AbortController();
+  setMaxListeners(0, stopped.signal);
+  await serveParent<Order>(async ({ token }) => {
+    const waiting = Array.from({ length: agentCount }, (_, number) => new SimulatedAgent(number));
+    const connectNext = async (): Promise<void> => {
+      for (let agent = waiting.pop(); agent; agent = waiting.pop()) await agent.connect(token, stopped.signal, trueAtOnce);
+    };
+    await Promise.all(Array.from({ length: connectsAtOnce }, connectNext));
+    return undefined;
+  });
+}
+
+interface Door {
+  target: ControlTarget;
+  targets: NonNullable<CommandAsk["targets"]>;
+}
+
+async function open({ target, targets }: Door, more: Partial<CommandAsk> & Pick<CommandAsk, "command">): Promise<FrameStream> {
+  const frames = await requestFrames({ target, path: "/v1/commands" });
+  await frames.send({ kind: "control", value: { kind: "command", targets, ...more } satisfies CommandAsk });
+  return frames;
+}
+
+/** Reads to the end; throws when a target did not exit with 0. Returns the bytes of its output. */
+async function finish(frames: AsyncIterable<Frame>, ends = 1): Promise<number> {
+  let sizeBytes = 0;
+  let good = 0;
+  for await (const frame of frames) {
+    if (frame.kind !== "control") {
+      sizeBytes += frame.data.length;
+      continue;
+    }
+    const message = frame.value as DaemonMessage;
+    if (message.kind === "error") throw new Error(message.error.message);
+    if (message.kind === "target-ended" && message.reason === "exited" && message.exitCode === 0) good++;
+    else if (message.kind === "target-ended") throw new Error(`It ended: ${message.reason} ${message.exitCode} ${message.problem}`);
+  }
+  if (good !== ends) throw new Error(`${good} of ${ends} targets ended well`);
+  return sizeBytes;
+}
+
+async function timeMs(what: () => Promise<unknown>): Promise<number> {
+  const startMs = performance.now();
+  await what();
+  return performance.now() - startMs;
+}
+
+/** As any program starts another, without a terminal. */
+async function bareTrue(): Promise<void> {
+  await once(spawn("sh", ["-c", "true"], { stdio: "ignore" }), "exit");
+}
+
+async function runTrue(door: Door): Promise<void> {
+  const frames = await open(door, { command: "exec", argv: ["true"] });
+  await frames.send({ kind: "control", value: { kind: "input-ends" } });
+  await finish(frames);
+}
+
+/** One after the other in turn, so that a busy moment meets all. */
+async function measureTrue(door: Door, localDoor: Omit<Door, "targets">) {
+  const times = { bare: [] as number[], trip: [] as number[], exec: [] as number[], local: [] as number[] };
+  const trip = (): Promise<unknown> => requestJson({ target: door.target, method: "GET", path: "/healthz" });
+  const local = async (): Promise<void> => {
+    const frames = await requestFrames({ target: localDoor.target, path: "/v1/commands" });
+    await frames.send({ kind: "control", value: { kind: "command", command: "exec", argv: ["true"] } satisfies CommandAsk });
+    await frames.send({ kind: "control", value: { kind: "input-ends" } });
+    await finish(frames);
+  };
+  for (let round = -5; round < rounds; round++) {
+    const bare = await timeMs(bareTrue);
+    const tripMs = await timeMs(trip);
+    const exec = await timeMs(() => runTrue(door));
+    const localMs = await timeMs(local);
+    if (round < 0) continue;
+    times.bare.push(bare);
+    times.trip.push(tripMs);
+    times.exec.push(exec);
+    times.local.push(localMs);
+  }
+  return times;
+}
+
+function measureCli(home: CoralHome, agentId: string) {
+  const run = (args: string[]): number => {
+    const startMs = performance.now();
+    const { status, stderr } = spawnSync(coralFile, args, { env: home.env, stdio: ["ignore", "ignore", "pipe"] });
+    if (status !== 0) throw new Error(`coral ${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
+    return performance.now() - startMs;
+  };
+  const version: number[] = [];
+  const exec: number[] = [];
+  for (let round = 0; round < cliRounds; round++) {
+    version.push(run(["version"]));
+    exec.push(run(["exec", "--agent", agentId, "true"]));
+  }
+  return { version, exec };
+}
+
+async function measureStream(door: Door): Promise<number[]> {
+  const rates: number[] = [];
+  for (let round = 0; round < streams; round++) {
+    const argv = ["head", "-c", String(streamBytes), "/dev/zero"];
+    const startMs = performance.now();
+    const frames = await open(door, { command: "exec", argv, maxOutputBytes: streamBytes * 2 });
+    await frames.send({ kind: "control", value: { kind: "input-ends" } });
+    const got = await finish(frames);
+    if (got !== streamBytes) throw new Error(`${got} of ${streamBytes} bytes came`);
+    rates.push(got / 1e6 / ((performance.now() - startMs) / 1_000));
+  }
+  return rates;
+}
+
+/** From the key to its echo, with a terminal there and `cat` on it. */
+async function measureKeys(door: Door): Promise<number[]> {
+  await using frames = await open(door, { command: "shell", argv: ["cat"], terminal: { columns: 80, rows: 24, type: "xterm" } });
+  const iterator = frames[Symbol.asyncIterator]();
+  const next = async (fits: (frame: Frame) => boolean): Promise<void> => {
+    for (;;) {
+      const { done, value } = await iterator.next();
+      if (done) throw new Error("The terminal has ended");
+      if (value.kind === "control" && (value.value as DaemonMessage).kind === "error") throw new Error(JSON.stringify(value.value));
+      if (fits(value)) return;
+    }
+  };
+  await next((frame) => frame.kind === "control" && (frame.value as DaemonMessage).kind === "started");
+  const times: number[] = [];
+  for (let key = 0; key < keys; key++) {
+    times.push(
+      await timeMs(async () => {
+        await frames.send({ kind: "data", data: Buffer.from("x") });
+        await next((frame) => frame.kind === "data");
+      }),
+    );
+  }
+  return times;
+}
+
+async function measureMany(home: CoralHome, target: ControlTarget): Promise<number> {
+  const created = JSON.parse(home.run("colony", "token", "create", "--uses", String(agentCount), "-o", "json")) as { token: string };
+  await using simulator = new Worker("agents");
+  await simulator.ask({ kind: "connect", token: parseToken(created.token, "join") } satisfies Order);
+  const targets = { labels: { zone: "bench" } };
+  await until("all agents are there", 60_000, async () => {
+    const body = { command: "exec", ...targets };
+    const { usable } = (await requestJson({ target, method: "POST", path: "/v1/tools/coral_resolve_targets", body })) as ResolvedTargets;
+    if (usable !== agentCount) throw new Error(`${usable} of ${agentCount}`);
+  });
+  return await timeMs(async () => {
+    const frames = await open({ target, targets }, { command: "exec", argv: ["true"] });
+    await frames.send({ kind: "control", value: { kind: "input-ends" } });
+    await finish(frames, agentCount);
+  });
+}
+
+async function measure(): Promise<void> {
+  using home = new CoralHome();
+  home.run("init", "bench");
+  mkdirSync(join(home.path, "agent"), { recursive: true });
+  // Root may be who runs this; the agent's own user is in both cases.
+  const user = process.getuid?.() === 0 ? "\n  run_as: root" : "";
+  writeFileSync(agentPaths(home.path).configFile, `listen: 127.0.0.1:0\nexec:\n  profile: full\n  max_output: 8GiB${user}\n`);
+  await using _colony = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
+  await using _agent = await home.start(["agent", "start"], () => home.run("agent", "status"));
+  const { colonyId } = (JSON.parse(home.run("status", "-o", "json")) as { colony: { colonyId: string } }).colony;
+  const target: ControlTarget = { kind: "unix", path: colonyPaths(home.path, colonyId).socketFile };
+  let agentId = "";
+  await until("the agent is connected", 30_000, () => {
+    const { agents } = JSON.parse(home.run("agent", "list", "-o", "json")) as { agents: { agentId: string; connected: boolean }[] };
+    const [agent] = agents.filter(({ connected }) => connected);
+    if (!agent) throw new Error("not yet");
+    ({ agentId } = agent);
+  });
+  const door: Door = { target, targets: { agents: [agentId] } };
+  await until("it takes commands", 30_000, () => runTrue(door));
+  const times = await measureTrue(door, { target: { kind: "unix", path: agentPaths(home.path).socketFile } });
+  const cli = measureCli(home, agentId);
+  const echo = await measureKeys(door);
+  const rates = await measureStream(door);
+  const manyMs = await measureMany(home, target);
+  const beyondTrip = times.exec.map((execMs, round) => execMs - (times.trip[round] ?? 0));
+  report({
+    name: "exec",
+    sizes: { rounds, cliRounds, streamBytes, streams, agents: agentCount, keys },
+    figures: [
+      figureOf("exec true through the colony, less one round trip, to sh -c true", "×", ratioOf(beyondTrip, times.bare), {
+        kind: "at-most",
+        value: 3,
+      }),
+      figureOf("output through the colony", "MB/s", rates, { kind: "at-least", value: 50 }),
+      figureOf(`exec true at ${agentCount} simulated agents`, "s", single(manyMs / 1_000), { kind: "below", value: 5 }),
+      figureOf(
+        "echo of a key, median",
+        "ms",
+        single(
+          percentileOf(
+            [...echo].sort((a, b) => a - b),
+            0.5,
+          ),
+        ),
+        { kind: "below", value: 20 },
+      ),
+      figureOf(
+        "echo of a key, p99",
+        "ms",
+        single(
+          percentileOf(
+            [...echo].sort((a, b) => a - b),
+            0.99,
+          ),
+        ),
+      ),
+      figureOf("sh -c true, bare", "ms", times.bare),
+      figureOf("one round trip to the colony", "ms", times.trip),
+      figureOf("exec true through the colony", "ms", times.exec),
+      figureOf("exec true at the agent's own socket", "ms", times.local),
+      figureOf("coral exec true, whole command", "ms", cli.exec),
+      figureOf("coral version, whole command", "ms", cli.version),
+      figureOf("coral exec true to coral version", "×", ratioOf(cli.exec, cli.version)),
+    ],
+    notes: ["Output is counted at the client's end of the colony's socket; colony, agent and client are processes of one machine."],
+  });
+}

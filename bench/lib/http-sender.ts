@@ -1,0 +1,134 @@
+/** Sends prepared requests by HTTP/1.1 over a few connections, each with one request under way: what a sender costs here is mostly the kernel's copying. */
+
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import type { SpanRequest } from "./span-requests.ts";
+
+export interface HttpSenderOptions {
+  port: number;
+  path: string;
+  /** Sent in turns; more of them than connections. */
+  requests: readonly SpanRequest[];
+  connections: number;
+  /** Spans per second; as fast as answers come when absent. */
+  spansPerSecond?: number;
+  /** The first sending's number; they rise by one. */
+  firstSending: number;
+}
+
+export interface Sent {
+  sendings: number;
+  spans: number;
+  bytes: number;
+  /** Answers other than 200. Their spans are not in `spans`. */
+  refused: number;
+  seconds: number;
+}
+
+/** Until so many spans were acknowledged. */
+export async function sendByHttp(options: HttpSenderOptions, spans: number): Promise<Sent> {
+  const run = new Run(options, spans);
+  return run.finish();
+}
+
+class Run {
+  readonly #options: HttpSenderOptions;
+  readonly #wantedSpans: number;
+  readonly #sent: Sent = { sendings: 0, spans: 0, bytes: 0, refused: 0, seconds: 0 };
+  readonly #free: SpanRequest[];
+  readonly #startMs = performance.now();
+  /** Sent, answered or not. */
+  #offeredSpans = 0;
+
+  constructor(options: HttpSenderOptions, wantedSpans: number) {
+    this.#options = options;
+    this.#wantedSpans = wantedSpans;
+    this.#free = [...options.requests];
+  }
+
+  async finish(): Promise<Sent> {
+    await Promise.all(Array.from({ length: this.#options.connections }, () => this.#connection()));
+    return { ...this.#sent, seconds: (performance.now() - this.#startMs) / 1_000 };
+  }
+
+  async #connection(): Promise<void> {
+    const socket = connect({ port: this.#options.port, host: "127.0.0.1", noDelay: true });
+    await once(socket, "connect");
+    await new Promise<void>((resolve, reject) => {
+      const exchange = new Exchange(socket, (status) => {
+        this.#answered(exchange.request, status);
+        this.#next(exchange, resolve);
+      });
+      socket.once("error", reject);
+      this.#next(exchange, resolve);
+    });
+    socket.destroy();
+  }
+
+  #answered(request: SpanRequest | undefined, status: number): void {
+    if (request === undefined) throw new Error("An answer came that nobody asked for");
+    this.#free.push(request);
+    if (status === 200) this.#sent.spans += request.spans;
+    else {
+      this.#sent.refused++;
+      this.#offeredSpans -= request.spans;
+    }
+  }
+
+  #next(exchange: Exchange, done: () => void): void {
+    const { spansPerSecond } = this.#options;
+    if (this.#offeredSpans >= this.#wantedSpans) return done();
+    const dueMs = spansPerSecond === undefined ? 0 : this.#startMs + (this.#offeredSpans / spansPerSecond) * 1_000;
+    const waitMs = dueMs - performance.now();
+    if (waitMs > 1) setTimeout(() => this.#next(exchange, done), waitMs);
+    else this.#send(exchange);
+  }
+
+  #send(exchange: Exchange): void {
+    const request = this.#free.shift();
+    if (request === undefined) throw new Error("There are fewer requests than connections");
+    request.stamp(this.#options.firstSending + this.#sent.sendings, Date.now());
+    this.#sent.sendings++;
+    this.#sent.bytes += request.body.length;
+    this.#offeredSpans += request.spans;
+    exchange.send(request, this.#options.path);
+  }
+}
+
+/** One connection. */
+class Exchange {
+  readonly #socket: Socket;
+  readonly #onAnswer: (status: number) => void;
+  #head = "";
+  request: SpanRequest | undefined;
+
+  constructor(socket: Socket, onAnswer: (status: number) => void) {
+    this.#socket = socket;
+    this.#onAnswer = onAnswer;
+    socket.on("data", (part: Buffer) => this.#data(part));
+  }
+
+  send(request: SpanRequest, path: string): void {
+    this.request = request;
+    const socket = this.#socket;
+    socket.cork();
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: ${request.body.length}\r\n\r\n`,
+      "latin1",
+    );
+    socket.write(request.body);
+    socket.uncork();
+  }
+
+  /** One answer at a time comes, so whatever is there belongs to it. */
+  #data(part: Buffer): void {
+    this.#head += part.toString("latin1");
+    const end = this.#head.indexOf("\r\n\r\n");
+    if (end < 0) return;
+    const length = Number(/\r\ncontent-length: (\d+)/i.exec(this.#head)?.[1] ?? 0);
+    if (this.#head.length < end + 4 + length) return;
+    const status = Number(this.#head.slice(9, 12));
+    this.#head = "";
+    this.#onAnswer(status);
+  }
+}

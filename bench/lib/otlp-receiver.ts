@@ -1,0 +1,139 @@
+/** What an agent has between its OTLP doors and its segments, in a process of its own, and what can be told of it meanwhile. */
+
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { preferMemory, spareMemory } from "../../src/main/spare-memory.ts";
+import { createOtlpClient, startOtlpServers } from "../../src/mesh/index.ts";
+import { OtlpIntake } from "../../src/otlp/index.ts";
+import { openAgentStore, openEngine, segmentSignals, span } from "../../src/store/index.ts";
+import { usageOf } from "./process-usage.ts";
+import { percentileOf } from "./spread.ts";
+import { serveParent } from "./worker.ts";
+
+export type ReceiverRequest = { kind: "begin" } | { kind: "end"; spans: number };
+
+export interface ReceiverReport {
+  /** From the acknowledgement of a span until a query sees it. */
+  lagP50Ms: number;
+  lagP99Ms: number;
+  loopP50Ms: number;
+  loopP99Ms: number;
+  loopMaxMs: number;
+  /** Since the process began. */
+  peakRssBytes: number;
+  bytesPerSpan: number;
+  /** CPU per span of the busiest threads, the main thread first. */
+  threadsUs: number[];
+}
+
+const mebibyte = 1024 ** 2;
+const lookMs = 20;
+/** Spans that were acknowledged must be there soon after. */
+const patienceMs = 30_000;
+
+export async function runReceiver(directory: string, workers = 2): Promise<void> {
+  spareMemory("agent");
+  mkdirSync(directory, { recursive: true });
+  const intake = new OtlpIntake({
+    config: {
+      enabled: true,
+      grpc: { host: "127.0.0.1", port: 0 },
+      http: { host: "127.0.0.1", port: 0 },
+      tokenFile: undefined,
+      maxBodyBytes: 16 * mebibyte,
+      maxInFlightBytes: 64 * mebibyte,
+      maxConnections: 512,
+      workers,
+      sampling: { bytesPerSecond: undefined, slowMs: 500 },
+      forward: undefined,
+    },
+    doors: { listen: startOtlpServers, connect: createOtlpClient },
+    onLoad: (isBusy) => preferMemory("agent", !isBusy),
+    clock: systemClock,
+    log: silentLogger,
+  });
+  const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * mebibyte, threads: 1, log: silentLogger });
+  const store = await openAgentStore(engine, {
+    file: join(directory, "agent.duckdb"),
+    signals: [],
+    maxBytes: 64 * mebibyte,
+    clock: systemClock,
+    log: silentLogger,
+    segments: { signals: segmentSignals, directory, maxBytes: 4_096 * mebibyte, seal: intake.pool.seal, sealConcurrency: workers },
+  });
+  const { segments } = store;
+  if (segments === undefined) throw new Error("the store was opened without segments");
+  await intake.start({ segments: () => store.segments });
+  const port = Number(intake.status().http?.split(":").at(-1));
+  const stored = (): { rows: number; sizeBytes: number } => segments.stats()["span"] ?? { rows: 0, sizeBytes: 0 };
+  const accepted = (): number => intake.status().received.find(({ signal }) => signal === "traces")?.rows ?? 0;
+  const loop = monitorEventLoopDelay({ resolution: 1 });
+  let looks: { atMs: number; accepted: number; stored: number }[] = [];
+  const look = (): void => void looks.push({ atMs: performance.now(), accepted: accepted(), stored: stored().rows });
+  let timer: NodeJS.Timeout | undefined;
+  let before = { ...stored(), threads: threadsNs() };
+
+  await serveParent(async (request: ReceiverRequest): Promise<unknown> => {
+    if (request.kind === "begin") {
+      before = { ...stored(), threads: threadsNs() };
+      looks = [];
+      timer = setInterval(look, lookMs);
+      loop.reset();
+      loop.enable();
+      return { port };
+    }
+    const wanted = before.rows + request.spans;
+    const deadlineMs = performance.now() + patienceMs;
+    while (stored().rows < wanted && performance.now() < deadlineMs) await new Promise((resolve) => setTimeout(resolve, 5));
+    look();
+    clearInterval(timer);
+    loop.disable();
+    const { sql } = await segments.segmentSource(span);
+    const [found] = await store.query(`SELECT count(*) AS spans FROM ${sql}`);
+    if (Number(found?.["spans"]) !== wanted) throw new Error(`${wanted} spans were acknowledged, ${found?.["spans"]} can be queried`);
+    const lags = lagsOf(looks);
+    const after = stored();
+    return {
+      lagP50Ms: percentileOf(lags, 0.5),
+      lagP99Ms: percentileOf(lags, 0.99),
+      loopP50Ms: loop.percentile(50) / 1e6,
+      loopP99Ms: loop.percentile(99) / 1e6,
+      loopMaxMs: loop.max / 1e6,
+      peakRssBytes: usageOf(process.pid).peakRssBytes,
+      bytesPerSpan: (after.sizeBytes - before.sizeBytes) / request.spans,
+      threadsUs: busiest(before.threads, threadsNs(), request.spans),
+    } satisfies ReceiverReport;
+  });
+  await intake.stop();
+  await store.close();
+  await intake[Symbol.asyncDispose]();
+  await engine.close();
+  process.exit(0);
+}
+
+/** Rising. Segments are stored in the order in which their spans came. */
+function lagsOf(looks: readonly { atMs: number; accepted: number; stored: number }[]): number[] {
+  const lags: number[] = [];
+  let later = 0;
+  for (const { atMs, accepted } of looks) {
+    while (later < looks.length && (looks[later]?.stored ?? 0) < accepted) later++;
+    const seen = looks[later];
+    if (seen !== undefined) lags.push(seen.atMs - atMs);
+  }
+  return lags.sort((a, b) => a - b);
+}
+
+function threadsNs(): Map<string, number> {
+  const folder = "/proc/self/task";
+  return new Map(readdirSync(folder).map((task) => [task, Number(readFileSync(join(folder, task, "schedstat"), "utf8").split(" ")[0])]));
+}
+
+function busiest(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>, spans: number): number[] {
+  const used = [...after].map(([task, ns]) => ({ task, us: (ns - (before.get(task) ?? 0)) / 1_000 / spans }));
+  const main = used.find(({ task }) => task === String(process.pid))?.us ?? Number.NaN;
+  const others = used.filter(({ task }) => task !== String(process.pid)).map(({ us }) => us);
+  return [main, ...others.sort((a, b) => b - a).slice(0, 4)];
+}

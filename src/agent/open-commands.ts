@@ -1,0 +1,46 @@
+/** Puts the parts of commands together: the agent's config, its services and containers, and its audit. */
+
+import type { Clock } from "../base/clock.ts";
+import { FlowLoad } from "../base/flow-load.ts";
+import type { Logger } from "../base/log.ts";
+import type { AgentConfig } from "../config/index.ts";
+import type { CommandAudit, LaunchedProgram } from "../exec/index.ts";
+import { createContainerDirectory } from "../host/index.ts";
+import { createExecuteService, type ExecuteService } from "./execute-service.ts";
+
+export interface OpenCommandsOptions {
+  config: () => AgentConfig;
+  /** The agent's directory; recordings lie below it. */
+  directory: string;
+  audit: CommandAudit;
+  pidsOf: (service: string) => readonly number[];
+  /** Whether nothing beyond the agent's own pod may be reached. */
+  podScope: () => boolean;
+  onLaunched: (program: LaunchedProgram) => () => void;
+  /** Told when commands write so much that being fast is worth memory, and when that is over. */
+  onLoad: (isBusy: boolean) => void;
+  clock: Clock;
+  log: Logger;
+}
+
+export function openCommands(options: OpenCommandsOptions): ExecuteService {
+  const { config, audit, clock, log } = options;
+  return createExecuteService({
+    settings: () => config().exec,
+    environment: () => environmentOf(config()),
+    audit,
+    pidsOf: async (service) => options.pidsOf(service),
+    containers: createContainerDirectory({ env: process.env, podScope: options.podScope }),
+    recordingsDirectory: `${options.directory}/recordings`,
+    onLaunched: options.onLaunched,
+    clock,
+    log,
+    load: new FlowLoad(options.onLoad),
+  });
+}
+
+/** What the agent is labelled with, else what its colony is called after: `<application>-<environment>-<6 hex>`. */
+function environmentOf({ labels, colony }: AgentConfig): string {
+  const label = labels["env"] ?? labels["environment"];
+  return label ?? /-([^-]+)-[0-9a-f]{6}$/.exec(colony.id ?? "")?.[1] ?? "";
+}

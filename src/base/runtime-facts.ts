@@ -1,0 +1,124 @@
+/** Where an agent runs and what it can do there: the words, what is possible at all, and what people call it. */
+
+export const runtimeTypes = ["native", "docker", "k8s-sidecar", "k8s-daemonset"] as const;
+export type RuntimeType = (typeof runtimeTypes)[number];
+
+export const sidecarModes = ["cri", "shared-ns", "passive"] as const;
+export type SidecarMode = (typeof sidecarModes)[number];
+
+/** In the order in which they are shown. */
+export const capabilityNames = ["connect", "exec", "shell", "run", "ebpf", "profile", "debug", "capture", "mesh"] as const;
+export type CapabilityName = (typeof capabilityNames)[number];
+
+export interface CapabilityFact {
+  name: string;
+  available: boolean;
+  /** Why not; empty when available. */
+  reason: string;
+  /** What to do about it; empty when nothing can be done. */
+  fix: string;
+}
+
+/** As coral.runtime.v1.RuntimeContext says it. A newer agent may use words that are not in the lists above. */
+export interface RuntimeFacts {
+  platform: { os: string; arch: string; osVersion: string; kernel: string };
+  runtimeType: string;
+  /** Empty for all but a Kubernetes sidecar. */
+  sidecarMode: string;
+  /** Null: no container runtime answers. */
+  containerRuntime: { socketPath: string; type: string; version: string } | null;
+  capabilities: CapabilityFact[];
+  visibility: {
+    allPids: boolean;
+    allContainers: boolean;
+    podScope: boolean;
+    /** What commands may aim at where not everything is visible. */
+    containers: string[];
+    /** host, container, pod, node */
+    namespace: string;
+    /** Left out of `containers`. */
+    moreContainers: number;
+  };
+  /** ISO 8601 in UTC. */
+  detectedAt: string;
+  /** The agent's. */
+  version: string;
+  /** What told the runtime type and the mode, for people. */
+  evidence: string[];
+  /** Set by the agent's config, not found out. */
+  isOverridden: boolean;
+}
+
+/** First protocol version with a runtime context; agents below are legacy. */
+export const runtimeProtocolVersion = 2;
+
+const commandsOf: Record<RuntimeType, readonly CapabilityName[]> = {
+  native: ["connect", "exec", "shell", "run"],
+  docker: ["connect", "exec", "shell", "run"],
+  "k8s-sidecar": ["connect", "exec", "shell"],
+  "k8s-daemonset": ["connect", "exec", "shell"],
+};
+
+/** Why an agent of this runtime type and mode can never do it, with the fix; null when it may be able to. Unknown types: null. */
+export function impossibleBecause(name: string, runtimeType: string, sidecarMode: string): { reason: string; fix: string } | null {
+  if (!isOneOf(runtimeTypes, runtimeType)) return null;
+  if (!["connect", "exec", "shell", "run"].includes(name)) return null;
+  if (runtimeType === "k8s-sidecar" && sidecarMode === "passive" && (name === "exec" || name === "shell"))
+    return { reason: "passive mode - no CRI socket, no shared namespace", fix: passiveFix };
+  if (commandsOf[runtimeType].includes(name as CapabilityName)) return null;
+  return runtimeType === "k8s-sidecar"
+    ? { reason: "sidecar is passive for launching", fix: "Deploy the program as a container of its own" }
+    : { reason: "an agent of the node launches nothing", fix: "Deploy the program as a pod of its own" };
+}
+
+/** What makes more of a passive sidecar. */
+export const passiveFix = "Mount CRI socket or enable shareProcessNamespace";
+
+export function capabilityOf(runtime: Pick<RuntimeFacts, "capabilities">, name: string): CapabilityFact | undefined {
+  return runtime.capabilities.find((capability) => capability.name === name);
+}
+
+const longLabels: Record<RuntimeType, string> = {
+  native: "Native",
+  docker: "Docker Container",
+  "k8s-sidecar": "Kubernetes Sidecar",
+  "k8s-daemonset": "Kubernetes DaemonSet",
+};
+const shortLabels: Record<RuntimeType, string> = {
+  native: "Native",
+  docker: "Container",
+  "k8s-sidecar": "K8s Sidecar",
+  "k8s-daemonset": "K8s DaemonSet",
+};
+const modeLabels: Record<SidecarMode, string> = { cri: "CRI", "shared-ns": "Shared NS", passive: "Passive" };
+
+/** `Kubernetes Sidecar`; an unknown word as it is. */
+export function runtimeLabel(runtimeType: string): string {
+  return isOneOf(runtimeTypes, runtimeType) ? longLabels[runtimeType] : runtimeType;
+}
+
+/** `K8s Sidecar`, for tables. */
+export function shortRuntimeLabel(runtimeType: string): string {
+  return isOneOf(runtimeTypes, runtimeType) ? shortLabels[runtimeType] : runtimeType;
+}
+
+/** `CRI`, `Shared NS`, `Passive`; `Host NS` for a container that sees its host's processes; `-` for what has no modes. */
+export function modeLabel({
+  runtimeType,
+  sidecarMode,
+  visibility,
+}: Pick<RuntimeFacts, "runtimeType" | "sidecarMode" | "visibility">): string {
+  if (isOneOf(sidecarModes, sidecarMode)) return modeLabels[sidecarMode];
+  if (sidecarMode !== "") return sidecarMode;
+  return runtimeType === "docker" && visibility.namespace === "host" ? "Host NS" : "-";
+}
+
+/** `Kubernetes Sidecar (Passive mode)`. */
+export function runtimeWithMode(runtime: Pick<RuntimeFacts, "runtimeType" | "sidecarMode" | "visibility">): string {
+  const mode = modeLabel(runtime);
+  return mode === "-" ? runtimeLabel(runtime.runtimeType) : `${runtimeLabel(runtime.runtimeType)} (${mode} mode)`;
+}
+
+function isOneOf<Word extends string>(words: readonly Word[], text: string): text is Word {
+  return (words as readonly string[]).includes(text);
+}

@@ -1,0 +1,39 @@
+import type { DeploymentMarked } from "../../tools/index.ts";
+import { connectColony } from "../connection.ts";
+import type { Invocation } from "../invocation.ts";
+import { tableOf } from "../output/table.ts";
+import { showAnswer } from "../show-answer.ts";
+
+/** `coral deploy mark <service>`: tells of a deployment that cannot be seen. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { args, options, print } = invocation;
+  const colony = await connectColony(invocation);
+  const version = options.text("version");
+  const ago = options.durationText("ago");
+  const input = {
+    service: args[0],
+    note: options.text("note") ?? "",
+    ...(version === undefined ? {} : { version }),
+    ...(ago === undefined ? {} : { ago }),
+  };
+  const marked = await colony.call<DeploymentMarked>("coral_mark_deployment", input);
+  await showAnswer(invocation, () => Promise.resolve(marked), {
+    table: ({ deployment }) =>
+      tableOf(
+        [deployment],
+        [
+          { title: "ID", key: "id", cell: ({ id }) => id },
+          { title: "SERVICE", key: "service", cell: ({ service }) => service },
+          { title: "VERSION", key: "version", cell: ({ version: named }) => named },
+          { title: "TIME", key: "at", cell: ({ at }) => at },
+        ],
+      ),
+    page: ({ deployment }) => `${deployment.id}\n`,
+  });
+  if (invocation.format !== "table") return;
+  const { deployment, isNew } = marked;
+  print.note(
+    isNew ? `marked; it will be compared with the time before` : `this deployment had been noticed already; the mark was added to it`,
+  );
+  print.note(`coral query deployments ${deployment.service}`);
+}

@@ -1,0 +1,75 @@
+/** Tables and pages with lines drawn around them. Text must be escaped already, and may be styled. */
+
+import { plainStyle, type Style, type StyleName } from "./style.ts";
+import { padText, textWidth, truncateText } from "./text-width.ts";
+
+export interface BoxCell {
+  text: string;
+  style?: StyleName | undefined;
+}
+
+/** A column is not cut below this. */
+const leastWidth = 6;
+
+export interface BoxTableOptions {
+  /** Cells of the terminal; undefined: nothing is cut. */
+  width?: number | undefined;
+  style?: Style;
+}
+
+/** A grid with a header. Empty without rows. */
+export function renderBoxTable(titles: readonly string[], rows: readonly (readonly BoxCell[])[], options: BoxTableOptions = {}): string {
+  if (rows.length === 0) return "";
+  const { style = plainStyle } = options;
+  const widths = titles.map((title, place) => Math.max(textWidth(title), ...rows.map((row) => textWidth(row[place]?.text ?? ""))));
+  if (options.width !== undefined) shrink(widths, options.width - 3 * titles.length - 1);
+  const rule = (left: string, middle: string, right: string): string =>
+    `${left}${widths.map((width) => "─".repeat(width + 2)).join(middle)}${right}`;
+  const line = (cells: readonly BoxCell[]): string => {
+    const parts = widths.map((width, place) => {
+      const { text = "", style: name } = cells[place] ?? {};
+      const cut = truncateText(text, width);
+      const padded = padText(cut, width, "left");
+      return name && cut !== "" ? padded.replace(cut, () => style(name, cut)) : padded;
+    });
+    return `│ ${parts.join(" │ ")} │`;
+  };
+  return `${[rule("┌", "┬", "┐"), line(titles.map((text) => ({ text }))), rule("├", "┼", "┤"), ...rows.map(line), rule("└", "┴", "┘")].join(
+    "\n",
+  )}\n`;
+}
+
+/** Takes from the widest until it fits. */
+function shrink(widths: number[], room: number): void {
+  for (let excess = widths.reduce((sum, width) => sum + width, 0) - room; excess > 0; excess--) {
+    const widest = Math.max(...widths);
+    if (widest <= leastWidth) return;
+    widths[widths.indexOf(widest)] = widest - 1;
+  }
+}
+
+export interface BoxLine {
+  /** Without styles: what is measured, and cut when it does not fit. */
+  text: string;
+  /** Styles a part of it. */
+  style?: { name: StyleName; part: string };
+}
+
+const leastBox = 49;
+
+/** A titled frame around lines: `┌─ title ───┐`. All frames of a page get one `inner` width, so that they align. */
+export function renderBox(title: string, lines: readonly BoxLine[], inner: number, style: Style = plainStyle): string {
+  const head = truncateText(title, inner - 3);
+  const body = lines.map(({ text, style: wish }) => {
+    const padded = padText(truncateText(text, inner), inner, "left");
+    return `│ ${wish && padded.includes(wish.part) ? padded.replace(wish.part, () => style(wish.name, wish.part)) : padded} │`;
+  });
+  const top = `┌─ ${style("bold", head)} ${"─".repeat(Math.max(0, inner - textWidth(head) - 1))}┐`;
+  return `${[top, ...body, `└${"─".repeat(inner + 2)}┘`].join("\n")}\n`;
+}
+
+/** Wide enough for all lines, and not wider than the terminal. */
+export function boxWidth(lines: readonly BoxLine[], terminal: number | undefined): number {
+  const wanted = Math.max(leastBox, ...lines.map(({ text }) => textWidth(text)));
+  return terminal === undefined ? wanted : Math.min(wanted, Math.max(20, terminal - 4));
+}

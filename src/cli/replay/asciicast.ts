@@ -1,0 +1,83 @@
+/** Reads asciicast v2: a header and one event per line, whatever parts the bytes come in. */
+
+import { CoralError } from "../../base/errors.ts";
+
+export interface CastHeader {
+  width: number;
+  height: number;
+  /** Seconds since 1970; null when it does not say. */
+  timestamp: number | null;
+  title: string;
+}
+
+export interface CastEvent {
+  /** Since the beginning. */
+  atMs: number;
+  /** `o` is output, `i` input, `r` a new size, `m` a mark. */
+  kind: string;
+  data: string;
+}
+
+/** Of a line: an agent writes what a terminal printed at once, which is less. */
+const maxLineLength = 4 * 1024 * 1024;
+
+/** The header first, then the events. Throws `invalid` for what is no recording; a last line that was cut off is left out. */
+export async function* readCast(parts: AsyncIterable<Uint8Array>): AsyncGenerator<CastHeader | CastEvent> {
+  let number = 0;
+  for await (const { line, isWhole } of linesOf(parts)) {
+    if (line.trim() === "") continue;
+    number++;
+    const value = parse(line);
+    if (number === 1) yield headerOf(value);
+    else if (value === undefined && !isWhole) return;
+    else yield eventOf(value, number);
+  }
+  if (number === 0) throw new CoralError({ code: "invalid", message: "Cannot replay the recording: it is empty" });
+}
+
+export function isHeader(item: CastHeader | CastEvent): item is CastHeader {
+  return "width" in item;
+}
+
+async function* linesOf(parts: AsyncIterable<Uint8Array>): AsyncGenerator<{ line: string; isWhole: boolean }> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const part of parts) {
+    const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > maxLineLength) throw new CoralError({ code: "invalid", message: "Cannot replay the recording: a line is too long" });
+    for (const line of lines) yield { line, isWhole: true };
+  }
+  rest += decoder.decode();
+  if (rest !== "") yield { line: rest, isWhole: false };
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    // Told by whoever needs a value.
+    return undefined;
+  }
+}
+
+function headerOf(value: unknown): CastHeader {
+  const { version, width, height, timestamp, title } = (typeof value === "object" && value !== null ? value : {}) as Record<
+    string,
+    unknown
+  >;
+  if (version !== 2 || !isSize(width) || !isSize(height))
+    throw new CoralError({ code: "invalid", message: "Cannot replay the recording: it does not begin as asciicast v2 does" });
+  return { width, height, timestamp: typeof timestamp === "number" ? timestamp : null, title: typeof title === "string" ? title : "" };
+}
+
+function eventOf(value: unknown, number: number): CastEvent {
+  const [at, kind, data] = Array.isArray(value) ? (value as unknown[]) : [];
+  if (typeof at !== "number" || !Number.isFinite(at) || at < 0 || typeof kind !== "string" || typeof data !== "string")
+    throw new CoralError({ code: "invalid", message: `Cannot replay the recording: line ${number} is no event` });
+  return { atMs: at * 1_000, kind, data };
+}
+
+function isSize(value: unknown): value is number {
+  return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= 10_000;
+}

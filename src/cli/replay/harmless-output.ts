@@ -1,0 +1,110 @@
+/**
+ * Lets through what draws on a terminal, and drops what makes it do something else: answer as if somebody had typed, write the clipboard, set its
+ * title, load keys. What a recording holds was written by whatever ran there.
+ */
+
+const escape = "\u001b";
+/** Longer than any sequence that draws. */
+const maxSequence = 256;
+/** Final bytes of CSI sequences that ask, resize the window, or set up keys and reports of the mouse; the last two by their parameters. */
+const refusedFinals = new Set(["c", "n", "t", "y", "q", "i", "x"]);
+/** Reports of the mouse, of the focus and of pasted text: they would come back as input. */
+const refusedModes = /^\?(?:.*;)?(?:9|1000|1001|1002|1003|1004|1005|1006|1007|1015|1016|2004|2031|2048)(?:;.*)?$/;
+
+type State = "text" | "escape" | "csi" | "string" | "string-escape" | "charset";
+
+export class HarmlessOutput {
+  #state: State = "text";
+  #sequence = "";
+
+  /** Sequences may be cut anywhere between two calls. */
+  filter(text: string): string {
+    let result = "";
+    for (const character of text) result += this.#take(character);
+    return result;
+  }
+
+  #take(character: string): string {
+    switch (this.#state) {
+      case "text":
+        return this.#takeText(character);
+      case "escape":
+        return this.#takeEscape(character);
+      case "csi":
+        return this.#takeCsi(character);
+      case "charset":
+        this.#state = "text";
+        return /[!-~]/.test(character) ? this.#sequence + character : this.#takeText(character);
+      case "string":
+        // BEL, ESC \ and the 8-bit form end it; CAN and SUB break it off.
+        if ("\u0007\u009c\u0018\u001a".includes(character)) this.#state = "text";
+        else if (character === escape) this.#state = "string-escape";
+        return "";
+      case "string-escape":
+        this.#state = "text";
+        return character === "\\" ? "" : this.#takeEscape(character);
+    }
+  }
+
+  #takeText(character: string): string {
+    if (character === escape) {
+      this.#begin("escape", escape);
+      return "";
+    }
+    if (character === "\u009b") {
+      this.#begin("csi", `${escape}[`);
+      return "";
+    }
+    if (/[\u0090\u0098\u009d\u009e\u009f]/.test(character)) {
+      this.#begin("string", "");
+      return "";
+    }
+    // ENQ makes some terminals answer; the other 8-bit controls draw nothing.
+    return character === "\u0000" || character === "\u0005" || (character >= "\u0080" && character <= "\u009f") ? "" : character;
+  }
+
+  #takeEscape(character: string): string {
+    if (character === "[") {
+      this.#begin("csi", `${escape}[`);
+      return "";
+    }
+    // OSC, DCS, SOS, PM, APC: none of them draws text.
+    if (/[\]PX^_]/.test(character)) {
+      this.#begin("string", "");
+      return "";
+    }
+    if (/[()*+\-./#% ]/.test(character)) {
+      this.#begin("charset", escape + character);
+      return "";
+    }
+    this.#state = "text";
+    // ESC Z asks what the terminal is; ESC c would clear it for good.
+    return /[78DEHMN=>]/.test(character) ? escape + character : "";
+  }
+
+  #takeCsi(character: string): string {
+    this.#sequence += character;
+    if (!/[ -~]/.test(character) || this.#sequence.length > maxSequence) {
+      // Broken off: whatever comes here is no part of it.
+      this.#state = "text";
+      return this.#takeText(character);
+    }
+    if (!/[@-~]/.test(character)) return "";
+    this.#state = "text";
+    const parameters = this.#sequence.slice(2, -1);
+    // A shape of the cursor, which is also a `q`, has a blank before it.
+    if (character === "q" && /^\d* $/.test(parameters)) return this.#sequence;
+    if (refusedFinals.has(character)) return "";
+    if ((character === "h" || character === "l") && refusedModes.test(parameters)) return "";
+    if (/[<=>]/.test(parameters) || (character === "p" && parameters !== "!")) return "";
+    return this.#sequence;
+  }
+
+  #begin(state: State, sequence: string): void {
+    this.#state = state;
+    this.#sequence = sequence;
+  }
+}
+
+/** Undoes what a program that was cut off has left: colours, a hidden cursor, the other screen, reports of the mouse. */
+export const resetTerminal = `${escape}[0m${escape}[?25h${escape}[?1l${escape}[?7h${escape}[r${escape}[?1049l${escape}[?1000l${escape}[?1002l${escape}[?1003l${escape}[?1006l${escape}[?2004l${escape}>${escape}(B`;

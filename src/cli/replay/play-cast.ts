@@ -1,0 +1,99 @@
+/** Shows a recording as it happened, faster if wanted, without its long pauses. */
+
+import { sleep } from "../../base/clock.ts";
+import type { CliIo } from "../cli-io.ts";
+import { type CastEvent, type CastHeader, isHeader } from "./asciicast.ts";
+import { HarmlessOutput, resetTerminal } from "./harmless-output.ts";
+
+export interface PlayOptions {
+  /** 2 is twice as fast. Infinity: without waiting. */
+  speed: number;
+  /** Longer pauses are cut to this. */
+  idleLimitMs: number;
+  /** Escape sequences as they are. */
+  isRaw: boolean;
+  onHeader: (header: CastHeader) => void;
+}
+
+export interface PlayEnd {
+  /** Of the recording, as far as it was shown. */
+  lengthMs: number;
+  /** False when the viewer has left. */
+  isComplete: boolean;
+}
+
+/** Keys on a terminal: a blank pauses and goes on, q and Ctrl-C end it. */
+export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io: CliIo, options: PlayOptions): Promise<PlayEnd> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([io.signal, stop.signal]);
+  const pause = new Pause();
+  const isTerminal = io.stdout.isTTY === true;
+  const releaseKeys = isTerminal
+    ? io.terminal?.readKeys((key) => {
+        if (key.includes("q") || key.includes("\u0003")) stop.abort();
+        else if (key.includes(" ")) pause.toggle();
+      })
+    : undefined;
+  const onInterrupt = (): void => stop.abort();
+  process.once("SIGINT", onInterrupt);
+  const filter = new HarmlessOutput();
+  let lengthMs = 0;
+  try {
+    for await (const item of items) {
+      if (isHeader(item)) {
+        options.onHeader(item);
+        continue;
+      }
+      const waitMs = Math.min(item.atMs - lengthMs, options.idleLimitMs) / options.speed;
+      if (waitMs > 0) await sleep(waitMs, signal);
+      await pause.over(signal);
+      if (signal.aborted) break;
+      lengthMs = Math.max(lengthMs, item.atMs);
+      // Input was echoed as far as anybody could see it: a password was not.
+      if (item.kind === "o") await write(io, options.isRaw ? item.data : filter.filter(item.data), signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    process.removeListener("SIGINT", onInterrupt);
+    releaseKeys?.();
+    if (isTerminal) io.stdout.write(`${resetTerminal}\n`);
+  }
+  return { lengthMs, isComplete: !signal.aborted };
+}
+
+/** Waits for a slow reader: recordings are large. */
+async function write(io: CliIo, text: string, signal: AbortSignal): Promise<void> {
+  if (text === "") return;
+  io.stdout.write(text);
+  if (!io.stdout.writableNeedDrain || !io.stdout.once) return;
+  await new Promise<void>((resolve) => {
+    io.stdout.once?.("drain", resolve);
+    io.stdout.once?.("close", resolve);
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+class Pause {
+  #goOn: (() => void) | undefined;
+  #waiting: Promise<void> | undefined;
+
+  toggle(): void {
+    if (this.#goOn) {
+      this.#goOn();
+      this.#goOn = undefined;
+      this.#waiting = undefined;
+      return;
+    }
+    this.#waiting = new Promise((resolve) => {
+      this.#goOn = resolve;
+    });
+  }
+
+  async over(signal: AbortSignal): Promise<void> {
+    while (this.#waiting && !signal.aborted) {
+      const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+      await Promise.race([this.#waiting, ended]);
+    }
+  }
+}

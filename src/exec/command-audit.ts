@@ -1,0 +1,48 @@
+/** What is written down of a command. The agent keeps it in a chain of hashes; here it is only told. */
+
+/** Who asked, as the colony or the control socket knows it. */
+export interface CommandCaller {
+  /** `token:abc`, `local:uid=1000`. */
+  name: string;
+  /** Address or socket it came by. */
+  from: string;
+  through: "cli" | "mcp" | "http" | "llm";
+  /** Of a question to a model; empty otherwise. */
+  questionId: string;
+}
+
+/** `held` waits for an approval, whose id is the command's; `decided` tells what was made of it. Every command has `denied`, or `begun` and later `ended`. */
+export type AuditPhase = "denied" | "held" | "decided" | "begun" | "ended";
+
+export interface CommandAuditEntry {
+  phase: AuditPhase;
+  /** UUID, the same in all entries of a command, at the agent and at the colony. */
+  commandId: string;
+  kind: "exec" | "shell" | "run";
+  caller: CommandCaller;
+  /** As it was asked for: `host`, `service api`, `container web`. */
+  target: string;
+  /** Where it runs: `host`, `container 3f2a… (web), pid 42`; empty before that is known. */
+  where: string;
+  /** Redacted, bounded. */
+  command: string;
+  /** Name of the rule of the policy that decided. */
+  rule: string;
+  /** It runs as. */
+  user: string;
+  /** exited, signalled, timeout, output-limit, cancelled, failed, or why it was denied; empty while it runs. */
+  reason: string;
+  exitCode: number | null;
+  stdoutBytes: number;
+  stderrBytes: number;
+  durationMs: number;
+  /** Name of the recording of a terminal; empty without one. */
+  recording: string;
+  /** Of the recording's file, hex, when it is closed: what is replayed later is compared with it. */
+  recordingSha256?: string;
+}
+
+export interface CommandAudit {
+  /** Resolves when the entry is on disk: a command does not begin before. Throws when it cannot be kept, and then nothing is run. */
+  write(entry: CommandAuditEntry): Promise<void>;
+}

@@ -1,0 +1,96 @@
+/** A runner for tests: settings that can be changed, and an audit that is kept in a list. */
+
+import { randomUUID } from "node:crypto";
+import { systemClock } from "../base/clock.ts";
+import { createLogger } from "../base/log.ts";
+import type { CommandAuditEntry } from "./command-audit.ts";
+import { type CommandOrder, CommandRunner, type CommandRunnerOptions } from "./command-runner.ts";
+import type { ExecRule, ExecSettings } from "./exec-settings.ts";
+import type { CommandEnd } from "./running-command.ts";
+
+export const testSettings: ExecSettings = {
+  profile: "full",
+  rules: [],
+  runAs: undefined,
+  timeoutMs: 30_000,
+  maxOutputBytes: 4 * 1024 ** 3,
+  maxRunning: 16,
+  limits: { memoryBytes: 256 * 1024 ** 2, cpus: 2, processes: 128 },
+  recordings: { enabled: true, maxSizeBytes: 16 * 1024 ** 2, maxAgeMs: 86_400_000 },
+  environmentAllow: ["*"],
+  approvalTimeoutMs: 5_000,
+};
+
+export function testRule(rule: Partial<ExecRule> & Pick<ExecRule, "action">): ExecRule {
+  return { name: "test", program: [], args: [], user: [], target: [], environment: [], kind: [], runAs: undefined, ...rule };
+}
+
+export function testOrder(order: Partial<CommandOrder> = {}): CommandOrder {
+  return {
+    commandId: randomUUID(),
+    kind: "exec",
+    argv: [],
+    text: "",
+    target: { kind: "host", service: "", container: "", pid: 0 },
+    workingDirectory: "",
+    environment: {},
+    timeoutMs: 0,
+    maxOutputBytes: 0,
+    terminal: undefined,
+    caller: { name: "local:uid=0", from: "test", through: "cli", questionId: "" },
+    serviceName: "",
+    isDetached: false,
+    isReadOnly: false,
+    ...order,
+  };
+}
+
+export interface TestRunner extends AsyncDisposable {
+  runner: CommandRunner;
+  audit: CommandAuditEntry[];
+  /** From the order to its end, with all it wrote. */
+  run(order: Partial<CommandOrder>, input?: string): Promise<CommandEnd & { stdout: string; stderr: string; commandId: string }>;
+}
+
+export function createTestRunner(
+  settings: Partial<ExecSettings>,
+  recordingsDirectory: string,
+  options: Partial<CommandRunnerOptions> = {},
+): TestRunner {
+  const audit: CommandAuditEntry[] = [];
+  const runner = new CommandRunner({
+    settings: () => ({ ...testSettings, ...settings }),
+    environment: () => "test",
+    audit: {
+      write: async (entry) => {
+        audit.push(entry);
+      },
+    },
+    pidsOf: async () => [],
+    containers: undefined,
+    recordingsDirectory,
+    clock: systemClock,
+    log: createLogger("test", "error", () => undefined),
+    ...options,
+  });
+  return {
+    runner,
+    audit,
+    run: async (change, input) => {
+      const order = testOrder(change);
+      const { running, ended } = await runner.start(order, new AbortController().signal, () => undefined);
+      if (input !== undefined) await running.write(Buffer.from(input));
+      running.endInput();
+      const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+      for await (const { stream, data } of running.output()) parts[stream].push(Buffer.from(data));
+      const end = await ended;
+      return {
+        ...end,
+        commandId: order.commandId,
+        stdout: Buffer.concat(parts.stdout).toString(),
+        stderr: Buffer.concat(parts.stderr).toString(),
+      };
+    },
+    [Symbol.asyncDispose]: () => runner[Symbol.asyncDispose](),
+  };
+}

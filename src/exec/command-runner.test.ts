@@ -1,0 +1,498 @@
+import { createHash, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CoralError } from "../base/errors.ts";
+import { processesWithVariable } from "../host/index.ts";
+import { createTestRunner, type TestRunner, testOrder, testRule } from "./command-runner.fixture.ts";
+import type { ExecSettings } from "./exec-settings.ts";
+
+const isRoot = process.getuid?.() === 0;
+const never = new AbortController().signal;
+const noHold = (): void => undefined;
+let directory: string;
+let made: TestRunner[] = [];
+
+function create(settings: Partial<ExecSettings> = {}): TestRunner {
+  const runner = createTestRunner(settings, join(directory, "recordings"));
+  made.push(runner);
+  return runner;
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "coral-exec-"));
+  await chmod(directory, 0o777);
+});
+afterEach(async () => {
+  for (const runner of made) await runner[Symbol.asyncDispose]();
+  made = [];
+  await rm(directory, { recursive: true });
+});
+
+const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);
+
+describe("CommandRunner", () => {
+  it("keeps standard output, standard error and the exit code apart", async () => {
+    const end = await create().run({ argv: ["sh", "-c", "echo out; echo err >&2; exit 7"] });
+    expect(end).toMatchObject({ stdout: "out\n", stderr: "err\n", exitCode: 7, reason: "exited", stdoutBytes: 4, stderrBytes: 4 });
+  });
+
+  it("joins programs by pipes and tells the last one's exit code", async () => {
+    expect(await create().run({ text: "echo 'a b' | tr a-z A-Z | cat" })).toMatchObject({ stdout: "A B\n", exitCode: 0 });
+    expect(await create().run({ text: "true | false" })).toMatchObject({ exitCode: 1 });
+    expect(await create().run({ text: "false | true" })).toMatchObject({ exitCode: 0 });
+    expect(await create().run({ text: "yes | head -n 3" })).toMatchObject({ stdout: "y\ny\ny\n", exitCode: 0 });
+  });
+
+  it("sends standard error where the text says", async () => {
+    expect(await create().run({ text: "ls /nonexistent 2>&1 | wc -l" })).toMatchObject({ stdout: "1\n", stderr: "" });
+    expect(await create().run({ text: "ls /nonexistent 2>/dev/null" })).toMatchObject({ stdout: "", stderr: "" });
+    expect(await create().run({ text: "ls / /nonexistent >/dev/null" })).toMatchObject({ stdout: "" });
+  });
+
+  it("hands input over, bytes as they are, and ends it", async () => {
+    const { runner } = create();
+    const { running, ended } = await runner.start(testOrder({ argv: ["sha256sum"] }), never, noHold);
+    const bytes = Buffer.from(Array.from({ length: 1_000_000 }, (_, index) => (index * 7) % 256));
+    for (let at = 0; at < bytes.length; at += 65_536) await running.write(bytes.subarray(at, at + 65_536));
+    running.endInput();
+    let output = "";
+    for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    expect(await ended).toMatchObject({ exitCode: 0 });
+    expect(output).toBe(`${createHash("sha256").update(bytes).digest("hex")}  -\n`);
+  });
+
+  it("streams a gigabyte without keeping it, and waits for a slow reader", async () => {
+    const { runner } = create();
+    const beforeBytes = process.memoryUsage().rss;
+    const { running, ended } = await runner.start(testOrder({ argv: ["head", "-c", String(1024 ** 3), "/dev/zero"] }), never, noHold);
+    let bytes = 0;
+    let peakBytes = 0;
+    for await (const { data } of running.output()) {
+      if (bytes === 0) await new Promise((resolve) => setTimeout(resolve, 100));
+      bytes += data.byteLength;
+      peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
+    }
+    expect(bytes).toBe(1024 ** 3);
+    expect(await ended).toMatchObject({ exitCode: 0, stdoutBytes: 1024 ** 3 });
+    expect(peakBytes - beforeBytes).toBeLessThan(200 * 1024 ** 2);
+  }, 60_000);
+
+  it("ends a command that writes too much, and hands over what was allowed", async () => {
+    const end = await create({ maxOutputBytes: 100_000 }).run({ argv: ["sh", "-c", "yes & yes"] });
+    expect(end).toMatchObject({ reason: "output-limit", stdoutBytes: 100_000 });
+    expect(end.stdout).toHaveLength(100_000);
+    expect(left(end.commandId)).toEqual([]);
+  });
+
+  it("ends a command whose time is over with everything that came of it", async () => {
+    const end = await create({ timeoutMs: 300 }).run({
+      argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & sleep 1002' &) ; wait; sleep 1003"],
+    });
+    expect(end).toMatchObject({ reason: "timeout", exitCode: 124 });
+    expect(left(end.commandId)).toEqual([]);
+  });
+
+  it("finds what forked away also where control groups cannot be made", async () => {
+    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const runner = createTestRunner({ timeoutMs: 300 }, directory, { groups });
+    made.push(runner);
+    const end = await runner.run({
+      argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & sleep 1002' &); wait; sleep 1003"],
+    });
+    expect(end).toMatchObject({ reason: "timeout", exitCode: 124 });
+    expect(left(end.commandId)).toEqual([]);
+  });
+
+  it.runIf(isRoot)("finds by its group what has thrown away its environment and its session", async () => {
+    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const runner = createTestRunner({}, directory, { groups });
+    made.push(runner);
+    const file = join(directory, "pid");
+    const script = `env -i /usr/bin/setsid /bin/sh -c 'echo $$ > ${file}; exec /bin/sleep 1000' >/dev/null 2>&1 & while ! test -s ${file}; do sleep 0.02; done`;
+    expect(await runner.run({ argv: ["sh", "-c", script] })).toMatchObject({ exitCode: 0 });
+    const pid = Number(await readFile(file, "utf8"));
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
+  it("ends what a command has left behind when the command itself ends", async () => {
+    const end = await create().run({ argv: ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & (setsid setsid sleep 1001 &); echo done"] });
+    expect(end).toMatchObject({ reason: "exited", exitCode: 0, stdout: "done\n" });
+    expect(left(end.commandId)).toEqual([]);
+  });
+
+  it("ends a command when its caller leaves", async () => {
+    const { runner, audit } = create();
+    const caller = new AbortController();
+    const order = testOrder({ argv: ["sh", "-c", "echo ready; sleep 1000 & wait"] });
+    const { running, ended } = await runner.start(order, caller.signal, noHold);
+    for await (const { data } of running.output()) {
+      expect(Buffer.from(data).toString()).toBe("ready\n");
+      break;
+    }
+    caller.abort();
+    expect(await ended).toMatchObject({ reason: "cancelled" });
+    expect(left(order.commandId)).toEqual([]);
+    expect(audit.map(({ phase }) => phase)).toEqual(["begun", "ended"]);
+    expect(audit[1]).toMatchObject({ reason: "cancelled", command: order.argv.length > 0 ? expect.stringContaining("sleep 1000") : "" });
+  });
+
+  it("passes signals on", async () => {
+    const { runner } = create();
+    const { running, ended } = await runner.start(
+      testOrder({ argv: ["sh", "-c", "trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.05; done"] }),
+      never,
+      noHold,
+    );
+    let output = "";
+    for await (const { data } of running.output()) {
+      output += Buffer.from(data).toString();
+      if (output === "ready\n") running.signal("INT");
+    }
+    expect(output).toBe("ready\ngot\n");
+    expect(await ended).toMatchObject({ exitCode: 5, reason: "exited" });
+  });
+
+  it("tells a command's signal as a shell would", async () => {
+    expect(await create().run({ argv: ["sh", "-c", "kill -SEGV $$"] })).toMatchObject({
+      reason: "signalled",
+      signal: "SIGSEGV",
+      exitCode: 139,
+    });
+  });
+
+  it("gives a command an environment of its own, without the agent's", async () => {
+    process.env["CORAL_TEST_SECRET"] = "hidden";
+    const { stdout } = await create().run({ argv: ["env"], environment: { GREETING: "hello" } });
+    delete process.env["CORAL_TEST_SECRET"];
+    expect(stdout).toContain("GREETING=hello\n");
+    expect(stdout).not.toContain("CORAL_TEST_SECRET");
+    expect(stdout).toContain("PAGER=cat\n");
+  });
+
+  it.each(["LD_PRELOAD", "BASH_ENV", "GLIBC_TUNABLES", "LD_AUDIT"])(
+    "does not take %s from a caller, whatever the profile",
+    async (name) => {
+      await expect(create().run({ argv: ["true"], environment: { [name]: "/tmp/x.so" } })).rejects.toThrow(
+        `Cannot set the variable "${name}"`,
+      );
+    },
+  );
+
+  it("lets a caller of a bounded program set no variable that nobody named", async () => {
+    const rules = [testRule({ action: "allow", program: ["env"], args: ["-u", "X"] })];
+    const asked = { argv: ["env", "-u", "X"], environment: { GIT_SSH_COMMAND: "touch /tmp/x" } };
+    await expect(create({ profile: "diagnostics", rules }).run(asked)).rejects.toThrow('Cannot set the variable "GIT_SSH_COMMAND"');
+    await expect(create({ rules }).run(asked)).rejects.toThrow("exec.environment_allow");
+    expect((await create({ rules, environmentAllow: ["*", "GIT_*"] }).run(asked)).stdout).toContain("GIT_SSH_COMMAND");
+    expect((await create({ rules }).run({ ...asked, environment: { LANG: "de_DE.UTF-8" } })).stdout).toContain("LANG=de_DE.UTF-8");
+  });
+
+  it.runIf(isRoot)("runs as nobody, without capabilities, groups or a way back", async () => {
+    const { stdout } = await create().run({ argv: ["cat", "/proc/self/status"] });
+    expect(stdout).toMatch(/^Uid:\s+65534\s+65534\s+65534\s+65534$/m);
+    expect(stdout).toMatch(/^Groups:\s*$/m);
+    for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]) expect(stdout).toMatch(new RegExp(`^${set}:\\s+0+$`, "m"));
+    expect(stdout).toMatch(/^NoNewPrivs:\s+1$/m);
+  });
+
+  it.runIf(isRoot)("gives a program of the profile what it needs, and no more", async () => {
+    const { stdout } = await create({ profile: "diagnostics" }).run({ text: "ss -tlnp" });
+    expect(stdout).toContain("State");
+    const runner = create({ rules: [testRule({ action: "allow", program: ["id"], runAs: "root" })], profile: "diagnostics" });
+    expect((await runner.run({ text: "id -u" })).stdout).toBe("0\n");
+    expect((await runner.run({ text: "whoami" })).stdout).toBe("nobody\n");
+  });
+
+  it.runIf(isRoot)("keeps a command within its processes and its memory", async () => {
+    const runner = create({ limits: { memoryBytes: 64 * 1024 ** 2, cpus: 1, processes: 20 } });
+    if (!runner.runner.limited.includes("pids")) return;
+    const bomb = await runner.run({ argv: ["sh", "-c", "for i in $(seq 100); do sleep 100 & done; echo survived"] });
+    expect(bomb.stderr).toContain("fork");
+    expect(left(bomb.commandId)).toEqual([]);
+    const hog = await runner.run({ argv: ["sh", "-c", "head -c 300m /dev/zero | tail -c 300m | wc -c"] });
+    expect(hog.stdout).not.toBe("314572800\n");
+  });
+
+  it("works in the directory that was asked for, as the user", async () => {
+    await chmod(directory, 0o755);
+    expect((await create().run({ argv: ["pwd"], workingDirectory: directory })).stdout).toBe(`${directory}\n`);
+    await expect(create().run({ argv: ["pwd"], workingDirectory: "relative" })).rejects.toThrow("absolute path");
+    if (!isRoot) return;
+    await chmod(directory, 0o700);
+    expect(await create().run({ argv: ["pwd"], workingDirectory: directory })).toMatchObject({ exitCode: 125, stdout: "" });
+  });
+
+  it("runs no more at once than the settings say", async () => {
+    const { runner } = create({ maxRunning: 1 });
+    const first = await runner.start(testOrder({ argv: ["sleep", "1000"] }), never, noHold);
+    await expect(runner.start(testOrder({ argv: ["true"] }), never, noHold)).rejects.toThrow("exec.max_running");
+    await first.running[Symbol.asyncDispose]();
+    await first.ended;
+    const second = await runner.start(testOrder({ argv: ["true"] }), never, noHold);
+    expect(await second.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it("writes every refusal down", async () => {
+    const { run, audit } = create({ profile: "diagnostics" });
+    await expect(run({ text: "rm -rf /" })).rejects.toMatchObject({ code: "not-permitted", details: { rule: "profile diagnostics" } });
+    await expect(run({ text: "ps;id" })).rejects.toMatchObject({ code: "usage" });
+    await expect(run({ text: "no-such-program-here" })).rejects.toMatchObject({ code: "not-found" });
+    await expect(run({ kind: "shell", terminal: { columns: 80, rows: 24, type: "xterm" } })).rejects.toThrow(
+      "the read-only profile has no shell",
+    );
+    expect(audit.map(({ phase }) => phase)).toEqual(["denied", "denied", "denied", "denied"]);
+    expect(audit[0]).toMatchObject({ command: "rm -rf /", rule: "profile diagnostics", reason: expect.stringContaining("rm") });
+  });
+
+  it("runs nothing that cannot be written down", async () => {
+    const runner = createTestRunner({}, directory, {
+      audit: {
+        write: async () => {
+          throw new CoralError({ code: "unavailable", message: "Cannot keep the audit: the disk is full" });
+        },
+      },
+    });
+    made.push(runner);
+    const canary = join(directory, "canary");
+    await expect(runner.run({ argv: ["touch", canary] })).rejects.toThrow("the disk is full");
+    await expect(readFile(canary)).rejects.toThrow("ENOENT");
+  });
+
+  it("denies everything with the profile off, rules or not", async () => {
+    await expect(create({ profile: "off", rules: [testRule({ action: "allow" })] }).run({ text: "true" })).rejects.toThrow(
+      "exec.profile: off",
+    );
+  });
+
+  it("keeps to the read-only profile when the caller asks for it", async () => {
+    const { run } = create({ profile: "full", rules: [testRule({ action: "allow", program: ["touch"] })] });
+    await expect(run({ argv: ["touch", join(directory, "x")], isReadOnly: true })).rejects.toThrow("not in the diagnostics profile");
+    expect(await run({ text: "true", isReadOnly: true })).toMatchObject({ exitCode: 0 });
+  });
+});
+
+describe("approvals", () => {
+  const rules = [testRule({ name: "ask first", action: "require_approval", program: ["touch"] })];
+
+  it("hold a command until somebody approves it", async () => {
+    const { runner, audit } = create({ rules });
+    const file = join(directory, "touched");
+    const order = testOrder({ argv: ["touch", file] });
+    let told: string | undefined;
+    const starting = runner.start(order, never, ({ approvalId, rule, expiresAtMs }) => {
+      told = approvalId;
+      expect(rule).toBe("ask first");
+      expect(expiresAtMs).toBeGreaterThan(Date.now());
+    });
+    await expect.poll(() => told).toBe(order.commandId);
+    await expect(readFile(file)).rejects.toThrow("ENOENT");
+    runner.decide(order.commandId, { isApproved: true, decidedBy: "token:boss", reason: "go" });
+    const { ended } = await starting;
+    expect(await ended).toMatchObject({ exitCode: 0 });
+    await readFile(file);
+    expect(audit.map(({ phase }) => phase)).toEqual(["held", "decided", "begun", "ended"]);
+    expect(audit[1]).toMatchObject({ reason: "approved by token:boss: go" });
+    expect(() => runner.decide(order.commandId, { isApproved: true, decidedBy: "x", reason: "" })).toThrow("does not wait");
+  });
+
+  it("refuse it, or expire, or end with the caller", async () => {
+    const { runner, audit } = create({ rules, approvalTimeoutMs: 200 });
+    const file = join(directory, "touched");
+    const refused = testOrder({ argv: ["touch", file] });
+    const refusing = runner.start(refused, never, () =>
+      queueMicrotask(() => runner.decide(refused.commandId, { isApproved: false, decidedBy: "boss", reason: "no" })),
+    );
+    await expect(refusing).rejects.toMatchObject({ code: "not-permitted", message: expect.stringContaining("not approved by boss: no") });
+    await expect(runner.start(testOrder({ argv: ["touch", file] }), never, noHold)).rejects.toThrow("nobody approved it in time");
+    const caller = new AbortController();
+    await expect(runner.start(testOrder({ argv: ["touch", file] }), caller.signal, () => caller.abort())).rejects.toMatchObject({
+      code: "cancelled",
+    });
+    await expect(readFile(file)).rejects.toThrow("ENOENT");
+    expect(audit.filter(({ phase }) => phase === "begun")).toEqual([]);
+    expect(audit.filter(({ phase }) => phase === "denied")).toHaveLength(3);
+  });
+
+  it("allow nothing that the profile refuses, unless a program is named", async () => {
+    const { run } = create({
+      profile: "diagnostics",
+      rules: [testRule({ name: "all", action: "require_approval", environment: ["test"] })],
+    });
+    await expect(run({ text: "touch /tmp/x" })).rejects.toThrow("not in the diagnostics profile");
+  });
+});
+
+describe("terminals", () => {
+  const terminal = { columns: 100, rows: 30, type: "xterm-256color" };
+
+  it("have a size that can change, colours, and keys that are signals", async () => {
+    const { runner } = create();
+    const { running, ended, recording } = await runner.start(testOrder({ kind: "shell", argv: ["/bin/sh"], terminal }), never, noHold);
+    let output = "";
+    const seen = (async () => {
+      for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    })();
+    const type = (text: string): Promise<void> => running.write(Buffer.from(text));
+    await type("stty size; test -t 0 && echo is-a-tty $TERM\n");
+    await expect.poll(() => output).toContain("30 100");
+    await expect.poll(() => output).toContain("is-a-tty xterm-256color");
+    running.resize(120, 40);
+    await type("stty size\n");
+    await expect.poll(() => output).toContain("40 120");
+    await type("sleep 1000; echo after-sleep=$?\n");
+    await type("\x03");
+    await expect.poll(() => output).toMatch(/\^C|after-sleep=130/);
+    await type("printf '\\033[31mred\\033[0m\\n'\n");
+    await expect.poll(() => output).toContain("\x1b[31mred\x1b[0m");
+    await type("exit 3\n");
+    expect(await ended).toMatchObject({ exitCode: 3, reason: "exited" });
+    await seen;
+    await checkRecording(runner, recording);
+  });
+
+  async function checkRecording(runner: TestRunner["runner"], name: string): Promise<void> {
+    const parts: Uint8Array[] = [];
+    for await (const part of runner.readRecording(name)) parts.push(part);
+    const lines = Buffer.concat(parts)
+      .toString()
+      .trimEnd()
+      .split("\n")
+      .map((line): unknown => JSON.parse(line));
+    expect(lines[0]).toMatchObject({ version: 2, width: 100, height: 30, env: { TERM: "xterm-256color" } });
+    const events = lines.slice(1) as [number, string, string][];
+    expect(events.some(([, kind, data]) => kind === "r" && data === "120x40")).toBe(true);
+    expect(
+      events
+        .filter(([, kind]) => kind === "o")
+        .map(([, , data]) => data)
+        .join(""),
+    ).toContain("\x1b[31mred\x1b[0m");
+    expect(events.every(([at], index) => at >= (events[index - 1]?.[0] ?? 0))).toBe(true);
+  }
+
+  it("show full-screen programs", async () => {
+    const { runner } = create();
+    const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["top"], terminal }), never, noHold);
+    let output = "";
+    const seen = (async () => {
+      for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    })();
+    await expect.poll(() => output, { timeout: 5_000 }).toContain("Tasks:");
+    await running.write(Buffer.from("q"));
+    expect(await ended).toMatchObject({ exitCode: 0 });
+    await seen;
+  });
+
+  it.runIf(existsSync("/usr/bin/vi"))("let an editor be driven, and see its size change", async () => {
+    const { runner } = create();
+    const file = join(directory, "edited");
+    const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["vi", "-u", "NONE", file], terminal }), never, noHold);
+    let output = "";
+    const seen = (async () => {
+      for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    })();
+    await expect.poll(() => output, { timeout: 5_000 }).toContain("edited");
+    output = "";
+    running.resize(60, 15);
+    await running.write(Buffer.from("ihello from a script\x1b"));
+    await expect.poll(() => output, { timeout: 5_000 }).toContain("script");
+    await running.write(Buffer.from(":set lines? columns?\r"));
+    await expect.poll(() => output, { timeout: 5_000 }).toMatch(/lines=15[\s\S]*columns=60/);
+    await running.write(Buffer.from("\r:wq\r"));
+    expect(await ended).toMatchObject({ exitCode: 0 });
+    await seen;
+    expect(await readFile(file, "utf8")).toBe("hello from a script\n");
+  });
+
+  it("end with all that runs in them when the caller leaves", async () => {
+    const { runner } = create();
+    const caller = new AbortController();
+    const order = testOrder({ kind: "shell", argv: ["/bin/sh"], terminal });
+    const { running, ended } = await runner.start(order, caller.signal, noHold);
+    let output = "";
+    const seen = (async () => {
+      for await (const { data } of running.output()) output += Buffer.from(data).toString();
+    })();
+    await running.write(Buffer.from("trap '' HUP; setsid sleep 1000 & echo star''ted\n"));
+    await expect.poll(() => output).toContain("started");
+    caller.abort();
+    expect(await ended).toMatchObject({ reason: "cancelled" });
+    await seen;
+    expect(left(order.commandId)).toEqual([]);
+  });
+
+  it("are not for pipelines, and a shell is not for anything else", async () => {
+    await expect(create().run({ text: "ls | cat", terminal })).rejects.toThrow("pipeline at a terminal");
+    await expect(create().run({ kind: "shell", argv: ["/bin/sh"] })).rejects.toThrow("without a terminal");
+  });
+
+  it("keep no recording that is not wanted, and none that is too old", async () => {
+    const { runner } = create({ recordings: { enabled: false, maxSizeBytes: 1024 ** 2, maxAgeMs: 1_000 } });
+    const { recording, ended, running } = await runner.start(
+      testOrder({ kind: "shell", argv: ["/bin/sh", "-c", "true"], terminal }),
+      never,
+      noHold,
+    );
+    running.drain();
+    await ended;
+    expect(recording).toBe("");
+    await expect(runner.readRecording("../../etc/passwd").next()).rejects.toThrow("Cannot read recording");
+    await expect(runner.readRecording(`${randomUUID()}.cast`).next()).rejects.toThrow("Cannot read recording");
+  });
+});
+
+describe("run", () => {
+  it("names the program as a service and lets a detached one go on without its caller", async () => {
+    const launched: string[] = [];
+    const runner = createTestRunner({}, directory, {
+      onLaunched: ({ name, pid }) => {
+        expect(pid).toBeGreaterThan(1);
+        launched.push(`+${name}`);
+        return () => launched.push(`-${name}`);
+      },
+    });
+    made.push(runner);
+    const caller = new AbortController();
+    const flag = join(directory, "go");
+    const order = testOrder({
+      kind: "run",
+      argv: ["sh", "-c", `echo $OTEL_SERVICE_NAME; while ! test -e ${flag}; do sleep 0.05; done; exit 4`],
+      serviceName: "worker",
+      isDetached: true,
+    });
+    const { running, ended } = await runner.runner.start(order, caller.signal, noHold);
+    for await (const { data } of running.output()) {
+      expect(Buffer.from(data).toString()).toBe("worker\n");
+      break;
+    }
+    caller.abort();
+    expect(left(order.commandId).length).toBeGreaterThan(0);
+    await writeFile(flag, "");
+    expect(await ended).toMatchObject({ reason: "exited", exitCode: 4 });
+    await expect.poll(() => launched).toEqual(["+worker", "-worker"]);
+  });
+
+  it("needs a rule where the profile is read-only, and has its name then, too", async () => {
+    await expect(create({ profile: "diagnostics" }).run({ kind: "run", argv: ["sh", "-c", "true"] })).rejects.toThrow("has no run");
+    const rules = [testRule({ action: "allow", program: ["sh"], kind: ["run"] })];
+    const end = await create({ profile: "diagnostics", rules }).run({
+      kind: "run",
+      argv: ["sh", "-c", "echo $OTEL_SERVICE_NAME"],
+      serviceName: "job",
+    });
+    expect(end).toMatchObject({ stdout: "job\n", exitCode: 0 });
+  });
+
+  it("ends the program with its caller otherwise", async () => {
+    const { runner } = create();
+    const caller = new AbortController();
+    const order = testOrder({ kind: "run", argv: ["sleep", "1000"] });
+    const { ended } = await runner.start(order, caller.signal, noHold);
+    caller.abort();
+    expect(await ended).toMatchObject({ reason: "cancelled" });
+    expect(left(order.commandId)).toEqual([]);
+  });
+});

@@ -1,0 +1,452 @@
+/** A command from its order to its audited end: what it means, where it runs, whether it may, and then that it does. */
+
+import { background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { redactCommand } from "../base/redact-command.ts";
+import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
+import { type ApprovalDecision, Approvals } from "./approvals.ts";
+import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
+import { commandEnvironment } from "./command-environment.ts";
+import { type CommandGroups, openCommandGroups } from "./command-groups.ts";
+import type { ExecSettings } from "./exec-settings.ts";
+import { findPlace, type Place, type PlaceWanted, targetText } from "./find-place.ts";
+import { type CommandUser, findGroups, findUser } from "./find-user.ts";
+import { launchWords, mayEnterNamespaces } from "./launch.ts";
+import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
+import { type AllowedStage, type Decision, decide, refusal, ruleWarnings } from "./policy.ts";
+import { ProcessTree } from "./process-tree.ts";
+import { recorded } from "./recorded.ts";
+import { type Recording, Recordings } from "./recordings.ts";
+import { runInContainer } from "./run-in-container.ts";
+import { runPipeline } from "./run-pipeline.ts";
+import { runTerminal, type TerminalShape } from "./run-terminal.ts";
+import type { CommandBounds, CommandEnd, RunningCommand } from "./running-command.ts";
+import { createSpawner, type Spawner } from "./spawner.ts";
+import { startWatchdog, type Watchdog } from "./watchdog.ts";
+
+/** What is asked for, checked again here whoever asked. */
+export interface CommandOrder {
+  /** UUID. */
+  commandId: string;
+  kind: "exec" | "shell" | "run";
+  /** One program with its arguments; or, when empty, `text`. A shell may have neither. */
+  argv: readonly string[];
+  text: string;
+  target: PlaceWanted;
+  workingDirectory: string;
+  environment: Readonly<Record<string, string>>;
+  /** 0: what the settings say. */
+  timeoutMs: number;
+  maxOutputBytes: number;
+  terminal: TerminalShape | undefined;
+  caller: CommandCaller;
+  /** Of run; empty: the program's name. */
+  serviceName: string;
+  isDetached: boolean;
+  isReadOnly: boolean;
+}
+
+/** A program that `run` has started. */
+export interface LaunchedProgram {
+  name: string;
+  pid: number;
+}
+
+export interface CommandRunnerOptions {
+  settings: () => ExecSettings;
+  /** Of the colony, or the agent's label. */
+  environment: () => string;
+  audit: CommandAudit;
+  pidsOf: (service: string) => Promise<readonly number[]>;
+  containers: ContainerDirectory | undefined;
+  recordingsDirectory: string;
+  /** A program of `run` begins; the returned function is called at its end. */
+  onLaunched?: (program: LaunchedProgram) => () => void;
+  /** Default: those of this machine, as far as the agent may use them. */
+  groups?: CommandGroups;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface StartedCommand {
+  running: RunningCommand;
+  programs: readonly string[];
+  where: string;
+  rule: string;
+  user: string;
+  /** 0: unbounded. */
+  timeoutMs: number;
+  maxOutputBytes: number;
+  recording: string;
+  /** Resolves when the end is in the audit. */
+  ended: Promise<CommandEnd>;
+}
+
+export interface HeldCommand {
+  approvalId: string;
+  rule: string;
+  expiresAtMs: number;
+}
+
+/** What is known of a command so far, for its audit. */
+interface Known {
+  order: CommandOrder;
+  command: string;
+  where: string;
+  rule: string;
+  user: string;
+}
+
+interface Prepared {
+  place: Place;
+  decision: Decision;
+  user: CommandUser;
+  environment: Record<string, string>;
+  bounds: CommandBounds;
+}
+
+export class CommandRunner implements AsyncDisposable {
+  readonly #options: CommandRunnerOptions;
+  readonly #approvals = new Approvals();
+  readonly #recordings: Recordings;
+  readonly #running = new Set<RunningCommand>();
+  readonly #ending = new Set<Promise<unknown>>();
+  readonly #spawner: Spawner;
+  #groups: CommandGroups | undefined;
+  #watchdog: Watchdog | undefined;
+  #reserved = 0;
+
+  constructor(options: CommandRunnerOptions) {
+    this.#options = options;
+    for (const warning of ruleWarnings(options.settings().rules)) options.log.warn(warning);
+    this.#spawner = createSpawner(options.log);
+    this.#recordings = new Recordings(options.recordingsDirectory, () => options.settings().recordings, options.log);
+  }
+
+  /** Commands that run now. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Which limits a command has here: `memory`, `cpu`, `pids`. */
+  get limited(): readonly string[] {
+    return this.#keeper().groups.limited;
+  }
+
+  /** Throws when it may not or cannot run; that is in the audit by then. `onHeld` is told when it waits for an approval. */
+  async start(order: CommandOrder, signal: AbortSignal, onHeld: (held: HeldCommand) => void): Promise<StartedCommand> {
+    const known: Known = { order, command: wordsOf(order), where: "", rule: "", user: "" };
+    let prepared = await this.#prepareAudited(known, signal);
+    if (prepared.decision.action === "require_approval") {
+      await this.#hold(known, signal, onHeld);
+      // The wait may have been long: what was allowed then must still be.
+      prepared = await this.#prepareAudited(known, signal);
+    }
+    return this.#begin(known, prepared, signal);
+  }
+
+  decide(approvalId: string, decision: ApprovalDecision): void {
+    this.#approvals.decide(approvalId, decision);
+  }
+
+  readRecording(name: string): AsyncGenerator<Uint8Array> {
+    return this.#recordings.read(name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.allSettled([...this.#running].map((running) => running[Symbol.asyncDispose]()));
+    await Promise.allSettled(this.#ending);
+    this.#spawner[Symbol.dispose]();
+    this.#watchdog?.[Symbol.dispose]();
+    this.#groups?.close();
+  }
+
+  async #prepareAudited(known: Known, signal: AbortSignal): Promise<Prepared> {
+    try {
+      const prepared = await this.#prepare(known, signal);
+      const { maxRunning } = this.#options.settings();
+      if (this.#running.size + this.#reserved < maxRunning) return prepared;
+      throw new CoralError({ code: "exhausted", message: `Cannot run a command: ${maxRunning} run here already (exec.max_running)` });
+    } catch (error) {
+      const problem = CoralError.from(error);
+      await this.#audit(known, "denied", { reason: problem.message });
+      throw problem;
+    }
+  }
+
+  async #prepare(known: Known, signal: AbortSignal): Promise<Prepared> {
+    const { order } = known;
+    const settings = this.#options.settings();
+    if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
+      throw new CoralError({ code: "invalid", message: "Cannot run a command: its id is not a UUID" });
+    if (settings.profile === "off") {
+      known.rule = "profile off";
+      throw refusal({ rule: known.rule, why: "commands are switched off on this host (exec.profile: off)" });
+    }
+    const place = await findPlace(order.target, this.#options, signal);
+    known.where = place.where;
+    const stages = stagesOf(order, place);
+    known.command = formatCommand(stages);
+    const decision = decide(settings, {
+      stages,
+      kind: order.kind,
+      caller: order.caller.name,
+      target: targetText(order.target),
+      environment: this.#options.environment(),
+      isReadOnly: order.isReadOnly,
+      files: place.files,
+      workingDirectory: order.workingDirectory,
+    });
+    known.rule = decision.rule;
+    if (decision.action === "deny") throw refusal(decision);
+    checkFit(order, place, stages);
+    const user = findUser({ runAs: decision.runAs ?? settings.runAs, target: place.target });
+    known.user = usesRuntime(place, user) ? "of the container" : user.name;
+    const asked = commandEnvironment({
+      asked: order.environment,
+      // What a rule allows is bound by it; a variable could undo that, unless it was named by whoever wrote the rule.
+      allowed: settings.environmentAllow.filter((pattern) => pattern !== "*" || !decision.stages.some(({ isByRule }) => isByRule)),
+      isDiagnostic: decision.stages.some(({ isDiagnostic }) => isDiagnostic),
+      user,
+      terminalType: order.terminal?.type ?? "",
+      commandId: order.commandId,
+    });
+    const environment = { ...serviceVariables(order, stages), ...asked };
+    return { place, decision, user, environment, bounds: boundsOf(order, settings, decision.stages) };
+  }
+
+  async #hold(known: Known, signal: AbortSignal, onHeld: (held: HeldCommand) => void): Promise<void> {
+    const { clock } = this.#options;
+    const { approvalTimeoutMs } = this.#options.settings();
+    const approvalId = known.order.commandId;
+    await this.#audit(known, "held", { reason: "waits for an approval" });
+    let decision: ApprovalDecision;
+    try {
+      const decided = this.#approvals.wait(approvalId, approvalTimeoutMs, signal);
+      onHeld({ approvalId, rule: known.rule, expiresAtMs: Math.round(clock.wallMs() + approvalTimeoutMs) });
+      decision = await decided;
+    } catch (error) {
+      const problem = CoralError.from(error);
+      await this.#audit(known, "denied", { reason: problem.message });
+      throw problem;
+    }
+    const by = decision.decidedBy === "" ? "" : ` by ${decision.decidedBy}`;
+    const why = decision.reason === "" ? "" : `: ${decision.reason}`;
+    await this.#audit(known, "decided", { reason: `${decision.isApproved ? "approved" : "refused"}${by}${why}` });
+    if (decision.isApproved) return;
+    await this.#audit(known, "denied", { reason: `it was not approved${by}${why}` });
+    throw new CoralError({
+      code: "not-permitted",
+      message: `Cannot run this command: it was not approved${by}${why}`,
+      details: { rule: known.rule },
+    });
+  }
+
+  /** The audit comes first: nothing runs that is not written down. */
+  async #begin(known: Known, prepared: Prepared, signal: AbortSignal): Promise<StartedCommand> {
+    const { order } = known;
+    this.#reserved++;
+    let recording: Recording | undefined;
+    try {
+      recording = order.terminal
+        ? await this.#recordings.start({
+            commandId: order.commandId,
+            ...order.terminal,
+            terminalType: order.terminal.type,
+            title: redactCommand(known.command),
+          })
+        : undefined;
+      await this.#audit(known, "begun", { recording: recording?.name ?? "" });
+    } catch (error) {
+      this.#reserved--;
+      await recording?.close();
+      throw error;
+    }
+    let running: RunningCommand;
+    try {
+      signal.throwIfAborted();
+      const plain = await this.#launch(order, prepared);
+      running = recording ? recorded(plain, recording) : plain;
+    } catch (error) {
+      const problem = CoralError.from(error);
+      await recording?.close();
+      await this.#audit(known, "ended", { reason: "failed", exitCode: 126 });
+      throw problem;
+    } finally {
+      this.#reserved--;
+    }
+    return this.#watch(known, prepared, running, recording, signal);
+  }
+
+  #watch(
+    known: Known,
+    { bounds, decision, place }: Prepared,
+    running: RunningCommand,
+    recording: Recording | undefined,
+    signal: AbortSignal,
+  ): StartedCommand {
+    const { order } = known;
+    this.#running.add(running);
+    const leave = (): void => (order.isDetached && order.kind === "run" ? running.drain() : running.stop("cancelled"));
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
+    const forget =
+      order.kind === "run" ? this.#options.onLaunched?.({ name: serviceNameOf(order, decision.stages), pid: running.pid }) : undefined;
+    const finish = async (): Promise<CommandEnd> => {
+      try {
+        const end = await running.ended;
+        const recordingSha256 = (await recording?.close()) ?? "";
+        const { reason, exitCode, stdoutBytes, stderrBytes, durationMs } = end;
+        const kept = { recording: recording?.name ?? "", recordingSha256 };
+        await this.#audit(known, "ended", { reason, exitCode, stdoutBytes, stderrBytes, durationMs, ...kept });
+        return end;
+      } finally {
+        signal.removeEventListener("abort", leave);
+        forget?.();
+        this.#running.delete(running);
+        this.#ending.delete(ended);
+      }
+    };
+    const ended = finish();
+    this.#ending.add(ended);
+    background(this.#options.log, "The audit of a command's end", ended);
+    return {
+      running,
+      programs: decision.stages.map(({ file }) => file),
+      where: place.where,
+      rule: known.rule,
+      user: known.user,
+      timeoutMs: bounds.timeoutMs ?? 0,
+      maxOutputBytes: bounds.maxOutputBytes ?? 0,
+      recording: recording?.name ?? "",
+      ended,
+    };
+  }
+
+  async #launch(order: CommandOrder, { place, decision, user, environment, bounds }: Prepared): Promise<RunningCommand> {
+    const { containers, log } = this.#options;
+    if (usesRuntime(place, user) && place.container && containers) {
+      const programs = decision.stages.map(({ file, argv, stage }) => ({ argv: [file, ...argv.slice(1)], stage }));
+      return runInContainer({ containers, container: place.container, programs, terminal: order.terminal, bounds });
+    }
+    const { groups, watchdog } = this.#keeper();
+    // What `run` starts is an application, not a command: it is kept together but not bounded.
+    const group = groups.create(order.commandId, order.kind === "run" ? undefined : this.#options.settings().limits);
+    const mayMark = user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
+    const tree = new ProcessTree(group, order.commandId, watchdog, mayMark);
+    const isWrapped = place.target?.namespaces.includes("pid") === true;
+    try {
+      const programs = decision.stages.map(({ file, argv, stage, capabilities, groups: groupNames }) =>
+        launchWords({
+          file,
+          args: argv.slice(1),
+          redirections: stage,
+          joinFiles: tree.joinFiles,
+          user: user.ids,
+          groups: place.target ? [] : [...findGroups(groupNames), ...(tree.markGroupId === undefined ? [] : [tree.markGroupId])],
+          capabilities: place.target ? [] : capabilities.filter((name) => mayGiveCapability(name)),
+          target: place.target,
+          workingDirectory: order.workingDirectory,
+        }),
+      );
+      const [program] = programs;
+      if (order.terminal && program)
+        return await runTerminal({ program, environment, terminal: order.terminal, tree, bounds, isWrapped, log });
+      const interruptMs = decision.stages.map(({ stopAfterMs }) => stopAfterMs);
+      return await runPipeline({ spawner: this.#spawner, programs, environment, tree, bounds, interruptMs, isWrapped, log });
+    } catch (error) {
+      await tree.kill();
+      throw error;
+    }
+  }
+
+  #keeper(): { groups: CommandGroups; watchdog: Watchdog } {
+    this.#groups ??= this.#options.groups ?? openCommandGroups({ log: this.#options.log });
+    this.#watchdog ??= startWatchdog(this.#groups.parents, this.#options.log);
+    return { groups: this.#groups, watchdog: this.#watchdog };
+  }
+
+  async #audit({ order, command, where, rule, user }: Known, phase: AuditPhase, rest: Partial<CommandAuditEntry>): Promise<void> {
+    await this.#options.audit.write({
+      phase,
+      commandId: order.commandId,
+      kind: order.kind,
+      caller: order.caller,
+      target: targetText(order.target),
+      where,
+      command,
+      rule,
+      user,
+      reason: "",
+      exitCode: null,
+      stdoutBytes: 0,
+      stderrBytes: 0,
+      durationMs: 0,
+      recording: "",
+      ...rest,
+    });
+  }
+}
+
+function wordsOf({ argv, text }: CommandOrder): string {
+  return argv.length > 0 ? argv.join(" ") : text;
+}
+
+const shells = ["/bin/bash", "/usr/bin/bash", "/bin/ash", "/bin/sh"];
+
+function stagesOf(order: CommandOrder, { files }: Place): Stage[] {
+  if (order.argv.length > 0) return [stageOfWords(order.argv)];
+  if (order.text.trim() !== "") return parseCommand(order.text);
+  if (order.kind !== "shell") throw new CoralError({ code: "usage", message: "Cannot run a command: it is empty" });
+  return [stageOfWords([files.isUnseen ? "/bin/sh" : (shells.find((path) => files.resolve(path) !== null) ?? "/bin/sh")])];
+}
+
+function checkFit(order: CommandOrder, place: Place, stages: readonly Stage[]): void {
+  if (order.terminal && stages.length > 1)
+    throw new CoralError({ code: "usage", message: "Cannot run a pipeline at a terminal: run one program, or leave the terminal out" });
+  if (order.kind === "shell" && !order.terminal) throw new CoralError({ code: "usage", message: "Cannot open a shell without a terminal" });
+  if (order.kind === "run" && stages.length > 1)
+    throw new CoralError({ code: "usage", message: "Cannot run a pipeline as a service: run one program" });
+  const { workingDirectory } = order;
+  if (workingDirectory !== "" && (!workingDirectory.startsWith("/") || workingDirectory.includes("\0")))
+    throw new CoralError({ code: "usage", message: `Cannot work in "${workingDirectory}": write an absolute path` });
+  if (place.isRuntimeOnly && (workingDirectory !== "" || Object.keys(order.environment).length > 0))
+    throw new CoralError({
+      code: "unsupported",
+      message: "Cannot set a directory or variables: in this container programs are started by its runtime, which takes neither",
+    });
+}
+
+/** Where the agent may not enter it, and as root, or as whoever the container runs as when that is root: then its runtime does it, within the container's own bounds. */
+function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
+  if (isRuntimeOnly) return true;
+  if (!container || !target) return false;
+  return user.ids === undefined || user.ids.uid === 0 || target.namespaces.includes("user") || !mayEnterNamespaces();
+}
+
+/** Discovery takes a process's name from this variable, and so do the libraries that trace it. */
+function serviceVariables(order: CommandOrder, stages: readonly Stage[]): Record<string, string> {
+  return order.kind === "run" ? { OTEL_SERVICE_NAME: order.serviceName || nameOfFirst(stages) } : {};
+}
+
+function serviceNameOf(order: CommandOrder, stages: readonly AllowedStage[]): string {
+  return order.serviceName || (stages[0]?.program.name ?? "");
+}
+
+function nameOfFirst(stages: readonly Stage[]): string {
+  return (stages[0]?.argv[0] ?? "").split("/").at(-1) ?? "";
+}
+
+function boundsOf(order: CommandOrder, settings: ExecSettings, stages: readonly AllowedStage[]): CommandBounds {
+  const isBounded = order.kind === "exec";
+  const atMost = (asked: number, max: number): number | undefined =>
+    isBounded ? Math.min(asked > 0 ? asked : max, max) : asked > 0 ? asked : undefined;
+  const stopAfter = stages.flatMap(({ stopAfterMs }) => stopAfterMs ?? []);
+  return {
+    timeoutMs: atMost(order.timeoutMs, settings.timeoutMs),
+    maxOutputBytes: order.terminal ? undefined : atMost(order.maxOutputBytes, settings.maxOutputBytes),
+    stopAfterMs: stopAfter.length === 0 ? undefined : Math.min(...stopAfter),
+  };
+}

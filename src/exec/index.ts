@@ -1,0 +1,17 @@
+/**
+ * Commands at the agent: what they mean, whether they may run, and how they run and end. No shell reads a command's text. The agent loads this room when the
+ * first command comes.
+ * @module
+ */
+
+export type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
+export {
+  type CommandOrder,
+  CommandRunner,
+  type CommandRunnerOptions,
+  type HeldCommand,
+  type LaunchedProgram,
+  type StartedCommand,
+} from "./command-runner.ts";
+export type { ExecProfile, ExecRule, ExecSettings } from "./exec-settings.ts";
+export type { CommandEnd, CommandOutput, RunningCommand } from "./running-command.ts";

@@ -1,0 +1,211 @@
+/** Programs of the read-only profile whose arguments have a grammar of their own. */
+
+import { absolutePath, anyText, checkArguments, matching, oneOf, plainWord, upTo, type ValueCheck } from "../argument-grammar.ts";
+
+/** Fields of `ps -o`; those that show an environment are not among them. */
+const fields = matching(/^(?!.*env)[\w%,=:. +-]{1,512}$/i, "is not a list of fields");
+/** `--sort=-%mem`: a hyphen turns the order around. */
+const order: ValueCheck = (value) => fields(value.replace(/^[-+]/, ""));
+const bsdLetters = /^[aAxuwfljvsmHrTcLhnS]{1,16}$/;
+const classicDash = /^-aux(?:w{1,2}|f)?$/;
+
+/**
+ * The BSD letter `e` shows environments, and when `ps` cannot make sense of its options it reads them all again as BSD letters. So `-e` goes
+ * with nothing that could fail to make sense: the names of users, groups, terminals.
+ */
+export function checkPs(args: readonly string[]): string | undefined {
+  const names = { value: matching(/^[\w.,@-]{1,256}$/) };
+  const numbers = { value: matching(/^\d{1,10}(?:,\d{1,10})*$/, "is not a list of numbers") };
+  const modern = args.filter((arg) => !classicDash.test(arg));
+  // `-aux` is such a case itself: nothing that could be read in two ways may stand beside it.
+  const beside = modern.length === args.length ? undefined : modern.find((arg) => !/^--(?:sort|cols|no-headers)\b/.test(arg));
+  if (beside !== undefined) return `"${beside}" does not go with -aux; write aux`;
+  const attached = modern.find((arg) => /^-[^-]*[uUgGtC].+/.test(arg));
+  if (attached !== undefined) return `"${attached}": write the value of an option as a word of its own`;
+  return checkArguments(modern, {
+    flags: "AaedfFljLTHMwyNZc",
+    short: {
+      o: { value: fields },
+      O: { value: fields },
+      p: numbers,
+      q: numbers,
+      u: names,
+      U: names,
+      g: names,
+      G: names,
+      C: names,
+      t: names,
+      s: numbers,
+    },
+    long: {
+      forest: "flag",
+      headers: "flag",
+      "no-headers": "flag",
+      "no-heading": "flag",
+      pid: numbers,
+      ppid: numbers,
+      sid: numbers,
+      sort: { value: order },
+      format: { value: fields },
+      user: names,
+      group: names,
+      cols: { value: upTo(10_000) },
+      columns: { value: upTo(10_000) },
+      rows: { value: upTo(10_000) },
+    },
+    operand: (value) => (bsdLetters.test(value) || /^\d{1,10}(?:,\d{1,10})*$/.test(value) ? undefined : "is not allowed"),
+    whole: ({ options }) => {
+      if (!options.has("-e")) return undefined;
+      const risky = ["-u", "-U", "-g", "-G", "-C", "-t", "-s", "--user", "--group", "-L", "-T", "-H", "-M", "-N"].find((name) =>
+        options.has(name),
+      );
+      return risky === undefined ? undefined : `"${risky}" does not go with -e; use -A`;
+    },
+  });
+}
+
+const ipObjects = [
+  "a",
+  "addr",
+  "address",
+  "l",
+  "link",
+  "r",
+  "route",
+  "n",
+  "neigh",
+  "neighbour",
+  "rule",
+  "ru",
+  "maddr",
+  "maddress",
+  "ntable",
+  "tcp_metrics",
+];
+const ipWord = matching(/^[A-Za-z0-9][\w.:/@%-]{0,64}$/, "is not allowed");
+
+/** Objects and verbs are written out: `ip` takes beginnings of words, and some of those mean a change. */
+export function checkIp(args: readonly string[]): string | undefined {
+  let at = 0;
+  for (; args[at]?.startsWith("-") === true; at++) {
+    const option = args[at] ?? "";
+    if (
+      !/^-{1,2}(?:4|6|0|s|stats|statistics|d|details|j|json|p|pretty|br|brief|o|oneline|r|resolve|h|human|ts|t|timestamp|iec|c=never|color=never|N|Numeric)$/.test(
+        option,
+      )
+    )
+      return `option "${option}" is not allowed`;
+  }
+  const [object = "", verb, ...rest] = args.slice(at);
+  if (object === "netns") return verb === undefined || (verb === "list" && rest.length === 0) ? undefined : "of netns only list is allowed";
+  const problem = oneOf(...ipObjects)(object);
+  if (problem !== undefined) return `"${object}" ${problem}`;
+  if (verb === undefined) return undefined;
+  const isGet = verb === "get" && ["r", "route"].includes(object);
+  if (!isGet && verb !== "show" && verb !== "list") return `"${verb}" is not allowed; only show and list are, and get of routes`;
+  for (const word of rest) {
+    const wrong = ipWord(word);
+    if (wrong !== undefined || word === "save" || word === "restore" || word === "showdump")
+      return `"${word}" ${wrong ?? "is not allowed"}`;
+  }
+  return undefined;
+}
+
+/** Counts only, and of few packets: no file is written, read or named, and no payload is shown. */
+export function checkTcpdump(args: readonly string[]): string | undefined {
+  const max = 10_000;
+  return checkArguments(args, {
+    flags: "DefKlnNOpqStuv#J",
+    short: {
+      c: { value: upTo(max) },
+      i: { value: plainWord },
+      s: { value: upTo(512) },
+      Q: { value: oneOf("in", "out", "inout") },
+      B: { value: upTo(32_768) },
+    },
+    long: { count: "flag", "list-interfaces": "flag", interface: { value: plainWord }, "immediate-mode": "flag", number: "flag" },
+    operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
+    whole: ({ options }) =>
+      options.has("-c") || options.has("-D") || options.has("--list-interfaces") ? undefined : `it needs -c with at most ${max}`,
+  });
+}
+
+/** Only the table of counts of processes that run. */
+export function checkStrace(args: readonly string[]): string | undefined {
+  return checkArguments(args, {
+    flags: "cfw",
+    short: {
+      p: { value: matching(/^\d{1,10}(?:,\d{1,10})*$/, "is not a process id") },
+      S: { value: oneOf("time", "calls", "errors", "name", "nothing", "max-time", "min-time", "avg-time") },
+      U: { value: plainWord },
+      e: { value: matching(/^(?:trace=)?%?[a-z0-9_]{1,64}(?:,%?[a-z0-9_]{1,64}){0,64}$/, "is not a list of system calls") },
+    },
+    whole: ({ options }) => (options.has("-c") && options.has("-p") ? undefined : "it is run with -c and -p only"),
+  });
+}
+
+const findFlags = new Set([
+  "-print",
+  "-print0",
+  "-ls",
+  "-empty",
+  "-xdev",
+  "-mount",
+  "-depth",
+  "-prune",
+  "-readable",
+  "-executable",
+  "-nouser",
+  "-nogroup",
+  "-true",
+  "-false",
+  "-quit",
+  "-daystart",
+  "-not",
+  "-a",
+  "-o",
+  "-and",
+  "-or",
+  "!",
+  "(",
+  ")",
+  ",",
+]);
+const findValues: Readonly<Record<string, (value: string) => string | undefined>> = {
+  ...Object.fromEntries(["-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-lname", "-wholename"].map((name) => [name, anyText])),
+  ...Object.fromEntries(["-type", "-xtype"].map((name) => [name, matching(/^[bcdpfls](?:,[bcdpfls])*$/)])),
+  ...Object.fromEntries(
+    ["-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-inum", "-links", "-uid", "-gid", "-used"].map((name) => [
+      name,
+      (value: string) => (/^[+-]?\d{1,12}[bcwkMG]?$/.test(value) ? undefined : "is not a number"),
+    ]),
+  ),
+  ...Object.fromEntries(["-user", "-group", "-fstype"].map((name) => [name, plainWord])),
+  ...Object.fromEntries(["-maxdepth", "-mindepth"].map((name) => [name, upTo(64)])),
+  "-perm": (value) => (/^[-/]?[0-7augorwxst+=,]{1,32}$/.test(value) ? undefined : "is not a mode"),
+  "-newer": absolutePath,
+  "-newermt": matching(/^[\w:. +-]{1,64}$/),
+  // Its directives show facts about files and nothing of their contents.
+  "-printf": anyText,
+};
+
+/** Names of files and facts about them: nothing is run, removed or written, so -exec, -ok, -delete, -fprint and -files0-from are not here. */
+export function checkFind(args: readonly string[]): string | undefined {
+  let at = 0;
+  for (; at < args.length && !/^[-(!),]/.test(args[at] ?? ""); at++) {
+    const problem = absolutePath(args[at] ?? "");
+    if (problem !== undefined) return `"${args[at]}" ${problem}`;
+  }
+  if (at === 0) return "a directory is missing";
+  for (; at < args.length; at++) {
+    const word = args[at] ?? "";
+    if (findFlags.has(word)) continue;
+    const check = Object.hasOwn(findValues, word) ? findValues[word] : undefined;
+    if (check === undefined) return `"${word}" is not allowed`;
+    const value = args[++at];
+    if (value === undefined) return `"${word}" lacks its value`;
+    const problem = check(value);
+    if (problem !== undefined) return `"${word}": "${value}" ${problem}`;
+  }
+  return undefined;
+}

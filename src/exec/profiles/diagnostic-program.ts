@@ -1,0 +1,15 @@
+import type { RootFiles } from "../root-files.ts";
+
+/** A program of the read-only profile: which arguments it may have, and what it needs besides the unprivileged user. */
+export interface DiagnosticProgram {
+  /** Why these arguments are refused; undefined when they are not. */
+  check(args: readonly string[], files: RootFiles): string | undefined;
+  /** Put in front of the arguments: what makes it neither wait for a key nor read configuration. */
+  prepend?: readonly string[];
+  /** Given to it, and only these, when the agent has them: `net_raw`. */
+  capabilities?: readonly string[];
+  /** Groups that it joins where they exist. */
+  groups?: readonly string[];
+  /** It is asked to end (SIGINT) after this time, which is then an ordinary end. */
+  stopAfterMs?: number;
+}

@@ -1,0 +1,104 @@
+/** Files of a target as the target sees them: under `/`, or under the root of another process. Symbolic links are followed here, so that none leads out. */
+
+import { closeSync, lstatSync, openSync, readlinkSync, readSync, type Stats, statSync } from "node:fs";
+import { posix } from "node:path";
+
+export interface ResolvedFile {
+  /** Inside the root, with every link followed. */
+  path: string;
+  stats: Stats;
+  /** Nobody but the root's owner can change the file, any directory on the way to it, or any link that was followed. */
+  isTrusted: boolean;
+}
+
+export interface RootFiles {
+  /** Where it is on this machine; empty for `/`. */
+  readonly prefix: string;
+  /** Nothing of them can be read from here. */
+  readonly isUnseen: boolean;
+  /** Null when it is not there or may not be looked at. The path must be absolute. */
+  resolve(path: string): ResolvedFile | null;
+  /** The file's first bytes; null when it cannot be read. */
+  head(path: string, bytes: number): Buffer | null;
+}
+
+const maxLinks = 40;
+const maxComponents = 256;
+const writableByOthers = 0o022;
+
+export function createRootFiles(prefix = ""): RootFiles {
+  const ownerUid = prefix === "" ? 0 : (attempt(() => statSync(`${prefix}/`).uid) ?? 0);
+  const isSafe = ({ uid, mode }: Stats): boolean => (uid === 0 || uid === ownerUid) && (mode & writableByOthers) === 0;
+
+  const resolve = (path: string): ResolvedFile | null => {
+    if (!path.startsWith("/") || path.includes("\0")) return null;
+    const waiting = path.split("/").reverse();
+    const done: string[] = [];
+    let links = 0;
+    let stats = attempt(() => lstatSync(`${prefix}/`));
+    if (stats === null) return null;
+    let isTrusted = isSafe(stats);
+    while (waiting.length > 0) {
+      const name = waiting.pop() ?? "";
+      if (name === "" || name === ".") continue;
+      if (name === "..") {
+        done.pop();
+        continue;
+      }
+      // A name below something that is no directory is no name.
+      if (stats !== null && done.length > 0 && !stats.isDirectory()) return null;
+      const next: string = `/${[...done, name].join("/")}`;
+      stats = attempt(() => lstatSync(prefix + next));
+      if (stats === null || done.length > maxComponents) return null;
+      if (!stats.isSymbolicLink()) {
+        isTrusted &&= isSafe(stats);
+        done.push(name);
+        continue;
+      }
+      // A link's own mode says nothing; who may replace it is said by its directory, and who made it by its owner.
+      isTrusted &&= stats.uid === 0 || stats.uid === ownerUid;
+      const to = attempt(() => readlinkSync(prefix + next));
+      if (to === null || ++links > maxLinks) return null;
+      if (to.startsWith("/")) done.length = 0;
+      waiting.push(...to.split("/").reverse());
+      stats = null;
+    }
+    const real = `/${done.join("/")}`;
+    const last = attempt(() => lstatSync(prefix + real));
+    return last === null || last.isSymbolicLink() ? null : { path: real, stats: last, isTrusted };
+  };
+
+  return {
+    prefix,
+    isUnseen: false,
+    resolve,
+    head: (path, bytes) =>
+      attempt(() => {
+        const descriptor = openSync(prefix + path, "r");
+        try {
+          const buffer = Buffer.alloc(bytes);
+          return buffer.subarray(0, readSync(descriptor, buffer, 0, bytes, 0));
+        } finally {
+          closeSync(descriptor);
+        }
+      }),
+  };
+}
+
+/** Files that cannot be looked at, because only a container runtime reaches them: programs are known by their names alone. */
+export const unseenFiles: RootFiles = { prefix: "", isUnseen: true, resolve: () => null, head: () => null };
+
+/** The part of a path behind its last slash. */
+export function nameOfPath(path: string): string {
+  return posix.basename(path);
+}
+
+function attempt<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    // Not there, or not ours to look at: both mean that it cannot be used. Anything else is a mistake of this code.
+    if (error instanceof Error && "syscall" in error) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,181 @@
+/** The containers that this agent can see and aim at, whichever runtime keeps them. */
+
+import { CoralError } from "../../base/errors.ts";
+import { createHostRoot, type HostRoot } from "../host-root.ts";
+import { processCgroup } from "../process-cgroup.ts";
+import { type FoundRuntime, findRuntime } from "./find-runtime.ts";
+import { type OwnPlace, readOwnPlace } from "./own-place.ts";
+import { listProcessContainers } from "./process-containers.ts";
+
+export interface ContainerInfo {
+  /** In full. */
+  id: string;
+  /** As people call it: the container's name in its pod, or Docker's name. Empty when nothing tells it. */
+  name: string;
+  pod: { name: string; namespace: string; uid: string } | null;
+  /** `com.docker.compose.service` and its kin; empty without. */
+  service: string;
+  image: string;
+  /** containerd, crio, docker, podman; `processes` when only its processes are visible. */
+  runtime: string;
+  isRunning: boolean;
+  /** The one that this agent runs in. */
+  isOwn: boolean;
+}
+
+export interface ContainerExecOptions {
+  argv: readonly string[];
+  /** Absent: no terminal; stdout and stderr stay apart then. */
+  terminal?: { columns: number; rows: number };
+  /** Whether anything will be written to it. */
+  hasInput: boolean;
+  signal: AbortSignal;
+}
+
+/** A program that the runtime started inside a container. */
+export interface ContainerExec extends AsyncDisposable {
+  /** Ends its standard input. */
+  endInput(): void;
+  /** False: wait for `drained` before writing more. */
+  write(data: Uint8Array): boolean;
+  drained(): Promise<void>;
+  output(): AsyncIterable<{ stream: "stdout" | "stderr"; data: Uint8Array }>;
+  /** Only with a terminal. */
+  resize(columns: number, rows: number): void;
+  /** After all output; rejects when the connection was lost. */
+  readonly exitCode: Promise<number>;
+}
+
+export interface ContainerDirectory {
+  /** Within this agent's scope: a sidecar's own pod, everything elsewhere. Running ones first, then by name. Throws `unavailable` when the runtime does not answer. */
+  list(signal: AbortSignal): Promise<ContainerInfo[]>;
+  /**
+   * By id, the beginning of exactly one id (8 characters at least), name, or `pod/name`. Throws `not-found` naming what there is, and `usage`
+   * naming the candidates when several running ones fit.
+   */
+  find(nameOrId: string, signal: AbortSignal): Promise<ContainerInfo>;
+  /**
+   * Its first process, numbered as this agent sees processes and checked to be in that container; null when it is not visible here (another pid
+   * namespace): then only `exec` reaches it.
+   */
+  pidOf(container: ContainerInfo, signal: AbortSignal): Promise<number | null>;
+  /** Starts a program by the runtime's own way (CRI Exec, Docker exec). Throws `unsupported` where there is no runtime to ask. */
+  exec(container: ContainerInfo, options: ContainerExecOptions): Promise<ContainerExec>;
+}
+
+export interface ContainerDirectoryOptions {
+  /** Default: the machine's `/`. */
+  root?: HostRoot;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Whether nothing beyond the agent's own pod may be seen: a sidecar's. */
+  podScope: () => boolean;
+  /** Monotonic; default: the process's own. */
+  nowMs?: () => number;
+}
+
+/** A runtime that answered is not looked for again before. */
+const runtimeKeptMs = 30_000;
+const shownMax = 12;
+const leastPrefix = 8;
+
+export function createContainerDirectory(options: ContainerDirectoryOptions): ContainerDirectory {
+  const { root = createHostRoot(), env, nowMs = () => performance.now() } = options;
+  let known: { place: OwnPlace; runtime: FoundRuntime | null; atMs: number } | undefined;
+  const look = async (signal: AbortSignal): Promise<{ place: OwnPlace; runtime: FoundRuntime | null }> => {
+    if (known && nowMs() - known.atMs < runtimeKeptMs) return known;
+    const { runtime } = await findRuntime(root, env, signal);
+    known = { place: known?.place ?? readOwnPlace(root, env), runtime, atMs: nowMs() };
+    return known;
+  };
+
+  const list = async (signal: AbortSignal): Promise<ContainerInfo[]> => {
+    const { place, runtime } = await look(signal);
+    if (runtime === null)
+      return listProcessContainers(root, place)
+        .map(({ pid: _pid, ...container }) => container)
+        .sort(byUse);
+    try {
+      const { listRuntimeContainers } = await import("./runtime-containers.ts");
+      const podScope = options.podScope();
+      const told = await listRuntimeContainers({ root, place, runtime, podScope }, signal);
+      const ids = new Set(told.map(({ id }) => id));
+      // A machine may have two runtimes, such as Docker beside a containerd that serves CRI.
+      const others = podScope || !place.isHostPid ? [] : listProcessContainers(root, place).filter(({ id }) => !ids.has(id));
+      return [...told, ...others.map(({ pid: _pid, ...container }) => container)].sort(byUse);
+    } catch (error) {
+      // It may have been restarted or removed: looked for anew the next time.
+      known = undefined;
+      throw error;
+    }
+  };
+
+  return {
+    list,
+    find: async (nameOrId, signal) => pick(await list(signal), nameOrId),
+    pidOf: async (container, signal) => {
+      const { place, runtime } = await look(signal);
+      if (runtime !== null && container.runtime !== "processes") {
+        const { runtimeProcess } = await import("./runtime-containers.ts");
+        const told = await runtimeProcess({ root, runtime }, container.id, signal);
+        if (told !== null && isIn(root, told.pid, container.id, told.cgroupPath)) return told.pid;
+      }
+      // The runtime counts processes as the host does; here the same one may have another number, or none.
+      return listProcessContainers(root, place).find(({ id }) => id === container.id)?.pid ?? null;
+    },
+    exec: async (container, exec) => {
+      const { runtime } = await look(exec.signal);
+      if (runtime === null || container.runtime === "processes") {
+        throw new CoralError({
+          code: "unsupported",
+          message: `Cannot run a program in container "${container.name || container.id}": no container runtime answers for it on this host`,
+        });
+      }
+      const { execInContainer } = await import("./container-exec.ts");
+      return await execInContainer({ path: root.resolve(runtime.socketPath), api: runtime.api, containerId: container.id }, exec);
+    },
+  };
+}
+
+function byUse(a: ContainerInfo, b: ContainerInfo): number {
+  return Number(b.isRunning) - Number(a.isRunning) || a.name.localeCompare(b.name) || a.id.localeCompare(b.id);
+}
+
+/** What people call it: `pod/name`, or the name alone outside of pods. */
+export function containerTitle({ name, pod, id }: ContainerInfo): string {
+  const own = name || id.slice(0, 12);
+  return pod === null ? own : `${pod.name}/${own}`;
+}
+
+function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo {
+  const fits: ((container: ContainerInfo) => boolean)[] = [
+    ({ id }) => id === text,
+    (container) => container.pod !== null && containerTitle(container) === text,
+    ({ name }) => name === text,
+    ({ service }) => service === text,
+    ({ id }) => text.length >= leastPrefix && id.startsWith(text),
+  ];
+  for (const fit of fits) {
+    const found = containers.filter(fit);
+    const running = found.filter(({ isRunning }) => isRunning);
+    const [only, second] = running.length > 0 ? running : found;
+    if (only === undefined) continue;
+    if (second === undefined) return only;
+    const names = (running.length > 0 ? running : found)
+      .slice(0, shownMax)
+      .map((container) => `${containerTitle(container)} (${container.id.slice(0, 12)})`);
+    throw new CoralError({ code: "usage", message: `Cannot choose container "${text}": ${names.join(", ")} fit; give an id, or pod/name` });
+  }
+  const names = containers
+    .filter(({ isRunning }) => isRunning)
+    .slice(0, shownMax)
+    .map(containerTitle);
+  const there = names.length === 0 ? "none is visible here" : `there are ${names.join(", ")}`;
+  throw new CoralError({ code: "not-found", message: `Cannot find container "${text}": ${there}` });
+}
+
+/** A number may have been given to another process since, or mean another one in this namespace. */
+function isIn(root: HostRoot, pid: number, id: string, cgroupPath: string): boolean {
+  const cgroup = processCgroup(root.readText(`/proc/${pid}/cgroup`) ?? "");
+  if (cgroup === null) return false;
+  return cgroup.includes(id) || (cgroupPath.length > 1 && cgroupPath.startsWith("/") && cgroup.endsWith(cgroupPath));
+}

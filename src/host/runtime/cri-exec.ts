@@ -1,0 +1,138 @@
+/**
+ * CRI's exec: the runtime names an address where the streams are, as Kubernetes' channels in a WebSocket. Runtimes bind it to the host's
+ * loopback; a pod with a network of its own cannot reach it and, without input and terminal, has ExecSync.
+ */
+
+import { CoralError } from "../../base/errors.ts";
+import type { ContainerExec, ContainerExecOptions } from "./container-directory.ts";
+import { type ContainerPlace, checkArgv } from "./container-exec.ts";
+import { openCriClient } from "./cri-client.ts";
+import { OutputQueue } from "./exec-streams.ts";
+import { openWebSocket, type WebSocketConnection } from "./web-socket.ts";
+
+const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+const connectTimeoutMs = 3_000;
+/** ExecSync has no other end when nobody cancels it. */
+const syncTimeoutMs = 600_000;
+
+export async function execByCri(place: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
+  checkArgv(options.argv);
+  using client = openCriClient(place.path);
+  const tty = options.terminal !== undefined;
+  // CRI refuses a separate stderr beside a terminal.
+  const request = { containerId: place.containerId, cmd: [...options.argv], tty, stdin: options.hasInput, stdout: true, stderr: !tty };
+  const url = await client.exec(request, options.signal);
+  try {
+    return await connectStreams(url, options);
+  } catch (error) {
+    options.signal.throwIfAborted();
+    if (!tty && !options.hasInput) return await execSync(place, options);
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot reach the streams of the container runtime at ${hostOf(url)}: ${CoralError.from(error).message}; give the agent's pod hostNetwork: true, or shareProcessNamespace: true`,
+      cause: error,
+    });
+  }
+}
+
+async function connectStreams(url: string, options: ContainerExecOptions): Promise<ContainerExec> {
+  if (!url.startsWith("http://"))
+    throw new CoralError({ code: "unsupported", message: "they are encrypted with a certificate that nothing vouches for" });
+  let settle: { resolve: (code: number) => void; reject: (error: unknown) => void } = { resolve: () => undefined, reject: () => undefined };
+  const exitCode = new Promise<number>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  // Whoever reads only the output must not end the process.
+  exitCode.catch(() => undefined);
+  let connection: WebSocketConnection | undefined;
+  let told: ReturnType<typeof exitIn> | undefined;
+  const queue = new OutputQueue(() => connection?.resume());
+  connection = await openWebSocket(
+    { url, protocol: "v4.channel.k8s.io", timeoutMs: connectTimeoutMs, signal: options.signal },
+    {
+      onMessage: (message) => {
+        const data = message.subarray(1);
+        // Each channel is announced by an empty message.
+        if (data.length === 0) return;
+        if (message[0] === channel.status) told = exitIn(data.toString("utf8"));
+        else if (!queue.push({ stream: message[0] === channel.stderr ? "stderr" : "stdout", data })) connection?.pause();
+      },
+      onEnd: (error) => {
+        const failure = told === undefined ? (error ?? lost()) : "problem" in told ? failed(told.problem) : undefined;
+        queue.end(failure);
+        if (told && "code" in told) settle.resolve(told.code);
+        else settle.reject(failure);
+      },
+    },
+  );
+  const open = connection;
+  const send = (kind: number, data: Uint8Array): boolean => open.send(Buffer.concat([Buffer.from([kind]), data]));
+  const resize = (columns: number, rows: number): void => {
+    if (options.terminal) send(channel.resize, Buffer.from(JSON.stringify({ Width: columns, Height: rows })));
+  };
+  if (options.terminal) resize(options.terminal.columns, options.terminal.rows);
+  return {
+    write: (data) => send(channel.stdin, data),
+    drained: () => open.drained(),
+    // The channels know no end of one of them: a terminal takes the character that means it.
+    endInput: () => {
+      if (options.terminal) send(channel.stdin, Buffer.from([4]));
+    },
+    output: () => queue.read(),
+    resize,
+    exitCode,
+    [Symbol.asyncDispose]: async () => open.close(),
+  };
+}
+
+function lost(): CoralError {
+  return new CoralError({ code: "unavailable", message: "the container runtime ended without telling how the program ended" });
+}
+
+function failed(problem: string): CoralError {
+  return new CoralError({ code: "invalid", message: `Cannot run the program in the container: ${problem}` });
+}
+
+/** `{"status":"Success"}`, a failure whose causes hold the exit code, or a failure to start it at all. */
+export function exitIn(status: string): { code: number } | { problem: string } {
+  try {
+    const parsed = JSON.parse(status) as {
+      status?: unknown;
+      message?: unknown;
+      details?: { causes?: { reason?: unknown; message?: unknown }[] };
+    };
+    if (parsed.status === "Success") return { code: 0 };
+    const cause = parsed.details?.causes?.find(({ reason }) => reason === "ExitCode");
+    const code = Number(cause?.message);
+    if (Number.isInteger(code) && code > 0 && code < 256) return { code };
+    return { problem: typeof parsed.message === "string" ? parsed.message.slice(0, 512) : "the container runtime does not say why" };
+  } catch {
+    // It failed, and nothing says how.
+    return { problem: "the container runtime does not say why" };
+  }
+}
+
+async function execSync(place: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
+  using client = openCriClient(place.path);
+  const queue = new OutputQueue(() => undefined);
+  const { stdout, stderr, exitCode } = await client.execSync(
+    { containerId: place.containerId, argv: options.argv, timeoutMs: syncTimeoutMs },
+    options.signal,
+  );
+  if (stdout.length > 0) queue.push({ stream: "stdout", data: stdout });
+  if (stderr.length > 0) queue.push({ stream: "stderr", data: stderr });
+  queue.end();
+  return {
+    write: () => true,
+    drained: () => Promise.resolve(),
+    endInput: () => undefined,
+    output: () => queue.read(),
+    resize: () => undefined,
+    exitCode: Promise.resolve(exitCode),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function hostOf(url: string): string {
+  return /^https?:\/\/([^/]+)/.exec(url)?.[1] ?? "an unknown address";
+}

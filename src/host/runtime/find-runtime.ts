@@ -1,0 +1,75 @@
+/** Looks for a container runtime that answers: sockets in their usual places, each asked for its version. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { HostRoot } from "../host-root.ts";
+
+export interface FoundRuntime {
+  /** On the host. */
+  socketPath: string;
+  /** containerd, crio, docker, podman */
+  type: string;
+  /** Empty when it does not say. */
+  version: string;
+  api: "cri" | "docker";
+}
+
+export interface RuntimeSearch {
+  runtime: FoundRuntime | null;
+  /** Sockets that are there and do not help, with why; for people. */
+  problems: string[];
+}
+
+const criSockets = [
+  "/run/containerd/containerd.sock",
+  "/var/run/containerd/containerd.sock",
+  "/run/crio/crio.sock",
+  "/var/run/crio/crio.sock",
+  "/run/k3s/containerd/containerd.sock",
+  "/var/snap/microk8s/common/run/containerd.sock",
+  "/run/cri-dockerd.sock",
+  "/var/run/cri-dockerd.sock",
+];
+const dockerSockets = ["/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"];
+
+/** Never rejects unless aborted. Nothing of a client is loaded where there is no socket. */
+export async function findRuntime(
+  root: HostRoot,
+  env: Readonly<Record<string, string | undefined>>,
+  signal: AbortSignal,
+): Promise<RuntimeSearch> {
+  const problems: string[] = [];
+  const configured = /^unix:\/\/(\/.+)$/.exec(env["CONTAINER_RUNTIME_ENDPOINT"] ?? "")?.[1];
+  const docker = /^unix:\/\/(\/.+)$/.exec(env["DOCKER_HOST"] ?? "")?.[1];
+  const places: [path: string, api: FoundRuntime["api"]][] = [
+    ...(configured === undefined ? [] : [[configured, "cri"] as [string, "cri"]]),
+    ...criSockets.map((path): [string, "cri"] => [path, "cri"]),
+    ...(docker === undefined ? [] : [[docker, "docker"] as [string, "docker"]]),
+    ...dockerSockets.map((path): [string, "docker"] => [path, "docker"]),
+  ];
+  const seen = new Set<string>();
+  for (const [path, api] of places) {
+    const facts = root.stat(path);
+    // `/var/run` is a link to `/run` nearly everywhere: one socket, asked once.
+    const key = facts === null ? path : `${facts.device}:${facts.inode}`;
+    if (facts === null || seen.has(key)) continue;
+    seen.add(key);
+    try {
+      return { runtime: { socketPath: path, api, ...(await askVersion(root.resolve(path), api, signal)) }, problems };
+    } catch (error) {
+      signal.throwIfAborted();
+      // Docker's own containerd serves no CRI, other sockets are not for us: the next one may answer.
+      problems.push(CoralError.from(error).message);
+    }
+  }
+  return { runtime: null, problems };
+}
+
+async function askVersion(path: string, api: FoundRuntime["api"], signal: AbortSignal): Promise<{ type: string; version: string }> {
+  if (api === "docker") {
+    const { openDockerClient } = await import("./docker-client.ts");
+    return await openDockerClient(path).version(signal);
+  }
+  const { openCriClient } = await import("./cri-client.ts");
+  using client = openCriClient(path);
+  return await client.version(signal);
+}

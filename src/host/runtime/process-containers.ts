@@ -1,0 +1,87 @@
+/** Containers by their processes alone, for where no runtime answers: whoever shares a container's cgroup belongs to it. */
+
+import { containerOf, createContainerReader } from "../container-facts.ts";
+import type { HostRoot } from "../host-root.ts";
+import { printable } from "../kernel-text.ts";
+import { parseMountInfo } from "../mountinfo.ts";
+import { processCgroup } from "../process-cgroup.ts";
+import { parseProcessStat } from "../process-stat.ts";
+import type { ContainerInfo } from "./container-directory.ts";
+import type { OwnPlace } from "./own-place.ts";
+
+export interface ProcessContainer extends ContainerInfo {
+  /** Its first process, as this agent numbers them. */
+  pid: number;
+}
+
+interface Member {
+  pid: number;
+  parentPid: number;
+  startTicks: number;
+}
+
+const maxProcesses = 100_000;
+
+/** All that are visible, the agent's own among them; a pod's pause is none. */
+export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isHostPid" | "pod">): ProcessContainer[] {
+  const own = processCgroup(root.readText("/proc/self/cgroup") ?? "") ?? "/";
+  const groups = new Map<string, Member[]>();
+  for (const name of (root.list("/proc") ?? []).filter((entry) => /^\d+$/.test(entry)).slice(0, maxProcesses)) {
+    const pid = Number(name);
+    const cgroup = processCgroup(root.readText(`/proc/${pid}/cgroup`) ?? "");
+    if (cgroup === null || !isContainerCgroup(cgroup, own, place)) continue;
+    const text = root.readText(`/proc/${pid}/stat`) ?? "";
+    const stat = parseProcessStat(text);
+    if (stat === null) continue;
+    const parentPid = Number(text.slice(text.lastIndexOf(")") + 2).split(" ", 2)[1]);
+    const members = groups.get(cgroup) ?? [];
+    members.push({ pid, parentPid, startTicks: stat.startTicks });
+    groups.set(cgroup, members);
+  }
+  const reader = createContainerReader(root);
+  return [...groups].flatMap(([cgroup, members]) => {
+    const first = firstOf(members);
+    if (first === undefined || isPause(root, first.pid)) return [];
+    const found = containerOf(cgroup);
+    const facts = found === null ? null : reader.of(found);
+    const kubelet = kubeletName(root, first.pid);
+    const pod = facts?.pod ?? null;
+    return [
+      {
+        id: found?.id ?? printable(cgroup, 256),
+        name: kubelet || pod?.container || facts?.name || "",
+        pod: pod === null ? null : { name: pod.name, namespace: pod.namespace ?? "", uid: "" },
+        service: facts?.service ?? "",
+        image: "",
+        runtime: "processes",
+        isRunning: true,
+        isOwn: cgroup === own,
+        pid: first.pid,
+      },
+    ];
+  });
+}
+
+/** On a host only what looks like a container; in a pod's namespace everything that is not in the agent's own group. */
+function isContainerCgroup(cgroup: string, own: string, place: Pick<OwnPlace, "isHostPid" | "pod">): boolean {
+  if (containerOf(cgroup) !== null) return true;
+  return !place.isHostPid && place.pod !== null && (cgroup === own || cgroup.startsWith("/.."));
+}
+
+/** The one whose parent is outside; of several, such as those that were put in by exec, the eldest. */
+function firstOf(members: readonly Member[]): Member | undefined {
+  const pids = new Set(members.map(({ pid }) => pid));
+  const roots = members.filter(({ parentPid }) => !pids.has(parentPid));
+  return roots.toSorted((a, b) => a.startTicks - b.startTicks || a.pid - b.pid)[0];
+}
+
+function isPause(root: HostRoot, pid: number): boolean {
+  return (root.readText(`/proc/${pid}/comm`, undefined, 64) ?? "").trim() === "pause";
+}
+
+/** The kubelet mounts a file into each container from a directory that bears the container's name. */
+function kubeletName(root: HostRoot, pid: number): string {
+  const mounts = parseMountInfo(root.readText(`/proc/${pid}/mountinfo`) ?? "");
+  const log = mounts.find((mount) => mount.mountPoint === "/dev/termination-log");
+  return printable(/\/pods\/[^/]+\/containers\/([^/]+)\//.exec(log?.root ?? "")?.[1] ?? "", 256);
+}

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { SecretFilter } from "./secret-filter.ts";
+
+const filter = new SecretFilter();
+
+function kept(name: string, value: string): string {
+  const key = Buffer.from(name);
+  const bytes = Buffer.from(value);
+  return filter.instead(bytes, 0, bytes.length, filter.secrecyOf(key, 0, key.length)) ?? value;
+}
+
+describe("SecretFilter", () => {
+  it.each([
+    ["http.request.header.authorization", "Bearer abc"],
+    ["http.request.header.cookie", "session=1"],
+    ["http.request.header.x-api-key", "k"],
+    ["db.password", "x"],
+    ["aws.secret", "y"],
+    ["process.command_args", "psql --password x"],
+    ["process.command_line", "psql -W x"],
+  ])("masks %s whatever it holds", (name, value) => {
+    expect(kept(name, value)).toBe("***");
+  });
+
+  it.each([
+    ["url.full", "https://joe:pw123@example.org/a", "https://***@example.org/a"],
+    ["url.full", "https://example.org/a?api_key=abcdef123456&page=2", "https://example.org/a?api_key=***&page=2"],
+    ["note", "calls with Bearer abcdefghijk", "calls with Bearer ***"],
+    ["note", '{"password":"hunter2","user":"joe"}', '{"password":"***","user":"joe"}'],
+    ["id", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijk", "***"],
+    ["cloud", "AKIAIOSFODNN7EXAMPLE", "***"],
+    ["page.token", "aB3dE6fG9hJ2kL5mN8", "***"],
+  ])("masks what is secret in %s %s", (name, value, expected) => {
+    expect(kept(name, value)).toBe(expected);
+  });
+
+  it.each([
+    ["messaging.kafka.message.key", "order-12345"],
+    ["feature_flag.key", "new-checkout"],
+    ["http.route", "/orders/{id}"],
+    ["user_agent.original", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"],
+    ["server.address", "db-7.internal.example.org"],
+    ["request.id", "0f8fad5b-d9cb-469f-a165-70867728950e"],
+    ["error", "Cannot find order 17: it was removed"],
+    ["auth.type", "oidc"],
+  ])("leaves %s %s as it is", (name, value) => {
+    expect(kept(name, value)).toBe(value);
+  });
+
+  it("finds a secret again after so many names and texts that it has forgotten them", () => {
+    for (let index = 0; index < 20_000; index++) kept(`name.${index}`, `some text ${index}`);
+    expect(kept("db.password", "x")).toBe("***");
+    expect(kept("note", "calls with Bearer abcdefghijk")).toBe("calls with Bearer ***");
+  });
+});

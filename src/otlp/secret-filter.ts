@@ -1,0 +1,105 @@
+/**
+ * Takes secrets out of attributes while they are read: by the names that senders gave them, and by their look. Spans come by the hundred thousand,
+ * so a look is paid for only where the bytes make one worth it, and what was looked at is remembered.
+ */
+
+import { isHarmlessValue, isSecretName } from "../base/secret-names.ts";
+import { looksRandom, mask } from "../base/secret-shapes.ts";
+import { ByteDictionary } from "./byte-dictionary.ts";
+import { redactLogText } from "./redact-log.ts";
+
+/** Names and texts that are remembered; then all are forgotten, so that a sender of ever new ones costs time and no memory. */
+const maxRemembered = 4_096;
+const maxRememberedLength = 1_024;
+
+/** `all`: whatever its value is; `texts`: when the value looks like one. */
+export type Secrecy = "none" | "texts" | "all";
+
+/** Last words of names that mostly stand for harmless things: `messaging.kafka.message.key`, `feature_flag.key`, `page.token`. */
+const everyday = /(?:^|[^a-z])(?:keys?|tokens?|auth|pin|sig|signature|seed|salt|license|pass)$/i; /** With these before them they do not. */
+const compound =
+  /(?:api|access|private|account|shared|signing|encryption|master|auth|refresh|bearer|csrf|session)[_.-]?(?:keys?|tokens?)$/i;
+
+export class SecretFilter {
+  #names = new ByteDictionary(4_096);
+  #secrecies: (Secrecy | undefined)[] = [];
+  #texts = new Map<string, string>();
+
+  /** Of the name in [start, end). */
+  secrecyOf(bytes: Uint8Array, start: number, end: number): Secrecy {
+    const code = this.#names.codeOf(bytes, start, end);
+    const known = this.#secrecies[code];
+    if (known !== undefined) return known;
+    const found = secrecyOfName(this.#names.textOf(code));
+    if (this.#names.entries > maxRemembered) {
+      this.#names = new ByteDictionary(4_096);
+      this.#secrecies = [];
+    } else this.#secrecies[code] = found;
+    return found;
+  }
+
+  /** What is to be stored instead of the text in [start, end) that has a name of this secrecy; undefined: the text itself. */
+  instead(bytes: Uint8Array, start: number, end: number, secrecy: Secrecy): string | undefined {
+    if (end === start) return undefined;
+    if (secrecy === "all") return mask;
+    if (secrecy === "none" && !isWorthALook(bytes, start, end)) return undefined;
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("utf8");
+    if (secrecy === "texts" && isSecretText(text)) return mask;
+    const kept = this.#look(text);
+    return kept === text ? undefined : kept;
+  }
+
+  /** The code of a text without a name, as it is stored. */
+  codeIn(dictionary: ByteDictionary, bytes: Uint8Array, start: number, end: number): number {
+    const instead = this.instead(bytes, start, end, "none");
+    if (instead === undefined) return dictionary.codeOf(bytes, start, end);
+    const kept = Buffer.from(instead);
+    return dictionary.codeOf(kept, 0, kept.length);
+  }
+
+  #look(text: string): string {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    const kept = redactLogText(text);
+    if (text.length > maxRememberedLength) return kept;
+    if (this.#texts.size >= maxRemembered) this.#texts.clear();
+    this.#texts.set(text, kept);
+    return kept;
+  }
+}
+
+/** Arguments hold passwords in ways that only their program knows. Discovery reads command lines itself, and redacts them as such. */
+const commandLine = /^process\.command_(?:args|line)$/;
+
+function secrecyOfName(name: string): Secrecy {
+  if (commandLine.test(name)) return "all";
+  if (!isSecretName(name)) return "none";
+  return everyday.test(name) && !compound.test(name) ? "texts" : "all";
+}
+
+function isSecretText(text: string): boolean {
+  if (isHarmlessValue("token", text)) return false;
+  return looksRandom(text, 16);
+}
+
+/** First bytes of secrets that are known by their look and need no word before them. */
+const beginnings: ReadonlySet<number> = new Set(
+  "eyJ AKI ASI ARO AID ANP AGP ABI ACC ghp gho ghu ghs ghr git glp gld glr glc gls xox xap sk_ pk_ rk_ whs sk- AIz ya2 GOC SG. key npm pyp dop hf_ dap hvs hvb hvr shp sq0 NRA lin fig cfu PMA ATA EAA AGE $2a $2b $2y $5$ $6$ $y$ $ar Bea bea BEA Bas bas BAS"
+    .split(" ")
+    .map((text) => (text.charCodeAt(0) << 16) | (text.charCodeAt(1) << 8) | text.charCodeAt(2)),
+);
+
+/** `=`, `"`, space and `@` stand around secrets within a text. */
+const around = new Uint8Array(256);
+for (const character of '="@ ') around[character.charCodeAt(0)] = 1;
+
+/** No secret is shorter. */
+const minSecretBytes = 8;
+
+function isWorthALook(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start < minSecretBytes) return false;
+  const first = ((bytes[start] as number) << 16) | ((bytes[start + 1] as number) << 8) | (bytes[start + 2] as number);
+  if (beginnings.has(first)) return true;
+  for (let index = start; index < end; index++) if (around[bytes[index] as number] === 1) return true;
+  return false;
+}

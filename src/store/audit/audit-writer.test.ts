@@ -1,0 +1,115 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { silentLogger } from "../../base/log.ts";
+import { type AuditEntry, blankAuditEntry } from "../signals/audit.ts";
+import { AuditWriter, type AuditWriterOptions } from "./audit-writer.ts";
+
+let directory: string;
+let committed: AuditEntry[];
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "coral-audit-writer-"));
+  committed = [];
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const file = (): string => join(directory, "journal");
+const lines = (): string[] => readFileSync(file(), "utf8").split("\n").filter(Boolean);
+const entry = (command_id: string): AuditEntry => ({ ...blankAuditEntry(1, 1), kind: "exec", phase: "begun", command_id });
+const ids = (): string[] => committed.map(({ command_id }) => command_id);
+
+const openWriter = (more: Partial<AuditWriterOptions> = {}): Promise<AuditWriter> =>
+  AuditWriter.open({
+    file: file(),
+    commit: async (entries) => void committed.push(...entries),
+    isCommitted: async ({ command_id }) => ids().includes(command_id),
+    log: silentLogger,
+    retryMs: 5,
+    ...more,
+  });
+
+/** A commit that waits until it is let go. */
+function gate() {
+  let open: () => void = () => undefined;
+  const passed = new Promise<void>((resolve) => (open = resolve));
+  return { passed, open: () => open() };
+}
+
+describe("AuditWriter", () => {
+  it("keeps an entry in its file before it is committed, and only until then", async () => {
+    const { passed, open } = gate();
+    await using writer = await openWriter({
+      commit: async (entries) => {
+        await passed;
+        committed.push(...entries);
+      },
+    });
+    await writer.write(entry("a"));
+    await writer.write(entry("b"));
+    expect([lines().length, ids()]).toEqual([2, []]);
+    open();
+    await writer.settled();
+    expect([lines().length, ids()]).toEqual([0, ["a", "b"]]);
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+  });
+
+  it("commits what a killed process left, each entry once, in order, and passes over half a line", async () => {
+    const stuck = await openWriter({ commit: () => new Promise(() => undefined) });
+    for (const id of ["a", "b", "c"]) await stuck.write(entry(id));
+    appendFileSync(file(), '{"kind":"ex');
+    committed.push(entry("a"));
+    await using next = await openWriter();
+    expect([ids(), lines()]).toEqual([["a", "b", "c"], []]);
+    await next.write(entry("d"));
+    await next.settled();
+    expect(ids()).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("tries again until the database takes them, and loses nothing that is told meanwhile", async () => {
+    let failures = 3;
+    await using writer = await openWriter({
+      commit: async (entries) => {
+        if (failures-- > 0) throw new Error("busy");
+        committed.push(...entries);
+      },
+    });
+    for (let index = 0; index < 20; index++) await writer.write(entry(`e${index}`));
+    await vi.waitFor(() => expect(ids()).toEqual(Array.from({ length: 20 }, (_, index) => `e${index}`)));
+    await writer.settled();
+    expect(lines()).toEqual([]);
+  });
+
+  it("keeps all of what many tell at once, while commits and emptying go on", async () => {
+    await using writer = await openWriter({
+      commit: async (entries) => {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        committed.push(...entries);
+      },
+    });
+    for (let round = 0; round < 50; round++)
+      await Promise.all(Array.from({ length: 10 }, (_, index) => writer.write(entry(`${round}-${index}`))));
+    await writer.settled();
+    expect([new Set(ids()).size, ids().length, lines().length]).toEqual([500, 500, 0]);
+  });
+
+  it("refuses what cannot be kept: too many that wait, or a file that cannot be written", async () => {
+    const writer = await openWriter({ commit: () => new Promise(() => undefined) });
+    const told = await Promise.allSettled(Array.from({ length: 1_100 }, (_, index) => writer.write(entry(`${index}`))));
+    expect(told.filter(({ status }) => status === "rejected")).toHaveLength(100);
+    await using full = await openWriter({ file: "/dev/full", isCommitted: async () => true }).catch(() => undefined);
+    if (full) await expect(full.write(entry("x"))).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  it("leaves in its file at the end what the database does not take", async () => {
+    const writer = await openWriter({ commit: () => Promise.reject(new Error("full")), retryMs: 60_000 });
+    await writer.write(entry("a"));
+    await vi.waitFor(() => expect(lines()).toHaveLength(1));
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    await writer.close();
+    await expect(writer.write(entry("b"))).rejects.toThrow("closed");
+    await using next = await openWriter();
+    expect(ids()).toEqual(["a"]);
+    await next.close();
+  });
+});

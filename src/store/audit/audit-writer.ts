@@ -1,0 +1,203 @@
+/**
+ * Audit entries on their way into a chain. Nothing may be done before it is written down, and a commit of the database takes longer than most
+ * commands: so entries are first appended to a small file, which survives the end of this process, and committed right after. At the next start what
+ * the file still holds is committed first.
+ */
+
+import { type FileHandle, open } from "node:fs/promises";
+import { sleep } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { AuditEntry } from "../signals/audit.ts";
+
+export interface AuditWriterOptions {
+  /** Of this writer alone. Empty but for the moments in between. */
+  file: string;
+  /** Whom the file is to belong to; absent: whoever runs this. */
+  owner?: { uid: number; gid: number } | undefined;
+  /** All of them in one transaction, in this order. */
+  commit: (entries: readonly AuditEntry[]) => Promise<void>;
+  /** Whether an entry that was left in the file had been committed before the process ended. */
+  isCommitted: (entry: AuditEntry) => Promise<boolean>;
+  log: Logger;
+  /** How long entries gather before they are committed, unless somebody asks: a commit costs more than a command. Default 200 ms. */
+  gatherMs?: number;
+  /** Until a failed commit is tried again. Default 1 s. */
+  retryMs?: number;
+}
+
+/** Entries that may wait for their commit; more are refused, and then what they tell of is not done. */
+const maxWaiting = 1_000;
+/** A question about the audit does not wait longer for a database that is stuck. */
+const maxSettleMs = 5_000;
+
+interface Told {
+  entry: AuditEntry;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+export class AuditWriter implements AsyncDisposable {
+  readonly #options: AuditWriterOptions;
+  readonly #file: FileHandle;
+  readonly #stop = new AbortController();
+  /** Ends the gathering. */
+  #hurry = new AbortController();
+  /** Not in the file yet. */
+  #told: Told[] = [];
+  /** In the file, and not in the database yet. */
+  #waiting: AuditEntry[] = [];
+  #telling: Promise<void> | undefined;
+  #committing: Promise<void> | undefined;
+  #fileWork: Promise<void> = Promise.resolve();
+  #isFailing = false;
+  #sizeBytes = 0;
+  #closed: Promise<void> | undefined;
+
+  private constructor(options: AuditWriterOptions, file: FileHandle) {
+    this.#options = options;
+    this.#file = file;
+  }
+
+  /** Commits what a former process left; throws when that cannot be done. */
+  static async open(options: AuditWriterOptions): Promise<AuditWriter> {
+    const file = await open(options.file, "a+", 0o600);
+    try {
+      if (options.owner) await file.chown(options.owner.uid, options.owner.gid);
+      const left: AuditEntry[] = [];
+      for (const entry of entriesIn(await file.readFile("utf8"))) if (!(await options.isCommitted(entry))) left.push(entry);
+      if (left.length > 0) await options.commit(left);
+      await file.truncate(0);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    return new AuditWriter(options, file);
+  }
+
+  /** Resolves when the entry survives the end of this process; rejects when it cannot be kept. */
+  async write(entry: AuditEntry): Promise<void> {
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: "Cannot write the audit: it is closed" });
+    if (this.#told.length + this.#waiting.length >= maxWaiting)
+      throw new CoralError({ code: "exhausted", message: `Cannot write the audit: ${maxWaiting} entries wait already; try again` });
+    await new Promise<void>((resolve, reject) => {
+      this.#told.push({ entry, resolve, reject });
+      this.#telling ??= this.#tell();
+    });
+  }
+
+  /** Resolves when what was written so far is in the database, or after a while when it does not take it. */
+  async settled(): Promise<void> {
+    const endMs = performance.now() + maxSettleMs;
+    while ((this.#telling ?? this.#committing) !== undefined && performance.now() < endMs) {
+      this.#hurry.abort();
+      await Promise.race([this.#telling ?? this.#committing, sleep(maxSettleMs, this.#stop.signal).catch(() => undefined)]);
+    }
+  }
+
+  /** Commits what waits, if it can; the rest stays in the file. */
+  close(): Promise<void> {
+    this.#closed ??= this.#end();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #end(): Promise<void> {
+    await this.#telling;
+    // A commit that failed is not waited for: the next start makes it.
+    if (this.#isFailing) this.#stop.abort();
+    await this.settled();
+    this.#stop.abort();
+    await this.#committing;
+    await this.#file.close();
+  }
+
+  /** Those that come while others are being written go together in the next write. Never rejects. */
+  async #tell(): Promise<void> {
+    await Promise.resolve();
+    while (this.#told.length > 0) {
+      const group = this.#told;
+      this.#told = [];
+      try {
+        await this.#withFile(() => this.#append(group.map(({ entry }) => entry)));
+        for (const { resolve } of group) resolve();
+      } catch (error) {
+        for (const { reject } of group) reject(cannotKeep(error));
+      }
+      if (this.#waiting.length > 0) this.#committing ??= this.#commit();
+    }
+    this.#telling = undefined;
+  }
+
+  async #append(entries: readonly AuditEntry[]): Promise<void> {
+    const bytes = Buffer.from(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
+    try {
+      await this.#file.appendFile(bytes);
+    } catch (error) {
+      // Half a line would make the next one unreadable.
+      await this.#file.truncate(this.#sizeBytes).catch(() => undefined);
+      throw error;
+    }
+    this.#sizeBytes += bytes.length;
+    this.#waiting.push(...entries);
+  }
+
+  /** Never rejects: what cannot be committed stays, and is tried again. */
+  async #commit(): Promise<void> {
+    const { commit, log, gatherMs = 200, retryMs = 1_000 } = this.#options;
+    await sleep(gatherMs, AbortSignal.any([this.#hurry.signal, this.#stop.signal])).catch(() => undefined); // aborted: at once
+    while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
+      const group = [...this.#waiting];
+      try {
+        await commit(group);
+        this.#waiting.splice(0, group.length);
+        this.#isFailing = false;
+      } catch (error) {
+        if (!this.#isFailing) log.error("Cannot store entries of the audit; they are kept in a file and stored later", { error });
+        this.#isFailing = true;
+        await sleep(retryMs, this.#stop.signal).catch(() => undefined); // aborted: the loop's condition ends it
+      }
+    }
+    await this.#withFile(() => this.#empty());
+    this.#committing = undefined;
+    if (this.#waiting.length === 0 && this.#hurry.signal.aborted) this.#hurry = new AbortController();
+    // What was told while the file was being emptied.
+    if (this.#waiting.length > 0 && !this.#stop.signal.aborted) this.#committing = this.#commit();
+  }
+
+  async #empty(): Promise<void> {
+    if (this.#waiting.length > 0) return;
+    try {
+      await this.#file.truncate(0);
+      this.#sizeBytes = 0;
+    } catch (error) {
+      // What is committed already is passed over at the next start.
+      this.#options.log.warn("Cannot empty the file of audit entries that are stored", { error });
+    }
+  }
+
+  /** One at a time: a file must not be emptied while an entry is being appended to it. */
+  #withFile(work: () => Promise<void>): Promise<void> {
+    const done = this.#fileWork.then(work);
+    this.#fileWork = done.catch(() => undefined);
+    return done;
+  }
+}
+
+function cannotKeep(error: unknown): CoralError {
+  return new CoralError({ code: "unavailable", message: `Cannot write the audit: ${CoralError.from(error).message}`, cause: error });
+}
+
+/** The last line may be half a one, when the process ended within its write: nothing was done by it. */
+function entriesIn(text: string): AuditEntry[] {
+  return text.split("\n").flatMap((line) => {
+    try {
+      return line === "" ? [] : [JSON.parse(line) as AuditEntry];
+    } catch {
+      return [];
+    }
+  });
+}

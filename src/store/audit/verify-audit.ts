@@ -1,0 +1,149 @@
+/** Walks the chains that a colony keeps: its own, and its copies of those of agents. */
+
+import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../../base/hash-chain.ts";
+import type { ColonyStore } from "../colony-store.ts";
+import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
+import type { Row } from "../sql-values.ts";
+import type { ColonyAudit } from "./colony-audit.ts";
+
+/** A chain of an agent as far as it was pulled. An agent whose store was begun anew has several. */
+export interface CopiedChain {
+  agentId: string;
+  /** The epoch of the agent's store. */
+  chainId: string;
+  /** The one that the agent answered with last. */
+  isCurrent: boolean;
+  report: ChainReport;
+}
+
+/** The colony's own chain from its beginning, or from where retention has left it, to the end that is kept beside it. */
+export async function verifyOwnChain(store: ColonyStore, own: ColonyAudit): Promise<ChainReport> {
+  const database = `"${store.database.name}"`;
+  const check = new ChainCheck(chainStart(own.chainId));
+  const pruned: ChainLink[] = [];
+  let last = 0;
+  await store.visit(`SELECT ${auditChainColumns} FROM ${database}.audit.entries ORDER BY seq, rowid`, undefined, (row) => {
+    take(check, pruned, row);
+    last = Math.max(last, Number(row["seq"]));
+  });
+  // Entries may have been written meanwhile: the end is looked at afterwards.
+  const [kept] = await store.query(`SELECT entry, hash FROM ${database}.audit.chain`);
+  const end = { entry: Number(kept?.["entry"] ?? 0), hash: String(kept?.["hash"] ?? "") };
+  if (last > end.entry) check.report("added", end.entry + 1, `entries after ${end.entry}, the last one that was written, were added`);
+  return check.finish(pruned, end.entry > last ? await reached(store, last, end) : end);
+}
+
+/** What the walk should have seen of a chain that has grown since. */
+async function reached(store: ColonyStore, last: number, end: ChainLink): Promise<ChainLink> {
+  const [next] = await store.query(`SELECT count(*) AS rows FROM "${store.database.name}".audit.entries WHERE seq > ? AND seq <= ?`, [
+    last,
+    end.entry,
+  ]);
+  return Number(next?.["rows"] ?? 0) === end.entry - last ? { entry: last, hash: "" } : end;
+}
+
+/** The copies of all agents, or of one, oldest chain first. */
+export async function verifyCopies(store: ColonyStore, agentId?: string): Promise<CopiedChain[]> {
+  const database = `"${store.database.name}"`;
+  const sources = await store.query(
+    `SELECT source, agent_id, epoch, cursors, last_pull FROM ${database}.internal.sources
+     WHERE ($agent IS NULL OR agent_id = $agent) ORDER BY agent_id, first_pull, source`,
+    { agent: agentId ?? null },
+  );
+  const vouched = await prunedCopies(store);
+  const latest = new Map(sources.toSorted(byLastPull).map((row) => [String(row["agent_id"]), Number(row["source"])]));
+  const chains: CopiedChain[] = [];
+  for (const row of sources) {
+    const [agent, chainId, source] = [String(row["agent_id"]), String(row["epoch"]), Number(row["source"])];
+    const check = new ChainCheck(chainStart(chainId));
+    const pruned = [...(vouched.get(chainId) ?? [])];
+    await store.visit(
+      `SELECT ${auditChainColumns} FROM ${database}.raw."${audit.name}" WHERE source = ? ORDER BY seq, rowid`,
+      [source],
+      (entry) => take(check, pruned, entry),
+    );
+    const expected = { entry: pulledThrough(row), hash: "" };
+    const report = check.finish(pruned, isPrunedAway(vouched.get(chainId), expected) ? undefined : expected);
+    if (report.entries > 0 || expected.entry > 0) chains.push({ agentId: agent, chainId, isCurrent: latest.get(agent) === source, report });
+  }
+  return chains;
+}
+
+/** Hashes of entries in the copy of a chain. */
+export async function copiedLinks(store: ColonyStore, chainId: string, entries: readonly number[]): Promise<ChainLink[]> {
+  const numbers = entries.filter((entry) => Number.isSafeInteger(entry) && entry > 0);
+  if (numbers.length === 0) return [];
+  const database = `"${store.database.name}"`;
+  const rows = await store.query(
+    `SELECT r.entry, r.hash FROM ${database}.raw."${audit.name}" r JOIN ${database}.internal.sources s USING (source)
+     WHERE s.epoch = ? AND r.entry IN (${numbers.join(", ")}) ORDER BY r.entry`,
+    [chainId],
+  );
+  return rows.map((row) => ({ entry: Number(row["entry"]), hash: String(row["hash"]) }));
+}
+
+/** Hashes of entries in the colony's own chain. */
+export async function ownLinks(store: ColonyStore, entries: readonly number[]): Promise<ChainLink[]> {
+  const numbers = entries.filter((entry) => Number.isSafeInteger(entry) && entry > 0);
+  if (numbers.length === 0) return [];
+  const rows = await store.query(
+    `SELECT entry, hash FROM "${store.database.name}".audit.entries WHERE entry IN (${numbers.join(", ")}) ORDER BY entry`,
+  );
+  return rows.map((row) => ({ entry: Number(row["entry"]), hash: String(row["hash"]) }));
+}
+
+function take(check: ChainCheck, pruned: ChainLink[], row: Row): void {
+  check.add(auditChainRow(row));
+  if (row["kind"] === "pruned" && row["target"] === "chain") {
+    const link = linkIn(row["details"]);
+    if (link) pruned.push(link);
+  } else if (row["kind"] === "chain" && row["reason"] === "broken") {
+    check.report("cut", Number(row["entry"]), `the agent found at a start: ${problemIn(row["details"])}`);
+  }
+}
+
+/** How far the copy of each chain was pruned by this colony, by its own chain. */
+async function prunedCopies(store: ColonyStore): Promise<Map<string, ChainLink[]>> {
+  const rows = await store.query(
+    `SELECT place, arg_max(details, seq) AS details FROM "${store.database.name}".audit.entries
+     WHERE kind = 'pruned' AND target = 'copy' GROUP BY place`,
+  );
+  return new Map(
+    rows.map((row) => {
+      const link = linkIn(row["details"]);
+      return [String(row["place"]), link ? [link] : []];
+    }),
+  );
+}
+
+function isPrunedAway(pruned: readonly ChainLink[] | undefined, expected: ChainLink): boolean {
+  return pruned?.some(({ entry }) => entry >= expected.entry) ?? false;
+}
+
+function pulledThrough(source: Row): number {
+  const cursors = JSON.parse(String(source["cursors"])) as Record<string, { seq?: number } | undefined>;
+  return cursors[audit.name]?.seq ?? 0;
+}
+
+function byLastPull(a: Row, b: Row): number {
+  return Number(a["last_pull"]) - Number(b["last_pull"]) || Number(a["source"]) - Number(b["source"]);
+}
+
+function linkIn(text: unknown): ChainLink | undefined {
+  try {
+    const value = JSON.parse(String(text)) as Partial<ChainLink> | null;
+    return typeof value?.entry === "number" && typeof value.hash === "string" ? { entry: value.entry, hash: value.hash } : undefined;
+  } catch {
+    // Not written by Coral.
+    return undefined;
+  }
+}
+
+function problemIn(text: unknown): string {
+  try {
+    return String((JSON.parse(String(text)) as { problem?: unknown }).problem);
+  } catch {
+    // Not written by Coral.
+    return "it is not whole";
+  }
+}

@@ -1,0 +1,96 @@
+/** Who did what, where, and what came of it: entries of a chain of hashes. */
+
+import { type ChainLink, type ChainRow, chainHash } from "../../base/hash-chain.ts";
+import { defineSignal, type RowOf } from "../define-signal.ts";
+import type { Row, SqlValue } from "../sql-values.ts";
+
+const dayMs = 86_400_000;
+
+/**
+ * One row per entry; a command has one when it is allowed or denied and one when it has ended. The agent's table, its copy at the colony and the
+ * colony's own chain have the same columns.
+ */
+export const audit = defineSignal({
+  name: "audit",
+  description: "Commands, captures and decisions: who, from where, what, and how it ended; each row holds the hash of the one before",
+  columns: {
+    /** Counts from 1 within a chain; equals `seq` unless somebody has moved the row. */
+    entry: "int",
+    prev_hash: "text",
+    hash: "text",
+    /** `exec`, `shell`, `run`, `capture`, `sql`, `approval`, `token`, `agent`; of the chain itself: `chain`, `pruned`, `anchor`. */
+    kind: "text",
+    /** `asked`, `held`, `decided`, `denied`, `begun`, `ended`, `noted`. */
+    phase: "text",
+    /** Shared by all entries of a command, at agents and colony. */
+    command_id: "text",
+    /** `token:abc`, `local:uid=1000`; empty for what Coral does by itself. */
+    caller: "text",
+    caller_from: "text",
+    /** `cli`, `mcp`, `http`, `llm`; empty for what Coral does by itself. */
+    through: "text",
+    question_id: "text",
+    target: "text",
+    /** Where it ran. */
+    place: "text",
+    /** Redacted, at most 4,096 characters. */
+    command: "text",
+    rule: "text",
+    run_as: "text",
+    reason: "text",
+    exit_code: "int?",
+    stdout_bytes: "int",
+    stderr_bytes: "int",
+    duration_ms: "int",
+    recording: "text",
+    /** JSON object. */
+    details: "text",
+  },
+  retention: {
+    agent: { maxAgeMs: 90 * dayMs, weight: 4 },
+    colony: { maxAgeMs: 400 * dayMs, weight: 4 },
+  },
+  isChained: true,
+  isPrivate: true,
+});
+
+export type AuditRow = RowOf<typeof audit.columns>;
+
+/** What an entry says: a row without its place in a chain. Give all of it, or begin with `blankAuditEntry`. */
+export type AuditEntry = Omit<AuditRow, "entry" | "prev_hash" | "hash">;
+
+/** Nothing but a time. */
+export function blankAuditEntry(at: number, monoMs: number): AuditEntry {
+  const empty = { command_id: "", caller: "", caller_from: "", through: "", question_id: "", target: "", place: "", command: "" };
+  const result = { rule: "", run_as: "", reason: "", exit_code: null, stdout_bytes: 0, stderr_bytes: 0, duration_ms: 0 };
+  return { at, mono_ms: monoMs, kind: "", phase: "", ...empty, ...result, recording: "", details: "{}" };
+}
+
+/** The entry as the next of a chain. */
+export function linkAuditEntry(previous: ChainLink, said: AuditEntry): AuditRow {
+  const row = { ...said, entry: previous.entry + 1 };
+  return { ...row, prev_hash: previous.hash, hash: chainHash(previous.hash, row) };
+}
+
+/** A stored row (`SELECT seq, …`) as the check of its chain needs it. */
+export function auditChainRow(row: Row): ChainRow {
+  const fields: Record<string, string | number | boolean | null> = {};
+  for (const name of ["mono_ms", ...Object.keys(audit.columns)]) {
+    if (name !== "prev_hash" && name !== "hash") fields[name] = plain(row[name]);
+  }
+  fields["at"] = plain(row["time"]);
+  return {
+    position: Number(row["seq"]),
+    entry: Number(row["entry"]),
+    previousHash: String(row["prev_hash"]),
+    hash: String(row["hash"]),
+    fields,
+  };
+}
+
+function plain(value: SqlValue | undefined): string | number | boolean | null {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : null;
+}
+
+/** Columns of a stored row that its chain is checked by. */
+export const auditChainColumns: string = ["seq", '"time"', "mono_ms", ...Object.keys(audit.columns).map((name) => `"${name}"`)].join(", ");

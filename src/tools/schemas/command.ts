@@ -1,0 +1,107 @@
+/** Commands on agents: which agents they reach, and what became of them. */
+
+import * as z from "zod";
+
+/** What an agent must be able to do for it. */
+export const commandKindSchema = z.enum(["exec", "shell", "run"]);
+export type CommandKind = z.infer<typeof commandKindSchema>;
+
+/** One of the agents that fit, and whether it can. */
+export const targetAgentSchema = z.object({
+  agentId: z.string(),
+  hostname: z.string(),
+  supported: z.boolean(),
+  connected: z.boolean(),
+  /** `Kubernetes Sidecar (Passive mode)`; `legacy agent` when it does not tell. */
+  runtime: z.string(),
+  /** Why it is left out; empty when it gets the command. */
+  reason: z.string(),
+  /** What to do about it; empty when nothing can be done. */
+  fix: z.string(),
+});
+export type TargetAgent = z.infer<typeof targetAgentSchema>;
+
+/** Output of coral_resolve_targets. */
+export const resolvedTargetsSchema = z.object({
+  command: commandKindSchema,
+  /** As it was asked for: `service=api env=prod`. */
+  target: z.string(),
+  /** The service's full name; null when none was asked for. */
+  service: z.string().nullable(),
+  total: z.number(),
+  /** That get the command. */
+  usable: z.number(),
+  agents: z.array(targetAgentSchema),
+});
+export type ResolvedTargets = z.infer<typeof resolvedTargetsSchema>;
+
+/** `lost`: the connection to the agent broke; nobody can say how it went on. */
+export const commandEndReasonSchema = z.enum([
+  "exited",
+  "signalled",
+  "timeout",
+  "output-limit",
+  "cancelled",
+  "denied",
+  "failed",
+  "lost",
+  "approval-needed",
+]);
+
+/** What became of a command at one agent, with as much of its output as was asked for. */
+export const commandOutcomeSchema = z.object({
+  agentId: z.string(),
+  hostname: z.string(),
+  reason: commandEndReasonSchema,
+  /** Null when it did not exit by itself. */
+  exitCode: z.number().nullable(),
+  signal: z.string(),
+  /** Why it was denied or failed; empty otherwise. */
+  problem: z.string(),
+  /** Kind of the problem: `not-permitted`, `unavailable`; empty without one. */
+  code: z.string(),
+  /** Of the agent's policy, that decided. */
+  rule: z.string(),
+  /** `host`, or the container or process whose namespaces it ran in. */
+  where: z.string(),
+  user: z.string(),
+  stdout: z.string(),
+  stderr: z.string(),
+  /** Bytes that it wrote beyond what is shown. */
+  cutBytes: z.number(),
+  durationMs: z.number(),
+});
+export type CommandOutcome = z.infer<typeof commandOutcomeSchema>;
+
+/** Output of coral_agent_exec. */
+export const commandResultSchema = z.object({
+  commandId: z.string(),
+  outcomes: z.array(commandOutcomeSchema),
+});
+export type CommandResult = z.infer<typeof commandResultSchema>;
+
+/** Which agents; all that are given must fit. */
+export interface TargetWish {
+  /** Ids or host names. */
+  agents?: readonly string[];
+  service?: string;
+  labels?: Readonly<Record<string, string>>;
+  environment?: string;
+  all?: boolean;
+  /** Any one of those that fit. */
+  one?: boolean;
+}
+
+/** What the colony is to run, to its end, without input. */
+export interface CommandRequest {
+  argv?: string[];
+  text?: string;
+  agents: { agentId: string; hostname: string }[];
+  /** Where at the agent. */
+  where: { kind: "host" | "service" | "container"; service?: string; container?: string };
+  workingDirectory?: string;
+  timeoutMs: number;
+  /** Of each agent's output, shown. */
+  maxOutputBytes: number;
+  readOnly: boolean;
+}

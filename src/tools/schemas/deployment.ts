@@ -1,0 +1,97 @@
+/** New builds of services, and what changed with them. */
+
+import * as z from "zod";
+import { isoTimeSchema } from "./agent.ts";
+
+/** `not-enough-data`: there was too little to compare, or it is too early. */
+export const verdictSchema = z.enum(["regression", "improvement", "no-change", "not-enough-data"]);
+export type Verdict = z.infer<typeof verdictSchema>;
+
+/** How a deployment was noticed: another binary, another version in spans or environment, or `coral deploy mark`. */
+export const foundBySchema = z.enum(["build", "version", "mark"]);
+export type FoundBy = z.infer<typeof foundBySchema>;
+
+/** One measure that is worse, better or otherwise different than before. */
+export const buildChangeSchema = z.object({
+  metric: z.enum(["p50", "p95", "errors", "rate", "cpu", "memory"]),
+  /** `GET /users/{id}`; empty for the service as a whole. */
+  subject: z.string(),
+  outcome: z.enum(["worse", "better", "changed"]),
+  /** Microseconds, ratio, per second, cores, microseconds of CPU per request, bytes. */
+  unit: z.enum(["us", "ratio", "per-second", "cores", "cpu-us", "bytes"]),
+  before: z.number(),
+  after: z.number(),
+  /** Cliff's delta for latency, Cohen's h for errors; null for the rest. */
+  effect: z.number().nullable(),
+  /** Chance of a difference like this without any change, corrected for the number of comparisons. */
+  pValue: z.number(),
+});
+export type BuildChange = z.infer<typeof buildChangeSchema>;
+
+/** The time after a deployment compared with the time before. */
+export const buildReportSchema = z.object({
+  /** Where requests were counted: kernel hooks, or spans where hooks saw none. */
+  source: z.enum(["hooks", "spans", "none"]),
+  beforeMs: z.number(),
+  afterMs: z.number(),
+  requestsBefore: z.number(),
+  requestsAfter: z.number(),
+  /** Comparisons made, and routes with too few requests to compare. */
+  comparisons: z.number(),
+  tooFew: z.number(),
+  /** A change counts below this corrected chance. */
+  alpha: z.number(),
+  /** Worst first. */
+  changes: z.array(buildChangeSchema),
+  /** Destinations outside that it had never called before. */
+  newEgress: z.array(z.string()),
+  /** Patterns of error records that were not there before. */
+  newErrors: z.array(z.object({ template: z.string(), severity: z.string(), records: z.number() })),
+});
+export type BuildReport = z.infer<typeof buildReportSchema>;
+
+export const deploymentSchema = z.object({
+  id: z.string(),
+  service: z.string(),
+  /** When the first process of the new build started. */
+  at: isoTimeSchema,
+  foundBy: z.array(foundBySchema),
+  build: z.string().nullable(),
+  previousBuild: z.string().nullable(),
+  version: z.string().nullable(),
+  previousVersion: z.string().nullable(),
+  note: z.string(),
+  /** Who marked it; null when it was noticed. */
+  markedBy: z.string().nullable(),
+  agents: z.array(z.string()),
+  verdict: verdictSchema,
+  /** In words: what got worse, or why nothing can be said. */
+  reason: z.string(),
+  /** False while more data is awaited: the verdict may change. */
+  isComplete: z.boolean(),
+  report: buildReportSchema.nullable(),
+});
+export type Deployment = z.infer<typeof deploymentSchema>;
+
+/** Output of coral_query_deployments; newest first. */
+export const deploymentListSchema = z.object({ sinceMs: z.number(), deployments: z.array(deploymentSchema) });
+export type DeploymentList = z.infer<typeof deploymentListSchema>;
+
+/** Output of coral_mark_deployment. */
+export const deploymentMarkedSchema = z.object({ deployment: deploymentSchema, isNew: z.boolean() });
+export type DeploymentMarked = z.infer<typeof deploymentMarkedSchema>;
+
+export interface DeploymentsRequest {
+  service?: string;
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  limit: number;
+}
+
+export interface MarkDeploymentRequest {
+  service: string;
+  version?: string;
+  note: string;
+  /** From now back, milliseconds. */
+  agoMs: number;
+}

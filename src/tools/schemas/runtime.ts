@@ -1,0 +1,87 @@
+import * as z from "zod";
+
+/** One command or feature of an agent, with why it is absent and what to do about that. */
+export const capabilityFactSchema = z.object({ name: z.string(), available: z.boolean(), reason: z.string(), fix: z.string() });
+
+/** Where an agent runs and what it can do there; see src/base/runtime-facts.ts for the words. */
+export const runtimeFactsSchema = z.object({
+  platform: z.object({ os: z.string(), arch: z.string(), osVersion: z.string(), kernel: z.string() }),
+  runtimeType: z.string(),
+  /** Empty for all but a Kubernetes sidecar. */
+  sidecarMode: z.string(),
+  containerRuntime: z.object({ socketPath: z.string(), type: z.string(), version: z.string() }).nullable(),
+  capabilities: z.array(capabilityFactSchema),
+  visibility: z.object({
+    allPids: z.boolean(),
+    allContainers: z.boolean(),
+    podScope: z.boolean(),
+    containers: z.array(z.string()),
+    namespace: z.string(),
+    moreContainers: z.number(),
+  }),
+  detectedAt: z.string(),
+  version: z.string(),
+  evidence: z.array(z.string()),
+  isOverridden: z.boolean(),
+});
+
+/** Of the policy for agents from before runtime contexts. */
+export const legacyPhaseSchema = z.enum(["off", "quiet", "grace", "transition", "enforced"]);
+export type LegacyPhase = z.infer<typeof legacyPhaseSchema>;
+
+export const runtimeChangeSchema = z.object({
+  at: z.string(),
+  runtimeType: z.string(),
+  sidecarMode: z.string(),
+  containerRuntime: z.string(),
+  /** registration, upgrade, redeployment, refresh, config, requested, capabilities */
+  reason: z.string(),
+  /** In words. */
+  changes: z.string(),
+});
+
+/** What is known of one agent's runtime, and from where. */
+export const runtimeContextFactsSchema = z.object({
+  /** Null: the agent does not tell. */
+  runtime: runtimeFactsSchema.nullable(),
+  problems: z.array(z.string()),
+  /** `agent`: asked just now; `registry`: as told last. */
+  source: z.enum(["agent", "registry"]),
+  /** Why the agent itself was not asked; empty when it was. */
+  note: z.string(),
+  /** Newest first. */
+  history: z.array(runtimeChangeSchema),
+});
+export type RuntimeContextFacts = z.infer<typeof runtimeContextFactsSchema>;
+
+/** Output of coral_get_runtime_context. */
+export const runtimeContextListSchema = z.object({
+  total: z.number(),
+  agents: z.array(
+    runtimeContextFactsSchema.extend({ agentId: z.string(), hostname: z.string(), version: z.string(), isLegacy: z.boolean() }),
+  ),
+});
+export type RuntimeContextList = z.infer<typeof runtimeContextListSchema>;
+
+const countSchema = z.object({ name: z.string(), agents: z.number() });
+
+/** Who runs where: part of the colony's status. */
+export const runtimeDistributionSchema = z.object({
+  /** By operating system, with its distributions. */
+  platforms: z.array(countSchema.extend({ versions: z.array(countSchema) })),
+  /** By runtime type, with sidecar modes; agents that do not tell are `unknown`. */
+  types: z.array(countSchema.extend({ modes: z.array(countSchema) })),
+  /** How many of the agents that tell can do it. */
+  capabilities: z.array(countSchema.extend({ of: z.number() })),
+  legacy: z.object({
+    agents: z.number(),
+    /** Share of all agents, percent. */
+    percent: z.number(),
+    phase: legacyPhaseSchema,
+    rejectAfter: z.string().nullable(),
+    upgradeSteps: z.array(z.string()),
+    /** At most 20. */
+    listed: z.array(z.object({ agentId: z.string(), version: z.string() })),
+  }),
+});
+export type RuntimeDistribution = z.infer<typeof runtimeDistributionSchema>;

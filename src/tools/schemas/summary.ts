@@ -1,0 +1,249 @@
+/** How services are: the same object for the terminal, for language models and for diagnosis. */
+
+import * as z from "zod";
+import { isoTimeSchema } from "./agent.ts";
+import { verdictSchema } from "./deployment.ts";
+
+/** `unknown`: nothing is heard of it. Worst first. */
+export const healthLevels = ["critical", "degraded", "unknown", "ok"] as const;
+export const summaryHealthSchema = z.enum(healthLevels);
+export type SummaryHealth = z.infer<typeof summaryHealthSchema>;
+
+export const summaryFindingSchema = z.object({
+  /** docs/summary.md has them all. */
+  rule: z.string(),
+  /** `critical` and `warning` decide the health, `info` explains. */
+  severity: z.enum(["critical", "warning", "info"]),
+  /** Symptoms travel from callee to caller; causes stay where they are; context is neither. */
+  kind: z.enum(["symptom", "cause", "context"]),
+  /** Host, control group, other service or route that it is about; empty for the service itself. */
+  subject: z.string(),
+  message: z.string(),
+  value: z.number(),
+  threshold: z.number(),
+  unit: z.enum(["ratio", "times", "count"]),
+});
+export type SummaryFinding = z.infer<typeof summaryFindingSchema>;
+
+const amountFields = {
+  perSecond: z.number(),
+  errorRatio: z.number(),
+  /** Microseconds. */
+  p95Us: z.number().nullable(),
+};
+
+/** The same at another time; null when nothing is known of it. */
+export const summaryBaselineSchema = z.object(amountFields).nullable();
+export type SummaryBaseline = z.infer<typeof summaryBaselineSchema>;
+
+export const summaryRequestsSchema = z.object({
+  /** Kernel hooks, or spans where hooks saw nothing. */
+  source: z.enum(["hooks", "spans"]),
+  /** What it answered; when it answers nobody, what it asked. */
+  role: z.enum(["server", "client"]),
+  requests: z.number(),
+  errors: z.number(),
+  ...amountFields,
+  p50Us: z.number().nullable(),
+  p99Us: z.number().nullable(),
+  /** The hour before, with a gap of ten minutes and more. */
+  before: summaryBaselineSchema,
+  /** The hour around the same time of the day before. */
+  yesterday: summaryBaselineSchema,
+});
+export type SummaryRequests = z.infer<typeof summaryRequestsSchema>;
+
+const partFields = { ...amountFields, requests: z.number(), before: summaryBaselineSchema };
+
+export const summaryRouteSchema = z.object({ route: z.string(), ...partFields });
+export type SummaryRoute = z.infer<typeof summaryRouteSchema>;
+
+/** The other end of requests: a service, a name outside, or an address. `change` says in a word how it differs from before; empty: it does not. */
+export const summaryPeerSchema = z.object({
+  peer: z.string(),
+  change: z.enum(["", "new", "gone", "failing", "slower", "faster", "busier", "quieter"]),
+  ...partFields,
+});
+export type SummaryPeer = z.infer<typeof summaryPeerSchema>;
+
+export const summaryHostSchema = z.object({
+  agentId: z.string(),
+  hostname: z.string(),
+  cpuBusyRatio: z.number().nullable(),
+  memUsedRatio: z.number().nullable(),
+  /** Share of the time in which something waited for CPU, memory or IO (PSI). */
+  psiCpuRatio: z.number().nullable(),
+  psiMemoryRatio: z.number().nullable(),
+  psiIoRatio: z.number().nullable(),
+  cgroups: z.array(
+    z.object({
+      cgroup: z.string(),
+      cpuCores: z.number().nullable(),
+      cpuLimitCores: z.number().nullable(),
+      throttledRatio: z.number().nullable(),
+      memUsedBytes: z.number().nullable(),
+      memLimitBytes: z.number().nullable(),
+    }),
+  ),
+});
+export type SummaryHost = z.infer<typeof summaryHostSchema>;
+
+/** Of one service only. */
+export const summaryDetailsSchema = z.object({
+  /** When what is wrong began, as far as the last hour tells; null when nothing is wrong or it began earlier. */
+  onsetAt: isoTimeSchema.nullable(),
+  routes: z.array(summaryRouteSchema),
+  callers: z.array(summaryPeerSchema),
+  callees: z.array(summaryPeerSchema),
+  hosts: z.array(summaryHostSchema),
+  /** Of its processes together; null when they are not among the busiest of their hosts. */
+  load: z
+    .object({ cpuCores: z.number(), rssBytes: z.number(), before: z.object({ cpuCores: z.number(), rssBytes: z.number() }).nullable() })
+    .nullable(),
+  newPatterns: z.array(
+    z.object({ pattern: z.string(), severity: z.string(), template: z.string(), records: z.number(), firstAt: isoTimeSchema.nullable() }),
+  ),
+  events: z.array(z.object({ at: isoTimeSchema, kind: z.string(), severity: z.string(), message: z.string() })),
+  course: z.object({
+    startAt: isoTimeSchema,
+    stepMs: z.number(),
+    perSecond: z.array(z.number()),
+    errorRatio: z.array(z.number()),
+    p95Us: z.array(z.number().nullable()),
+  }),
+});
+export type SummaryDetails = z.infer<typeof summaryDetailsSchema>;
+
+export const serviceSummarySchema = z.object({
+  service: z.string(),
+  health: summaryHealthSchema,
+  /** Rules that fired, worst first. */
+  findings: z.array(summaryFindingSchema),
+  requests: summaryRequestsSchema.nullable(),
+  instances: z.number(),
+  hosts: z.number(),
+  /** The newest of the last day. */
+  deployment: z
+    .object({ at: isoTimeSchema, what: z.string(), verdict: verdictSchema, isComplete: z.boolean(), reason: z.string() })
+    .nullable(),
+  details: summaryDetailsSchema.optional(),
+});
+export type ServiceSummary = z.infer<typeof serviceSummarySchema>;
+
+/** Output of coral_query_summary; worst first. */
+export const summaryResultSchema = z.object({
+  sinceMs: z.number(),
+  windowMs: z.number(),
+  /** Services that there are, by health; `services` may hold fewer. */
+  totals: z.object({ services: z.number(), critical: z.number(), degraded: z.number(), unknown: z.number(), ok: z.number() }),
+  services: z.array(serviceSummarySchema),
+});
+export type SummaryResult = z.infer<typeof summaryResultSchema>;
+
+export type SummaryPeriod = "now" | "before" | "yesterday";
+
+interface AmountFacts {
+  requests: number;
+  errors: number;
+  meanUs: number | null;
+  queueMeanUs: number | null;
+  p50Us: number | null;
+  p95Us: number | null;
+  p99Us: number | null;
+  /** The time that they cover. */
+  coveredMs: number;
+}
+
+export interface SummaryRequestsFact extends AmountFacts {
+  source: "hooks" | "spans";
+  period: SummaryPeriod;
+  service: string;
+  role: "server" | "client";
+}
+
+export interface SummaryPlaceFact {
+  service: string;
+  agentId: string;
+  instances: number;
+  isPresent: boolean;
+  isStale: boolean;
+  health: string | null;
+  healthDetail: string | null;
+}
+
+export interface SummaryHostFact {
+  agentId: string;
+  cpuBusyRatio: number | null;
+  cpuStealRatio: number | null;
+  memUsedRatio: number | null;
+  psiCpuRatio: number | null;
+  psiMemoryRatio: number | null;
+  psiIoRatio: number | null;
+  oomKills: number;
+}
+
+export interface SummaryCgroupFact {
+  agentId: string;
+  cgroup: string;
+  services: string[];
+  cpuCores: number | null;
+  cpuLimitCores: number | null;
+  throttledRatio: number | null;
+  memUsedBytes: number | null;
+  memLimitBytes: number | null;
+  oomKills: number;
+}
+
+export interface SummaryPatternFact {
+  service: string;
+  pattern: string;
+  template: string;
+  severity: string;
+  isNew: boolean;
+  records: number;
+  recordsBefore: number;
+  firstAt: string | null;
+}
+
+export interface SummaryEventFact {
+  at: string;
+  kind: string;
+  severity: string;
+  service: string;
+  agentId: string | null;
+  message: string;
+}
+
+export interface SummaryFacts {
+  /** The colony's time when it was asked, milliseconds since 1970. */
+  nowMs: number;
+  windowMs: number;
+  requests: SummaryRequestsFact[];
+  places: SummaryPlaceFact[];
+  hosts: SummaryHostFact[];
+  cgroups: SummaryCgroupFact[];
+  patterns: SummaryPatternFact[];
+  /** Newest first. */
+  events: SummaryEventFact[];
+  /** From a name in spans to the service that the same process was found as. */
+  aliases: ReadonlyMap<string, string>;
+}
+
+export interface SummaryRequest {
+  service?: string;
+  /** From now back, milliseconds. */
+  sinceMs: number;
+}
+
+export interface ServiceDetailsRequest {
+  service: string;
+  source: "hooks" | "spans";
+  sinceMs: number;
+}
+
+export interface ServiceDetailsFacts {
+  routes: (AmountFacts & { period: SummaryPeriod; role: "server" | "client"; method: string; route: string })[];
+  peers: (AmountFacts & { period: SummaryPeriod; role: "server" | "client"; peer: string })[];
+  course: { startMs: number; stepMs: number; requests: number[]; errors: number[]; p95Us: (number | null)[] };
+  load: { period: "now" | "before"; cpuCores: number; rssBytes: number }[];
+}

@@ -1,0 +1,193 @@
+/** The details of one service: what it is asked, by whom, what it asks, where it runs, what happened, and since when it is ill. */
+
+import { routeSubject, share } from "../deployments/describe-deployment.ts";
+import { perSecond, ratio } from "../red-rows.ts";
+import type {
+  ServiceDetailsFacts,
+  SummaryDetails,
+  SummaryFinding,
+  SummaryHost,
+  SummaryPeer,
+  SummaryRequests,
+  SummaryRoute,
+} from "../schemas/summary.ts";
+import { finding, thresholds } from "./finding.ts";
+import { amountsOf, baselineOf } from "./summarize-services.ts";
+import type { ServiceFacts } from "./summary-rules.ts";
+
+const routesShown = 8;
+const peersShown = 10;
+const patternsShown = 10;
+const eventsShown = 15;
+const hostsShown = 10;
+/** Fewer requests say nothing about a share or a percentile. */
+const enoughRequests = 20;
+const leastSlowUs = 2_000;
+/** A step of the course with fewer is not judged. */
+const enoughInStep = 5;
+
+export function describeService(facts: ServiceFacts, details: ServiceDetailsFacts, findings: readonly SummaryFinding[]): SummaryDetails {
+  const role = facts.requests?.role ?? "server";
+  const { course } = details;
+  const now = details.load.find(({ period }) => period === "now");
+  const before = details.load.find(({ period }) => period === "before");
+  return {
+    onsetAt: onsetOf(facts.requests, course, findings),
+    routes: routesOf(details.routes, role),
+    callers: peersOf(details.peers, "server"),
+    callees: peersOf(details.peers, "client"),
+    hosts: facts.hosts.slice(0, hostsShown).map((host): SummaryHost => hostOf(host, facts)),
+    load:
+      now === undefined
+        ? null
+        : {
+            cpuCores: now.cpuCores,
+            rssBytes: now.rssBytes,
+            before: before === undefined ? null : { cpuCores: before.cpuCores, rssBytes: before.rssBytes },
+          },
+    newPatterns: facts.patterns
+      .filter(({ isNew }) => isNew)
+      .slice(0, patternsShown)
+      .map(({ pattern, severity, template, records, firstAt }) => ({ pattern, severity, template, records, firstAt })),
+    events: facts.events.slice(0, eventsShown).map(({ at, kind, severity, message }) => ({ at, kind, severity, message })),
+    course: {
+      startAt: new Date(course.startMs).toISOString(),
+      stepMs: course.stepMs,
+      perSecond: course.requests.map((requests) => perSecond(requests, course.stepMs)),
+      errorRatio: course.requests.map((requests, index) => ratio(course.errors[index] ?? 0, requests)),
+      p95Us: course.p95Us,
+    },
+  };
+}
+
+function routesOf(rows: ServiceDetailsFacts["routes"], role: "server" | "client"): SummaryRoute[] {
+  const before = new Map(rows.filter(({ period }) => period === "before").map((row) => [routeSubject(row), row]));
+  return rows
+    .filter((row) => row.period === "now" && row.role === role)
+    .slice(0, routesShown)
+    .map((row) => ({
+      route: routeSubject(row),
+      requests: row.requests,
+      ...amountsOf(row),
+      before: baselineOf(before.get(routeSubject(row))),
+    }));
+}
+
+/** The busiest, and before them all that have changed. */
+function peersOf(rows: ServiceDetailsFacts["peers"], role: "server" | "client"): SummaryPeer[] {
+  const own = rows.filter((row) => row.role === role);
+  const before = new Map(own.filter(({ period }) => period === "before").map((row) => [row.peer, row]));
+  const hasBefore = own.some(({ period }) => period === "before");
+  const now = own.filter(({ period }) => period === "now");
+  const seen = new Set(now.map(({ peer }) => peer));
+  const gone = [...before.values()].filter((row) => !seen.has(row.peer));
+  const peers = [
+    ...now.map((row): SummaryPeer => {
+      const [amounts, baseline] = [amountsOf(row), baselineOf(before.get(row.peer))];
+      return {
+        peer: row.peer,
+        requests: row.requests,
+        ...amounts,
+        before: baseline,
+        change: changeOf({ ...amounts, requests: row.requests }, baseline, hasBefore),
+      };
+    }),
+    ...gone.map(
+      (row): SummaryPeer => ({
+        peer: row.peer,
+        requests: 0,
+        ...amountsOf(undefined),
+        before: baselineOf(row),
+        change: row.requests >= enoughRequests ? "gone" : "",
+      }),
+    ),
+  ];
+  return peers
+    .filter(({ requests, change }) => requests > 0 || change !== "")
+    .sort((a, b) => Number(b.change !== "") - Number(a.change !== "") || b.requests - a.requests)
+    .slice(0, peersShown);
+}
+
+function changeOf(
+  now: Pick<SummaryPeer, "requests" | "perSecond" | "errorRatio" | "p95Us">,
+  before: SummaryPeer["before"],
+  hasBefore: boolean,
+): SummaryPeer["change"] {
+  if (now.requests < enoughRequests) return "";
+  if (now.errorRatio > thresholds.errors.warning && now.errorRatio > 2 * (before?.errorRatio ?? 0)) return "failing";
+  if (before === null) return hasBefore ? "new" : "";
+  const times = now.p95Us !== null && before.p95Us ? now.p95Us / before.p95Us : 1;
+  const { warning } = thresholds.latency;
+  if (times > warning && (now.p95Us ?? 0) >= leastSlowUs) return "slower";
+  if (times < 1 / warning && (before.p95Us ?? 0) >= leastSlowUs) return "faster";
+  if (now.perSecond > 3 * before.perSecond) return "busier";
+  return now.perSecond < before.perSecond / 3 ? "quieter" : "";
+}
+
+/** Which of those that it asks are the trouble. */
+export function calleeFindings({ callees }: Pick<SummaryDetails, "callees">, isSuffering: boolean): SummaryFinding[] {
+  return callees.flatMap(({ peer, change, errorRatio, requests, p95Us, before }): SummaryFinding[] => {
+    if (change === "failing") {
+      const message = `${share(errorRatio)} of ${Math.round(requests).toLocaleString("en-US")} requests that it made to ${peer} failed`;
+      return [finding("callee-failing", "warning", "cause", peer, message, errorRatio, thresholds.errors.warning, "ratio")];
+    }
+    if (change !== "slower" || p95Us === null || !before?.p95Us) return [];
+    const times = p95Us / before.p95Us;
+    const message = `${peer}, which it asks, takes ${times.toFixed(1)} times as long as before`;
+    return [finding("callee-slower", isSuffering ? "warning" : "info", "cause", peer, message, times, thresholds.latency.warning, "times")];
+  });
+}
+
+function hostOf(host: ServiceFacts["hosts"][number], { cgroups, hostname, service }: ServiceFacts): SummaryHost {
+  const { agentId, cpuBusyRatio, memUsedRatio, psiCpuRatio, psiMemoryRatio, psiIoRatio } = host;
+  return {
+    agentId,
+    hostname: hostname(agentId),
+    cpuBusyRatio,
+    memUsedRatio,
+    psiCpuRatio,
+    psiMemoryRatio,
+    psiIoRatio,
+    // A slice that many services share tells nothing about one of them.
+    cgroups: cgroups
+      .filter((group) => group.agentId === agentId && group.services.length === 1 && group.services[0] === service)
+      .slice(0, hostsShown)
+      .map(({ cgroup, cpuCores, cpuLimitCores, throttledRatio, memUsedBytes, memLimitBytes }) => ({
+        cgroup,
+        cpuCores,
+        cpuLimitCores,
+        throttledRatio,
+        memUsedBytes,
+        memLimitBytes,
+      })),
+  };
+}
+
+/**
+ * The beginning of the last run of steps that are as bad as now, one better step in between allowed. Null when nothing is wrong, or all of
+ * the course is.
+ */
+export function onsetOf(
+  requests: SummaryRequests | null,
+  course: ServiceDetailsFacts["course"],
+  findings: readonly SummaryFinding[],
+): string | null {
+  if (requests === null) return null;
+  const has = (...rules: string[]): boolean => findings.some(({ rule, severity }) => rules.includes(rule) && severity !== "info");
+  const usualUs = Math.min(...[requests.before?.p95Us, requests.yesterday?.p95Us].map((us) => us ?? Number.POSITIVE_INFINITY));
+  const slowUs = has("latency") && Number.isFinite(usualUs) && requests.p95Us !== null ? Math.sqrt(usualUs * requests.p95Us) : null;
+  const failing = has("errors", "errors-rising") ? requests.errorRatio / 2 : null;
+  if (slowUs === null && failing === null) return null;
+  let [onset, good] = [-1, 0];
+  for (let at = course.requests.length - 1; at >= 0; at--) {
+    const count = course.requests[at] ?? 0;
+    if (count < enoughInStep) continue;
+    const isBad =
+      (slowUs !== null && (course.p95Us[at] ?? 0) >= slowUs) || (failing !== null && (course.errors[at] ?? 0) / count >= failing);
+    if (isBad) {
+      onset = at;
+      good = 0;
+    } else if (++good > 1) break;
+  }
+  return onset <= 0 || good < 2 ? null : new Date(course.startMs + onset * course.stepMs).toISOString();
+}

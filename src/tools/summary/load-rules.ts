@@ -1,0 +1,75 @@
+/** Rules about what a service runs in: the limits of its control groups, and its hosts. */
+
+import { formatBytes } from "../../base/units.ts";
+import { share } from "../deployments/describe-deployment.ts";
+import type { SummaryFinding } from "../schemas/summary.ts";
+import { finding, thresholds } from "./finding.ts";
+import type { ServiceFacts } from "./summary-rules.ts";
+
+export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroups" | "hostname">): SummaryFinding[] {
+  return cgroups.flatMap((group): SummaryFinding[] => {
+    const findings: SummaryFinding[] = [];
+    const subject = `${hostname(group.agentId)} ${group.cgroup}`;
+    const where = `on ${hostname(group.agentId)}`;
+    if (group.oomKills > 0) {
+      findings.push(
+        finding(
+          "oom-kill",
+          "critical",
+          "cause",
+          subject,
+          `the kernel killed ${group.oomKills} of its processes ${where}: its memory limit is reached`,
+          group.oomKills,
+          0,
+          "count",
+        ),
+      );
+    }
+    const throttled = group.throttledRatio ?? 0;
+    const { warning, critical } = thresholds.throttled;
+    if (throttled > warning) {
+      const limit = group.cpuLimitCores === null ? "" : ` of ${group.cpuLimitCores} cores`;
+      const message = `its CPU limit${limit} held it back in ${share(throttled)} of the periods ${where}`;
+      findings.push(
+        finding(
+          "throttled",
+          throttled > critical ? "critical" : "warning",
+          "cause",
+          subject,
+          message,
+          throttled,
+          throttled > critical ? critical : warning,
+          "ratio",
+        ),
+      );
+    }
+    const used = group.memUsedBytes !== null && group.memLimitBytes ? group.memUsedBytes / group.memLimitBytes : 0;
+    if (used > thresholds.cgroupMemory) {
+      const message = `it uses ${share(used)} of its memory limit of ${formatBytes(group.memLimitBytes ?? 0)} ${where} (page cache included)`;
+      findings.push(finding("memory-limit", "warning", "cause", subject, message, used, thresholds.cgroupMemory, "ratio"));
+    }
+    return findings;
+  });
+}
+
+const hostChecks: { metric: keyof typeof thresholds.host; rule: string; text: (value: string) => string }[] = [
+  { metric: "cpuBusyRatio", rule: "host-cpu", text: (value) => `its CPUs are busy ${value} of the time` },
+  { metric: "psiCpuRatio", rule: "host-cpu-pressure", text: (value) => `something waits for CPU ${value} of the time` },
+  { metric: "cpuStealRatio", rule: "host-steal", text: (value) => `the hypervisor takes ${value} of its CPU time` },
+  { metric: "memUsedRatio", rule: "host-memory", text: (value) => `${value} of its memory is used` },
+  { metric: "psiMemoryRatio", rule: "host-memory-pressure", text: (value) => `something waits for memory ${value} of the time` },
+  { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `something waits for storage ${value} of the time` },
+];
+
+/** A full host explains; by itself it makes nobody ill. */
+export function hostFindings({ hosts, hostname }: Pick<ServiceFacts, "hosts" | "hostname">, isSuffering: boolean): SummaryFinding[] {
+  const severity = isSuffering ? "warning" : "info";
+  return hosts.flatMap((host) =>
+    hostChecks.flatMap(({ metric, rule, text }): SummaryFinding[] => {
+      const value = host[metric];
+      if (value === null || value <= thresholds.host[metric]) return [];
+      const subject = hostname(host.agentId);
+      return [finding(rule, severity, "cause", subject, `host ${subject}: ${text(share(value))}`, value, thresholds.host[metric], "ratio")];
+    }),
+  );
+}

@@ -1,0 +1,164 @@
+/** Rules that want a second person, and recordings of terminals, through real daemons. */
+
+import { execFileSync, spawn } from "node:child_process";
+import { appendFileSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentPaths } from "../../src/config/index.ts";
+import type { ApprovalList, AuditEntries, AuditList } from "../../src/tools/index.ts";
+import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
+import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
+import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const agentConfig = `
+exec:
+  approval_timeout: 30s
+  rules:
+    - { name: uptimes, action: require_approval, program: uptime }
+`;
+
+let home: TestHome;
+let colony: ColonyDaemon;
+let agent: AgentDaemon;
+let execToken: string;
+
+beforeAll(async () => {
+  home = makeTestHome();
+  colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\n" });
+  agent = await startAgent({ home: home.path, config: agentConfig });
+  await agent.waitUntilConnected();
+  const created = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user", "--permission", "exec"], {
+    home: home.path,
+  });
+  execToken = created.token;
+});
+
+afterAll(async () => {
+  await agent.stop();
+  await colony.stop();
+  await home[Symbol.asyncDispose]();
+});
+
+const asAnn = () => ({ home: home.path, env: { CORAL_TOKEN: execToken } });
+const asRoot = () => ({ home: home.path });
+
+async function waiting(): Promise<ApprovalList["approvals"][number]> {
+  let found: ApprovalList["approvals"] = [];
+  await waitFor("a command that waits", async () => {
+    found = (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals;
+    return found.length > 0;
+  });
+  const [first] = found;
+  if (!first) throw new Error("nothing waits");
+  return first;
+}
+
+async function noneWaits(): Promise<void> {
+  await waitFor("nothing to wait", async () => (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals.length === 0);
+}
+
+describe("approvals", () => {
+  it("let a command run when somebody else approves it, and are in both audits", async () => {
+    const running = runCoral(["exec", "--all", "uptime"], asAnn());
+    const held = await waiting();
+    expect(held).toMatchObject({ command: "uptime", rule: "uptimes", caller: expect.stringMatching(/^token:/) });
+    const refused = await runCoral(["approval", "approve", held.approvalId], asAnn());
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain("admin");
+    const approved = await runCoral(["approval", "approve", held.approvalId.slice(0, 8), "--reason", "planned"], asRoot());
+    expect(approved).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Approved /) });
+    const { code, stdout } = await running;
+    expect(code).toBe(0);
+    expect(stdout).toContain("load average");
+    await waitFor("the agent's entries", async () =>
+      (await entriesOf(held.commandId)).some(([where, phase]) => where === "agent" && phase === "ended"),
+    );
+    expect(await entriesOf(held.commandId)).toEqual([
+      ["colony", "asked", ""],
+      ["colony", "decided", "approved"],
+      ["colony", "ended", "exited"],
+      ["agent", "held", "waits for an approval"],
+      ["agent", "decided", expect.stringContaining("approved")],
+      ["agent", "begun", ""],
+      ["agent", "ended", "exited"],
+    ]);
+    await noneWaits();
+  });
+
+  it("end a command that is denied", async () => {
+    const running = runCoral(["exec", "--all", "uptime"], asAnn());
+    const held = await waiting();
+    expect((await runCoral(["approval", "deny", held.approvalId, "--reason", "not now"], asRoot())).code).toBe(0);
+    const { code, stderr } = await running;
+    expect(code).toBe(3);
+    expect(stderr).toContain("not now");
+    await noneWaits();
+  });
+
+  it("are not given by the one who asked, and end with the caller", async () => {
+    const running = spawn(process.execPath, [coralFile, "exec", "--all", "uptime"], { env: cleanEnvironment(home.path), stdio: "ignore" });
+    const held = await waiting();
+    const own = await runCoral(["approval", "approve", held.approvalId], asRoot());
+    expect(own.code).not.toBe(0);
+    expect(own.stderr).toContain("somebody else has to approve");
+    running.kill("SIGKILL");
+    await noneWaits();
+    await waitFor("its end in the audit", async () =>
+      (await entriesOf(held.commandId)).some(([where, phase]) => where === "agent" && (phase === "ended" || phase === "denied")),
+    );
+  });
+
+  it("are decided at the colony for commands of the agent's own socket, too", async () => {
+    const running = runCoral(["exec", "uptime"], asRoot());
+    const held = await waiting();
+    expect(held.caller).toMatch(/^local:uid=/);
+    const admin = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user", "--permission", "admin"], asRoot());
+    const other = { home: home.path, env: { CORAL_TOKEN: admin.token } };
+    expect(await runCoral(["approval", "approve", held.approvalId], other)).toMatchObject({ code: 0 });
+    expect((await running).code).toBe(0);
+  });
+});
+
+describe("recordings", () => {
+  const hasScript = (): boolean => {
+    try {
+      execFileSync("script", ["--version"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+
+  it.skipIf(!hasScript())("of a terminal are replayed as they are, and a changed one is told", async () => {
+    const command = `${process.execPath} ${coralFile} exec --all -t -- free -m`;
+    execFileSync("script", ["-qec", command, "/dev/null"], {
+      env: { ...cleanEnvironment(home.path), TERM: "xterm" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let record: AuditList["records"][number] | undefined;
+    await waitFor("the recording in the audit", async () => {
+      const { records } = await coralJson<AuditList>(["audit", "list", "--command", "free"], asRoot());
+      record = records.find(({ recording, phase }) => recording !== "" && phase === "ended");
+      return record !== undefined;
+    });
+    const replayed = await runCoral(["audit", "replay", record?.id.slice(0, 8) ?? ""], asRoot());
+    expect(replayed).toMatchObject({ code: 0, stdout: expect.stringContaining("Mem:") });
+    const directory = join(agentPaths(home.path).directory, "recordings");
+    const [file = ""] = readdirSync(directory).filter((name) => name === record?.recording);
+    expect(readFileSync(join(directory, file), "utf8")).toContain('"version":2');
+    appendFileSync(join(directory, file), '[9.5,"o","nothing happened"]\n');
+    const changed = await runCoral(["audit", "replay", record?.id ?? ""], asRoot());
+    expect(changed.code).toBe(1);
+    expect(changed.stderr).toContain("this is not what was recorded");
+    const { records } = await coralJson<AuditList>(["audit", "list", "--kind", "replay"], asRoot());
+    expect(records).toHaveLength(2);
+  });
+});
+
+async function entriesOf(id: string): Promise<[string, string, string][]> {
+  const { code, stdout } = await runCoral(["audit", "show", id, "--json"], asRoot());
+  if (code !== 0) return [];
+  const { entries } = JSON.parse(stdout) as AuditEntries;
+  return entries.map(({ agentId, phase, reason }) => [agentId === null ? "colony" : "agent", phase, reason]);
+}

@@ -1,0 +1,249 @@
+/** Commands at the agent of this machine, on its own socket, and terminals; what the agent does is played. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { silentLogger } from "../../src/base/log.ts";
+import { ResourceStack } from "../../src/base/resource-stack.ts";
+import { impossibleBecause, type RuntimeFacts } from "../../src/base/runtime-facts.ts";
+import { type CliRuntime, runCli } from "../../src/cli/index.ts";
+import { agentPaths } from "../../src/config/index.ts";
+import { createHttpRoutes, serveLocalCommand, startControlServer } from "../../src/mesh/index.ts";
+import { type PlayedCommands, playCommands } from "../support/command-double.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let stack: ResourceStack;
+let home: string;
+let agent: PlayedCommands;
+let runtime: RuntimeFacts;
+
+function runtimeOf(runtimeType: string, sidecarMode: string): RuntimeFacts {
+  return {
+    platform: { os: "linux", arch: "amd64", osVersion: "Ubuntu 22.04", kernel: "6.5" },
+    runtimeType,
+    sidecarMode,
+    containerRuntime: null,
+    capabilities: ["connect", "exec", "shell", "run"].map((name) => {
+      const problem = impossibleBecause(name, runtimeType, sidecarMode);
+      return { name, available: problem === null, reason: problem?.reason ?? "", fix: problem?.fix ?? "" };
+    }),
+    visibility: { allPids: true, allContainers: true, podScope: false, containers: [], namespace: "pod", moreContainers: 0 },
+    detectedAt: "2026-01-01T00:00:00.000Z",
+    version: "0.1.0",
+    evidence: [],
+    isOverridden: false,
+  };
+}
+
+beforeEach(async () => {
+  stack = new ResourceStack();
+  home = mkdtempSync(join(tmpdir(), "coral-"));
+  stack.defer(() => rmSync(home, { recursive: true, force: true }));
+  agent = playCommands("here");
+  runtime = runtimeOf("native", "");
+  stack.use(
+    await startControlServer({
+      path: agentPaths(home).socketFile,
+      peerCredentials: undefined,
+      log: silentLogger,
+      http: createHttpRoutes({
+        routes: [
+          {
+            kind: "json",
+            method: "GET",
+            path: "/v1/runtime",
+            permission: "read",
+            handle: () => ({ kind: "json", value: { runtime, changes: [], isTold: true } }),
+          },
+          {
+            kind: "frames",
+            path: "/v1/commands",
+            permission: "exec",
+            handle: (frames, { principal, from }) =>
+              serveLocalCommand(frames, {
+                agent: { agentId: "a-1", hostname: "here" },
+                caller: { name: principal?.name ?? "", from },
+                execute: agent.execute,
+              }),
+          },
+        ],
+        authorize: () => ({ name: "local:uid=7" }),
+        notReady: () => undefined,
+        metrics: () => Promise.resolve(""),
+        log: silentLogger,
+      }),
+    }),
+  );
+});
+
+afterEach(async () => {
+  await stack[Symbol.asyncDispose]();
+});
+
+/** A terminal that the test types on. */
+class Terminal {
+  stdout = "";
+  stderr = "";
+  columns = 80;
+  rows = 24;
+  isRaw = false;
+  #type: ((data: Uint8Array) => void) | undefined;
+  #resized: (() => void) | undefined;
+
+  type(text: string): void {
+    this.#type?.(Buffer.from(text));
+  }
+
+  resize(columns: number, rows: number): void {
+    Object.assign(this, { columns, rows });
+    this.#resized?.();
+  }
+
+  run(args: readonly string[], more: { isTTY?: boolean; stdin?: string } = {}): Promise<number> {
+    const { isTTY = true } = more;
+    const size = { columns: () => this.columns, rows: () => this.rows };
+    return runCli(["node", "coral", ...args], {} as CliRuntime, {
+      stdout: {
+        write: (data) => {
+          this.stdout += Buffer.from(data as string).toString("utf8");
+        },
+        isTTY,
+        get columns() {
+          return size.columns();
+        },
+        get rows() {
+          return size.rows();
+        },
+      },
+      stderr: {
+        write: (data) => {
+          this.stderr += Buffer.from(data as string).toString("utf8");
+        },
+      },
+      stdin: Object.assign(
+        (async function* () {
+          await Promise.resolve();
+          yield more.stdin ?? "";
+        })(),
+        { isTTY },
+      ),
+      env: { CORAL_HOME: home, TERM: "xterm-256color" },
+      signal: new AbortController().signal,
+      terminal: {
+        readKeys: () => () => undefined,
+        readBytes: (listener) => {
+          this.isRaw = true;
+          this.#type = listener;
+          return () => {
+            this.isRaw = false;
+          };
+        },
+        onResize: (listener) => {
+          this.#resized = listener;
+          return () => undefined;
+        },
+      },
+    });
+  }
+}
+
+describe("coral exec without a target", () => {
+  it("runs at this machine's agent, whose socket says who asks", async () => {
+    const terminal = new Terminal();
+    expect(await terminal.run(["exec", "echo hi"])).toBe(0);
+    expect(terminal.stdout).toBe("hi from here\n");
+    expect(agent.orders[0]).toMatchObject({
+      kind: "exec",
+      text: "echo hi",
+      target: { kind: "host" },
+      caller: { name: "local:uid=7", through: "cli" },
+    });
+    expect(agent.orders[0]?.terminal).toBeUndefined();
+    expect(await terminal.run(["exec", "--container", "web", "--", "exit", "9"])).toBe(9);
+    expect(agent.orders[1]).toMatchObject({ argv: ["exit", "9"], target: { kind: "container", container: "web" } });
+  });
+
+  it("says why it is not possible here, in the words of the design", async () => {
+    runtime = runtimeOf("k8s-sidecar", "passive");
+    const terminal = new Terminal();
+    expect(await terminal.run(["shell"])).toBe(2);
+    expect(terminal.stderr).toContain("Error: 'shell' not supported in K8s Sidecar (Passive) mode\n");
+    expect(terminal.stderr).toContain("Runtime: Kubernetes Sidecar\nMode: Passive (no CRI socket, no shared namespace)\n");
+    expect(terminal.stderr).toContain("To enable shell, update pod spec:\n\n  Option 1 (Recommended): Mount CRI socket\n");
+    expect(await terminal.run(["run", "--", "x"])).toBe(2);
+    expect(terminal.stderr).toContain("Reason: sidecar is passive for launching");
+    expect(agent.orders).toEqual([]);
+  });
+
+  it("waits for an approval, and says how to give it", async () => {
+    const terminal = new Terminal();
+    const running = terminal.run(["exec", "hold"]);
+    await waitFor("the hint", () => terminal.stderr.includes("coral approval approve ap-1"));
+    process.emit("SIGINT");
+    expect(await running).toBe(130);
+  });
+
+  it("sends a first Ctrl-C to the command and leaves with a second", async () => {
+    const terminal = new Terminal();
+    const running = terminal.run(["exec", "wait"]);
+    await waitFor("the order", () => agent.orders.length === 1);
+    process.emit("SIGINT");
+    expect(await running).toBe(130);
+    expect(agent.heard).toEqual(["signal INT"]);
+    const stubborn = terminal.run(["exec", "stubborn"]);
+    await waitFor("the order", () => agent.orders.length === 2);
+    process.emit("SIGINT");
+    process.emit("SIGINT");
+    expect(await stubborn).toBe(130);
+    await waitFor("the end there", () => agent.cancelled === 1);
+  });
+});
+
+describe("coral shell", () => {
+  it("types every key, also Ctrl-C, tells its size, and puts the terminal back", async () => {
+    const terminal = new Terminal();
+    const running = terminal.run(["shell", "--", "cat"]);
+    await waitFor("a raw terminal", () => terminal.isRaw);
+    terminal.type("ls\r");
+    terminal.type("\u0003\u001b[A");
+    await waitFor("the echo", () => terminal.stdout === "ls\r\u0003\u001b[A");
+    terminal.resize(132, 50);
+    await waitFor("the size", () => agent.heard.includes("resize 132x50"));
+    expect(agent.orders[0]).toMatchObject({ kind: "shell", argv: ["cat"], terminal: { columns: 80, rows: 24, type: "xterm-256color" } });
+    terminal.type("\r~");
+    terminal.type(".");
+    expect(await running).toBe(255);
+    expect(terminal.isRaw).toBe(false);
+    await waitFor("the end there", () => agent.cancelled === 1);
+  });
+
+  it("takes what a pipe holds for typed", async () => {
+    const terminal = new Terminal();
+    expect(await terminal.run(["shell", "--", "cat"], { isTTY: false, stdin: "exit\n" })).toBe(0);
+    expect(terminal.stdout).toBe("exit\n");
+  });
+});
+
+describe("coral run", () => {
+  it("starts a program here, in this directory, under its name", async () => {
+    const terminal = new Terminal();
+    expect(await terminal.run(["run", "--name", "api", "--", "echo", "up"])).toBe(0);
+    expect(terminal.stdout).toBe("up from here\n");
+    expect(agent.orders[0]).toMatchObject({
+      kind: "run",
+      argv: ["echo", "up"],
+      serviceName: "api",
+      isDetached: false,
+      workingDirectory: process.cwd(),
+    });
+    expect(await terminal.run(["run", "echo"])).toBe(64);
+  });
+
+  it("leaves a detached program alone", async () => {
+    const terminal = new Terminal();
+    expect(await terminal.run(["run", "--detach", "--", "wait"])).toBe(0);
+    expect(agent.orders[0]).toMatchObject({ isDetached: true });
+    expect(terminal.stderr).toContain("wait runs as pid 42 and goes on");
+  });
+});

@@ -1,0 +1,167 @@
+/** A real service is swapped for a slower build under load: it is noticed, compared, and told. No hook, no label, no version. */
+
+import { execFile, spawn } from "node:child_process";
+import { mkdirSync, renameSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { createServer } from "node:net";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { AgentStatus, Deployment, DeploymentList, EventList, SummaryResult } from "../../src/tools/index.ts";
+import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
+import { hasProgram } from "../support/network-hosts.ts";
+import { runCoral } from "../support/run-coral.ts";
+import { makeTestHome, type TestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
+
+const run = promisify(execFile);
+const skipReason = process.getuid?.() !== 0 ? "needs root" : !hasProgram("cc") ? "needs a C compiler" : undefined;
+const service = "pricing";
+let home: TestHome;
+let colony: ColonyDaemon;
+let agent: AgentDaemon;
+let server: DaemonProcess | undefined;
+let port: number;
+let directory: string;
+
+async function freePort(): Promise<number> {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await new Promise((done) => listener.once("listening", done));
+  const address = listener.address();
+  listener.close();
+  return typeof address === "object" && address ? address.port : 0;
+}
+
+/** Puts a build where the service is started from, as a package manager does: the new file takes the old one's name. */
+async function install(name: string, delayUs: number, failEach = 0): Promise<void> {
+  const built = join(directory, name);
+  const source = resolve(import.meta.dirname, "../support/slow-server.c");
+  await run("cc", ["-O2", "-pthread", `-DDELAY_US=${delayUs}`, `-DFAIL_EACH=${failEach}`, "-o", built, source]);
+  renameSync(built, join(directory, service));
+}
+
+async function restart(): Promise<void> {
+  await server?.kill("SIGKILL");
+  server = new DaemonProcess(service, spawn(join(directory, service), [String(port)]));
+  await waitFor("the service to answer", async () => (await ask().catch(() => 0)) > 0);
+}
+
+const kept = new Agent({ keepAlive: true, maxSockets: 8 });
+
+function ask(): Promise<number> {
+  return new Promise((done, failed) => {
+    const outgoing = request({ host: "127.0.0.1", port, path: "/prices/42", agent: kept }, (reply) => {
+      reply.resume();
+      reply.once("end", () => done(reply.statusCode ?? 0));
+    });
+    outgoing.once("error", failed).end();
+  });
+}
+
+/** About 150 requests a second until stopped; what fails while the service is swapped does not matter. */
+function load(): { stop: () => Promise<void> } {
+  let isOn = true;
+  const lanes = Array.from({ length: 6 }, async () => {
+    while (isOn) {
+      await ask().catch(() => 0);
+      await new Promise((done) => setTimeout(done, 30));
+    }
+  });
+  return {
+    stop: async () => {
+      isOn = false;
+      await Promise.all(lanes);
+    },
+  };
+}
+
+const deployments = async (): Promise<Deployment[]> =>
+  (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" }).catch(() => ({ deployments: [] }))).deployments;
+const passes = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
+
+beforeAll(async () => {
+  if (skipReason !== undefined) return;
+  home = makeTestHome();
+  directory = join(home.path, "bin");
+  mkdirSync(directory);
+  port = await freePort();
+  colony = await startColony({ home: home.path, config: `${fastColonyConfig}\ndeployments:\n  window: 1m\n` });
+  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n` });
+  await agent.waitUntilConnected();
+  await install("one", 2_000);
+  await restart();
+  await waitFor("hooks to be attached", async () => ((await agent.status()) as unknown as AgentStatus).traffic?.state === "on", {
+    timeoutMs: 60_000,
+    details: () => agent.lastLines(),
+  });
+}, 120_000);
+
+beforeEach((context) => {
+  context.skip(skipReason !== undefined, skipReason);
+});
+
+afterAll(async () => {
+  kept.destroy();
+  for (const daemon of [server, agent, colony]) await daemon?.stop();
+  await home?.[Symbol.asyncDispose]();
+});
+
+describe("a service that is swapped for a slower build", () => {
+  it("is noticed, compared with the time before, and told by events, deployments and summary", async () => {
+    const traffic = load();
+    try {
+      await waitFor(
+        "requests to be seen",
+        async () => {
+          const { services } = await colony.tool<SummaryResult>("coral_query_summary", {});
+          return services.some((one) => one.service === service && (one.requests?.requests ?? 0) > 500);
+        },
+        { timeoutMs: 60_000 },
+      );
+      // What is to be compared with has to have happened.
+      await passes(45_000);
+      expect(await deployments()).toEqual([]);
+      await install("two", 6_000, 10);
+      await restart();
+      const [noticed] = await waitFor("the deployment", async () => (await deployments()).length > 0 && deployments(), {
+        timeoutMs: 30_000,
+      });
+      expect(noticed).toMatchObject({ service, foundBy: ["build"], version: null });
+      expect(noticed?.build).toMatch(/^[0-9a-f]{8,}$/);
+      expect(noticed?.previousBuild).not.toBe(noticed?.build);
+      let seen: Deployment[] = [];
+      const judged = await waitFor(
+        "the verdict",
+        async () => {
+          seen = await deployments();
+          return seen.find(({ isComplete }) => isComplete);
+        },
+        { timeoutMs: 120_000, details: () => JSON.stringify(seen, undefined, 1) },
+      );
+      expect(judged.verdict).toBe("regression");
+      const changes = judged.report?.changes ?? [];
+      // The median: on a machine that does much else, the slowest requests are slow before, too.
+      const p50 = changes.find(({ metric }) => metric === "p50");
+      expect(p50).toMatchObject({ outcome: "worse", subject: "GET /prices/{id}" });
+      // It sleeps 2 ms and 6 ms; the rest is the machine's.
+      expect(p50!.before).toBeGreaterThan(2_000);
+      expect(p50!.after).toBeGreaterThan(6_000);
+      expect(p50!.pValue).toBeLessThan(0.0025);
+      expect(changes.find(({ metric }) => metric === "errors")).toMatchObject({ outcome: "worse", before: 0 });
+      const { events } = await colony.tool<EventList>("coral_list_events", { service });
+      const told = events.map(({ kind }) => kind);
+      expect(told).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
+      expect(events.find(({ kind }) => kind === "deployment-regression")?.severity).toBe("warning");
+      const { services } = await colony.tool<SummaryResult>("coral_query_summary", { service, since: "1m" });
+      expect(services[0]?.health).not.toBe("ok");
+      expect(services[0]?.findings.map(({ rule }) => rule)).toEqual(expect.arrayContaining(["deployment-regression", "errors"]));
+      const page = await runCoral(["query", "summary", service, "--since", "1m"], { home: home.path });
+      expect(page.stdout).toContain("worse since build");
+      const list = await runCoral(["query", "deployments"], { home: home.path });
+      expect(list.stdout).toContain("regression");
+    } finally {
+      await traffic.stop();
+    }
+  }, 300_000);
+});

@@ -1,0 +1,120 @@
+/** A program that sends spans without a pause and writes down what became of each request, so that what is stored can be compared with it. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "vitest";
+import { type TestSpan, traceRequest } from "../../src/otlp/otlp-encoder.fixture.ts";
+import type { ColonyDaemon } from "./daemon.ts";
+import { waitFor } from "./wait-for.ts";
+
+export interface Sending {
+  number: number;
+  /** `unknown`: the connection ended before the answer. */
+  outcome: "acknowledged" | "refused" | "unknown";
+  /** Of an answer. */
+  status?: number;
+  retryAfter?: string | null;
+}
+
+export interface OtlpLoadOptions {
+  /** host:port of OTLP by HTTP. */
+  address: string;
+  spansPerRequest: number;
+  /** Requests under way at the same time. */
+  connections: number;
+  /** Of each connection between two requests. Default: none. */
+  pauseMs?: number;
+  /** Where to write down; numbers go on from what is there. */
+  notes: Sending[];
+}
+
+/** Sends until it is stopped. After a refusal or a broken connection it waits a moment. */
+export class OtlpLoad implements AsyncDisposable {
+  readonly #options: OtlpLoadOptions;
+  readonly #stopped = new AbortController();
+  readonly #lanes: Promise<void>[];
+  #next: number;
+
+  constructor(options: OtlpLoadOptions) {
+    this.#options = options;
+    this.#next = Math.max(0, ...options.notes.map(({ number }) => number)) + 1;
+    this.#lanes = Array.from({ length: options.connections }, () => this.#lane());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    await Promise.all(this.#lanes);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  async #lane(): Promise<void> {
+    const { notes, pauseMs = 0 } = this.#options;
+    while (!this.#stopped.signal.aborted) {
+      const sending = await this.#send(this.#next++);
+      notes.push(sending);
+      await sleep(sending.outcome === "acknowledged" ? pauseMs : 50);
+    }
+  }
+
+  async #send(number: number): Promise<Sending> {
+    const { address, spansPerRequest } = this.#options;
+    const body = requestOf(number, spansPerRequest);
+    try {
+      const headers = { "content-type": "application/x-protobuf" };
+      const reply = await fetch(`http://${address}/v1/traces`, { method: "POST", headers, body });
+      await reply.arrayBuffer();
+      const outcome = reply.status === 200 ? "acknowledged" : "refused";
+      return { number, outcome, status: reply.status, retryAfter: reply.headers.get("retry-after") };
+    } catch {
+      // The agent was killed, or is not there yet.
+      return { number, outcome: "unknown" };
+    }
+  }
+}
+
+/** Ids say which sending a span belongs to. */
+function requestOf(number: number, spans: number): Buffer {
+  const startNs = BigInt(Date.now()) * 1_000_000n;
+  const sending = number.toString(16).padStart(8, "0");
+  const items = Array.from({ length: spans }, (_, index): TestSpan => {
+    const place = (index + 1).toString(16).padStart(8, "0");
+    return {
+      traceId: `${sending}${"0".repeat(16)}${place}`,
+      spanId: `${sending}${place}`,
+      name: `op ${index % 7}`,
+      startNs,
+      endNs: startNs + 1_000_000n,
+      attributes: { "http.route": `/things/${index % 20}`, "request.id": `${sending}-${place}-${"x".repeat(200)}` },
+    };
+  });
+  return traceRequest([{ resource: { "service.name": `load-${number % 5}` }, items }]);
+}
+
+/**
+ * Waits until the colony has what was acknowledged, then compares by sending: all spans of what was acknowledged, once; nothing of what was refused;
+ * all or nothing of what had no answer.
+ */
+export async function expectSendings(colony: ColonyDaemon, notes: readonly Sending[], spansPerRequest: number): Promise<void> {
+  const acknowledged = notes.filter(({ outcome }) => outcome === "acknowledged").length;
+  const bySending = "SELECT substr(trace_id, 1, 8) AS sending, count(*) AS spans, count(DISTINCT span_id) AS ids FROM span GROUP BY 1";
+  const found = await waitFor(
+    "all acknowledged spans at the colony",
+    async () => {
+      const rows = await colony.sql(bySending);
+      const stored = new Map(rows.map((row) => [Number.parseInt(String(row["sending"]), 16), [Number(row["spans"]), Number(row["ids"])]]));
+      return notes.every(({ outcome, number }) => outcome !== "acknowledged" || stored.get(number)?.[0] === spansPerRequest) && stored;
+    },
+    { timeoutMs: 60_000, intervalMs: 500, details: () => `${acknowledged} requests were acknowledged\n${colony.lastLines()}` },
+  );
+  const all = [spansPerRequest, spansPerRequest];
+  const wrong = notes.filter(({ number, outcome }) => {
+    const stored = JSON.stringify(found.get(number));
+    const isAll = stored === JSON.stringify(all);
+    return outcome === "acknowledged" ? !isAll : outcome === "refused" ? stored !== undefined : stored !== undefined && !isAll;
+  });
+  expect(wrong.map((sending) => ({ ...sending, stored: found.get(sending.number) }))).toEqual([]);
+  const known = new Set(notes.map(({ number }) => number));
+  expect([...found.keys()].filter((number) => !known.has(number))).toEqual([]);
+}
