@@ -10,6 +10,9 @@ export default defineConfig({
     reporters: [new SkipReporter(), "default"],
     // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
     maxWorkers: 2,
+    // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
+    expect: { poll: { timeout: 10_000 } },
+    setupFiles: ["./test/patience.ts"],
     projects: [
       { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 15_000, hookTimeout: 15_000 } },
       {
