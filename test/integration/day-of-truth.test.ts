@@ -15,6 +15,7 @@ import {
   querySpanEdges,
   querySpanRed,
   queryTraces,
+  type RedGroupRow,
   type RowOf,
   red,
 } from "../../src/store/index.ts";
@@ -285,6 +286,21 @@ function expectNear(actual: number | null, expected: number, error: number): voi
   expect(Math.abs((actual ?? 0) / expected - 1)).toBeLessThan(error);
 }
 
+/** Counts exactly, percentiles within half a bucket. */
+function expectTruth(
+  row: Pick<RedGroupRow, "requests" | "errors" | "p50Us" | "p95Us" | "p99Us"> | undefined,
+  expected: readonly KnownRequest[],
+): void {
+  expect([row?.requests, row?.errors]).toEqual([expected.length, expected.filter(({ isError }) => isError).length]);
+  const durationsUs = expected.map(({ durationMs }) => durationMs * 1_000);
+  for (const [share, value] of [
+    [0.5, row?.p50Us],
+    [0.95, row?.p95Us],
+    [0.99, row?.p99Us],
+  ] as const)
+    expectNear(value ?? null, exactPercentile(durationsUs, share), percentileError);
+}
+
 const windows = [
   ["twelve minutes", 12 * minuteMs],
   ["an hour", hourMs],
@@ -308,25 +324,7 @@ describe("after a day of known traffic", () => {
         for (const { route } of routes) {
           const row = answer.rows.find((candidate) => candidate.service === service && candidate.route === route);
           const expected = known(service, fromMs, endMs, route);
-          expect([service, route, row?.requests, row?.errors]).toEqual([
-            service,
-            route,
-            expected.length,
-            expected.filter(({ isError }) => isError).length,
-          ]);
-          for (const [share, value] of [
-            [0.5, row?.p50Us],
-            [0.95, row?.p95Us],
-            [0.99, row?.p99Us],
-          ] as const)
-            expectNear(
-              value ?? null,
-              exactPercentile(
-                expected.map(({ durationMs }) => durationMs * 1_000),
-                share,
-              ),
-              percentileError,
-            );
+          expectTruth(row, expected);
         }
       }
     });
@@ -337,25 +335,7 @@ describe("after a day of known traffic", () => {
         for (const { route } of routes) {
           const row = answer.rows.find((candidate) => candidate.service === service && candidate.route === route);
           const expected = known(service, answer.startMs, answer.endMs, route);
-          expect([service, route, row?.requests, row?.errors]).toEqual([
-            service,
-            route,
-            expected.length,
-            expected.filter(({ isError }) => isError).length,
-          ]);
-          for (const [share, value] of [
-            [0.5, row?.p50Us],
-            [0.95, row?.p95Us],
-            [0.99, row?.p99Us],
-          ] as const)
-            expectNear(
-              value ?? null,
-              exactPercentile(
-                expected.map(({ durationMs }) => durationMs * 1_000),
-                share,
-              ),
-              percentileError,
-            );
+          expectTruth(row, expected);
         }
       }
     });
