@@ -43,17 +43,11 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
 
 /** As requestJson, for text such as `/metrics`. `timeoutMs` covers the whole exchange. */
 export async function requestText(request: JsonRequest): Promise<string> {
-  const { target, body, timeoutMs = 30_000, maxReplyBytes = 64 * 1024 * 1024 } = request;
+  const { target, timeoutMs = 30_000, maxReplyBytes = 64 * 1024 * 1024 } = request;
   const deadline = AbortSignal.timeout(timeoutMs);
   const signal = request.signal ? AbortSignal.any([request.signal, deadline]) : deadline;
   try {
-    const reply = await requestRaw({
-      ...request,
-      timeoutMs,
-      signal,
-      headers: body === undefined ? {} : { "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    } as RawRequest);
+    const reply = await requestRaw(rawRequest({ ...request, timeoutMs, signal }));
     const text = await readAll(reply, target, maxReplyBytes);
     const status = reply.statusCode ?? 0;
     if (status >= 200 && status < 300) return text;
@@ -69,14 +63,8 @@ export async function requestText(request: JsonRequest): Promise<string> {
  * a line of the form `{ "kind": "error", "error": … }`, become the CoralError that the daemon threw.
  */
 export async function* requestLines(request: JsonRequest): AsyncGenerator<unknown> {
-  const { target, body, maxReplyBytes = 16 * 1024 * 1024 } = request;
-  const reply = await requestRaw({
-    ...request,
-    headers: body === undefined ? {} : { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  } as RawRequest);
-  const status = reply.statusCode ?? 0;
-  if (status < 200 || status >= 300) throw reviveError(target, status, await readAll(reply, target, maxReplyBytes));
+  const { target, maxReplyBytes = 16 * 1024 * 1024 } = request;
+  const reply = await openStream(request);
   try {
     let rest = "";
     for await (const chunk of reply.setEncoding("utf8") as AsyncIterable<string>) {
@@ -87,13 +75,7 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
       for (const line of lines) if (line !== "") yield valueOf(line, target);
     }
   } catch (error) {
-    if (request.signal?.aborted) throw cancelled(target, request.signal);
-    if (error instanceof CoralError) throw error;
-    throw new CoralError({
-      code: "unavailable",
-      message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
-      cause: error,
-    });
+    throw brokenStream(request, error);
   } finally {
     // Who stops reading hangs up: that is how the daemon learns of it.
     reply.destroy();
@@ -102,27 +84,38 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
 
 /** A reply of bytes as they come. A failure reply becomes the CoralError that the daemon threw. `timeoutMs` covers the time to the headers only. */
 export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">): AsyncGenerator<Uint8Array> {
-  const { target, body } = request;
-  const reply = await requestRaw({
-    ...request,
-    headers: body === undefined ? {} : { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  } as RawRequest);
-  const status = reply.statusCode ?? 0;
-  if (status < 200 || status >= 300) throw reviveError(target, status, await readAll(reply, target, maxRefusalBytes));
+  const reply = await openStream(request);
   try {
     yield* reply as AsyncIterable<Uint8Array>;
   } catch (error) {
-    if (request.signal?.aborted) throw cancelled(target, request.signal);
-    throw new CoralError({
-      code: "unavailable",
-      message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
-      cause: error,
-    });
+    throw brokenStream(request, error);
   } finally {
     // Who stops reading hangs up: that is how the daemon learns of it.
     reply.destroy();
   }
+}
+
+/** The reply of a stream that the daemon accepted. */
+async function openStream(request: JsonRequest): Promise<IncomingMessage> {
+  const reply = await requestRaw(rawRequest(request));
+  const status = reply.statusCode ?? 0;
+  if (status >= 200 && status < 300) return reply;
+  throw reviveError(request.target, status, await readAll(reply, request.target, maxRefusalBytes));
+}
+
+function brokenStream({ target, signal }: JsonRequest, error: unknown): unknown {
+  if (signal?.aborted) return cancelled(target, signal);
+  if (error instanceof CoralError) return error;
+  return new CoralError({
+    code: "unavailable",
+    message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
+    cause: error,
+  });
+}
+
+function rawRequest({ target, method, path, body, timeoutMs = 30_000, signal }: JsonRequest): RawRequest {
+  const request: RawRequest = { target, method, path, timeoutMs, signal };
+  return body === undefined ? request : { ...request, headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
 function valueOf(line: string, target: ControlTarget): unknown {
