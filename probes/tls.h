@@ -351,7 +351,8 @@ static always_inline int tls_call_begins(const struct call_registers *context, u
 	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
 
 	*bound = 0;
-	if (connection) {
+	/* During a handshake a write takes nothing, and is called again after it; so until the first plaintext, only the return tells what was written. */
+	if (connection && ((what & TLS_OPERATION) != TLS_WRITE || connection->protocol != PROTOCOL_UNKNOWN)) {
 		payload.sk = sk;
 		if ((what & TLS_OPERATION) == TLS_WRITE) {
 			tls_write_begins(context, what, connection, &payload);

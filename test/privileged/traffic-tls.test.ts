@@ -133,6 +133,13 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
   });
 
+  it("counts requests that Node writes before the handshake has ended once, when that is over", async () => {
+    const { port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);
+    await observe(["libssl.so.3", nodeName]);
+    await node(port, "close").ask("/first", 20);
+    await expectCounts(port, { "GET /first 200": 20 });
+  });
+
   it("counts with hooks at system calls as well", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     await observe(["libssl.so.3", nodeName], {}, "syscalls");

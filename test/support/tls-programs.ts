@@ -63,7 +63,7 @@ const answer = (request, response) => {
 import { Agent, get } from "node:https";
 import { createInterface } from "node:readline";
 const [port, kind] = process.argv.slice(2);
-const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false });
+const agent = new Agent({ keepAlive: kind !== "close", maxSockets: 1, rejectUnauthorized: false });
 const session = kind === "http2" ? connect("https://127.0.0.1:" + port, { rejectUnauthorized: false }) : undefined;
 const ask = (path) => new Promise((resolve, reject) => {
   if (session) session.request({ ":path": path }).on("error", reject).on("close", resolve).resume().end();
