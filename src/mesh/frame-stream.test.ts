@@ -64,6 +64,20 @@ test("createFrameStream() carries JSON and bytes in order, whatever the pieces",
   ]);
 });
 
+test("close() loses nothing that was sent, although the other end was sending", async () => {
+  await using sockets = await pair();
+  const near = createFrameStream(sockets.near);
+  const far = createFrameStream(sockets.far);
+  // More than the far end has taken when it closes.
+  const sent = near.send({ kind: "data", data: Buffer.alloc(8_000_000) });
+  await far.send({ kind: "control", value: "the end" });
+  const closed = far.close();
+  expect(await sent).toBe(true);
+  const frames = await collect(near);
+  expect(frames).toEqual([{ kind: "control", target: 0, value: "the end" }]);
+  await closed;
+});
+
 test("createFrameStream() cuts large data, keeps its order and tells of the end", async () => {
   await using sockets = await pair();
   const near = createFrameStream(sockets.near);

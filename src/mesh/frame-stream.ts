@@ -24,7 +24,7 @@ export interface FrameStream extends AsyncIterable<Frame>, AsyncDisposable {
   send(frame: FrameToSend): Promise<boolean>;
   /** Aborted when the other end has hung up, or this one has closed. */
   signal: AbortSignal;
-  /** Lets out what was sent, then hangs up. Idempotent. */
+  /** Lets out what was sent, then hangs up when the other end has done so, too, or after some seconds. Idempotent. */
   close(): Promise<void>;
   /** Hangs up at once. */
   destroy(): void;
@@ -39,7 +39,7 @@ const maxControlBytes = 4 * 1024 * 1024;
 /** Of a frame with bytes. */
 const maxDataBytes = 256 * 1024;
 const headerBytes = 8;
-/** For the other end to take what was sent before a close. */
+/** For the other end to take what was sent before a close, and to hang up as well. */
 const farewellMs = 5_000;
 
 /**
@@ -68,7 +68,11 @@ class SocketFrames implements FrameStream {
       this.#wake();
     };
     // Half-closed is closed: a caller says that its input ends with a message of its own.
-    socket.once("end", onGone).once("close", onGone);
+    const onEnd = (): void => {
+      onGone();
+      socket.end();
+    };
+    socket.once("end", onEnd).once("close", onGone);
     // Told by "close".
     socket.on("error", () => undefined);
     socket.on("drain", () => this.#wake());
@@ -108,7 +112,9 @@ class SocketFrames implements FrameStream {
         clearTimeout(timer);
         resolve();
       });
-      this.#socket.end(() => this.#socket.destroy());
+      this.#socket.end();
+      // What the other end sends meanwhile must be taken: a connection that is closed with something unread is reset, and what this end has said is lost with it.
+      this.#socket.resume();
     });
     return this.#closing;
   }
