@@ -50,6 +50,8 @@ describe("CommandRunner", () => {
     expect(await create().run({ text: "ls /nonexistent 2>&1 | wc -l" })).toMatchObject({ stdout: "1\n", stderr: "" });
     expect(await create().run({ text: "ls /nonexistent 2>/dev/null" })).toMatchObject({ stdout: "", stderr: "" });
     expect(await create().run({ text: "ls / /nonexistent >/dev/null" })).toMatchObject({ stdout: "" });
+    expect(await create().run({ text: "ls / /nonexistent >/dev/null 2>&1 | wc -l" })).toMatchObject({ stdout: "0\n" });
+    expect(await create().run({ text: "ls / /nonexistent 2>&1 >/dev/null | wc -l" })).toMatchObject({ stdout: "1\n" });
   });
 
   it("hands input over, bytes as they are, and ends it", async () => {

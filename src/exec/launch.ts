@@ -42,7 +42,7 @@ case $mode in
   e) exec "$@" 2>/dev/null ;;
   m) exec "$@" 2>&1 ;;
   oe) exec "$@" >/dev/null 2>&1 ;;
-  om) exec "$@" >/dev/null 2>&1 ;;
+  om) exec "$@" 2>&1 >/dev/null ;;
 esac
 exit 125
 `;

@@ -10,9 +10,9 @@ import { escapeText } from "../base/escape-text.ts";
 export interface Redirections {
   /** `>/dev/null`. */
   dropStdout: boolean;
-  /** `2>/dev/null`. */
+  /** `2>/dev/null`, and `2>&1` behind `>/dev/null`. */
   dropStderr: boolean;
-  /** `2>&1`. */
+  /** `2>&1`: to where standard output went before it was dropped. */
   stderrToStdout: boolean;
 }
 
@@ -45,7 +45,8 @@ const shellOnly: Readonly<Record<string, string>> = {
 };
 
 const redirections: readonly { text: string; apply: (stage: Redirections) => void }[] = [
-  { text: "2>&1", apply: (stage) => Object.assign(stage, { stderrToStdout: true, dropStderr: false }) },
+  // As in a shell, it goes to where standard output goes by then.
+  { text: "2>&1", apply: (stage) => Object.assign(stage, { stderrToStdout: !stage.dropStdout, dropStderr: stage.dropStdout }) },
   { text: "2>/dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
   { text: "2> /dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
   { text: ">/dev/null", apply: (stage) => Object.assign(stage, { dropStdout: true }) },
@@ -244,7 +245,7 @@ export function formatCommand(stages: readonly Stage[]): string {
 }
 
 function redirectionsOf({ dropStdout, dropStderr, stderrToStdout }: Redirections): string[] {
-  return [...(dropStdout ? [">/dev/null"] : []), ...(dropStderr ? ["2>/dev/null"] : []), ...(stderrToStdout ? ["2>&1"] : [])];
+  return [...(stderrToStdout ? ["2>&1"] : []), ...(dropStdout ? [">/dev/null"] : []), ...(dropStderr ? ["2>/dev/null"] : [])];
 }
 
 function quoteWord(word: string, isProgram: boolean): string {

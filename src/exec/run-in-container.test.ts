@@ -31,5 +31,7 @@ describe("containerWords()", () => {
   it("sends streams where the stage says", () => {
     expect(output(containerWords(programs(parseCommand("ls /nonexistent 2>/dev/null | wc -l")), undefined)).trim()).toBe("0");
     expect(output(containerWords(programs(parseCommand("ls / >/dev/null | wc -l")), undefined)).trim()).toBe("0");
+    expect(output(containerWords(programs(parseCommand("ls / /nonexistent 2>&1 >/dev/null | wc -l")), undefined)).trim()).toBe("1");
+    expect(output(containerWords(programs(parseCommand("ls / /nonexistent >/dev/null 2>&1 | wc -l")), undefined)).trim()).toBe("0");
   });
 });

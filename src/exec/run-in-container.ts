@@ -43,7 +43,7 @@ function isRedirected({ dropStdout, dropStderr, stderrToStdout }: Stage): boolea
 }
 
 function redirectionsOf({ dropStdout, dropStderr, stderrToStdout }: Stage): string {
-  return `${dropStdout ? " >/dev/null" : ""}${stderrToStdout ? " 2>&1" : dropStderr ? " 2>/dev/null" : ""}`;
+  return `${stderrToStdout ? " 2>&1" : dropStderr ? " 2>/dev/null" : ""}${dropStdout ? " >/dev/null" : ""}`;
 }
 
 export function runInContainer(options: ContainerRunOptions): RunningCommand {
