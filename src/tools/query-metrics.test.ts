@@ -74,14 +74,18 @@ describe("coral_query_metrics", () => {
 
   it("evaluates PromQL", async () => {
     const promql = vi.fn<ColonyBackend["promql"]>(async ({ stepMs }) => ({
-      rows: [{ labels: { a: "b" }, points: [1] }],
+      rows: [{ labels: { a: "b" }, points: [1, 1_794_753_012.3456, 1_234.56789, 123.456789] }],
       total: 1,
       startMs: 0,
       stepMs,
     }));
     const answer = await call({ promql: "up", since: "10m", points: 11 }, { promql });
     expect(promql.mock.calls[0]?.[0]).toEqual({ expression: "up", sinceMs: 600_000, stepMs: 60_000, limit: 50 });
-    expect(answer).toMatchObject({ stepMs: 60_000, series: [{ labels: { a: "b" }, points: [1] }], completeness: { complete: true } });
+    expect(answer).toMatchObject({
+      stepMs: 60_000,
+      series: [{ labels: { a: "b" }, points: [1, 1_794_753_012.346, 1_234.568, 123.457] }],
+      completeness: { complete: true },
+    });
   });
 
   it("tells what was not kept", async () => {

@@ -55,7 +55,9 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
     ...watchingLines(status, style, wide, nowMs),
   ];
   for (const loss of status.losses)
-    lines.push(`  ${style("yellow", "!")} ${loss.rows} rows of ${escapeText(loss.signal)} lost: ${escapeText(loss.reason)}`);
+    lines.push(
+      `  ${style("yellow", "!")} ${loss.rows} ${loss.rows === 1 ? "row" : "rows"} of ${escapeText(loss.signal)} lost: ${escapeText(loss.reason)}`,
+    );
   for (const note of status.notes) lines.push(`  ${style("yellow", "!")} ${escapeText(note)}`);
   lines.push(...serviceLines(status.services, style, wide));
   return `${lines.join("\n")}\n`;

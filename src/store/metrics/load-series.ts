@@ -86,7 +86,10 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
   return found;
 }
 
-/** One row per series, with a list of each column: a row per point would cost many times as much. */
+/**
+ * One row per series, with a list of each column: a row per point would cost many times as much. The lists are put in order here:
+ * DuckDB sets 16 KiB aside for each list of each series that it has to sort, and 500 series were more than a colony's memory.
+ */
 async function readSeries(
   store: Queryable,
   from: string,
@@ -97,10 +100,10 @@ async function readSeries(
 ): Promise<void> {
   const same = ["service", "service_instance", "name", "unit", "kind", "temporality", "is_monotonic", "attributes"];
   const lists = [...["time", "start_time"].map((name) => `epoch_us("${name}") AS "${name}"`), ...columns.map((name) => `"${name}"`)];
-  const names = ["time", "start_time", ...columns];
+  const names = ["time", "start_time", "seq", ...columns];
   const rows = await store.query(
     `SELECT agent_id, series, ${same.map((name) => `any_value(${name}) AS ${name}`).join(", ")},
-       ${names.map((name) => `list("${name}" ORDER BY "time", seq) AS "${name}"`).join(", ")}
+       ${names.map((name) => `list("${name}") AS "${name}"`).join(", ")}
      FROM (SELECT agent_id, series, seq, ${same.join(", ")}, ${lists.join(", ")} FROM ${from} WHERE ${where.sql} AND ${kinds})
      GROUP BY agent_id, series ORDER BY agent_id, series`,
     where.parameters,
@@ -109,9 +112,8 @@ async function readSeries(
   const turn = new Turn();
   for (const row of rows) {
     const series = seriesOf(row);
-    const times = listIn(row, "time");
     const cells = names.map((name) => [name, listIn(row, name)] as const);
-    for (let index = 0; index < times.length; index++) {
+    for (const index of orderOf(listIn(row, "time"), listIn(row, "seq"))) {
       const cell: QueryRow = {};
       for (const [name, values] of cells) cell[name] = values[index];
       const point = pointOf(cell, series.kind, knownBounds);
@@ -123,6 +125,14 @@ async function readSeries(
     into.push(series);
     await turn.yield();
   }
+}
+
+/** Indexes of points by time, those of one time as they came. */
+function orderOf(times: readonly unknown[], sequences: readonly unknown[]): number[] {
+  const time = times.map(Number);
+  const sequence = sequences.map(Number);
+  const at = (values: readonly number[], index: number): number => values[index] ?? 0;
+  return [...time.keys()].sort((a, b) => at(time, a) - at(time, b) || at(sequence, a) - at(sequence, b));
 }
 
 function listIn(row: QueryRow, name: string): readonly unknown[] {

@@ -103,6 +103,24 @@ beforeAll(async () => {
       ),
     ],
   });
+  await hosts.add("c", {
+    metricPoint: [
+      ...[10, 20, 30].flatMap((value, which) =>
+        Array.from({ length: which === 2 ? 12 : 20 }, (_, index): Point => {
+          const atMs = nowMs - 14 * minuteMs + index * 45 * secondMs + which * 10 * secondMs;
+          const series = `busy${which}`;
+          return { service: "api", name: "busy", unit: "1", kind: "sum", temporality: "cumulative", attributes: "{}", series, atMs, value };
+        }),
+      ),
+      // The newest came first.
+      ...Array.from({ length: 60 }, (_, ago) =>
+        Array.from({ length: 1_000 }, (_item, which): Point => {
+          const common = { service: "api", name: "crowd", unit: "1", kind: "gauge", attributes: "{}" };
+          return { ...common, series: `crowd${which}`, atMs: nowMs - (ago + 1) * 5 * secondMs, value: 60 - ago };
+        }),
+      ).flat(),
+    ],
+  });
   const bounds = [0.01, 0.05, 0.1, 0.5, 1];
   let totals = new Array<number>(6).fill(0);
   let sum = 0;
@@ -225,11 +243,24 @@ describe("queryMetric()", () => {
     expect(rows.find(({ service }) => service === "api")).toMatchObject({ last: 10, min: 10, max: 30, mean: 20, rate: null, total: null });
     expect(rows.find(({ service }) => service === "web")).toMatchObject({ last: null, min: 11, max: 31 });
     expect(rows.find(({ service }) => service === "api")!.points.slice(-3)).toEqual([30, 20, 10]);
-    expect((await ask("queue")).rows).toMatchObject([{ last: 9, mean: 4.5, series: 2 }]);
+    expect((await ask("queue")).rows).toMatchObject([{ last: 9, mean: 9, min: 9, max: 9, series: 2 }]);
     expect((await ask("queue", { by: "n" })).rows.map(({ group, last }) => [group, last])).toEqual([
       ["1", 5],
       ["0", 4],
     ]);
+  });
+
+  it("adds up what several processes say at different times, without those that are gone", async () => {
+    const [row] = (await ask("busy", { stepMs: minuteMs })).rows;
+    // Two of three processes go on; none sends more than once in a part.
+    expect(row).toMatchObject({ series: 3, last: 30, min: 30, max: 60 });
+    expect(row!.points.slice(0, 4)).toEqual([60, 60, 60, 60]);
+    expect(row!.points.slice(-3)).toEqual([30, 30, 30]);
+  });
+
+  it("reads a thousand series within the memory of a colony", async () => {
+    const { rows } = await ask("crowd");
+    expect(rows).toMatchObject([{ series: 1_000, last: 60, max: 60 }]);
   });
 
   it.each([
@@ -264,10 +295,10 @@ describe("queryMetric()", () => {
 
 describe("queryMetricNames()", () => {
   it("lists what there is", async () => {
-    const { rows, total } = await queryMetricNames(hosts.store, { sinceMs: 3_600_000, nowMs, limit: 3 });
-    expect(total).toBe(9);
-    expect(rows.map(({ name }) => name)).toEqual(["delta", "exp", "heat"]);
-    expect(rows[2]).toEqual({
+    const { rows, total } = await queryMetricNames(hosts.store, { sinceMs: 3_600_000, nowMs, limit: 5 });
+    expect(total).toBe(11);
+    expect(rows.map(({ name }) => name)).toEqual(["busy", "crowd", "delta", "exp", "heat"]);
+    expect(rows[4]).toEqual({
       name: "heat",
       unit: "Cel",
       kind: "gauge",

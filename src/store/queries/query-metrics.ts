@@ -4,6 +4,7 @@ import type { PointSource } from "../metrics/choose-points.ts";
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
 import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
 import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
+import { heldUs, sumOverTime } from "../metrics/sum-over-time.ts";
 import { Turn } from "../metrics/turn.ts";
 import type { Queryable } from "./queryable.ts";
 
@@ -37,7 +38,7 @@ export interface MetricGroupRow {
   rate: number | null;
   /** Of counters: how much was counted. Of histograms: how many observations. */
   total: number | null;
-  /** Of gauges: the newest; the mean over series, of sums their sum. */
+  /** Of gauges: the newest; the mean over series that still send. Of sums that go up and down all four are of the sum over series. */
   last: number | null;
   mean: number | null;
   min: number | null;
@@ -202,23 +203,26 @@ function rowOf({ service, group, series }: Group, window: Window): { row: Metric
 }
 
 function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
-  const isSum = base.kind === "sum";
+  if (base.kind === "sum" && series.length > 1) {
+    const sum = sumOverTime(series, window);
+    return sum.mean === null ? undefined : { unmerged: 0, row: { ...base, ...sum } };
+  }
   const sums = new Array<number>(window.steps).fill(0);
   const counts = new Array<number>(window.steps).fill(0);
   let all = 0;
   let allCount = 0;
-  const lasts: number[] = [];
+  const lasts: { value: number; timeUs: number; untilUs: number }[] = [];
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
   for (const { points } of series) {
     const inStep = new Map<number, { sum: number; count: number }>();
-    let last: number | null = null;
+    let last: { value: number; timeUs: number } | null = null;
     for (const { timeUs, value, merged } of points) {
       if (timeUs < window.startUs) continue;
       // A series that ended, or has no number now, has no newest value.
-      last = value !== null && Number.isFinite(value) ? value : null;
+      last = value !== null && Number.isFinite(value) ? { value, timeUs } : null;
       if (last === null) continue;
-      const several = merged ?? { count: 1, sum: last, min: last, max: last };
+      const several = merged ?? { count: 1, sum: last.value, min: last.value, max: last.value };
       all += several.sum;
       allCount += several.count;
       min = Math.min(min, several.min);
@@ -227,7 +231,7 @@ function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], w
       const known = inStep.get(step) ?? { sum: 0, count: 0 };
       inStep.set(step, { sum: known.sum + several.sum, count: known.count + several.count });
     }
-    if (last !== null) lasts.push(last);
+    if (last !== null) lasts.push({ ...last, untilUs: last.timeUs + heldUs(points) });
     for (const [step, { sum, count }] of inStep) {
       if (step >= window.steps) continue;
       sums[step] = (sums[step] ?? 0) + sum / count;
@@ -235,12 +239,11 @@ function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], w
     }
   }
   if (allCount === 0) return undefined;
-  const lastSum = lasts.reduce((sum, value) => sum + value, 0);
-  const points = sums.map((sum, step) => (counts[step] ? sum / (isSum ? 1 : (counts[step] ?? 1)) : null));
-  return {
-    unmerged: 0,
-    row: { ...base, last: lasts.length === 0 ? null : lastSum / (isSum ? 1 : lasts.length), mean: all / allCount, min, max, points },
-  };
+  const newestUs = lasts.reduce((newest, { timeUs }) => Math.max(newest, timeUs), 0);
+  const current = lasts.filter(({ untilUs }) => untilUs >= newestUs);
+  const last = current.length === 0 ? null : current.reduce((sum, { value }) => sum + value, 0) / current.length;
+  const points = sums.map((sum, step) => (counts[step] ? sum / (counts[step] ?? 1) : null));
+  return { unmerged: 0, row: { ...base, last, mean: all / allCount, min, max, points } };
 }
 
 function counterRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
