@@ -32,6 +32,7 @@ export function traceSpan(depth: number, name: string, startMs: number, duration
     dbStatement: null,
     rpcMethod: null,
     messagingDestination: null,
+    dropped: 0,
     peer: null,
     errorType: null,
     attributes: null,

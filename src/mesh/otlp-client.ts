@@ -47,7 +47,7 @@ export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: Otlp
             ...headers,
             "content-type": request.format === "json" ? "application/json" : "application/x-protobuf",
             "content-length": request.body.length,
-            ...(request.encoding === "gzip" ? { "content-encoding": "gzip" } : {}),
+            ...(request.encoding === "identity" ? {} : { "content-encoding": request.encoding }),
           },
         },
         (response) => {

@@ -21,8 +21,10 @@ import {
   encodeStatus,
   grpcStatus,
   grpcStatusOf,
+  isOtlpEncoding,
   type OtlpAnswer,
   type OtlpAuthorize,
+  type OtlpEncoding,
   type OtlpExport,
   type OtlpHandler,
   type OtlpSignalName,
@@ -165,15 +167,15 @@ class Call {
       this.#fail(grpcStatus.unauthenticated, "Cannot take the request: send the token in the header authorization");
     } else if (signal === undefined)
       this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": there is no such method`);
-    else if (encoding !== "identity" && encoding !== "gzip") {
+    else if (!isOtlpEncoding(encoding)) {
       this.#fail(
         grpcStatus.unimplemented,
-        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use gzip or identity`,
+        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use gzip, deflate or identity`,
       );
     } else this.#read(signal, encoding);
   }
 
-  #read(signal: OtlpSignalName, encoding: "identity" | "gzip"): void {
+  #read(signal: OtlpSignalName, encoding: OtlpEncoding): void {
     const { bodyTimeoutMs } = this.#options.limits;
     const deadlineMs = timeoutMsOf(this.#headers["grpc-timeout"]);
     this.#timer = setTimeout(
@@ -216,7 +218,7 @@ class Call {
     }
   }
 
-  #end(signal: OtlpSignalName, encoding: "identity" | "gzip", deadlineMs: number): void {
+  #end(signal: OtlpSignalName, encoding: OtlpEncoding, deadlineMs: number): void {
     if (this.#isAnswered) return;
     clearTimeout(this.#timer);
     if (this.#expectedBytes < 0 || this.#sizeBytes < this.#expectedBytes + prefixBytes) {
@@ -236,7 +238,7 @@ class Call {
     const request: OtlpExport = {
       signal,
       format: "protobuf",
-      encoding: this.#isCompressed ? "gzip" : "identity",
+      encoding: this.#isCompressed ? encoding : "identity",
       body: whole.subarray(prefixBytes),
     };
     this.#isHandled = true;
@@ -274,7 +276,7 @@ class Call {
       "content-type": "application/grpc+proto",
       "grpc-status": String(status),
       "grpc-message": percentEncoded(message),
-      "grpc-accept-encoding": "identity,gzip",
+      "grpc-accept-encoding": "identity,gzip,deflate",
     };
     if (retryAfterMs !== undefined) {
       headers["grpc-status-details-bin"] = encodeStatus(status, message, retryAfterMs).toString("base64").replace(/=+$/, "");

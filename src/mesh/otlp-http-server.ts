@@ -11,7 +11,9 @@ import {
   grpcStatus,
   grpcStatusOf,
   httpStatusOfRefusal,
+  isOtlpEncoding,
   type OtlpAnswer,
+  type OtlpEncoding,
   type OtlpExport,
   type OtlpSignalName,
   retryAfterMsOf,
@@ -100,9 +102,9 @@ class Exchange {
     else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot take requests of web pages");
     else if (type !== protobufType && !this.#isJson) {
       this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
-    } else if (encoding !== "identity" && encoding !== "gzip") {
-      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send gzip or identity`, {
-        "accept-encoding": "gzip",
+    } else if (!isOtlpEncoding(encoding)) {
+      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send gzip, deflate or identity`, {
+        "accept-encoding": "gzip, deflate",
       });
     } else if (length !== undefined && length > maxBodyBytes) this.#tooLarge();
     else {
@@ -111,7 +113,7 @@ class Exchange {
     }
   }
 
-  #read(signal: OtlpSignalName, encoding: "identity" | "gzip"): void {
+  #read(signal: OtlpSignalName, encoding: OtlpEncoding): void {
     const request = this.#request;
     request.on("data", (chunk: Buffer) => this.#data(chunk));
     request.on("end", () => this.#end(signal, encoding));
@@ -135,7 +137,7 @@ class Exchange {
     }
   }
 
-  #end(signal: OtlpSignalName, encoding: "identity" | "gzip"): void {
+  #end(signal: OtlpSignalName, encoding: OtlpEncoding): void {
     if (this.#isOver) return;
     const body = this.#joined();
     const request: OtlpExport = { signal, format: this.#isJson ? "json" : "protobuf", encoding, body };

@@ -1,11 +1,17 @@
 /** OTLP's requests as the servers see them, and its answers as bytes. What is inside a request is not this room's business. */
 
 export type OtlpSignalName = "traces" | "logs" | "metrics";
+/** How bodies are packed; deflate is what exporters for Python offer beside gzip. */
+export type OtlpEncoding = "identity" | "gzip" | "deflate";
+
+export function isOtlpEncoding(text: string): text is OtlpEncoding {
+  return text === "identity" || text === "gzip" || text === "deflate";
+}
 
 export interface OtlpExport {
   signal: OtlpSignalName;
   format: "protobuf" | "json";
-  encoding: "identity" | "gzip";
+  encoding: OtlpEncoding;
   /** As it was sent. */
   body: Uint8Array;
 }

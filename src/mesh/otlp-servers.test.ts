@@ -89,11 +89,15 @@ describe("the gRPC server", () => {
     expect(seen[0]?.body).toHaveLength(0);
   });
 
-  it("gives compressed messages on as they are", async () => {
+  it.each([
+    ["gzip", 2],
+    ["deflate", 1],
+  ])("gives messages on as they are that are compressed with %s", async (encoding, algorithm) => {
     client.close();
-    client = new Client(`127.0.0.1:${servers.grpc?.port}`, credentials.createInsecure(), { "grpc.default_compression_algorithm": 2 });
+    const options = { "grpc.default_compression_algorithm": algorithm };
+    client = new Client(`127.0.0.1:${servers.grpc?.port}`, credentials.createInsecure(), options);
     expect((await call(Buffer.alloc(5_000, "a"))).error).toBeNull();
-    expect(seen[0]?.encoding).toBe("gzip");
+    expect(seen[0]?.encoding).toBe(encoding);
     expect(seen[0]?.body.length).toBeLessThan(200);
   });
 
@@ -290,10 +294,10 @@ describe("the HTTP server", () => {
     expect(budget.usedBytes).toBe(0);
   });
 
-  it("gives gzip on as it is", async () => {
+  it.each(["gzip", "deflate"] as const)("gives %s on as it is", async (encoding) => {
     const body = gzipSync("hello");
-    await post(body, { headers: { "content-encoding": "gzip" } });
-    expect(seen[0]).toEqual({ signal: "traces", format: "protobuf", encoding: "gzip", body });
+    await post(body, { headers: { "content-encoding": encoding } });
+    expect(seen[0]).toEqual({ signal: "traces", format: "protobuf", encoding, body });
   });
 
   it("tells of a partial success in the request's format", async () => {

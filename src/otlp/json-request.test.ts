@@ -76,6 +76,17 @@ describe("jsonToProtobuf()", () => {
     ]);
   });
 
+  it.each([
+    ["intValue", "99999999999999999999"],
+    ["intValue", "9223372036854775808"],
+    ["intValue", "-9223372036854775809"],
+    ["intValue", "1e300"],
+  ])("refuses the %s %s, which has more than 64 bits", (kind, value) => {
+    const attributes = [{ key: "n", value: { [kind]: value } }];
+    const request = JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [{ attributes }] }] }] });
+    expect(() => jsonToProtobuf("traces", Buffer.from(request))).toThrow("64 bits");
+  });
+
   it("keeps times exact that were sent as numbers", () => {
     const text = JSON.stringify(trace({ ...ids, name: "n", startTimeUnixNano: "START", endTimeUnixNano: "END" }));
     const [row] = spans(text.replace('"START"', "1700000000123456789").replace('"END"', "1700000000123456790"));

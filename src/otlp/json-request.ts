@@ -14,6 +14,7 @@ const maxDepth = 64;
 /** A length is written before its value is known: four bytes hold 256 MiB. */
 const lengthBytes = 4;
 const maxBodyBytes = 1 << 27;
+const minInteger = -(2n ** 63n);
 
 /** Throws MalformedError for what is no JSON, or has a value of a wrong type. Unknown names are left out. */
 export function jsonToProtobuf(signal: OtlpSignal, body: Uint8Array): Uint8Array {
@@ -121,7 +122,7 @@ class Transcoder {
       case "fixed64":
       case "sfixed64":
         tag(wire.fixed64);
-        this.#fixed.setBigUint64(0, BigInt.asUintN(64, this.#integer()), true);
+        this.#fixed.setBigUint64(0, BigInt.asUintN(64, this.#integer(maxOf(type.kind))), true);
         this.#copyFixed(8);
         return;
       case "fixed32":
@@ -137,7 +138,7 @@ class Transcoder {
       }
       default:
         tag(wire.varint);
-        this.#varint(BigInt.asUintN(64, type.kind === "enum" ? this.#enum(type.prefix, type.names) : this.#integer()));
+        this.#varint(BigInt.asUintN(64, type.kind === "enum" ? this.#enum(type.prefix, type.names) : this.#integer(maxOf(type.kind))));
     }
   }
 
@@ -160,12 +161,13 @@ class Transcoder {
   }
 
   /** Digits stay exact; a number with an exponent or a fraction of zeros is accepted as other parsers do. */
-  #integer(): bigint {
+  #integer(max = 2n ** 64n - 1n): bigint {
     const text = this.#scanner.numberText();
-    if (/^-?\d{1,20}$/.test(text)) return BigInt(text);
     const value = Number(text);
-    if (text.trim() === "" || !Number.isInteger(value) || Math.abs(value) > 2 ** 64) throw this.#scanner.problem("a whole number expected");
-    return BigInt(value);
+    if (text.trim() === "" || !Number.isInteger(value)) throw this.#scanner.problem("a whole number expected");
+    const integer = /^-?\d{1,20}$/.test(text) ? BigInt(text) : BigInt(value);
+    if (integer < minInteger || integer > max) throw this.#scanner.problem("a number of 64 bits expected");
+    return integer;
   }
 
   #enum(prefix: string, names: readonly string[]): bigint {
@@ -190,4 +192,8 @@ class Transcoder {
 /** Both `start_time_unix_nano` and `startTimeUnixNano` are names of one field. */
 function camelCase(name: string): string {
   return name.includes("_") ? name.replace(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase()) : name;
+}
+
+function maxOf(kind: string): bigint {
+  return kind === "int64" || kind === "sfixed64" ? 2n ** 63n - 1n : 2n ** 64n - 1n;
 }

@@ -89,6 +89,7 @@ describe("LogDecoder", () => {
     const { rows, counts } = decode({ body: "漢".repeat(30_000) });
     expect(rows[0]?.["body"]).toBe("漢".repeat(21_845));
     expect(counts.cut).toBe(1);
+    expect(rows[0]?.["dropped"]).toBe(1);
   });
 
   it("survives requests that were cut or changed", () => {

@@ -136,6 +136,8 @@ export class LogDecoder {
     let severity = 0;
     let hasBody = false;
     let attributes = 0;
+    let dropped = 0;
+    const cutBefore = this.#attributes.cut;
     json.byte(0x7b);
     while (reader.at < end) {
       const tag = reader.tag();
@@ -163,7 +165,7 @@ export class LogDecoder {
           this.#attribute(row, reader.end(end), jsonStart, ++attributes);
           break;
         case logTag.dropped:
-          columns.dropped.set(row, Math.min(reader.uint(), 0x7fff_ffff));
+          dropped = reader.uint();
           break;
         case logTag.flags:
           columns.flags.set(row, view.getInt32(reader.fixed32(end), true));
@@ -185,6 +187,8 @@ export class LogDecoder {
     columns.body.end(row, hasBody);
     this.#times(row, timeUs, observedUs || receivedAtUs);
     this.#severity(row, severity);
+    dropped += this.#attributes.cut - cutBefore;
+    if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
   }
 
   /** A record without a time of its own has that of its observation, or of its arrival. */

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
+import { deflateSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ByteBudget } from "../base/byte-budget.ts";
 import { CoralError } from "../base/errors.ts";
@@ -52,16 +52,17 @@ describe("OtlpReceiver", () => {
     };
     const replies = await Promise.all([
       test.receiver.accept(protobuf(traces(spanOf(0, { attributes: { "http.route": "/a", own: [1n, "x"] } })))),
-      test.receiver.accept(protobuf(gzipSync(traces(spanOf(1), spanOf(2))), { encoding: "gzip" })),
+      test.receiver.accept(protobuf(gzipSync(traces(spanOf(1))), { encoding: "gzip" })),
+      test.receiver.accept(protobuf(deflateSync(traces(spanOf(2))), { encoding: "deflate" })),
       test.receiver.accept(protobuf(Buffer.from(JSON.stringify(json)), { format: "json" })),
     ]);
-    expect(replies).toEqual(Array.from({ length: 3 }, () => ({ kind: "accepted", rejected: 0, message: "" })));
+    expect(replies).toEqual(Array.from({ length: 4 }, () => ({ kind: "accepted", rejected: 0, message: "" })));
     const rows = await test.rows(any(span), "name, service, duration_ns, http_route, attributes, weight");
     expect(rows.map((row) => row["name"]).sort()).toEqual(["json", "op-0", "op-1", "op-2"]);
     const [first] = rows.filter((row) => row["name"] === "op-0");
     expect(first).toMatchObject({ service: "api", http_route: "/a", attributes: '{"own":[1,"x"]}', weight: 1 });
     expect(Number(first?.["duration_ns"])).toBe(5_000);
-    expect(test.receiver.counts.traces).toMatchObject({ requests: 3, rows: 4, rejected: 0, refused: 0 });
+    expect(test.receiver.counts.traces).toMatchObject({ requests: 4, rows: 4, rejected: 0, refused: 0 });
   });
 
   it("stores a request that comes again once, and forwards it once", async () => {

@@ -1,7 +1,7 @@
 /** What happens to a request between its arrival and its acknowledgement: unpack, look at it, make it durable. */
 
 import { promisify } from "node:util";
-import { gunzip, gunzipSync } from "node:zlib";
+import { unzip, unzipSync } from "node:zlib";
 import type { ByteBudget } from "../base/byte-budget.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -15,12 +15,12 @@ import type { MetricPoint } from "./metric-point.ts";
 import { MalformedError } from "./protobuf-reader.ts";
 import { RepeatedRequests } from "./repeated-requests.ts";
 
-const gunzipLater = promisify(gunzip);
+const unzipLater = promisify(unzip);
 
 export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
-  encoding: "identity" | "gzip";
+  encoding: "identity" | "gzip" | "deflate";
   /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
   body: Uint8Array;
 }
@@ -61,8 +61,8 @@ export interface SignalCounts {
   bytes: number;
 }
 
-/** Gzip cannot shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
-const inlineGzipBytes = 4 * 1024;
+/** Neither gzip nor deflate can shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
+const inlineZipBytes = 4 * 1024;
 const retryAfterMs = 1_000;
 
 export class OtlpReceiver {
@@ -155,10 +155,11 @@ export class OtlpReceiver {
     }
     try {
       const options = { maxOutputLength: maxBodyBytes };
-      return body.length <= inlineGzipBytes ? gunzipSync(body, options) : await gunzipLater(body, options);
+      // Tells gzip and deflate apart by their first bytes.
+      return body.length <= inlineZipBytes ? unzipSync(body, options) : await unzipLater(body, options);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(maxBodyBytes);
-      throw new MalformedError("the body is no gzip", { cause: error });
+      throw new MalformedError(`the body is no ${encoding}`, { cause: error });
     }
   }
 

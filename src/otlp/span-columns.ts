@@ -59,6 +59,9 @@ export const spanKeys = new KnownKeys([
   ...intNames.flatMap((name, index) => promotedInt[name].map((key) => [key, firstIntId + index] as const)),
 ]);
 
+/** Index of `rpc_status_code` among whole numbers. */
+export const rpcStatusIndex = intNames.indexOf("rpc_status_code");
+
 export const textId = (name: PromotedText): number => textNames.indexOf(name);
 
 export class SpanColumns {

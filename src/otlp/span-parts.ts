@@ -7,7 +7,7 @@ import type { ProtobufReader } from "./protobuf-reader.ts";
 import { type SpanColumns, spanKeys, textId } from "./span-columns.ts";
 
 const eventTag = { time: 9, name: 18, attribute: 26, dropped: 32 } as const;
-const linkTag = { traceId: 10, spanId: 18, traceState: 26, attribute: 34, dropped: 40 } as const;
+const linkTag = { traceId: 10, spanId: 18, traceState: 26, attribute: 34, dropped: 40, flags: 53 } as const;
 /** Events, and links, of one span; more are counted only. */
 const maxParts = 128;
 const maxNameBytes = 1_024;
@@ -106,6 +106,7 @@ export class SpanParts {
     const reader = this.#reader;
     const start = reader.at;
     let dropped = 0;
+    let flags = 0;
     out.ascii("{");
     while (reader.at < end) {
       const tag = reader.tag();
@@ -117,12 +118,15 @@ export class SpanParts {
         reader.at = idEnd;
       } else if (tag === linkTag.dropped) {
         dropped = reader.uint();
+      } else if (tag === linkTag.flags) {
+        flags = reader.view.getUint32(reader.fixed32(end), true);
       } else {
         reader.skip(tag, end);
       }
     }
     out.ascii('"trace_state":');
     this.#string(out, start, end, linkTag.traceState);
+    if (flags > 0) out.ascii(`,"flags":${flags}`);
     this.#object(out, start, end, linkTag.attribute, -1);
     if (dropped > 0) out.ascii(`,"dropped":${dropped}`);
     out.ascii("}");

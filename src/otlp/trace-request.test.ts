@@ -309,9 +309,21 @@ describe("SpanDecoder", () => {
     const { long, deep: shown } = JSON.parse(row["attributes"] as string) as { long: string; deep: unknown };
     expect(long).toBe("é".repeat(8_192));
     expect(JSON.stringify(shown)).toBe(`${"[".repeat(8)}null${"]".repeat(8)}`);
+    // Said beside what the sender itself left out.
+    expect(row["dropped"]).toBe(2);
+    expect(one({ attributes: many, dropped: 3 })["dropped"]).toBe(147);
     expect(Object.keys(JSON.parse(one({ attributes: many })["attributes"] as string) as object)).toHaveLength(256);
     const huge = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`key-${index}`, "v".repeat(16_000)]));
     expect((one({ attributes: huge })["attributes"] as string).length).toBeLessThanOrEqual(65_540);
+  });
+
+  it.each<[string, TestValue, number | undefined]>([
+    ["rpc.grpc.status_code", 14n, 14],
+    ["rpc.response.status_code", "UNAVAILABLE", 14],
+    ["rpc.response.status_code", "7", 7],
+    ["rpc.response.status_code", "-32601", undefined],
+  ])("reads the status of a call from %s = %s", (key, value, code) => {
+    expect(one({ attributes: { [key]: value } })["rpc_status_code"]).toBe(code);
   });
 
   it("agrees with what was sent for many random spans over several requests", () => {

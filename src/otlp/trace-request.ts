@@ -9,7 +9,7 @@ import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { setCode } from "./owner-columns.ts";
 import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
 import { ResourceReader } from "./resource-reader.ts";
-import { firstIntId, SpanColumns, spanKeys, textId } from "./span-columns.ts";
+import { firstIntId, rpcStatusIndex, SpanColumns, spanKeys, textId } from "./span-columns.ts";
 import { SpanParts } from "./span-parts.ts";
 import { StatementMasker } from "./statement-masker.ts";
 import { microseconds, nanosecondsBetween } from "./time-words.ts";
@@ -36,6 +36,13 @@ const statusTag = { message: 18, code: 24 } as const;
 
 const kinds = ["unspecified", "internal", "server", "client", "producer", "consumer"].map((text) => Buffer.from(text));
 const statuses = ["unset", "ok", "error"].map((text) => Buffer.from(text));
+
+/** By number. */
+const grpcStatusNames = [
+  ...["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"],
+  ...["RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"],
+  "UNAUTHENTICATED",
+];
 
 const urlPathId = textId("url_path");
 const statementId = textId("db_statement");
@@ -107,6 +114,7 @@ export class SpanDecoder {
     let attributes = 0;
     let dropped = 0;
     let hasIds = 0;
+    const cutBefore = this.#attributes.cut;
     this.#parts.begin();
     json.byte(0x7b);
     columns.status.set(row, this.#statusCodes[0] as number);
@@ -179,6 +187,7 @@ export class SpanDecoder {
     columns.weight.set(row, 1);
     this.#parts.finish(row, startLow, startHigh);
     this.#mask(row);
+    dropped += this.#attributes.cut - cutBefore;
     if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
   }
 
@@ -238,11 +247,19 @@ export class SpanDecoder {
 
   #promoteInt(row: number, index: number): boolean {
     const column = this.#columns.ints[index];
-    const value = this.#wholeNumber();
+    const value = index === rpcStatusIndex ? this.#rpcStatus() : this.#wholeNumber();
     if (column === undefined || value < 0) return false;
     if (column.has(row)) return column.get(row) === value;
     column.set(row, value);
     return true;
+  }
+
+  /** Newer conventions name a status where older ones had its number. */
+  #rpcStatus(): number {
+    const { valueKind, valueStart, valueEnd } = this.#attributes;
+    const code = this.#wholeNumber();
+    if (code >= 0 || valueKind !== anyValue.string || valueEnd - valueStart > 32) return code;
+    return grpcStatusNames.indexOf(Buffer.from(this.#reader.bytes.subarray(valueStart, valueEnd)).toString("latin1"));
   }
 
   /** The opened value as a number of 31 bits, or -1. */

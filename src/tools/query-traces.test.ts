@@ -28,6 +28,7 @@ function spanOf(spanId: string, parentSpanId: string | null, more: Partial<SpanF
     dbStatement: null,
     rpcMethod: null,
     messagingDestination: null,
+    dropped: 0,
     peer: null,
     errorType: null,
     attributes: null,

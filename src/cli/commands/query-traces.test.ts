@@ -111,6 +111,7 @@ describe("coral query traces, one trace", () => {
       attributes: '{"shop.vip":true,"shop.note":"a\\u001bb"}',
       events: '[{"offset_ns":1500,"name":"retry","attributes":{"count":2}}]',
       links: '[{"trace_id":"ab","span_id":"cd"}]',
+      dropped: 4,
     };
     colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "GET /", 0, 10, carried)]) }));
     const { stdout } = await world.coral(`query traces --trace-id ${traceId} --details`);
@@ -120,6 +121,7 @@ describe("coral query traces, one trace", () => {
       "    shop.note = a\\x1bb",
       "    event retry at 2µs: count = 2",
       "    link trace_id ab, span_id cd",
+      "    4 left out or shortened, by the sender or here",
       "",
     ]);
   });

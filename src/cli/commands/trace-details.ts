@@ -17,8 +17,9 @@ export function detailLines(lines: readonly TraceLine[], { style, width }: Print
   return parts.length === 0 ? [] : ["", style("bold", "Details"), ...parts];
 }
 
-function factsOf({ attributes, events, links }: TraceSpan): string[] {
-  return [...attributeLines(attributes), ...listIn(events).map(eventLine), ...listIn(links).map(linkLine)];
+function factsOf({ attributes, events, links, dropped }: TraceSpan): string[] {
+  const lines = [...attributeLines(attributes), ...listIn(events).map(eventLine), ...listIn(links).map(linkLine)];
+  return dropped > 0 ? [...lines, `${dropped} left out or shortened, by the sender or here`] : lines;
 }
 
 function attributeLines(json: string | null): string[] {

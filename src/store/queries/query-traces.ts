@@ -72,7 +72,7 @@ export interface TraceQuery {
   traceId: string;
   /** The rest, shortest first, is left out. */
   maxSpans: number;
-  /** With `attributes`, `events`, `links` and `resource`. */
+  /** With `dropped`, `attributes`, `events`, `links` and `resource`. */
   details: boolean;
 }
 
@@ -101,6 +101,8 @@ export interface SpanRow {
   peer: string | null;
   errorType: string | null;
   /** JSON, null unless asked for. */
+  /** Attributes, events and links that the sender left out, or that were too many or too long to be kept; 0 without details. */
+  dropped: number;
   attributes: string | null;
   events: string | null;
   links: string | null;
@@ -155,7 +157,7 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
 export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
   if (store.segments === undefined) return { spans: [], total: 0 };
   const source = await store.segments.segmentSource(span, { lookup: query.traceId });
-  const details = query.details ? ["attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
+  const details = query.details ? ["dropped", "attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
   // A sender that got no answer in time sends again: the same span may be there twice.
   const rows = await store.query(
     `SELECT *, count(*) OVER () AS total FROM (
@@ -350,6 +352,7 @@ function spanIn(row: QueryRow): SpanRow {
     messagingDestination: textOrNullIn(row, "messaging_destination"),
     peer: textOrNullIn(row, "peer"),
     errorType: textOrNullIn(row, "error_type"),
+    dropped: numberIn(row, "dropped"),
     attributes: textOrNullIn(row, "attributes"),
     events: textOrNullIn(row, "events"),
     links: textOrNullIn(row, "links"),

@@ -60,6 +60,8 @@ export const traceSpanSchema = z.object({
   messagingDestination: z.string().nullable(),
   peer: z.string().nullable(),
   errorType: z.string().nullable(),
+  /** Attributes, events and links that the sender left out, or that were too many or too long to be kept; 0 without details. */
+  dropped: z.number(),
   /** JSON as text, with details only. */
   attributes: z.string().nullable(),
   events: z.string().nullable(),
