@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { chmod, copyFile, mkdir, mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -135,6 +136,8 @@ describe("the read-only profile", () => {
     "ps -eo pid,ppid,rss,args --sort=-rss",
     "ps aux --sort=-%mem | head -n 5",
     "ps -p 1,2 -o pid,comm",
+    "ps -eLf",
+    "ps -e -u root",
     "ss -tlnp",
     "ss -s",
     "ss state established '( sport = :443 )'",
@@ -170,6 +173,7 @@ describe("the read-only profile", () => {
     "strace -f -c -p 1 -e trace=%network",
     "tcpdump -i any -c 100 -nn port 80",
     "tcpdump -c 20 'host 10.0.0.1 and tcp'",
+    "tcpdump -qvc 20 icmp",
     "cat /proc/meminfo",
     "cat /proc/1/status",
     "cat /proc/net/tcp",
@@ -200,6 +204,18 @@ describe("the read-only profile", () => {
     "cat /etc/os-release",
   ])("lets %s run", (text) => {
     expect(refusedBecause({ text })).toBeUndefined();
+  });
+
+  it("shows no environment when ps reads its options in its second way", async () => {
+    const ids = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const watched = spawn("/bin/sleep", ["100"], { ...ids, env: { MARK: secret } });
+    const pid = String(watched.pid);
+    for (const text of ["-e -O comm -f PID", "-ep 1 -o args -f PID", "-ef -O args PID", "-e -u xw PID", "-eLf", "-e --sort -etime PID"]) {
+      const { stdout, stderr } = await runner.run({ text: `ps ${text.replace("PID", pid)}` });
+      expect(stdout + stderr, text).not.toContain(secret);
+    }
+    expect((await runner.run({ text: `ps -e -o pid,args --sort -etime` })).stdout).toContain(`${pid} /bin/sleep 100`);
+    watched.kill();
   });
 
   it("reads a log by the file that a link leads to", async () => {

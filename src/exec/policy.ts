@@ -139,7 +139,7 @@ function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program)
     stage,
     program,
     file: program.isMultiCall ? program.path : program.realPath,
-    argv: [program.name, ...(entry.prepend ?? []), ...args],
+    argv: [program.name, ...(entry.prepend ?? []), ...(entry.rewrite?.(args) ?? args)],
     isDiagnostic: true,
     isByRule: false,
     capabilities: entry.capabilities ?? [],

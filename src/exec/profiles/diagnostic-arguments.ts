@@ -9,9 +9,13 @@ const order: ValueCheck = (value) => fields(value.replace(/^[-+]/, ""));
 const bsdLetters = /^[aAxuwfljvsmHrTcLhnS]{1,16}$/;
 const classicDash = /^-aux(?:w{1,2}|f)?$/;
 
+const modernFlags = "AaedfFljLTHMwyNZc";
+/** As a word of its own it would show environments, were it read as BSD letters. */
+const showsEnvironments = /^(?=.*e)[acefghjlmnrsuvwxAHLSTXZ]+$/;
+
 /**
- * The BSD letter `e` shows environments, and when `ps` cannot make sense of its options it reads them all again as BSD letters. So `-e` goes
- * with nothing that could fail to make sense: the names of users, groups, terminals.
+ * The BSD letter `e` shows environments, and when `ps` cannot make sense of its options it reads them all again as BSD letters. So `-e` is run as
+ * `-A` (see rewritePs), and nothing else that could be read so may hold an `e`.
  */
 export function checkPs(args: readonly string[]): string | undefined {
   const names = { value: matching(/^[\w.,@-]{1,256}$/) };
@@ -20,10 +24,12 @@ export function checkPs(args: readonly string[]): string | undefined {
   // `-aux` is such a case itself: nothing that could be read in two ways may stand beside it.
   const beside = modern.length === args.length ? undefined : modern.find((arg) => !/^--(?:sort|cols|no-headers)\b/.test(arg));
   if (beside !== undefined) return `"${beside}" does not go with -aux; write aux`;
-  const attached = modern.find((arg) => /^-[^-]*[uUgGtC].+/.test(arg));
+  const attached = modern.find((arg, index) => /^-[^-]*[uUgGtC].+/.test(arg) && modern[index - 1] !== "--sort");
   if (attached !== undefined) return `"${attached}": write the value of an option as a word of its own`;
+  const letters = modern.find((arg, index) => showsEnvironments.test(arg) && /^-\w*[ug]$/.test(modern[index - 1] ?? ""));
+  if (letters !== undefined) return `"${letters}" could be read as letters of options; write --user or --group before it`;
   return checkArguments(modern, {
-    flags: "AaedfFljLTHMwyNZc",
+    flags: modernFlags,
     short: {
       o: { value: fields },
       O: { value: fields },
@@ -54,14 +60,13 @@ export function checkPs(args: readonly string[]): string | undefined {
       rows: { value: upTo(10_000) },
     },
     operand: (value) => (bsdLetters.test(value) || /^\d{1,10}(?:,\d{1,10})*$/.test(value) ? undefined : "is not allowed"),
-    whole: ({ options }) => {
-      if (!options.has("-e")) return undefined;
-      const risky = ["-u", "-U", "-g", "-G", "-C", "-t", "-s", "--user", "--group", "-L", "-T", "-H", "-M", "-N"].find((name) =>
-        options.has(name),
-      );
-      return risky === undefined ? undefined : `"${risky}" does not go with -e; use -A`;
-    },
   });
+}
+
+/** `-e` means the same as `-A`, which has no meaning as a BSD letter: then `ps` fails instead of showing what it should not. */
+export function rewritePs(args: readonly string[]): string[] {
+  const leading = new RegExp(`^-[${modernFlags}]+`);
+  return args.map((arg, index) => (args[index - 1] === "--sort" ? arg : arg.replace(leading, (flags) => flags.replaceAll("e", "A"))));
 }
 
 const ipObjects = [
@@ -111,7 +116,10 @@ export function checkIp(args: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Counts only, and of few packets: no file is written, read or named, and no payload is shown. */
+/**
+ * Few packets and their headers: no file is written, read or named, no payload is dumped. Of protocols made of text it shows the first line by itself,
+ * and with -v also what follows, such as HTTP's headers with their credentials; -q leaves all of it out.
+ */
 export function checkTcpdump(args: readonly string[]): string | undefined {
   const max = 10_000;
   return checkArguments(args, {
@@ -125,8 +133,10 @@ export function checkTcpdump(args: readonly string[]): string | undefined {
     },
     long: { count: "flag", "list-interfaces": "flag", interface: { value: plainWord }, "immediate-mode": "flag", number: "flag" },
     operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
-    whole: ({ options }) =>
-      options.has("-c") || options.has("-D") || options.has("--list-interfaces") ? undefined : `it needs -c with at most ${max}`,
+    whole: ({ options }) => {
+      if (options.has("-v") && !options.has("-q")) return "-v would show the headers of requests with their credentials; add -q";
+      return options.has("-c") || options.has("-D") || options.has("--list-interfaces") ? undefined : `it needs -c with at most ${max}`;
+    },
   });
 }
 

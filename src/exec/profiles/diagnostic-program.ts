@@ -4,6 +4,8 @@ import type { RootFiles } from "../root-files.ts";
 export interface DiagnosticProgram {
   /** Why these arguments are refused; undefined when they are not. */
   check(args: readonly string[], files: RootFiles): string | undefined;
+  /** What is run instead of arguments that were checked: the same, said so that it cannot be read in another way. */
+  rewrite?(args: readonly string[]): readonly string[];
   /** Put in front of the arguments: what makes it neither wait for a key nor read configuration. */
   prepend?: readonly string[];
   /** Given to it, and only these, when the agent has them: `net_raw`. */

@@ -13,7 +13,7 @@ import {
 } from "../argument-grammar.ts";
 import type { RootFiles } from "../root-files.ts";
 import { checkCurl, curlFirst } from "./curl-arguments.ts";
-import { checkFind, checkIp, checkPs, checkStrace, checkTcpdump } from "./diagnostic-arguments.ts";
+import { checkFind, checkIp, checkPs, checkStrace, checkTcpdump, rewritePs } from "./diagnostic-arguments.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 import { logReaders, textFilters } from "./text-filters.ts";
 
@@ -55,7 +55,7 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
     operand: matching(/^\+[^\0]{1,128}$/, "would set the clock"),
     maxOperands: 1,
   }),
-  ps: { check: checkPs },
+  ps: { check: checkPs, rewrite: rewritePs },
   top: simple({
     flags: "bcHi1",
     short: { n: { value: upTo(10) }, d: { value: upTo(60) }, p: word, u: word, o: word, w: { optional: upTo(512) } },
