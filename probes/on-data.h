@@ -27,7 +27,7 @@ subprogram int on_tls_record(struct payload *payload, struct connection *connect
 	if (!payload || !connection || !scratch)
 		return 0;
 	if (!(connection->flags & CONNECTION_TLS_BOUND))
-		tls_note_socket(payload->sk);
+		tls_note_socket(payload->sk, payload->direction);
 	/* The plaintext is read later than the records; it began with the first of them. */
 	if (payload->start_ns && connection->role != ROLE_CLIENT)
 		connection->arrival_ns = payload->start_ns;

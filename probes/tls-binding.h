@@ -2,7 +2,7 @@
 /*
  * Which socket an object of a TLS library belongs to. A library is given a socket in many ways (a descriptor, its own input and output functions,
  * bytes in memory), so nobody asks it: while a thread is inside a call of the library, the socket that it reads or writes is the object's; and when
- * it handed bytes over before the call, the last socket with TLS records that no object has yet.
+ * it handed bytes over before the call, the last socket that it read TLS records from and that no object has yet.
  *
  * Hooks on sockets call tls_note_socket() for raw bytes of a connection with CONNECTION_TLS and without CONNECTION_TLS_BOUND.
  */
@@ -39,7 +39,7 @@ struct tls_thread {
 	u64 start_ns;
 	/* The socket that was used inside the call; 0: none. */
 	u64 call_sk;
-	/* The socket that was used outside of calls and that no object has yet; 0: none. */
+	/* The socket that was read outside of calls and that no object has yet; 0: none. */
 	u64 last_sk;
 	/* TLS_*; 0: outside. */
 	u32 operation;
@@ -154,15 +154,16 @@ static always_inline int tls_may_read(u32 tgid)
 	return !is_strict || !*is_strict || bpf_map_lookup_elem(&tls_processes, &tgid);
 }
 
-static always_inline void tls_note_socket(u64 sk)
+static always_inline void tls_note_socket(u64 sk, u32 direction)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!thread)
 		return;
+	/* What is sent outside of a call was made by a call before, and the next one may be of another object; what is received is handed over at once. */
 	if (thread->operation)
 		thread->call_sk = sk;
-	else
+	else if (direction == RECEIVED)
 		thread->last_sk = sk;
 }
 

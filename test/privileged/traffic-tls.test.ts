@@ -72,7 +72,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
   });
 
   const python = (port: number): TlsClient => programs.client("python3", ["client.py", String(port)]);
-  const node = (port: number, kind = "http1"): TlsClient => programs.client(process.execPath, ["client.mjs", String(port), kind]);
+  const node = (port: number | string, kind = "http1"): TlsClient => programs.client(process.execPath, ["client.mjs", String(port), kind]);
   const nodeName = basename(process.execPath);
 
   it.skipIf(!has("nginx") || !has("curl"))("counts nginx and its clients curl, Python and Node, each once", async () => {
@@ -138,6 +138,17 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     await observe(["libssl.so.3", nodeName]);
     await node(port, "close").ask("/first", 20);
     await expectCounts(port, { "GET /first 200": 20 });
+  });
+
+  it("tells connections apart that one thread of Node opens at the same time", async () => {
+    const [{ port: first }, { port: second }] = [
+      await programs.serve("python3", ["server.py", "PORT", programs.directory]),
+      await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]),
+    ];
+    await observe(["libssl.so.3", nodeName]);
+    await node(`${first},${second}`, "fetch").ask("/of/", 5);
+    await expectCounts(first, { "GET /of/a 200": 40 });
+    await expectCounts(second, { "GET /of/b 200": 40 });
   });
 
   it("counts with hooks at system calls as well", async () => {
