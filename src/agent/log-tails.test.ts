@@ -102,6 +102,15 @@ describe("LogTails", () => {
     ).toEqual([["new"], ["beside"], ["while away"]]);
   });
 
+  it("reads a file from its first line that appears where there was none", async () => {
+    services = [{ service: "api", files: [join(directory, "*.log")], units: [], fromStart: false }];
+    await using tails = open();
+    await round(tails);
+    writeFileSync(join(directory, "a.log"), "first words\n");
+    await round(tails, 10_000);
+    expect(stored.join("\n")).toContain("first words");
+  });
+
   it("does not read a file again that was given another name of the pattern", async () => {
     await using tails = open();
     const file = join(directory, "app.log");

@@ -59,6 +59,8 @@ export class LogTails implements AsyncDisposable {
   readonly #problems = new Map<string, string>();
   /** By device and inode: a file that got another name is not read again. */
   readonly #inodes = new Map<string, TailPosition>();
+  /** Services with a pattern that was looked for: what it finds later is new. */
+  #sought = new Set<string>();
   #positions: Positions | undefined;
   #saved = "";
   #savedAtMs = Number.NEGATIVE_INFINITY;
@@ -121,12 +123,18 @@ export class LogTails implements AsyncDisposable {
 
   /** Which files there are now; those of services that are listed no more are left. */
   async #expand(services: readonly ServiceLogsConfig[]): Promise<void> {
-    const wanted = new Map<string, ServiceLogsConfig>();
+    const wanted = new Map<string, ServiceLogsConfig & { isSought: boolean }>();
+    const sought = new Set<string>();
     for (const service of services) {
       for (const pattern of service.files) {
-        for (const path of await expandPaths(pattern, maxFiles)) if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, service);
+        const key = `${service.service}\n${pattern}`;
+        sought.add(key);
+        const isSought = this.#sought.has(key);
+        for (const path of await expandPaths(pattern, maxFiles))
+          if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, { ...service, isSought });
       }
     }
+    this.#sought = sought;
     for (const [path, { tail }] of this.#tails) {
       if (wanted.has(path)) continue;
       this.#tails.delete(path);
@@ -134,14 +142,14 @@ export class LogTails implements AsyncDisposable {
       await tail.close();
     }
     const known = new Set(Object.entries(this.#positions?.files ?? {}).map(([path, { service }]) => folderOf(service, path)));
-    for (const [path, { service, fromStart }] of wanted) {
+    for (const [path, { service, fromStart, isSought }] of wanted) {
       const before = this.#tails.get(path);
       if (before?.service === service) continue;
       const position = this.#positions?.files[path] ?? (await this.#positionOf(path));
       if (position === "being read") continue;
       await before?.tail.close();
-      // A file that appears beside others of its service is new from its first line.
-      const isNew = known.has(folderOf(service, path));
+      // A file that was not there before, or appears beside others of its service, is new from its first line.
+      const isNew = isSought || known.has(folderOf(service, path));
       this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
     }
     this.#followJournals(services);

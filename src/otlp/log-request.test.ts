@@ -54,6 +54,17 @@ describe("LogDecoder", () => {
     expect(one({})).toMatchObject({ time: BigInt(receivedAtUs), observed_time_us: BigInt(receivedAtUs) });
   });
 
+  it("keeps records of the same time in the order in which they came", () => {
+    const at = { timeNs: 1_700_000_000_000_000_000n, observedNs: 1_700_000_001_000_000_000n };
+    const { rows } = decode(at, at, { ...at, observedNs: at.observedNs + 1_000n }, { ...at, timeNs: at.timeNs + 1_000n }, {}, {});
+    const observed = 1_700_000_001_000_000n;
+    expect(rows.map((row) => row["observed_time_us"])).toEqual([
+      ...[observed, observed + 1n, observed + 2n, observed],
+      ...[BigInt(receivedAtUs), BigInt(receivedAtUs) + 1n],
+    ]);
+    expect(rows.map((row) => row["time"]).slice(-2)).toEqual([BigInt(receivedAtUs), BigInt(receivedAtUs)]);
+  });
+
   it.each([
     [{ severity: 1 }, "trace", 1],
     [{ severity: 8 }, "debug", 8],

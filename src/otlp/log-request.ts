@@ -29,6 +29,8 @@ const logTag = {
 
 const maxNameBytes = 1_024;
 const maxBodyBytes = 64 * 1_024;
+/** Of records of one time that come together. */
+const maxTieUs = 1_000_000;
 
 const exceptionKey = 0;
 const eventNameKey = 1;
@@ -89,6 +91,8 @@ export class LogDecoder {
   readonly #columns: LogColumns;
   readonly #rows: ItemRows;
   #severityCodes: number[] = [];
+  #lastTimeUs = 0;
+  #lastObservedUs = 0;
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
@@ -191,10 +195,17 @@ export class LogDecoder {
     if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
   }
 
-  /** A record without a time of its own has that of its observation, or of its arrival. */
+  /**
+   * A record without a time of its own has that of its observation, or of its arrival. Records of the same time were observed one microsecond
+   * after another: lines of a file have seconds, or the time at which they were read together, and must stay in order.
+   */
   #times(row: number, timeUs: number, observedUs: number): void {
-    this.#columns.time.setNumber(row, timeUs || observedUs);
-    this.#columns.observedTime.setNumber(row, observedUs);
+    const time = timeUs || observedUs;
+    const isTie = time === this.#lastTimeUs && observedUs <= this.#lastObservedUs && this.#lastObservedUs - observedUs < maxTieUs;
+    this.#lastTimeUs = time;
+    this.#lastObservedUs = isTie ? this.#lastObservedUs + 1 : observedUs;
+    this.#columns.time.setNumber(row, time);
+    this.#columns.observedTime.setNumber(row, this.#lastObservedUs);
   }
 
   #severity(row: number, sent: number): void {
