@@ -175,7 +175,7 @@ describe("LogTails", () => {
     expect(stored[0]).toMatch(/^1001 /);
     for (const line of ["line 0", "line 555", "line 999"]) expect(stored[0]).toContain(line);
     expect(tails.notes()).toEqual([
-      `Of the log file "${join(directory, "a.log")}": 1 lines were cut because they are longer than 64 KiB; 1 lines were left out because they are no text`,
+      `Of the log file "${join(directory, "a.log")}": 1 line was cut at 64 KiB; 1 line was left out as no text`,
     ]);
     expect(tails.counts()).toMatchObject({ lines: 1_001, cutLines: 1, binaryLines: 1 });
   });

@@ -286,10 +286,14 @@ function journalLine(record: JournalRecord, observedUs: number): LogLine {
 /** What was left out of a file since the start; empty when nothing was. */
 function leftOut({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
   return [
-    ...(cutLines > 0 ? [`${cutLines} lines were cut because they are longer than 64 KiB`] : []),
-    ...(binaryLines > 0 ? [`${binaryLines} lines were left out because they are no text`] : []),
+    ...(cutLines > 0 ? [`${linesOf(cutLines)} cut at 64 KiB`] : []),
+    ...(binaryLines > 0 ? [`${linesOf(binaryLines)} left out as no text`] : []),
     ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} were passed over because they came faster than they are read`] : []),
   ].join("; ");
+}
+
+function linesOf(count: number): string {
+  return count === 1 ? "1 line was" : `${count} lines were`;
 }
 
 /** A stack trace is one record with the line before it. */

@@ -56,10 +56,10 @@ describe("LogDecoder", () => {
 
   it("keeps records of the same time in the order in which they came", () => {
     const at = { timeNs: 1_700_000_000_000_000_000n, observedNs: 1_700_000_001_000_000_000n };
-    const { rows } = decode(at, at, { ...at, observedNs: at.observedNs + 1_000n }, { ...at, timeNs: at.timeNs + 1_000n }, {}, {});
+    const { rows } = decode(at, { ...at, timeNs: at.timeNs + 1_000n }, at, { ...at, observedNs: at.observedNs + 9_000n }, {}, {});
     const observed = 1_700_000_001_000_000n;
     expect(rows.map((row) => row["observed_time_us"])).toEqual([
-      ...[observed, observed + 1n, observed + 2n, observed],
+      ...[observed, observed + 1n, observed + 2n, observed + 9n],
       ...[BigInt(receivedAtUs), BigInt(receivedAtUs) + 1n],
     ]);
     expect(rows.map((row) => row["time"]).slice(-2)).toEqual([BigInt(receivedAtUs), BigInt(receivedAtUs)]);

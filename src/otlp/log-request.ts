@@ -29,8 +29,6 @@ const logTag = {
 
 const maxNameBytes = 1_024;
 const maxBodyBytes = 64 * 1_024;
-/** Of records of one time that come together. */
-const maxTieUs = 1_000_000;
 
 const exceptionKey = 0;
 const eventNameKey = 1;
@@ -91,8 +89,9 @@ export class LogDecoder {
   readonly #columns: LogColumns;
   readonly #rows: ItemRows;
   #severityCodes: number[] = [];
-  #lastTimeUs = 0;
   #lastObservedUs = 0;
+  /** Records before this one with the same time of observation. */
+  #ties = 0;
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
@@ -196,16 +195,15 @@ export class LogDecoder {
   }
 
   /**
-   * A record without a time of its own has that of its observation, or of its arrival. Records of the same time were observed one microsecond
-   * after another: lines of a file have seconds, or the time at which they were read together, and must stay in order.
+   * A record without a time of its own has that of its observation, or of its arrival. Records that were observed together are one microsecond
+   * apart: lines of a file are read many at a time, have times of whole seconds or none, and must stay in order.
    */
   #times(row: number, timeUs: number, observedUs: number): void {
     const time = timeUs || observedUs;
-    const isTie = time === this.#lastTimeUs && observedUs <= this.#lastObservedUs && this.#lastObservedUs - observedUs < maxTieUs;
-    this.#lastTimeUs = time;
-    this.#lastObservedUs = isTie ? this.#lastObservedUs + 1 : observedUs;
+    this.#ties = observedUs === this.#lastObservedUs ? this.#ties + 1 : 0;
+    this.#lastObservedUs = observedUs;
     this.#columns.time.setNumber(row, time);
-    this.#columns.observedTime.setNumber(row, this.#lastObservedUs);
+    this.#columns.observedTime.setNumber(row, observedUs + this.#ties);
   }
 
   #severity(row: number, sent: number): void {

@@ -27,7 +27,11 @@ const plainLevel =
   /(?:^|[\s[(|:<])(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|CRIT|FATAL|PANIC|SEVERE)(?=[\s\]):|>,]|$)|[[<(](trace|debug|info|notice|warn|warning|error|critical|fatal)[\]>)]/;
 const levelReach = 100;
 const logfmtLevel = /(?:^|\s)(?:level|lvl|severity)="?([A-Za-z]+)"?/;
-const startTime = /^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)/;
+/** Only of lines that have a level or a message of this form: `time=` in a text may be anything. */
+const logfmtTime = /(?:^|\s)(?:ts|time|timestamp)=(?:"([^"]*)"|(\S+))/;
+const logfmtMessage = /(?:^|\s)msg=/;
+/** Also with slashes, as nginx and Go write it. */
+const startTime = /^\[?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)/;
 const traceField = /(?:^|[\s{,[(])"?trace[_.]?id"?\s?[=:]\s?"?([0-9a-f]{32})\b/i;
 const spanField = /(?:^|[\s{,[(])"?span[_.]?id"?\s?[=:]\s?"?([0-9a-f]{16})\b/i;
 
@@ -49,8 +53,10 @@ export function severityOfWord(word: string): number {
 
 function parsePlain(line: string): ParsedLine {
   const level = plainLevel.exec(line.slice(0, levelReach));
-  const severityText = level?.[1] ?? level?.[2] ?? logfmtLevel.exec(line)?.[1] ?? "";
-  const time = startTime.exec(line)?.[1];
+  const ownLevel = logfmtLevel.exec(line)?.[1];
+  const severityText = level?.[1] ?? level?.[2] ?? ownLevel ?? "";
+  const logfmt = ownLevel !== undefined || logfmtMessage.test(line) ? logfmtTime.exec(line) : null;
+  const time = startTime.exec(line)?.[1] ?? logfmt?.[1] ?? logfmt?.[2];
   return {
     timeUs: time === undefined ? null : timeOf(time),
     severityNumber: severityOfWord(severityText),
@@ -127,7 +133,12 @@ const mostUs = Date.UTC(2200, 0, 1) * 1_000;
 /** ISO 8601, or seconds, milliseconds, microseconds or nanoseconds since 1970, whichever gives a date of our time. */
 function timeOf(value: unknown): number | null {
   if (typeof value === "string" && !/^\d+(?:\.\d+)?$/.test(value)) {
-    const ms = Date.parse(value.replace(",", ".").replace(/^(\S+) (?=\d)/, "$1T"));
+    const ms = Date.parse(
+      value
+        .replace(",", ".")
+        .replace(/^(\d{4})\/(\d\d)\//, "$1-$2-")
+        .replace(/^(\S+) (?=\d)/, "$1T"),
+    );
     return Number.isNaN(ms) ? null : ms * 1_000;
   }
   const number = Number(value ?? Number.NaN);
