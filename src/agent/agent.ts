@@ -264,6 +264,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         config: () => config,
         directory: paths.directory,
         audit: auditLog,
+        colony: link,
         pidsOf: traffic.pidsOf,
         podScope: () => runtime.current().runtimeType === "k8s-sidecar",
         onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),

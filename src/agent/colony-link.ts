@@ -86,6 +86,7 @@ export class ColonyLink {
   #state: LinkState;
   #endpoint: string | undefined;
   #colonyId: string | undefined;
+  #environment: string | undefined;
   /** Aborting it lets the tunnel go. */
   #held: AbortController | undefined;
   /** The registration whose tunnel is up. */
@@ -108,6 +109,11 @@ export class ColonyLink {
 
   get colonyId(): string | undefined {
     return this.#colonyId;
+  }
+
+  /** As the colony calls its own; kept while it is away. Undefined before the first registration. */
+  get environment(): string | undefined {
+    return this.#environment;
   }
 
   /** Registers again soon, because what `describe` says has changed. */
@@ -225,6 +231,7 @@ export class ColonyLink {
     this.#state = { kind: "connecting", sinceMs: clock.wallMs(), ...(lastError === undefined ? {} : { lastError }) };
     const request = { ...describe(), colonyId: identity.colonyId, agentId };
     const registered = await registerAgent({ endpoint, identity, request, signal });
+    this.#environment = registered.environment;
     await using tunnel = await dialTunnel({
       endpoint,
       identity,

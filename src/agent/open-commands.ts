@@ -6,6 +6,8 @@ import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { CommandAudit, LaunchedProgram } from "../exec/index.ts";
 import { createContainerDirectory } from "../host/index.ts";
+import { agentEnvironment } from "./agent-environment.ts";
+import type { ColonyLink } from "./colony-link.ts";
 import { createExecuteService, type ExecuteService } from "./execute-service.ts";
 
 export interface OpenCommandsOptions {
@@ -13,6 +15,8 @@ export interface OpenCommandsOptions {
   /** The agent's directory; recordings lie below it. */
   directory: string;
   audit: CommandAudit;
+  /** The one that this agent belongs to, as far as it is known by now. */
+  colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
   /** Whether nothing beyond the agent's own pod may be reached. */
   podScope: () => boolean;
@@ -27,7 +31,7 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
   const { config, audit, clock, log } = options;
   return createExecuteService({
     settings: () => config().exec,
-    environment: () => environmentOf(config()),
+    environment: () => agentEnvironment({ labels: config().labels, colonyId: options.colony.colonyId, told: options.colony.environment }),
     audit,
     pidsOf: async (service) => options.pidsOf(service),
     containers: createContainerDirectory({ env: process.env, podScope: options.podScope }),
@@ -37,10 +41,4 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
     log,
     load: new FlowLoad(options.onLoad),
   });
-}
-
-/** What the agent is labelled with, else what its colony is called after: `<application>-<environment>-<6 hex>`. */
-function environmentOf({ labels, colony }: AgentConfig): string {
-  const label = labels["env"] ?? labels["environment"];
-  return label ?? /-([^-]+)-[0-9a-f]{6}$/.exec(colony.id ?? "")?.[1] ?? "";
 }

@@ -11,7 +11,7 @@ import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from 
 import { commandEnvironment } from "./command-environment.ts";
 import { type CommandGroups, openCommandGroups } from "./command-groups.ts";
 import type { ExecSettings } from "./exec-settings.ts";
-import { findPlace, type Place, type PlaceWanted, targetText } from "./find-place.ts";
+import { findPlace, type Place, type PlaceWanted, ruleTarget, targetText } from "./find-place.ts";
 import { type CommandUser, findGroups, findUser } from "./find-user.ts";
 import { launchWords, mayEnterNamespaces } from "./launch.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
@@ -193,7 +193,7 @@ export class CommandRunner implements AsyncDisposable {
       stages,
       kind: order.kind,
       caller: order.caller.name,
-      target: targetText(order.target),
+      target: ruleTarget(order.target, place),
       environment: this.#options.environment(),
       isReadOnly: order.isReadOnly,
       files: place.files,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import type { ContainerDirectory, ContainerInfo, ProcessView } from "../host/index.ts";
-import { findPlace, targetText } from "./find-place.ts";
+import { findPlace, ruleTarget, targetText } from "./find-place.ts";
 import { findGroups, findUser } from "./find-user.ts";
 
 const signal = new AbortController().signal;
@@ -52,6 +52,16 @@ const find = (
 describe("findPlace()", () => {
   it("takes the process that was there first, not the one with the lowest number", async () => {
     expect(await find({}, [20, 21, 22])).toMatchObject({ where: "service api, pid 21", target: { pid: 21 } });
+  });
+
+  it("is the host for the rules when a process of the host is named", async () => {
+    for (const [pid, expected] of [
+      [10, "host"],
+      [20, "host pid 20"],
+    ] as const) {
+      const wanted = { kind: "host" as const, service: "", container: "", pid };
+      expect(ruleTarget(wanted, await find(wanted))).toBe(expected);
+    }
   });
 
   it("takes no process of several places without being told which", async () => {

@@ -39,6 +39,11 @@ export function targetText({ kind, service, container, pid }: PlaceWanted): stri
   return kind === "container" ? `container ${container}${process}` : `host${process}`;
 }
 
+/** As the rules see it: a process that shares the host's files and processes is the host, however it was named. */
+export function ruleTarget(wanted: PlaceWanted, place: Place): string {
+  return wanted.kind === "host" && place.target === undefined ? "host" : targetText(wanted);
+}
+
 /** Throws `not-found`, `usage` when several fit, and `unsupported` when it cannot be reached. */
 export async function findPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   if (wanted.kind === "container") return containerPlace(wanted, options, signal);

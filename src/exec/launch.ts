@@ -36,6 +36,7 @@ mode=$1; shift
 while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done
 shift
 ulimit -c 0
+umask 022
 case $mode in
   n) exec "$@" ;;
   o) exec "$@" >/dev/null ;;

@@ -21,6 +21,7 @@ export { expandPaths } from "./expand-paths.ts";
 export { FileTail, type FileTailCounts, type FileTailOptions, type TailPosition } from "./file-tail.ts";
 export { type GoProgram, isGoProgram, readGoProgram } from "./go-symbols.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
+export { closeInheritedFiles } from "./inherited-files.ts";
 export { type JournalRecord, JournalTail, type JournalTailOptions } from "./journal-tail.ts";
 export type { PodLabels } from "./kubernetes-facts.ts";
 export type { Listener, ListenerScan } from "./listeners.ts";

@@ -58,6 +58,7 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
 export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const signals = listenForSignals();
   const { config, paths, reload } = await prepareAgent(home, options);
+  await keepFilesFromCommands();
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
@@ -88,6 +89,12 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   await signals.untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
 }
 
+/** After the config was read, which may have been handed over open. */
+async function keepFilesFromCommands(): Promise<void> {
+  const { closeInheritedFiles } = await import("../host/index.ts");
+  closeInheritedFiles();
+}
+
 /** Colony and agent in one process; makes a colony first when this home has none. */
 export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const signals = listenForSignals();
@@ -97,6 +104,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   }
   const forColony = await prepareColony(home, options);
   const forAgent = await prepareAgent(home, withoutColonyFlags(options));
+  await keepFilesFromCommands();
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));

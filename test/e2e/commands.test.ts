@@ -15,7 +15,7 @@ import { seededRandom } from "../support/seeded-random.ts";
 import { cleanEnvironment, makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const agentConfig = `exec:\n  profile: full\n  max_output: 4GiB\n${isRoot ? "  run_as: root\n" : ""}labels:\n  zone: eu-1\notlp:\n  enabled: false\n`;
+const agentConfig = `exec:\n  profile: full\n  rules:\n    - { name: not in dev, action: deny, program: nproc, environment: dev }\n  max_output: 4GiB\n${isRoot ? "  run_as: root\n" : ""}labels:\n  zone: eu-1\notlp:\n  enabled: false\n`;
 
 let stack: ResourceStack;
 let colony: ColonyDaemon;
@@ -85,6 +85,20 @@ describe("coral exec", () => {
     const much = await coral("exec", "--all", "--max-output", "1KiB", "--", "yes");
     expect(much).toMatchObject({ code: 125, stderr: expect.stringContaining("it wrote more than is allowed") });
     expect((await coral("exec", "--all", "--", "/no/such/program")).code).toBe(4);
+  });
+
+  it("is bound by rules of the environment, which the agent knows from its colony", async () => {
+    for (const target of [["--all"], []]) {
+      const denied = await coral("exec", ...target, "nproc");
+      expect(denied).toMatchObject({ code: 3, stderr: expect.stringContaining('the rule "not in dev" denies nproc') });
+    }
+  });
+
+  it("runs beside a process that was named by its number", async () => {
+    const where = async (pid: number) =>
+      JSON.parse((await coral("exec", "--pid", String(pid), "--json", "true")).stdout.split("\n")[1] ?? "");
+    expect(await where(process.pid)).toMatchObject({ kind: "started", where: `host (process, pid ${process.pid})` });
+    expect(await coral("exec", "--pid", "2147483646", "true")).toMatchObject({ code: 4 });
   });
 
   it("takes input, a directory and an environment", async () => {

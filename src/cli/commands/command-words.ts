@@ -14,7 +14,7 @@ export function wantedCommand(invocation: Invocation, command: CommandAsk["comma
   const { service, text, argv } = wordsOf(invocation, command, targets !== undefined);
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
   if (all && options.flag("local")) throw usage("--local is this machine's agent; it cannot stand beside targets");
-  const where = placeOf(invocation);
+  const where = placeOf(invocation, all?.service !== undefined);
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
   const timeoutMs = options.durationMs("timeout");
   const maxOutputBytes = sizeOption(invocation, "max-output");
@@ -85,14 +85,14 @@ function oneService(word: string, option: string | undefined): string {
   return word;
 }
 
-function placeOf({ options }: Invocation): CommandPlace | undefined {
+function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | undefined {
   const container = options.text("container");
   const pid = options.integer("pid", 1, 2 ** 31 - 1);
   const isHost = options.flag("host");
   if (isHost && (container !== undefined || pid !== undefined)) throw usage("--host cannot stand beside --container and --pid");
   if (isHost) return { kind: "host" };
   if (container !== undefined) return { kind: "container", container, ...(pid === undefined ? {} : { pid }) };
-  return pid === undefined ? undefined : { kind: "service", pid };
+  return pid === undefined ? undefined : { kind: hasService ? "service" : "host", pid };
 }
 
 function pairsOf(name: string, words: readonly string[]): Record<string, string> | undefined {

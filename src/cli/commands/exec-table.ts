@@ -24,7 +24,7 @@ const targetOptions: readonly OptionSpec[] = [
 
 const placeOptions: readonly OptionSpec[] = [
   { name: "container", short: "c", value: "container", description: "Inside this container (name or id)" },
-  { name: "pid", value: "pid", description: "Inside the namespaces of this process of the service" },
+  { name: "pid", value: "pid", description: "Inside the namespaces of this process; with a service, one of its processes" },
   { name: "host", description: "On the host, not inside the service" },
 ];
 

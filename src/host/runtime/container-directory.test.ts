@@ -46,6 +46,41 @@ describe("createContainerDirectory()", () => {
     await expect(directory.find(web.slice(0, 7), signal)).rejects.toMatchObject({ code: "not-found" });
   });
 
+  it("finds containers that somebody named by hand, beside those of the runtime", async () => {
+    const own = { "/proc/self/ns/mnt": { link: "mnt:[1]" } } as const;
+    const named = (pid: number, cgroup: string, inside = 1, mnt = pid): Record<string, TreeEntry> => ({
+      ...processFiles(pid, cgroup),
+      [`/proc/${pid}/status`]: `Name:\tx\nNSpid:\t${pid}\t${inside}\nNSpgid:\t1\n`,
+      [`/proc/${pid}/ns/mnt`]: { link: `mnt:[${mnt}]` },
+      [`/proc/${pid}/ns/pid`]: { link: `pid:[${pid}]` },
+    });
+    using tree = createHostTree({
+      ...hostPid,
+      ...own,
+      ...processFiles(42, `/docker/${web}`),
+      ...named(50, "/hand/c-deb"),
+      ...named(51, "/hand/c-deb", 2),
+      ...named(52, "/other/c-deb"),
+      ...named(53, "/user.slice/runc-tools.scope"),
+      // A unit with namespaces of its own, a sandbox in its parent's group, and one that has only a pid namespace.
+      ...named(60, "/system.slice/app.service"),
+      ...named(61, "/user.slice/session-3.scope"),
+      ...named(62, "/x/half", 1, 1),
+    });
+    await using _docker = await serveDocker(tree.root, "/run/docker.sock", dockerRoutes);
+    const directory = createContainerDirectory({ root: createHostRoot(tree.root), env: {}, podScope: () => false });
+    const found = (await directory.list(signal)).filter(({ runtime }) => runtime === "processes");
+    expect(found.map(({ id, name }) => [id, name])).toEqual([
+      ["hand/c-deb", "c-deb"],
+      ["other/c-deb", "c-deb"],
+      ["user.slice/runc-tools.scope", "tools"],
+    ]);
+    await expect(directory.find("c-deb", signal)).rejects.toMatchObject({ code: "usage" });
+    expect(await directory.pidOf(await directory.find("hand/c-deb", signal), signal)).toBe(50);
+    expect(await directory.pidOf(await directory.find("tools", signal), signal)).toBe(53);
+    await expect(directory.find("", signal)).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("empty") });
+  });
+
   it("does not choose between two that run", async () => {
     using tree = createHostTree(hostPid);
     const labels = (name: string) => ({

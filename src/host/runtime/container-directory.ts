@@ -147,6 +147,8 @@ export function containerTitle({ name, pod, id }: ContainerInfo): string {
 }
 
 function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo {
+  // One that nothing is known about has no name: that is not what was asked for.
+  if (text === "") throw new CoralError({ code: "usage", message: "Cannot choose a container: its name is empty" });
   const fits: ((container: ContainerInfo) => boolean)[] = [
     ({ id }) => id === text,
     (container) => container.pod !== null && containerTitle(container) === text,

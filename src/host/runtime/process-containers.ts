@@ -26,10 +26,16 @@ const maxProcesses = 100_000;
 export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isHostPid" | "pod">): ProcessContainer[] {
   const own = processCgroup(root.readText("/proc/self/cgroup") ?? "") ?? "/";
   const groups = new Map<string, Member[]>();
+  const named: ProcessContainer[] = [];
   for (const name of (root.list("/proc") ?? []).filter((entry) => /^\d+$/.test(entry)).slice(0, maxProcesses)) {
     const pid = Number(name);
     const cgroup = processCgroup(root.readText(`/proc/${pid}/cgroup`) ?? "");
-    if (cgroup === null || !isContainerCgroup(cgroup, own, place)) continue;
+    if (cgroup === null) continue;
+    if (!isContainerCgroup(cgroup, own, place)) {
+      const container = place.isHostPid ? namedContainer(root, pid, cgroup) : null;
+      if (container !== null) named.push(container);
+      continue;
+    }
     const text = root.readText(`/proc/${pid}/stat`) ?? "";
     const stat = parseProcessStat(text);
     if (stat === null) continue;
@@ -39,7 +45,7 @@ export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isH
     groups.set(cgroup, members);
   }
   const reader = createContainerReader(root);
-  return [...groups].flatMap(([cgroup, members]) => {
+  const grouped = [...groups].flatMap(([cgroup, members]): ProcessContainer[] => {
     const first = firstOf(members);
     if (first === undefined || isPause(root, first.pid)) return [];
     const found = containerOf(cgroup);
@@ -60,6 +66,31 @@ export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isH
       },
     ];
   });
+  return [...grouped, ...named];
+}
+
+/**
+ * Of `ctr`, `runc` and their like, whose ids are names that anybody chose: the first process of its own pid and mount namespaces, in a cgroup that is no
+ * unit of systemd. Two of one name differ by their cgroup.
+ */
+function namedContainer(root: HostRoot, pid: number, cgroup: string): ProcessContainer | null {
+  const name = /\/(?:[\w-]*?runc-)?([\w.-]+?)(?:\.scope)?$/.exec(cgroup)?.[1] ?? "";
+  if (name === "" || /\.(?:service|slice|mount|socket|swap)$/.test(name) || /^(?:session-|user@|init$)/.test(name)) return null;
+  const numbers = /^NSpid:\s+([\d\s]+?)$/m.exec(root.readText(`/proc/${pid}/status`) ?? "")?.[1]?.split(/\s+/) ?? [];
+  if (numbers.length < 2 || numbers.at(-1) !== "1") return null;
+  const isElsewhere = (kind: string): boolean => root.readLink(`/proc/${pid}/ns/${kind}`) !== root.readLink(`/proc/self/ns/${kind}`);
+  if (!isElsewhere("mnt") || !isElsewhere("pid") || isPause(root, pid)) return null;
+  return {
+    id: printable(cgroup.slice(1), 256),
+    name: printable(name, 256),
+    pod: null,
+    service: "",
+    image: "",
+    runtime: "processes",
+    isRunning: true,
+    isOwn: false,
+    pid,
+  };
 }
 
 /** On a host only what looks like a container; in a pod's namespace everything that is not in the agent's own group. */
