@@ -108,7 +108,9 @@ function placeOf({ where }: CommandAsk, service: string | null): CommandPlace {
 }
 
 function skippedOf({ agents }: ResolvedTargets): SkippedTarget[] {
-  return agents.filter((agent) => agent.reason !== "").map(({ agentId, hostname, reason }) => ({ agentId, hostname, reason }));
+  return agents
+    .filter((agent) => agent.reason !== "")
+    .map(({ agentId, hostname, reason, fix }) => ({ agentId, hostname, reason, ...(fix === "" ? {} : { fix }) }));
 }
 
 /** What a person should know although it works. */

@@ -72,6 +72,8 @@ export interface RoutedTarget {
 /** One that cannot, and why. */
 export interface SkippedTarget extends RoutedTarget {
   reason: string;
+  /** What to do about it; absent when nothing can be done. */
+  fix?: string;
 }
 
 export interface CommandStart {

@@ -13,7 +13,7 @@ import { plural } from "../output/values.ts";
 import { endText, exitCodeOfAll, exitCodeOfSignal, exitCodes } from "./command-exit.ts";
 import { type CommandInputSource, pipedInput } from "./command-keyboard.ts";
 import { type CommandOutput, jsonLine, jsonOutput, plainOutput, prefixedOutput, targetNames } from "./command-output.ts";
-import { localUnsupportedPage, refusedTargets, unsupportedPage } from "./command-targets-page.ts";
+import { localUnsupportedPage, refusedTargets, skippedLines, unsupportedPage } from "./command-targets-page.ts";
 import type { WantedCommand } from "./command-words.ts";
 
 export interface RunWantedOptions {
@@ -136,7 +136,8 @@ class Conversation implements CommandEvents {
     }
     if (message.targets.length > 1) this.#output = prefixedOutput(io, message.targets, { stdout: print.style, stderr: print.noteStyle });
     for (const warning of message.warnings) print.warning(escapeText(warning));
-    for (const { hostname, reason } of message.skipped) print.warning(escapeText(`${hostname} is left out: ${reason}`));
+    const isOneOfMany = this.#ask.targets?.one === true;
+    for (const line of skippedLines(message.targets, message.skipped, isOneOfMany)) print.warning(escapeText(line));
   }
 
   message(target: number, message: Parameters<CommandEvents["message"]>[1]): void {

@@ -3,14 +3,17 @@
 import { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel, shortRuntimeLabel } from "../../base/runtime-facts.ts";
+import type { RoutedTarget, SkippedTarget } from "../../mesh/index.ts";
 import type { ResolvedTargets, TargetAgent } from "../../tools/index.ts";
 import type { Style } from "../output/style.ts";
+import { targetNames } from "./command-output.ts";
 
 const maxLines = 50;
 
 /** The whole page for a command that no agent can run; exit code 2. */
 export function unsupportedPage({ command, target, total, agents }: Omit<ResolvedTargets, "service" | "usable">, style: Style): string {
   const shown = agents.slice(0, maxLines);
+  const names = targetNames(agents);
   const passive = agents.some((agent) => agent.reason.startsWith("passive mode"));
   const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))];
   return [
@@ -19,7 +22,7 @@ export function unsupportedPage({ command, target, total, agents }: Omit<Resolve
     `Target: ${escapeText(target)} (${total} ${total === 1 ? "agent" : "agents"} resolved)`,
     "",
     "Agent compatibility:",
-    ...shown.map((agent) => compatibilityLine(agent)),
+    ...shown.map((agent, index) => compatibilityLine(agent, names[index] ?? "")),
     ...(total > shown.length ? [`  … and ${total - shown.length} more`] : []),
     ...(fixes.length > 0 || passive ? ["", "Suggestion:"] : []),
     ...(passive ? passiveHelp : fixes.map((fix) => `  ${escapeText(fix)}`)),
@@ -33,9 +36,24 @@ const passiveHelp = [
   "  See: coral agent list --verbose",
 ];
 
-function compatibilityLine({ hostname, runtime, supported, reason }: TargetAgent): string {
+/** Which agents a command does not go to, why, and what helps; nothing when it could go to all of them. Of many that can, a terminal takes one. */
+export function skippedLines(targets: readonly RoutedTarget[], skipped: readonly SkippedTarget[], isOneOfMany = false): string[] {
+  if (skipped.length === 0) return [];
+  const total = targets.length + skipped.length;
+  const names = targetNames([...targets, ...skipped]).slice(targets.length);
+  const shown = skipped.slice(0, maxLines);
+  const fixes = [...new Set(shown.flatMap(({ fix }) => fix ?? []))];
+  return [
+    ...(isOneOfMany ? [] : [`the command goes to ${targets.length} of ${total} agents`]),
+    ...shown.map(({ reason }, index) => `${names[index]} is left out: ${reason}`),
+    ...(skipped.length > shown.length ? [`… and ${skipped.length - shown.length} more are left out`] : []),
+    ...fixes.map((fix) => `fix: ${fix}`),
+  ];
+}
+
+function compatibilityLine({ runtime, supported, reason }: TargetAgent, name: string): string {
   const mark = supported ? "✅" : "❌";
-  return escapeText(`  ${mark} ${hostname}: ${runtime}${reason === "" ? "" : ` - ${supported ? "" : "not supported "}(${reason})`}`);
+  return escapeText(`  ${mark} ${name}: ${runtime}${reason === "" ? "" : ` - ${supported ? "" : "not supported "}(${reason})`}`);
 }
 
 export interface LocalProblem {
