@@ -5,26 +5,21 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { redactCommand } from "../base/redact-command.ts";
-import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
+import type { ContainerDirectory } from "../host/index.ts";
 import { type ApprovalDecision, Approvals } from "./approvals.ts";
 import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
 import { commandEnvironment } from "./command-environment.ts";
-import { type CommandGroups, openCommandGroups } from "./command-groups.ts";
+import type { CommandGroups } from "./command-groups.ts";
 import type { ExecSettings } from "./exec-settings.ts";
 import { findPlace, type Place, type PlaceWanted, ruleTarget, targetText } from "./find-place.ts";
-import { type CommandUser, findGroups, findUser } from "./find-user.ts";
-import { launchWords, mayEnterNamespaces } from "./launch.ts";
+import { findUser } from "./find-user.ts";
+import { CommandLauncher, type PreparedCommand, usesRuntime } from "./launch-command.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
-import { type AllowedStage, type Decision, decide, refusal, ruleWarnings } from "./policy.ts";
-import { ProcessTree } from "./process-tree.ts";
+import { type AllowedStage, decide, refusal, ruleWarnings } from "./policy.ts";
 import { recorded } from "./recorded.ts";
 import { type Recording, Recordings } from "./recordings.ts";
-import { runInContainer } from "./run-in-container.ts";
-import { runPipeline } from "./run-pipeline.ts";
-import { runTerminal, type TerminalShape } from "./run-terminal.ts";
+import type { TerminalShape } from "./run-terminal.ts";
 import type { CommandBounds, CommandEnd, RunningCommand } from "./running-command.ts";
-import { createSpawner, type Spawner } from "./spawner.ts";
-import { startWatchdog, type Watchdog } from "./watchdog.ts";
 
 /** What is asked for, checked again here whoever asked. */
 export interface CommandOrder {
@@ -99,29 +94,19 @@ interface Known {
   user: string;
 }
 
-interface Prepared {
-  place: Place;
-  decision: Decision;
-  user: CommandUser;
-  environment: Record<string, string>;
-  bounds: CommandBounds;
-}
-
 export class CommandRunner implements AsyncDisposable {
   readonly #options: CommandRunnerOptions;
   readonly #approvals = new Approvals();
   readonly #recordings: Recordings;
   readonly #running = new Set<RunningCommand>();
   readonly #ending = new Set<Promise<unknown>>();
-  readonly #spawner: Spawner;
-  #groups: CommandGroups | undefined;
-  #watchdog: Watchdog | undefined;
+  readonly #launcher: CommandLauncher;
   #reserved = 0;
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
     for (const warning of ruleWarnings(options.settings().rules)) options.log.warn(warning);
-    this.#spawner = createSpawner(options.log);
+    this.#launcher = new CommandLauncher({ ...options, limits: () => options.settings().limits });
     this.#recordings = new Recordings(options.recordingsDirectory, () => options.settings().recordings, options.log);
   }
 
@@ -132,7 +117,7 @@ export class CommandRunner implements AsyncDisposable {
 
   /** Which limits a command has here: `memory`, `cpu`, `pids`. */
   get limited(): readonly string[] {
-    return this.#keeper().groups.limited;
+    return this.#launcher.limited;
   }
 
   /** Throws when it may not or cannot run; that is in the audit by then. `onHeld` is told when it waits for an approval. */
@@ -158,12 +143,10 @@ export class CommandRunner implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled([...this.#running].map((running) => running[Symbol.asyncDispose]()));
     await Promise.allSettled(this.#ending);
-    this.#spawner[Symbol.dispose]();
-    this.#watchdog?.[Symbol.dispose]();
-    this.#groups?.close();
+    await this.#launcher[Symbol.asyncDispose]();
   }
 
-  async #prepareAudited(known: Known, signal: AbortSignal): Promise<Prepared> {
+  async #prepareAudited(known: Known, signal: AbortSignal): Promise<PreparedCommand> {
     try {
       const prepared = await this.#prepare(known, signal);
       const { maxRunning } = this.#options.settings();
@@ -176,7 +159,7 @@ export class CommandRunner implements AsyncDisposable {
     }
   }
 
-  async #prepare(known: Known, signal: AbortSignal): Promise<Prepared> {
+  async #prepare(known: Known, signal: AbortSignal): Promise<PreparedCommand> {
     const { order } = known;
     const settings = this.#options.settings();
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
@@ -245,7 +228,7 @@ export class CommandRunner implements AsyncDisposable {
   }
 
   /** The audit comes first: nothing runs that is not written down. */
-  async #begin(known: Known, prepared: Prepared, signal: AbortSignal): Promise<StartedCommand> {
+  async #begin(known: Known, prepared: PreparedCommand, signal: AbortSignal): Promise<StartedCommand> {
     const { order } = known;
     this.#reserved++;
     let recording: Recording | undefined;
@@ -267,7 +250,7 @@ export class CommandRunner implements AsyncDisposable {
     let running: RunningCommand;
     try {
       signal.throwIfAborted();
-      const plain = await this.#launch(order, prepared);
+      const plain = await this.#launcher.launch(order, prepared);
       running = recording ? recorded(plain, recording) : plain;
     } catch (error) {
       const problem = CoralError.from(error);
@@ -282,7 +265,7 @@ export class CommandRunner implements AsyncDisposable {
 
   #watch(
     known: Known,
-    { bounds, decision, place }: Prepared,
+    { bounds, decision, place }: PreparedCommand,
     running: RunningCommand,
     recording: Recording | undefined,
     signal: AbortSignal,
@@ -323,49 +306,6 @@ export class CommandRunner implements AsyncDisposable {
       recording: recording?.name ?? "",
       ended,
     };
-  }
-
-  async #launch(order: CommandOrder, { place, decision, user, environment, bounds }: Prepared): Promise<RunningCommand> {
-    const { containers, log } = this.#options;
-    if (usesRuntime(place, user) && place.container && containers) {
-      const programs = decision.stages.map(({ file, argv, stage }) => ({ argv: [file, ...argv.slice(1)], stage }));
-      return runInContainer({ containers, container: place.container, programs, terminal: order.terminal, bounds });
-    }
-    const { groups, watchdog } = this.#keeper();
-    // What `run` starts is an application, not a command: it is kept together but not bounded.
-    const group = groups.create(order.commandId, order.kind === "run" ? undefined : this.#options.settings().limits);
-    const mayMark = user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
-    const tree = new ProcessTree(group, order.commandId, watchdog, mayMark);
-    const isWrapped = place.target?.namespaces.includes("pid") === true;
-    try {
-      const programs = decision.stages.map(({ file, argv, stage, capabilities, groups: groupNames }) =>
-        launchWords({
-          file,
-          args: argv.slice(1),
-          redirections: stage,
-          joinFiles: tree.joinFiles,
-          user: user.ids,
-          groups: place.target ? [] : [...findGroups(groupNames), ...(tree.markGroupId === undefined ? [] : [tree.markGroupId])],
-          capabilities: place.target ? [] : capabilities.filter((name) => mayGiveCapability(name)),
-          target: place.target,
-          workingDirectory: order.workingDirectory,
-        }),
-      );
-      const [program] = programs;
-      if (order.terminal && program)
-        return await runTerminal({ program, environment, terminal: order.terminal, tree, bounds, isWrapped, log });
-      const interruptMs = decision.stages.map(({ stopAfterMs }) => stopAfterMs);
-      return await runPipeline({ spawner: this.#spawner, programs, environment, tree, bounds, interruptMs, isWrapped, log });
-    } catch (error) {
-      await tree.kill();
-      throw error;
-    }
-  }
-
-  #keeper(): { groups: CommandGroups; watchdog: Watchdog } {
-    this.#groups ??= this.#options.groups ?? openCommandGroups({ log: this.#options.log });
-    this.#watchdog ??= startWatchdog(this.#groups.parents, this.#options.log);
-    return { groups: this.#groups, watchdog: this.#watchdog };
   }
 
   async #audit({ order, command, where, rule, user }: Known, phase: AuditPhase, rest: Partial<CommandAuditEntry>): Promise<void> {
@@ -417,13 +357,6 @@ function checkFit(order: CommandOrder, place: Place, stages: readonly Stage[]): 
       code: "unsupported",
       message: "Cannot set a directory or variables: in this container programs are started by its runtime, which takes neither",
     });
-}
-
-/** Where the agent may not enter it, and as root, or as whoever the container runs as when that is root: then its runtime does it, within the container's own bounds. */
-function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
-  if (isRuntimeOnly) return true;
-  if (!container || !target) return false;
-  return user.ids === undefined || user.ids.uid === 0 || target.namespaces.includes("user") || !mayEnterNamespaces();
 }
 
 /** Discovery takes a process's name from this variable, and so do the libraries that trace it. */

@@ -6,6 +6,7 @@
 import { existsSync } from "node:fs";
 import { CoralError } from "../base/errors.ts";
 import { mayGiveCapability, type ProcessView } from "../host/index.ts";
+import { commandVariable } from "./command-environment.ts";
 import type { Redirections } from "./parse-command.ts";
 
 export interface LaunchUser {
@@ -30,30 +31,70 @@ export interface LaunchOptions {
   workingDirectory: string;
 }
 
+/** Becomes `$@`, with output where `$coral_mode` says. Variables have names that no program minds, as they may be in its environment. */
+const become = `
+case $coral_mode in
+  n) exec "$@" 3<&- ;;
+  o) exec "$@" 3<&- >/dev/null ;;
+  e) exec "$@" 3<&- 2>/dev/null ;;
+  m) exec "$@" 3<&- 2>&1 ;;
+  oe) exec "$@" 3<&- >/dev/null 2>&1 ;;
+  om) exec "$@" 3<&- 2>&1 >/dev/null ;;
+esac
+exit 125
+`;
 /** `$1` says where output goes, then come the groups to join until `--`, then what to become. */
 const script = `
-mode=$1; shift
+coral_mode=$1; shift
 while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done
 shift
 ulimit -c 0
 umask 022
-case $mode in
-  n) exec "$@" ;;
-  o) exec "$@" >/dev/null ;;
-  e) exec "$@" 2>/dev/null ;;
-  m) exec "$@" 2>&1 ;;
-  oe) exec "$@" >/dev/null 2>&1 ;;
-  om) exec "$@" 2>&1 >/dev/null ;;
-esac
-exit 125
-`;
+${become.replaceAll(" 3<&-", "")}`;
 /** After the change of user, so that nobody gets into a directory that is closed to them. */
 const changeDirectory = 'cd -- "$1" || exit 125; shift; exec "$@"';
+/** Waits for lines of `launchOrder`. They are taken as they are: nothing in them is expanded or obeyed. Without the last one nothing is run. */
+const waiting = `
+coral_mode=
+while IFS= read -r coral_line <&3; do
+  case $coral_line in
+    =*) set -- "$@" "\${coral_line#=}" ;;
+    .*) coral_mode=\${coral_line#.}; break ;;
+    *) exit 125 ;;
+  esac
+done
+export ${commandVariable}="$1"
+[ -z "$2" ] || cd -- "$2" || exit 125
+shift 2
+${become}`;
 
 /** A file to run and its arguments. Throws `unsupported` when the tools for it are missing here. */
 export function launchWords(options: LaunchOptions): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   return [shell, "-c", script, "coral-launch", modeOf(options.redirections), ...options.joinFiles, "--", ...chainOf(options, shell)];
+}
+
+/** Goes all the way that does not depend on the program, and waits for it: see `launchOrder`. */
+export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups">): [string, ...string[]] {
+  const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
+  const redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
+  const args = ["-c", waiting, "coral-wait"];
+  return launchWords({ ...options, file: shell, args, redirections, capabilities: [], target: undefined, workingDirectory: "" });
+}
+
+/** Lines are read byte by byte, and each word is appended to the ones before. */
+const maxOrderBytes = 16 * 1024;
+const maxOrderWords = 256;
+
+/** What makes a program of a process that waits; undefined when it cannot be said in lines. */
+export function launchOrder(
+  commandId: string,
+  options: Pick<LaunchOptions, "file" | "args" | "redirections" | "workingDirectory">,
+): string | undefined {
+  const words = [commandId, options.workingDirectory, options.file, ...options.args];
+  if (words.length > maxOrderWords || words.some((word) => word.includes("\n"))) return undefined;
+  const order = `${words.map((word) => `=${word}\n`).join("")}.${modeOf(options.redirections)}\n`;
+  return Buffer.byteLength(order) > maxOrderBytes ? undefined : order;
 }
 
 function chainOf(options: LaunchOptions, shell: string): string[] {

@@ -16,25 +16,26 @@ const killPauseMs = 10;
 const firstMarkId = 2_100_000_000;
 const markIds = 47_000_000;
 
+/** For a command that runs as another user than root, at an agent that is root and may make no control groups. */
+export function newMarkGroup(): number {
+  return firstMarkId + randomInt(markIds);
+}
+
 export class ProcessTree {
   readonly #group: CommandGroup | undefined;
   readonly #commandId: string;
   readonly #watchdog: Watchdog;
   readonly #leaders = new Set<number>();
-  /** To be given to its programs; undefined: none. */
+  /** The supplementary group that its programs were given; undefined: none. */
   readonly markGroupId: number | undefined;
 
-  /** `mayMark`: the command runs as another user than root, and the agent is root. */
-  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog, mayMark = false) {
+  /** `markGroupId`: see newMarkGroup. */
+  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog, markGroupId?: number) {
     this.#group = group;
     this.#commandId = commandId;
     this.#watchdog = watchdog;
-    this.markGroupId = group === undefined && mayMark ? firstMarkId + randomInt(markIds) : undefined;
+    this.markGroupId = markGroupId;
     if (this.markGroupId !== undefined) watchdog.addGroup(this.markGroupId);
-  }
-
-  get joinFiles(): readonly string[] {
-    return this.#group?.joinFiles ?? [];
   }
 
   /** The leader of a session, such as a program of the pipeline. */
@@ -67,15 +68,7 @@ export class ProcessTree {
     for (const pid of this.#leaders) if (!this.#group) this.#watchdog.remove(pid, this.#commandId);
     if (this.markGroupId !== undefined) this.#watchdog.removeGroup(this.markGroupId);
     this.#leaders.clear();
-    // The kernel needs a moment to let go of a group; nobody has to wait for that.
-    if (this.#group?.remove() === false) void this.#removeLater(this.#group);
-  }
-
-  async #removeLater(group: CommandGroup): Promise<void> {
-    for (let round = 0; round < killRounds; round++) {
-      await sleep(killPauseMs);
-      if (group.remove()) return;
-    }
+    if (this.#group) void removeGroup(this.#group);
   }
 
   #killOnce(): boolean {
@@ -87,6 +80,11 @@ export class ProcessTree {
     for (const pid of marked) sendTo(pid, "SIGKILL");
     return marked.length === 0;
   }
+}
+
+/** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that. */
+export async function removeGroup(group: CommandGroup): Promise<void> {
+  for (let round = 0; round < killRounds && !group.remove(); round++) await sleep(killPauseMs);
 }
 
 function sendTo(pid: number, name: NodeJS.Signals): void {

@@ -13,13 +13,15 @@ describe("runPipeline()", () => {
     using watchdog = startWatchdog([], silentLogger);
     const commandId = randomUUID();
     const counting = "trap 'echo summary; exit 0' INT; while :; do sleep 0.02; done";
-    const running = await runPipeline({
-      spawner,
+    const spawned = await spawner.start({
       programs: [
         ["/bin/sh", "-c", counting],
         ["/bin/cat", "-u"],
       ],
       environment: { [commandVariable]: commandId, PATH: "/usr/bin:/bin" },
+    });
+    const running = runPipeline({
+      spawned,
       tree: new ProcessTree(undefined, commandId, watchdog),
       bounds: { timeoutMs: 10_000, maxOutputBytes: undefined, stopAfterMs: undefined },
       interruptMs: [300, undefined],

@@ -7,13 +7,10 @@ import type { Logger } from "../base/log.ts";
 import { OutputMeter } from "./output-meter.ts";
 import type { ProcessTree } from "./process-tree.ts";
 import { type CommandBounds, type CommandEnd, type CommandOutput, type RunningCommand, signalOf } from "./running-command.ts";
-import type { ProgramExit, SpawnedPrograms, Spawner } from "./spawner.ts";
+import type { ProgramExit, SpawnedPrograms } from "./spawner.ts";
 
 export interface PipelineOptions {
-  spawner: Spawner;
-  /** For each program: the file to run and its arguments, see launchWords. */
-  programs: readonly (readonly [string, ...string[]])[];
-  environment: Readonly<Record<string, string>>;
+  spawned: SpawnedPrograms;
   tree: ProcessTree;
   bounds: CommandBounds;
   /** For each program: when it is interrupted, which is then an ordinary end. */
@@ -26,9 +23,9 @@ export interface PipelineOptions {
 /** Between being asked to end and being ended. */
 const graceMs = 2_000;
 
-/** Throws when a program could not be started; then none runs. */
-export async function runPipeline(options: PipelineOptions): Promise<RunningCommand> {
-  return new Pipeline(options, await options.spawner.start(options.programs, options.environment));
+/** Reads, bounds and ends programs that were started. */
+export function runPipeline(options: PipelineOptions): RunningCommand {
+  return new Pipeline(options);
 }
 
 class Pipeline implements RunningCommand {
@@ -40,7 +37,8 @@ class Pipeline implements RunningCommand {
   readonly #timers: NodeJS.Timeout[] = [];
   #reason: CommandEnd["reason"] | undefined;
 
-  constructor(options: PipelineOptions, spawned: SpawnedPrograms) {
+  constructor(options: PipelineOptions) {
+    const { spawned } = options;
     this.#options = options;
     this.#spawned = spawned;
     this.#meter = new OutputMeter(options.bounds.maxOutputBytes, () => this.stop("output-limit"));

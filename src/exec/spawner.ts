@@ -27,11 +27,21 @@ export interface SpawnedPrograms {
   stdin: Writable;
   /** Of the last. */
   stdout: Readable;
+  /** What the first reads at descriptor 3; undefined when that was not asked for. */
+  orders: Writable | undefined;
+}
+
+export interface StartOptions {
+  /** Each is a file and its arguments, and leads a session of its own. */
+  programs: readonly (readonly [string, ...string[]])[];
+  environment: Readonly<Record<string, string>>;
+  /** The first program has one more input, at descriptor 3. Default false. */
+  takesOrders?: boolean;
 }
 
 export interface Spawner extends Disposable {
-  /** Each program is a file and its arguments, and leads a session of its own. Throws when one cannot be started; then none runs. */
-  start(programs: readonly (readonly [string, ...string[]])[], environment: Readonly<Record<string, string>>): Promise<SpawnedPrograms>;
+  /** Throws when a program cannot be started; then none runs. */
+  start(options: StartOptions): Promise<SpawnedPrograms>;
 }
 
 /** The process goes when nothing was started for this long. */
@@ -44,13 +54,15 @@ const idleMs = 60_000;
 const source = `
 const { spawn } = require("node:child_process");
 process.on("disconnect", () => process.exit());
-process.on("message", ({ id, programs, environment }) => {
+process.on("message", ({ id, programs, environment, takesOrders }) => {
   const started = [];
   const problems = [];
   for (const [file, ...args] of programs) {
     const before = started.at(-1);
     const index = started.length;
-    const child = spawn(file, args, { stdio: [before ? before.ends[1] : "pipe", "pipe", "pipe"], env: environment, cwd: "/", detached: true });
+    const stdio = [before ? before.ends[1] : "pipe", "pipe", "pipe"];
+    if (takesOrders && !before) stdio.push("pipe");
+    const child = spawn(file, args, { stdio, env: environment, cwd: "/", detached: true });
     child.on("exit", (code, signal) => process.send({ id, index, code, signal }));
     child.on("error", (error) => process.send({ id, failure: error.message }));
     const ends = child.stdio;
@@ -65,6 +77,7 @@ process.on("message", ({ id, programs, environment }) => {
     return;
   }
   process.send({ id, pids: started.map(({ child }) => child.pid) });
+  if (takesOrders) process.send({ id, stream: "orders", index: 0 }, started[0].ends[3]);
   process.send({ id, stream: "stdin", index: 0 }, started[0].ends[0]);
   for (const [index, { ends }] of started.entries()) process.send({ id, stream: "stderr", index }, ends[2]);
   process.send({ id, stream: "stdout", index: started.length - 1 }, started.at(-1).ends[1]);
@@ -72,9 +85,11 @@ process.on("message", ({ id, programs, environment }) => {
 });
 `;
 
+type StreamName = "stdin" | "stdout" | "stderr" | "orders";
+
 type Message =
   | { id: number; pids: number[] }
-  | { id: number; stream: "stdin" | "stdout" | "stderr"; index: number }
+  | { id: number; stream: StreamName; index: number }
   | { id: number; index: number; code: number | null; signal: NodeJS.Signals | null }
   | { id: number; failure: string };
 
@@ -93,10 +108,7 @@ class HelpedSpawner implements Spawner {
     this.#log = log;
   }
 
-  async start(
-    programs: readonly (readonly [string, ...string[]])[],
-    environment: Readonly<Record<string, string>>,
-  ): Promise<SpawnedPrograms> {
+  async start({ programs, environment, takesOrders = false }: StartOptions): Promise<SpawnedPrograms> {
     clearTimeout(this.#idle);
     this.#helper ??= this.#startHelper();
     const id = ++this.#lastId;
@@ -104,7 +116,7 @@ class HelpedSpawner implements Spawner {
     this.#orders.set(id, order);
     // What runs keeps the agent there; a process that only waits does not.
     this.#helper.channel?.ref();
-    this.#helper.send({ id, programs, environment }, (error) => {
+    this.#helper.send({ id, programs, environment, takesOrders }, (error) => {
       if (error) order.lose(error.message);
     });
     return await order.started;
@@ -160,6 +172,7 @@ class StartOrder {
   #pids: number[] = [];
   #stdin: Duplex | undefined;
   #stdout: Duplex | undefined;
+  #orders: Duplex | undefined;
   #resolve: (spawned: SpawnedPrograms) => void = () => undefined;
   #reject: (error: CoralError) => void = () => undefined;
 
@@ -195,11 +208,12 @@ class StartOrder {
     for (const index of this.#exits.keys()) this.#exit(index, { code: null, signal: "SIGKILL" });
   }
 
-  #keep(stream: "stdin" | "stdout" | "stderr", index: number, handle: Duplex | undefined): void {
+  #keep(stream: StreamName, index: number, handle: Duplex | undefined): void {
     if (!handle) return;
     // A program that leaves before it has read everything is no failure.
     handle.on("error", () => undefined);
     if (stream === "stderr") this.#stderrs.set(index, handle);
+    else if (stream === "orders") this.#orders = handle;
     else if (stream === "stdin") this.#stdin = handle;
     else this.#stdout = handle;
     if (!this.#stdin || !this.#stdout || this.#stderrs.size < this.#count) return;
@@ -207,7 +221,8 @@ class StartOrder {
       const stderr = this.#stderrs.get(place);
       return stderr ? [{ pid: this.#pids[place] ?? 0, stderr, exited: promise }] : [];
     });
-    this.#resolve({ programs, stdin: this.#stdin, stdout: this.#stdout });
+    // The orders, if any, came first.
+    this.#resolve({ programs, stdin: this.#stdin, stdout: this.#stdout, orders: this.#orders });
   }
 
   #exit(index: number, exit: ProgramExit): void {

@@ -1,0 +1,147 @@
+/** From a command that may run to one that runs: by the container's runtime, at a terminal, as a pipeline, or by a process that waits for it. */
+
+import type { Logger } from "../base/log.ts";
+import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
+import { commandVariable } from "./command-environment.ts";
+import { type CommandGroups, type GroupLimits, openCommandGroups } from "./command-groups.ts";
+import type { CommandOrder } from "./command-runner.ts";
+import type { Place } from "./find-place.ts";
+import { type CommandUser, findGroups } from "./find-user.ts";
+import { launchOrder, launchWords, mayEnterNamespaces } from "./launch.ts";
+import type { Decision } from "./policy.ts";
+import { newMarkGroup, ProcessTree } from "./process-tree.ts";
+import { ReadyLaunches } from "./ready-launches.ts";
+import { runInContainer } from "./run-in-container.ts";
+import { runPipeline } from "./run-pipeline.ts";
+import { runTerminal } from "./run-terminal.ts";
+import type { CommandBounds, RunningCommand } from "./running-command.ts";
+import { createSpawner, type Spawner } from "./spawner.ts";
+import { startWatchdog, type Watchdog } from "./watchdog.ts";
+
+/** What was found out about a command, and decided. */
+export interface PreparedCommand {
+  place: Place;
+  decision: Decision;
+  user: CommandUser;
+  environment: Record<string, string>;
+  bounds: CommandBounds;
+}
+
+export interface CommandLauncherOptions {
+  limits: () => GroupLimits;
+  containers: ContainerDirectory | undefined;
+  /** Default: those of this machine, as far as the agent may use them. */
+  groups?: CommandGroups;
+  log: Logger;
+}
+
+type LaunchedOrder = Pick<CommandOrder, "commandId" | "kind" | "terminal" | "workingDirectory">;
+
+export class CommandLauncher implements AsyncDisposable {
+  readonly #options: CommandLauncherOptions;
+  readonly #spawner: Spawner;
+  readonly #ready: ReadyLaunches;
+  #groups: CommandGroups | undefined;
+  #watchdog: Watchdog | undefined;
+
+  constructor(options: CommandLauncherOptions) {
+    this.#options = options;
+    this.#spawner = createSpawner(options.log);
+    this.#ready = new ReadyLaunches({ spawner: this.#spawner, groups: () => this.#keeper().groups, log: options.log });
+  }
+
+  /** Which limits a command has here: `memory`, `cpu`, `pids`. */
+  get limited(): readonly string[] {
+    return this.#keeper().groups.limited;
+  }
+
+  /** Throws when it could not be started; then nothing of it runs. */
+  async launch(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {
+    const { place, decision, user, bounds } = prepared;
+    const { containers } = this.#options;
+    if (usesRuntime(place, user) && place.container && containers) {
+      const programs = decision.stages.map(({ file, argv, stage }) => ({ argv: [file, ...argv.slice(1)], stage }));
+      return runInContainer({ containers, container: place.container, programs, terminal: order.terminal, bounds });
+    }
+    return this.#launchReady(order, prepared) ?? (await this.#launchAnew(order, prepared));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#ready[Symbol.asyncDispose]();
+    this.#spawner[Symbol.dispose]();
+    this.#watchdog?.[Symbol.dispose]();
+    this.#groups?.close();
+  }
+
+  /** By a process that waits; undefined when none does, and when this command needs more than the plain way. */
+  #launchReady(order: LaunchedOrder, { place, decision, user, environment, bounds }: PreparedCommand): RunningCommand | undefined {
+    const [stage, another] = decision.stages;
+    if (order.kind !== "exec" || order.terminal || place.target || !stage || another) return undefined;
+    if (stage.capabilities.length > 0 || stage.groups.length > 0) return undefined;
+    const { file, argv, stage: redirections, stopAfterMs } = stage;
+    const words = launchOrder(order.commandId, { file, args: argv.slice(1), redirections, workingDirectory: order.workingDirectory });
+    if (words === undefined) return undefined;
+    const { [commandVariable]: _, ...shared } = environment;
+    const expected = { user: user.ids, environment: shared, limits: this.#options.limits(), mayMark: mayMark(user, place) };
+    const ready = this.#ready.take(expected);
+    if (!ready) return undefined;
+    const tree = new ProcessTree(ready.group, order.commandId, this.#keeper().watchdog, ready.markGroupId);
+    const { log } = this.#options;
+    const running = runPipeline({ spawned: ready.spawned, tree, bounds, interruptMs: [stopAfterMs], isWrapped: false, log });
+    ready.begin(words);
+    return running;
+  }
+
+  async #launchAnew(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {
+    const { place, decision, user, environment, bounds } = prepared;
+    const { limits, log } = this.#options;
+    const { groups, watchdog } = this.#keeper();
+    // What `run` starts is an application, not a command: it is kept together but not bounded.
+    const group = groups.create(order.commandId, order.kind === "run" ? undefined : limits());
+    const markGroupId = group === undefined && mayMark(user, place) ? newMarkGroup() : undefined;
+    const tree = new ProcessTree(group, order.commandId, watchdog, markGroupId);
+    const isWrapped = place.target?.namespaces.includes("pid") === true;
+    try {
+      const programs = decision.stages.map(({ file, argv, stage, capabilities, groups: groupNames }) =>
+        launchWords({
+          file,
+          args: argv.slice(1),
+          redirections: stage,
+          joinFiles: group?.joinFiles ?? [],
+          user: user.ids,
+          groups: place.target ? [] : [...findGroups(groupNames), ...(markGroupId === undefined ? [] : [markGroupId])],
+          capabilities: place.target ? [] : capabilities.filter((name) => mayGiveCapability(name)),
+          target: place.target,
+          workingDirectory: order.workingDirectory,
+        }),
+      );
+      const [program] = programs;
+      if (order.terminal && program)
+        return await runTerminal({ program, environment, terminal: order.terminal, tree, bounds, isWrapped, log });
+      const interruptMs = decision.stages.map(({ stopAfterMs }) => stopAfterMs);
+      const spawned = await this.#spawner.start({ programs, environment });
+      return runPipeline({ spawned, tree, bounds, interruptMs, isWrapped, log });
+    } catch (error) {
+      await tree.kill();
+      throw error;
+    }
+  }
+
+  #keeper(): { groups: CommandGroups; watchdog: Watchdog } {
+    this.#groups ??= this.#options.groups ?? openCommandGroups({ log: this.#options.log });
+    this.#watchdog ??= startWatchdog(this.#groups.parents, this.#options.log);
+    return { groups: this.#groups, watchdog: this.#watchdog };
+  }
+}
+
+/** Whether it runs as another user than root, where the agent is root, outside of containers. */
+function mayMark(user: CommandUser, place: Place): boolean {
+  return user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
+}
+
+/** Where the agent may not enter it, and as root, or as whoever the container runs as when that is root: then its runtime does it, within the container's own bounds. */
+export function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
+  if (isRuntimeOnly) return true;
+  if (!container || !target) return false;
+  return user.ids === undefined || user.ids.uid === 0 || target.namespaces.includes("user") || !mayEnterNamespaces();
+}
