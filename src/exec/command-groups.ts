@@ -5,6 +5,7 @@
 
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { mkdir, rmdir } from "node:fs/promises";
 import type { Logger } from "../base/log.ts";
 import { pidNamespaceId, readCgroupMounts, startTicksOf } from "../host/index.ts";
 
@@ -21,7 +22,7 @@ export interface CommandGroup {
   /** Ends everything in it at once; true when nothing is left. */
   kill(): boolean;
   /** False while something runs in it. */
-  remove(): boolean;
+  remove(): Promise<boolean>;
 }
 
 export interface CommandGroups {
@@ -29,8 +30,8 @@ export interface CommandGroups {
   readonly parents: readonly string[];
   /** Which limits hold: `memory`, `cpu`, `pids`. */
   readonly limited: readonly string[];
-  /** Undefined limits: none. */
-  create(name: string, limits: GroupLimits | undefined): CommandGroup | undefined;
+  /** Undefined limits: none. Resolves with undefined when none can be made. */
+  create(name: string, limits: GroupLimits | undefined): Promise<CommandGroup | undefined>;
   close(): void;
 }
 
@@ -86,11 +87,12 @@ function enabledIn(parent: string): string[] {
   return (readText(`${parent}/cgroup.subtree_control`) ?? "").split(/\s+/).filter((word) => word !== "");
 }
 
-function createGroup(trees: readonly Tree[], name: string, limits: GroupLimits | undefined): CommandGroup | undefined {
+/** Groups are made and removed beside the agent's own work: the kernel lets that wait for every process that joins one meanwhile, which takes milliseconds. */
+async function createGroup(trees: readonly Tree[], name: string, limits: GroupLimits | undefined): Promise<CommandGroup | undefined> {
   const made: { directory: string; version: 1 | 2 }[] = [];
   for (const tree of trees) {
     const directory = `${tree.parent}/${name}`;
-    if (!attempt(() => mkdirSync(directory))) continue;
+    if (!(await isDone(mkdir(directory)))) continue;
     made.push({ directory, version: tree.version });
     if (limits) for (const [file, value] of limitFiles(tree, limits)) attempt(() => writeFileSync(`${directory}/${file}`, value));
   }
@@ -100,12 +102,17 @@ function createGroup(trees: readonly Tree[], name: string, limits: GroupLimits |
     joinFiles: made.map(({ directory }) => `${directory}/cgroup.procs`),
     pids,
     kill: () => {
-      for (const { directory, version } of made) if (version === 2) attempt(() => writeFileSync(`${directory}/cgroup.kill`, "1"));
+      // Nothing can come into it by itself.
       const left = pids();
-      killEach(left);
-      return left.length === 0;
+      if (left.length === 0) return true;
+      for (const { directory, version } of made) if (version === 2) attempt(() => writeFileSync(`${directory}/cgroup.kill`, "1"));
+      killEach(pids());
+      return false;
     },
-    remove: () => made.map(({ directory }) => attempt(() => rmdirSync(directory)) || !existsSync(directory)).every(Boolean),
+    remove: async () => {
+      const removed = await Promise.all(made.map(async ({ directory }) => (await isDone(rmdir(directory))) || !existsSync(directory)));
+      return removed.every(Boolean);
+    },
   };
 }
 
@@ -186,6 +193,17 @@ function readText(path: string): string | undefined {
   } catch {
     // A group that is gone, or a file that this kernel does not have.
     return undefined;
+  }
+}
+
+/** As `attempt`, for what takes a while. */
+async function isDone(work: Promise<unknown>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "syscall" in error) return false;
+    throw error;
   }
 }
 

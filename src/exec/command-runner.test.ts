@@ -98,7 +98,7 @@ describe("CommandRunner", () => {
   });
 
   it("finds what forked away also where control groups cannot be made", async () => {
-    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
     const runner = createTestRunner({ timeoutMs: 300 }, directory, { groups });
     made.push(runner);
     const end = await runner.run({
@@ -109,7 +109,7 @@ describe("CommandRunner", () => {
   });
 
   it.runIf(isRoot)("finds by its group what has thrown away its environment and its session", async () => {
-    const groups = { parents: [], limited: [], create: () => undefined, close: () => undefined };
+    const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
     const runner = createTestRunner({}, directory, { groups });
     made.push(runner);
     const file = join(directory, "pid");

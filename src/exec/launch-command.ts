@@ -97,7 +97,7 @@ export class CommandLauncher implements AsyncDisposable {
     const { limits, log } = this.#options;
     const { groups, watchdog } = this.#keeper();
     // What `run` starts is an application, not a command: it is kept together but not bounded.
-    const group = groups.create(order.commandId, order.kind === "run" ? undefined : limits());
+    const group = await groups.create(order.commandId, order.kind === "run" ? undefined : limits());
     const markGroupId = group === undefined && mayMark(user, place) ? newMarkGroup() : undefined;
     const tree = new ProcessTree(group, order.commandId, watchdog, markGroupId);
     const isWrapped = place.target?.namespaces.includes("pid") === true;

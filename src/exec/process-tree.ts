@@ -84,7 +84,7 @@ export class ProcessTree {
 
 /** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that. */
 export async function removeGroup(group: CommandGroup): Promise<void> {
-  for (let round = 0; round < killRounds && !group.remove(); round++) await sleep(killPauseMs);
+  for (let round = 0; round < killRounds && !(await group.remove()); round++) await sleep(killPauseMs);
 }
 
 function sendTo(pid: number, name: NodeJS.Signals): void {

@@ -36,10 +36,10 @@ interface Waiting extends ReadyLaunch {
 }
 
 /** For commands that follow each other at once. */
-const maxAlike = 2;
-const maxWaiting = 4;
+const maxAlike = 3;
+const maxWaiting = 6;
 /** After a command was begun: what is made ready must not slow down what runs. */
-const refillDelayMs = 20;
+const refillDelayMs = 15;
 /** They go when no command came for this long. */
 const idleMs = 60_000;
 
@@ -68,6 +68,7 @@ export class ReadyLaunches implements AsyncDisposable {
 
   /** Undefined when none is ready; the next ones like this will find one. */
   take(expected: ExpectedCommand): ReadyLaunch | undefined {
+    if (this.#isClosed) return undefined;
     const key = JSON.stringify(expected);
     const index = this.#waiting.findIndex((waiting) => waiting.key === key);
     const [taken] = index < 0 ? [] : this.#waiting.splice(index, 1);
@@ -84,7 +85,7 @@ export class ReadyLaunches implements AsyncDisposable {
     this.#isClosed = true;
     clearTimeout(this.#refill);
     clearTimeout(this.#idle);
-    await Promise.all(this.#working);
+    await Promise.allSettled(this.#working);
     await this.#clear(0);
   }
 
@@ -98,21 +99,27 @@ export class ReadyLaunches implements AsyncDisposable {
   }
 
   async #makeReady(expected: ExpectedCommand, key: string): Promise<void> {
-    for (let alike = this.#waiting.filter((waiting) => waiting.key === key).length; alike < maxAlike && !this.#isClosed; alike++) {
-      const waiting = await this.#start(expected, key);
-      this.#waiting.push(waiting);
-      // One that ends by itself was ended by somebody, or could not do what a command will tell better.
-      void waiting.spawned.programs[0]?.exited.then(() => {
-        const index = this.#waiting.indexOf(waiting);
-        if (index >= 0) this.#work(Promise.all(this.#waiting.splice(index, 1).map((gone) => gone.letGo())).then(() => undefined));
-      });
-    }
+    const missing = maxAlike - this.#waiting.filter((waiting) => waiting.key === key).length;
+    // At once: most of it is waiting for the kernel.
+    await Promise.all(Array.from({ length: Math.max(0, missing) }, () => this.#add(expected, key)));
     await this.#clear(maxWaiting);
+  }
+
+  async #add(expected: ExpectedCommand, key: string): Promise<void> {
+    const waiting = await this.#start(expected, key);
+    this.#waiting.push(waiting);
+    // One that ends by itself was ended by somebody, or could not do what a command will tell better.
+    void waiting.spawned.programs[0]?.exited.then(() => {
+      const index = this.#waiting.indexOf(waiting);
+      if (index < 0) return;
+      this.#waiting.splice(index, 1);
+      this.#work(waiting.letGo());
+    });
   }
 
   async #start({ user, environment, limits, mayMark }: ExpectedCommand, key: string): Promise<Waiting> {
     const { spawner, groups } = this.#options;
-    const group = groups().create(`ready-${randomBytes(6).toString("hex")}`, limits);
+    const group = await groups().create(`ready-${randomBytes(6).toString("hex")}`, limits);
     const markGroupId = group === undefined && mayMark ? newMarkGroup() : undefined;
     try {
       const words = waitingWords({ joinFiles: group?.joinFiles ?? [], user, groups: markGroupId === undefined ? [] : [markGroupId] });

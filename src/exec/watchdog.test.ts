@@ -18,7 +18,7 @@ const shy = process.getuid?.() === 0 ? "env -i /usr/bin/setsid /bin/sleep 1004 &
 /** An agent in small: runs one command that forks away in several ways, and says so. */
 const agent = (fixture: string): string => `
 import { createTestRunner, testOrder } from ${JSON.stringify(fixture)};
-const { runner } = createTestRunner({}, process.argv[2], process.argv[4] === "plain" ? { groups: { parents: [], limited: [], create: () => undefined, close: () => undefined } } : {});
+const { runner } = createTestRunner({}, process.argv[2], process.argv[4] === "plain" ? { groups: { parents: [], limited: [], create: async () => undefined, close: () => undefined } } : {});
 const order = testOrder({ commandId: process.argv[3], argv: ["sh", "-c", "trap '' TERM HUP INT; setsid sleep 1000 & ${shy} (setsid sh -c 'sleep 1001 & sleep 1002' &); echo ready; wait; sleep 1003"] });
 const { running } = await runner.start(order, new AbortController().signal, () => undefined);
 for await (const { data } of running.output()) process.stdout.write(data);
