@@ -87,9 +87,9 @@ export class CommandLauncher implements AsyncDisposable {
     if (!ready) return undefined;
     const tree = new ProcessTree(ready.group, order.commandId, this.#keeper().watchdog, ready.markGroupId);
     const { log } = this.#options;
-    const running = runPipeline({ spawned: ready.spawned, tree, bounds, interruptMs: [stopAfterMs], isWrapped: false, log });
+    // It begins while the rest is made; nothing that it says is read before the next turn.
     ready.begin(words);
-    return running;
+    return runPipeline({ spawned: ready.spawned, tree, bounds, interruptMs: [stopAfterMs], isWrapped: false, log });
   }
 
   async #launchAnew(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {

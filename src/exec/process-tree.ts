@@ -82,9 +82,12 @@ export class ProcessTree {
   }
 }
 
-/** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that. */
+/** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that, and whoever waits for the command comes first. */
 export async function removeGroup(group: CommandGroup): Promise<void> {
-  for (let round = 0; round < killRounds && !(await group.remove()); round++) await sleep(killPauseMs);
+  for (let round = 0; round < killRounds; round++) {
+    await sleep(killPauseMs);
+    if (await group.remove()) return;
+  }
 }
 
 function sendTo(pid: number, name: NodeJS.Signals): void {

@@ -63,12 +63,14 @@ export async function runCommand(asked: AskedCommand, options: RunCommandOptions
   const send = (message: DaemonMessage, target = 0): Promise<boolean> => frames.send({ kind: "control", target, value: message });
   // Not awaited: the input must be read on while the client takes it.
   const input = new CommandInput(targets.length, (bytes) => void send({ kind: "credit", bytes }));
+  await send({ kind: "routed", commandId, targets, skipped, warnings });
+  await send({ kind: "credit", bytes: inputCreditBytes });
   const broken = new AbortController();
   const signal = AbortSignal.any([frames.signal, broken.signal]);
   // Every target listens to it.
   setMaxListeners(0, signal);
   const pumped = pumpInput(asked.rest, input).catch((error: unknown) => broken.abort(error));
-  const ending = Promise.all(
+  const ends = await Promise.all(
     input.targets.map(async (own, index) => {
       try {
         const end = await execute(index, own, signal);
@@ -79,10 +81,6 @@ export async function runCommand(asked: AskedCommand, options: RunCommandOptions
       }
     }),
   );
-  // The targets are under way by now; what they say comes later than this turn.
-  void send({ kind: "routed", commandId, targets, skipped, warnings });
-  void send({ kind: "credit", bytes: inputCreditBytes });
-  const ends = await ending;
   if (broken.signal.aborted) throw broken.signal.reason;
   await send({ kind: "ended" });
   await frames.close();
