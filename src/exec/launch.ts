@@ -63,6 +63,7 @@ while IFS= read -r coral_line <&3; do
     *) exit 125 ;;
   esac
 done
+[ -n "$coral_mode" ] || exit 125
 export ${commandVariable}="$1"
 [ -z "$2" ] || cd -- "$2" || exit 125
 shift 2
