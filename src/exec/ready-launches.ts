@@ -53,6 +53,7 @@ export class ReadyLaunches implements AsyncDisposable {
   readonly #options: ReadyLaunchesOptions;
   readonly #waiting: Waiting[] = [];
   readonly #working = new Set<Promise<void>>();
+  #making: Promise<void> = Promise.resolve();
   #refill: NodeJS.Timeout | undefined;
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -74,7 +75,9 @@ export class ReadyLaunches implements AsyncDisposable {
     const [taken] = index < 0 ? [] : this.#waiting.splice(index, 1);
     this.#refill ??= setTimeout(() => {
       this.#refill = undefined;
-      this.#work(this.#makeReady(expected, key));
+      // One after the other, as each counts what is there.
+      this.#making = this.#making.catch(() => undefined).then(() => this.#makeReady(expected, key));
+      this.#work(this.#making);
     }, refillDelayMs).unref();
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#work(this.#clear(0)), idleMs).unref();
