@@ -13,7 +13,7 @@ export function createAuthorize(tokens: TokenBook): Authorize {
         return { name: `local:uid=${caller.uid}` };
       case "bearer": {
         const held = await tokens.permissionOf(caller.token);
-        if (permits(held.permission, permission)) return { name: `token:${held.tokenId}` };
+        if (permits(held.permission, permission)) return { name: `token:${held.holder}` };
         throw new CoralError({
           code: "not-permitted",
           message: `Cannot do this with token ${held.tokenId}: it needs the permission "${permission}" and the token has "${held.permission}"`,

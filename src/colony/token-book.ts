@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
+import { escapeText } from "../base/escape-text.ts";
 import { createSecret, formatToken, hashSecret, parseToken } from "../mesh/index.ts";
 import { type ColonyStore, insertToken, listTokens, revokeToken, type TokenRecord, useToken } from "../store/index.ts";
 import type { CreateTokenRequest, Permission, TokenCreated, TokenInfo } from "../tools/index.ts";
@@ -86,8 +87,11 @@ export class TokenBook {
     this.#joins.set(key, nowMs);
   }
 
-  /** What the holder of a `coral_user_…` text may do; throws `unauthenticated` that says why not. */
-  async permissionOf(text: string): Promise<{ tokenId: string; permission: Permission }> {
+  /**
+   * What the holder of a `coral_user_…` text may do, and the name that audits and rules know it by: the token's note, or its id without one. Throws
+   * `unauthenticated` that says why not.
+   */
+  async permissionOf(text: string): Promise<{ tokenId: string; holder: string; permission: Permission }> {
     let token: ReturnType<typeof parseToken>;
     try {
       token = parseToken(text, "user");
@@ -97,7 +101,7 @@ export class TokenBook {
     const { colonyId } = this.#options;
     if (token.colonyId !== colonyId) throw refused("user", `it is for colony "${token.colonyId}", this is "${colonyId}"`);
     const record = await this.#use("user", token.tokenId, token.secret, false);
-    return { tokenId: record.id, permission: record.permission as Permission };
+    return { tokenId: record.id, holder: escapeText(record.note.trim()) || record.id, permission: record.permission as Permission };
   }
 
   async #use(kind: "join" | "user", tokenId: string, secret: string, mayRepeat: boolean): Promise<TokenRecord> {

@@ -16,6 +16,7 @@ exec:
   approval_timeout: 30s
   rules:
     - { name: uptimes, action: require_approval, program: uptime }
+    - { name: not ann, action: deny, program: nproc, user: "token:an*" }
 `;
 
 let home: TestHome;
@@ -28,9 +29,12 @@ beforeAll(async () => {
   colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\n" });
   agent = await startAgent({ home: home.path, config: agentConfig });
   await agent.waitUntilConnected();
-  const created = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user", "--permission", "exec"], {
-    home: home.path,
-  });
+  const created = await coralJson<{ token: string }>(
+    ["colony", "token", "create", "--kind", "user", "--permission", "exec", "--note", "ann"],
+    {
+      home: home.path,
+    },
+  );
   execToken = created.token;
 });
 
@@ -58,11 +62,17 @@ async function noneWaits(): Promise<void> {
   await waitFor("nothing to wait", async () => (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals.length === 0);
 }
 
+it("rules know people by the notes of their tokens", async () => {
+  const denied = await runCoral(["exec", "--all", "nproc"], asAnn());
+  expect(denied).toMatchObject({ code: 3, stderr: expect.stringContaining('the rule "not ann" denies nproc') });
+  expect((await runCoral(["exec", "--all", "nproc"], asRoot())).code).toBe(0);
+});
+
 describe("approvals", () => {
   it("let a command run when somebody else approves it, and are in both audits", async () => {
     const running = runCoral(["exec", "--all", "uptime"], asAnn());
     const held = await waiting();
-    expect(held).toMatchObject({ command: "uptime", rule: "uptimes", caller: expect.stringMatching(/^token:/) });
+    expect(held).toMatchObject({ command: "uptime", rule: "uptimes", caller: "token:ann" });
     const refused = await runCoral(["approval", "approve", held.approvalId], asAnn());
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toContain("admin");

@@ -33,7 +33,7 @@ const tokenCommands: readonly CommandSpec[] = [
       },
       { name: "ttl", value: "duration", description: "How long it is valid", default: "24h" },
       { name: "uses", value: "n", description: "How often it can be used; default: 1 for join, unlimited for user" },
-      { name: "note", value: "text", description: "What it is for" },
+      { name: "note", value: "text", description: "What it is for, or whose: audits and rules call its user token:<note>" },
       ...dataOutput,
     ],
     examples: [
