@@ -24,6 +24,11 @@ const tenMinutesMs = 10 * minuteMs;
 /** Up to here rows of ten seconds are read, then those of a minute. */
 const rawMaxMs = 2 * minuteMs;
 const minutesMaxMs = 3 * hourMs;
+/** Rows of requests that hooks saw have the time at which their ten seconds ended, those of spans the time at which they began. */
+const windowEnds = {
+  hooks: { sinceFirstMs: 10 * secondMs, untilNewestMs: 0 },
+  spans: { sinceFirstMs: 0, untilNewestMs: 10 * secondMs },
+} as const;
 /** A newest row that is older than this is not just on its way. */
 const lagMs = 2 * minuteMs;
 /** A time that rows cover less of than this share is no baseline. */
@@ -41,7 +46,8 @@ export async function summaryRanges(
        (SELECT max("time") FROM raw.${name} WHERE "time" > make_timestamp(${Math.floor((nowMs - lagMs) * 1_000)})) AS newest`,
   );
   const firstRolledMs = millisecondsOf(numberOrNullIn(row, "oldest"));
-  const newestMs = Math.min(nowMs, millisecondsOf(numberOrNullIn(row, "newest")) ?? nowMs);
+  const { sinceFirstMs, untilNewestMs } = windowEnds[source];
+  const newestMs = Math.min(nowMs, (millisecondsOf(numberOrNullIn(row, "newest")) ?? nowMs) + untilNewestMs);
   const step = sinceMs <= rawMaxMs ? 0 : sinceMs <= minutesMaxMs ? minuteMs : tenMinutesMs;
   const resolution = step === 0 ? "raw" : step === minuteMs ? "1m" : "10m";
   const startMs = step === 0 ? nowMs - sinceMs : Math.floor((nowMs - sinceMs) / step) * step;
@@ -49,7 +55,8 @@ export async function summaryRanges(
   // A gap of ten minutes and more keeps the beginning of an incident out of what is taken for normal.
   const endMs = Math.floor((startMs - tenMinutesMs) / tenMinutesMs) * tenMinutesMs;
   const isYoung = firstRolledMs === null || firstRolledMs > endMs - baseMs / 2;
-  const firstMs = isYoung ? await firstRow(store, name, firstRolledMs) : firstRolledMs;
+  const firstRowMs = isYoung ? await firstRow(store, name, firstRolledMs) : firstRolledMs;
+  const firstMs = firstRowMs === null ? null : firstRowMs - sinceFirstMs;
   const seenMs = (from: number, until: number): number => Math.max(0, until - Math.max(from, firstMs ?? until));
   const now = {
     startMs,
@@ -75,11 +82,16 @@ export async function summaryRanges(
 
 async function firstRow(store: Queryable, name: string, rolledMs: number | null): Promise<number | null> {
   const [row = {}] = await store.query(
-    `SELECT least((SELECT min("time") FROM raw.${name}), (SELECT min(bucket) FROM rollup.${name}_1m)) AS first`,
+    `SELECT (SELECT min("time") FROM raw.${name}) AS raw, (SELECT min(bucket) FROM rollup.${name}_1m) AS minutes`,
   );
-  const firstMs = millisecondsOf(numberOrNullIn(row, "first"));
-  if (firstMs === null) return rolledMs;
-  return rolledMs === null ? firstMs : Math.min(firstMs, Math.max(rolledMs, firstMs - tenMinutesMs));
+  const minutesMs = millisecondsOf(numberOrNullIn(row, "minutes"));
+  return earlier(rolledMs, tenMinutesMs, earlier(minutesMs, minuteMs, millisecondsOf(numberOrNullIn(row, "raw"))));
+}
+
+/** The bucket of a roll-up begins before its first row, by its step at the most: then the finer row tells when that was. */
+function earlier(bucketMs: number | null, stepMs: number, finerMs: number | null): number | null {
+  if (bucketMs === null || finerMs === null) return finerMs ?? bucketMs;
+  return bucketMs > finerMs - stepMs ? finerMs : bucketMs;
 }
 
 function millisecondsOf(us: number | null): number | null {
