@@ -4,6 +4,7 @@ import type { CapturedRequest, CaptureEvent, RedResult, RedRow, TopResult, TopRo
 
 export function redRow(service: string, change: Partial<RedRow> = {}): RedRow {
   return {
+    source: "hooks",
     service,
     role: "server",
     protocol: "http",

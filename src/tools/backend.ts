@@ -46,6 +46,8 @@ import type {
   RedFacts,
   RedRequest,
   ServiceCpuFact,
+  SpanRedFacts,
+  SpanRedRequest,
   TrafficLossFact,
 } from "./schemas/traffic.ts";
 
@@ -239,6 +241,8 @@ export interface ColonyBackend {
     },
     context: ToolCallContext,
   ): Promise<SpanEdgeFacts>;
+  /** Rate, errors and durations of requests by spans. */
+  spanRed(request: SpanRedRequest, context: ToolCallContext): Promise<SpanRedFacts>;
   /** One process for each service and agent that sent spans lately. */
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Names that senders of spans gave themselves. */

@@ -21,3 +21,17 @@ export async function findService(backend: ColonyBackend, text: string, context:
       : `${near.length > 0 ? "several names hold that" : "none has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
   throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
 }
+
+const dayMs = 86_400_000;
+
+/** The same; a name that is in spans only is taken as it is. */
+export async function findSender(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
+  try {
+    return await findService(backend, text, context);
+  } catch (error) {
+    const spans = await backend.spanServices({ sinceMs: dayMs }, context);
+    const own = spans.find((name) => name === text) ?? spans.find((name) => name.toLowerCase() === text.toLowerCase());
+    if (own === undefined) throw error;
+    return own;
+  }
+}

@@ -55,6 +55,15 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
   });
 
+  it("does not call a service unknown that was quiet for the asked time only", async () => {
+    const logs = vi.fn<ColonyBackend["logs"]>(async ({ sinceMs }) => ({
+      rows: sinceMs > 60_000 ? [fact()] : [],
+      next: null,
+      services: [],
+    }));
+    expect((await call({ service: "nightly", since: "1m" }, { logs })).records).toEqual([]);
+  });
+
   it("takes the only name that is near, and refuses one that nobody knows", async () => {
     const logs = vi.fn<ColonyBackend["logs"]>(async ({ service }) =>
       service === "checkout" ? { rows: [fact()], next: null, services: [] } : { rows: [], next: null, services: ["checkout", "web"] },

@@ -3,7 +3,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { findService } from "./find-service.ts";
+import { findSender } from "./find-service.ts";
 import { cutList } from "./missing-data.ts";
 import { deploymentListSchema } from "./schemas/deployment.ts";
 
@@ -26,8 +26,7 @@ export const queryDeployments = defineTool({
       backend.deployments({ sinceMs: input.since, limit: input.limit + 1, ...(service === undefined ? {} : { service }) }, context);
     let deployments = await ask(input.service);
     // None at all may be a name that is written otherwise; one that does not exist is the caller's mistake.
-    if (deployments.length === 0 && input.service !== undefined)
-      deployments = await ask(await findService(backend, input.service, context));
+    if (deployments.length === 0 && input.service !== undefined) deployments = await ask(await findSender(backend, input.service, context));
     const { items, notes } = cutList(deployments, input.limit, "or more deployments", "shorten since, name a service, or raise limit");
     return { output: { sinceMs: input.since, deployments: items }, completeness: completenessOf(notes) };
   },

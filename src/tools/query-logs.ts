@@ -3,7 +3,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { findService } from "./find-service.ts";
+import { findSender } from "./find-service.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
 import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
@@ -11,6 +11,7 @@ import { type LogFact, type LogRecord, type LogResult, type LogsRequest, logLeve
 
 /** Of all bodies and attributes in one answer, characters. */
 const maxAnswerLength = 200_000;
+const dayMs = 86_400_000;
 
 export const queryLogs = defineTool({
   name: "coral_query_logs",
@@ -114,7 +115,10 @@ async function withNearName<T extends { services: string[]; rows: unknown[] }>(
   const near = facts.services.filter((name) => name.toLowerCase() === wanted);
   const [only, ...others] = near.length > 0 ? near : facts.services.filter((name) => name.toLowerCase().includes(wanted));
   if (only !== undefined && others.length === 0) return await ask({ ...request, service: only });
-  const known = await findService(backend, service, context);
+  // It may have been quiet for the asked time only.
+  const day = await ask({ ...request, sinceMs: Math.max(request.sinceMs, dayMs), limit: 1 });
+  if (day.rows.length > 0 || day.services.includes(service)) return facts;
+  const known = await findSender(backend, service, context);
   return known === service ? facts : await ask({ ...request, service: known });
 }
 

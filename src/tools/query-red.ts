@@ -3,18 +3,19 @@ import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { findService } from "./find-service.ts";
+import { findSender } from "./find-service.ts";
 import { activeAgents, matchAgents } from "./match-agents.ts";
 import { redFindings } from "./red-findings.ts";
 import { redRowOf } from "./red-rows.ts";
 import { type RedFacts, type RedRequest, redGroupings, redResultSchema, trafficRoleSchema } from "./schemas/traffic.ts";
+import { type SpanRedRows, spanRedRows } from "./span-red-rows.ts";
 import { trafficNotes } from "./traffic-notes.ts";
 
 export const queryRed = defineTool({
   name: "coral_query_red",
   title: "Rate, errors, duration",
   description:
-    "Rate, error share, p50/p95/p99, time in queue against service time, first byte and bytes of requests that services answered (server) and made (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more, without instrumentation.",
+    "Rate, error share, p50/p95/p99, time in queue against service time, first byte and bytes of requests that services answered (server) and made (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more, without instrumentation; by spans where no hook saw a service.",
   input: z.object({
     service: z.string().min(1).optional().describe("default: all"),
     peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
@@ -49,25 +50,37 @@ export const queryRed = defineTool({
       ...(input.role === undefined ? {} : { role: input.role }),
       ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
     };
-    const facts = await readRed(backend, request, context);
-    const rows = facts.rows.map((fact) => redRowOf(fact, facts));
+    const { facts, spans } = await readRed(backend, request, context);
+    const rows = [...facts.rows.map((fact) => redRowOf(fact, facts)), ...spans.rows]
+      .sort((a, b) => b.requests - a.requests)
+      .slice(0, input.limit);
+    const total = facts.total + spans.total;
+    const windowMs = facts.rows.length === 0 && spans.rows.length > 0 ? spans.windowMs : facts.windowMs;
     const notes = await trafficNotes(backend, { agents, chosen, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
-    if (facts.total > rows.length)
+    if (total > rows.length)
       notes.unshift({
         kind: "limit",
-        message: `${rows.length} of ${facts.total} rows are shown; narrow with service, route or peer, or raise limit`,
+        message: `${rows.length} of ${total} rows are shown; narrow with service, route or peer, or raise limit`,
       });
     return {
-      output: { sinceMs: input.since, windowMs: facts.windowMs, by, total: facts.total, rows, findings: redFindings(rows) },
+      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows) },
       completeness: completenessOf(notes),
     };
   },
 });
 
 /** A name that nothing was seen of may be written otherwise; one that does not exist at all is the caller's mistake. */
-async function readRed(backend: ColonyBackend, request: RedRequest, context: ToolCallContext): Promise<RedFacts> {
-  const facts = await backend.red(request, context);
-  if (facts.rows.length > 0 || request.service === undefined) return facts;
-  const service = await findService(backend, request.service, context);
-  return service === request.service ? facts : await backend.red({ ...request, service }, context);
+async function readRed(
+  backend: ColonyBackend,
+  request: RedRequest,
+  context: ToolCallContext,
+): Promise<{ facts: RedFacts; spans: SpanRedRows }> {
+  const read = async (asked: RedRequest): Promise<{ facts: RedFacts; spans: SpanRedRows }> => {
+    const facts = await backend.red(asked, context);
+    return { facts, spans: await spanRedRows(backend, asked, facts, context) };
+  };
+  const found = await read(request);
+  if (found.facts.rows.length + found.spans.rows.length > 0 || request.service === undefined) return found;
+  const service = await findSender(backend, request.service, context);
+  return service === request.service ? found : await read({ ...request, service });
 }

@@ -3,7 +3,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { findService } from "./find-service.ts";
+import { findSender } from "./find-service.ts";
 import { activeAgents } from "./match-agents.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import { type ServiceSummary, type SummaryResult, summaryResultSchema } from "./schemas/summary.ts";
@@ -31,7 +31,7 @@ export const querySummary = defineTool({
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
     const agents = activeAgents(await backend.agents(context));
-    const service = input.service === undefined ? undefined : await nameOf(backend, input.service, context);
+    const service = input.service === undefined ? undefined : await findSender(backend, input.service, context);
     const request = { sinceMs: input.since, ...(service === undefined ? {} : { service }) };
     const [facts, deployments] = await Promise.all([
       backend.summary(request, context),
@@ -56,18 +56,6 @@ export const querySummary = defineTool({
     return { output, completeness: completenessOf([...notes, ...baselineNotes(services)]) };
   },
 });
-
-/** A name that only spans know is taken as it is. */
-async function nameOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
-  try {
-    return await findService(backend, text, context);
-  } catch (error) {
-    const spans = await backend.spanServices({ sinceMs: dayMs }, context);
-    const own = spans.find((name) => name === text) ?? spans.find((name) => name.toLowerCase() === text.toLowerCase());
-    if (own === undefined) throw error;
-    return own;
-  }
-}
 
 function shortened(summary: ServiceSummary): ServiceSummary {
   return { ...summary, findings: summary.findings.slice(0, findingsShown.short) };

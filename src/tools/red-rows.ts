@@ -5,6 +5,7 @@ export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "buck
   const { before, points, ...amounts } = fact;
   const { queueMeanUs, meanUs } = fact;
   return {
+    source: "hooks",
     ...amounts,
     perSecond: perSecond(fact.requests, facts.windowMs),
     errorRatio: ratio(fact.errors, fact.requests),

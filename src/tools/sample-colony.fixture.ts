@@ -225,6 +225,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     serviceCpu: async () => [],
     traces: async () => ({ rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 }),
     trace: async () => ({ spans: [], total: 0 }),
+    spanRed: async ({ sinceMs }) => ({ rows: [], total: 0, startMs: 0, endMs: sinceMs, coveredMs: sinceMs }),
     spanServices: async () => [],
     spanProcesses: async () => [],
     spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),

@@ -6,7 +6,7 @@ import type { Answer } from "./completeness.ts";
 import { agentOf, colonyOf, context, edgeOf, networkOf, serviceOf } from "./sample-colony.fixture.ts";
 import type { CapturedRequest, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
 import type { Topology } from "./schemas/network.ts";
-import type { ConnectionList, RedFact, RedResult, TopResult } from "./schemas/traffic.ts";
+import type { ConnectionList, RedFact, RedResult, SpanRedFacts, TopResult } from "./schemas/traffic.ts";
 import { findTool } from "./tool-list.ts";
 
 async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
@@ -90,6 +90,41 @@ describe("coral_query_red", () => {
     const quiet = await call<RedResult>("coral_query_red", { service: "db" }, { red, services });
     expect(quiet.rows).toEqual([]);
     expect(messages(quiet)).toEqual(["no request that fits was seen within this time; look further back with since"]);
+  });
+
+  it("tells what spans say of services that no hook saw, once, under the name of their process", async () => {
+    const spanRow = (service: string, requests: number): SpanRedFacts["rows"][number] => ({
+      ...{ service, role: "server", protocol: "http", method: null, route: null, status: null, requests, errors: requests / 10 },
+      ...{ meanUs: 900, p50Us: 800, p95Us: 2_000, p99Us: 3_000, points: [requests / 2, requests / 2] },
+    });
+    const spanRed = vi.fn<ColonyBackend["spanRed"]>(async ({ service, endAgoMs }) => {
+      const rows = [spanRow("api", 1_000), spanRow("shop-node", 600), spanRow("lambda", endAgoMs ? 300 : 60)];
+      const fitting = rows.filter((row) => service === undefined || row.service === service);
+      return { rows: fitting, total: fitting.length, startMs: 0, endMs: 60_000, coveredMs: 60_000 };
+    });
+    const services = async () => [serviceOf("web-1", "api", 81), { ...serviceOf("web-1", "shop", 80), pids: [7], exe: "/opt/shop" }];
+    const resource = JSON.stringify({ "process.pid": 7, "process.executable.path": "/opt/shop" });
+    const spanProcesses = async () => [{ agentId: "web-1", service: "shop-node", resource }];
+    const over = { red: redOf([redFact("api")]), spanRed, services, spanProcesses };
+    const { rows, total } = await call<RedResult>("coral_query_red", {}, over);
+    expect(rows.map(({ service, source, perSecond, errorRatio }) => [service, source, perSecond, errorRatio])).toEqual([
+      ["api", "hooks", expect.any(Number), expect.any(Number)],
+      ["shop", "spans", 10, 0.1],
+      ["lambda", "spans", 1, 0.1],
+    ]);
+    expect(total).toBe(3);
+    expect(rows.at(-1)).toMatchObject({ before: { perSecond: 5 }, points: [1, 1], queueMeanUs: null });
+    const shop = await call<RedResult>("coral_query_red", { service: "shop" }, { ...over, red: redOf([]) });
+    expect(shop.rows).toMatchObject([{ service: "shop", source: "spans", requests: 600 }]);
+    // Hooks saw it, if not on this route: then its spans do not count.
+    const red = vi.fn<ColonyBackend["red"]>((request) => redOf(request.route === undefined ? [redFact("api")] : [])(request, context));
+    expect((await call<RedResult>("coral_query_red", { service: "api", route: "/none" }, { ...over, red })).rows).toEqual([]);
+    expect((await call<RedResult>("coral_query_red", { by: "peer" }, { ...over, red: redOf([]) })).rows).toEqual([]);
+  });
+
+  it("knows services that are in spans only, however quiet", async () => {
+    const spanServices = async () => ["Lambda"];
+    expect((await call<RedResult>("coral_query_red", { service: "lambda" }, { red: redOf([]), spanServices })).rows).toEqual([]);
   });
 
   it("finds what fails, what got slower and what queues; worst first, and never from a handful of requests", async () => {

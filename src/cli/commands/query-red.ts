@@ -122,6 +122,7 @@ function columnsFor({ by }: RedResult, width: number | undefined): readonly Colu
       raw: (row) => row.responseBytes,
       wide: true,
     },
+    { title: "SOURCE", key: "source", cell: (row) => row.source, wide: true },
     { title: "TLS", key: "isTls", cell: (row) => (row.isTls ? "yes" : "no"), raw: (row) => row.isTls, wide: true },
   ];
   return columns.filter(({ from = 0 }) => room >= from);

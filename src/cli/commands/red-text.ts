@@ -49,7 +49,8 @@ export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
 }
 
 /** HTTP over TLS is told as people know it. */
-export function protocolText({ protocol, isTls }: Pick<RedRow, "protocol" | "isTls">): string {
+export function protocolText({ protocol, isTls, source }: Pick<RedRow, "protocol" | "isTls"> & Partial<Pick<RedRow, "source">>): string {
+  if (source === "spans") return protocol === "span" ? "by spans" : `${protocol} by spans`;
   if (!isTls || protocol === "tls") return protocol;
   return protocol === "http" ? "https" : `${protocol}+tls`;
 }

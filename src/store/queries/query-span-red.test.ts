@@ -31,8 +31,12 @@ describe("querySpanRed", () => {
       ...spans(4, { kind: "client", duration_ns: 2_000_000 }, 100),
     ]);
     await stored.store.derive();
-    const { rows, total } = await ask(stored);
+    const { rows, total, coveredMs } = await ask(stored);
     expect(total).toBe(2);
+    expect(coveredMs).toBe(minuteMs);
+    // What was before the first span was not watched.
+    expect((await ask(stored, { startMs: startMs - minuteMs })).coveredMs).toBe(minuteMs);
+    expect((await ask(stored, { startMs: startMs - 60 * minuteMs })).coveredMs).toBe(minuteMs);
     expect(rows.map(({ role, requests, errors, spans: count }) => [role, requests, errors, count])).toEqual([
       ["server", 10, 1, 10],
       ["client", 4, 0, 4],

@@ -16,6 +16,8 @@ export interface SpanRedQuery {
   by: readonly SpanRedGroupBy[];
   service?: string;
   role?: SpanRole;
+  /** Without spans of what happens inside a service. Default false. */
+  onlyRequests?: boolean;
   /** Part of `GET /users/{id}`, in any case. */
   route?: string;
   status?: string;
@@ -63,6 +65,8 @@ export interface SpanRedAnswer {
   startMs: number;
   endMs: number;
   resolution: RedResolution;
+  /** The part of what was read that spans were counted in, up to the end that was asked for: what rates are over. */
+  coveredMs: number;
 }
 
 /** Rows without routes are few, and enough for most questions. */
@@ -123,7 +127,7 @@ export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promi
   return answer;
 }
 
-type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution"> & { rolledUp: number };
+type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution" | "coveredMs"> & { rolledUp: number };
 
 /** As fine as is cheap, coarser when the finer rows are not kept for so long. */
 async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
@@ -141,8 +145,13 @@ async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
     .slice(order.indexOf(wanted))
     .reduce((best, other) => (oldestMs(best) > startMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const step = stepMs[resolution];
+  const fromMs = Math.floor(startMs / step) * step;
+  // The bucket of a roll-up begins before its first row, by its step at the most.
+  const rawMs = oldestMs("raw");
+  const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name))));
   return {
-    startMs: Math.floor(startMs / step) * step,
+    startMs: fromMs,
+    coveredMs: Math.max(stepMs.raw, endMs - Math.max(fromMs, Number.isFinite(firstMs) ? firstMs : fromMs)),
     endMs: Math.ceil(endMs / step) * step,
     resolution,
     rolledUp: numberOrNullIn(row, `done_${resolution}`) ?? 0,
@@ -182,6 +191,7 @@ function conditions(query: SpanRedQuery): { where: string; parameters: Record<st
     where += ` AND ${name} = $${name}`;
     parameters[name] = value;
   }
+  if (query.onlyRequests) where += " AND role <> 'internal'";
   if (query.route !== undefined) {
     where += " AND contains(lower(method || ' ' || route), lower($route))";
     parameters["route"] = query.route;

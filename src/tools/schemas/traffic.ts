@@ -1,4 +1,4 @@
-/** Requests that services answered and made, as kernel hooks saw them. */
+/** Requests that services answered and made, as kernel hooks saw them, or else spans. */
 
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
@@ -31,6 +31,8 @@ const amountFields = {
 };
 
 const keyFields = {
+  /** `hooks`: the kernel's; `spans`: no hook saw the service, and its spans tell. Then there are no bytes, queues and first bytes. */
+  source: z.enum(["hooks", "spans"]),
   service: z.string(),
   role: trafficRoleSchema,
   /** `http`, `http2`, `grpc`, `postgres`, `mysql`, `redis`, `memcached`, `mongodb`, `kafka`, `dns`, `tls`. */
@@ -147,6 +149,45 @@ export interface RedFacts {
   windowMs: number;
   /** Length of one part of `points`; 0 without. */
   bucketMs: number;
+}
+
+/** The same of spans, by the names that they give themselves. */
+export interface SpanRedRequest {
+  by: Exclude<RedGrouping, "peer">;
+  sinceMs: number;
+  /** Where the time ends; default now. */
+  endAgoMs?: number;
+  service?: string;
+  role?: TrafficRole;
+  /** Part of a route, in any case. */
+  route?: string;
+  agentIds?: string[];
+  points?: number;
+  limit: number;
+}
+
+export interface SpanRedFacts {
+  /** Most requests first. */
+  rows: {
+    service: string;
+    role: TrafficRole | "internal";
+    protocol: string;
+    method: string | null;
+    route: string | null;
+    status: string | null;
+    requests: number;
+    errors: number;
+    meanUs: number | null;
+    p50Us: number | null;
+    p95Us: number | null;
+    p99Us: number | null;
+    points: number[];
+  }[];
+  total: number;
+  startMs: number;
+  endMs: number;
+  /** What rates are over. */
+  coveredMs: number;
 }
 
 /** What hooks did not see, summed over the time asked about. `loss` as in the signal `traffic_loss`. */
