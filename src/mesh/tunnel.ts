@@ -102,12 +102,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
       onActivity: () => keepAlive.touch(),
       closedReason: () => `the tunnel to agent "${agentId}" is closed (${reason ?? "the connection was lost"})`,
     }),
-    readFile: async function* (name, readOptions) {
-      for await (const part of readServedFile(session, name, readOptions)) {
-        keepAlive.touch();
-        yield part;
-      }
-    },
+    readFile: (name, readOptions) => readServedFile(session, name, { ...readOptions, onActivity: () => keepAlive.touch() }),
     close: async (why) => {
       if (reason === undefined) {
         reason = `closed by the colony: ${why}`;
