@@ -1,6 +1,6 @@
 /**
  * Pulls whole segments from every connected agent. One loop per tunnel; a bounded pool decides how many stream at once, so that a thousand agents
- * do not fill the disk's queue together. What was received is committed with its checkpoint, a few segments at a time.
+ * do not fill the disk's queue together. What was received is committed with its checkpoint, a few segments at a time, while the next ones come.
  */
 
 import { createClient } from "@connectrpc/connect";
@@ -10,9 +10,10 @@ import type { Logger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { fromConnectError, type Tunnel } from "../mesh/index.ts";
-import { AgentService, type SegmentInfo, type SegmentList } from "../proto/coral/agent/v1/agent_pb.ts";
+import { AgentService } from "../proto/coral/agent/v1/agent_pb.ts";
 import type { ColonySegments, PulledSignal, SegmentOffer } from "../store/index.ts";
 import type { ColonyMetrics } from "./colony-metrics.ts";
+import { maxSegmentsPerTurn, segmentBatches } from "./segment-batches.ts";
 
 export interface SegmentPullerOptions {
   segments: Pick<ColonySegments, "checkpoints" | "receive" | "commit">;
@@ -26,9 +27,6 @@ export interface SegmentPullerOptions {
   concurrency?: number;
 }
 
-/** What one commit takes: enough to make its cost small, little enough to be repeated after a crash. */
-const maxSegmentsPerCommit = 16;
-const maxBytesPerCommit = 64 * 1024 * 1024;
 /** One segment's wait for the disk is another's time on the wire. */
 const streamsPerAgent = 3;
 /** A segment whose bytes are wrong so often is passed over, and its rows are a gap. */
@@ -87,65 +85,84 @@ export class SegmentPuller {
 
   /** True when the agent has more. */
   async #pullOnce(target: Target, signal: AbortSignal): Promise<boolean> {
-    const { segments, signals, settings, metrics } = this.#options;
+    const { segments, signals, settings } = this.#options;
     const { client, agentId, epoch } = target;
     if (signal.aborted) return false;
     const checkpoints = segments.checkpoints(agentId, epoch);
+    // The agent takes it that a colony has what it asks after: only what is committed may be named here.
     const cursors = signals.map((name) => ({ signal: name, afterNumber: BigInt(checkpoints.get(name) ?? 0) }));
     const { timeoutMs } = settings();
-    const answer = await client.listSegments({ cursors, maxSegments: maxSegmentsPerCommit }, { timeoutMs, signal });
+    const answer = await client.listSegments({ cursors, maxSegments: maxSegmentsPerTurn }, { timeoutMs, signal });
     if (answer.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
-    const pulled: PulledSignal[] = [];
-    let leftBytes = maxBytesPerCommit;
-    let failure: CoralError | undefined;
-    for (const list of answer.lists.filter((one) => signals.includes(one.signal))) {
-      const received = await this.#receiveAll(target, list, leftBytes, signal);
-      leftBytes -= received.sizeBytes;
-      failure ??= received.failure;
-      pulled.push(received.pulled);
-    }
-    // What came before a failure is kept.
-    const hasNews = pulled.some(({ offers, lastNumber, signal: name }) => offers.length > 0 || lastNumber > (checkpoints.get(name) ?? 0));
-    if (hasNews) {
-      const outcome = await segments.commit({ agentId, epoch, signals: pulled });
-      metrics.rowsStored.inc(outcome.storedRows);
-      metrics.rowsLost.inc(outcome.lostRows);
-    }
-    if (failure !== undefined) throw failure;
-    return pulled.some(({ isAll }) => !isAll);
+    const lists = answer.lists.filter((list) => signals.includes(list.signal));
+    const hasNews = lists.some((list) => list.segments.length > 0 || Number(list.lastNumber) > (checkpoints.get(list.signal) ?? 0));
+    if (!hasNews) return false;
+    const { batches, isAll } = segmentBatches(lists);
+    await this.#pullBatches(target, batches, signal);
+    return !isAll;
   }
 
-  async #receiveAll(
-    target: Target,
-    list: SegmentList,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<{ pulled: PulledSignal; sizeBytes: number; failure?: CoralError }> {
-    const offers: PulledSignal["offers"][number][] = [];
-    let sizeBytes = 0;
-    const result = (isAll: boolean, failure?: CoralError) => ({
-      pulled: { signal: list.signal, lastNumber: Number(list.lastNumber), totalRows: Number(list.totalRows), offers, isAll },
-      sizeBytes,
-      ...(failure === undefined ? {} : { failure }),
-    });
-    const wanted: SegmentOffer[] = [];
-    for (const info of list.segments) {
-      const offer = toOffer(list.signal, info);
-      if (wanted.length > 0 && sizeBytes + offer.sizeBytes > maxBytes) break;
-      wanted.push(offer);
-      sizeBytes += offer.sizeBytes;
-    }
+  /** While the segments of one commit are stored, those of the next ones come, in the order of the lists. A failure ends all that is behind it. */
+  async #pullBatches(target: Target, batches: readonly PulledSignal[][], signal: AbortSignal): Promise<void> {
+    const stop = new AbortController();
+    const onAbort = (): void => stop.abort(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
     const streams = new Semaphore(streamsPerAgent);
-    const outcomes = await Promise.allSettled(
-      wanted.map((offer) => streams.run(async () => offer.isLost || (await this.#receive(target, offer, signal)))),
-    );
-    for (const [index, outcome] of outcomes.entries()) {
-      const offer = wanted[index] as SegmentOffer;
-      // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
-      if (outcome.status === "rejected") return result(false, fromConnectError(outcome.reason));
-      offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
+    const receiving = batches.map((batch) => this.#receiveBatch(target, batch, streams, stop.signal));
+    let committing: Promise<void> = Promise.resolve();
+    try {
+      for (const batch of receiving) {
+        const { received, failure } = await batch;
+        await committing;
+        committing = this.#commit(target, received);
+        // Its failure is met at the next await, which may be a while away.
+        committing.catch(() => undefined);
+        if (failure !== undefined) throw failure;
+      }
+    } finally {
+      stop.abort();
+      await Promise.all(receiving);
+      signal.removeEventListener("abort", onAbort);
+      await committing;
     }
-    return result(!list.more && wanted.length === list.segments.length);
+  }
+
+  async #commit({ agentId, epoch }: Target, signals: readonly PulledSignal[]): Promise<void> {
+    const { segments, metrics } = this.#options;
+    if (!signals.some(({ offers, isAll }) => offers.length > 0 || isAll)) return;
+    const outcome = await segments.commit({ agentId, epoch, signals });
+    metrics.rowsStored.inc(outcome.storedRows);
+    metrics.rowsLost.inc(outcome.lostRows);
+  }
+
+  /** Never rejects: what came before a failure is kept. */
+  async #receiveBatch(
+    target: Target,
+    batch: readonly PulledSignal[],
+    streams: Semaphore,
+    signal: AbortSignal,
+  ): Promise<{ received: PulledSignal[]; failure: CoralError | undefined }> {
+    const receive = (offer: SegmentOffer): Promise<boolean> =>
+      streams.run(async () => {
+        signal.throwIfAborted();
+        return offer.isLost || (await this.#receive(target, offer, signal));
+      });
+    const outcomes = await Promise.all(batch.map(({ offers }) => Promise.allSettled(offers.map(receive))));
+    let failure: CoralError | undefined;
+    const received = batch.map((part, index): PulledSignal => {
+      const offers: PulledSignal["offers"][number][] = [];
+      for (const [at, outcome] of outcomes[index]?.entries() ?? []) {
+        const offer = part.offers[at] as SegmentOffer;
+        if (outcome.status === "rejected") {
+          // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
+          failure ??= fromConnectError(outcome.reason);
+          return { ...part, offers, isAll: false };
+        }
+        offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
+      }
+      return { ...part, offers };
+    });
+    return { received, failure };
   }
 
   /** False: it has failed for good. */
@@ -201,22 +218,4 @@ export class SegmentPuller {
     const request = { epoch, signal: offer.signal, number: BigInt(offer.number), offsetBytes: BigInt(offsetBytes) };
     for await (const { data } of client.readSegment(request, { timeoutMs: Math.max(60_000, timeoutMs), signal })) yield data;
   }
-}
-
-function toOffer(signal: string, info: SegmentInfo): SegmentOffer {
-  return {
-    signal,
-    firstNumber: Number(info.firstNumber),
-    number: Number(info.number),
-    rowsBefore: Number(info.rowsBefore),
-    rows: Number(info.rows),
-    sizeBytes: Number(info.sizeBytes),
-    minTimeUs: Number(info.minTimeUs),
-    maxTimeUs: Number(info.maxTimeUs),
-    services: info.manyServices ? null : info.services,
-    ...(info.lookupFilter.length > 0 && { lookupFilter: info.lookupFilter }),
-    schemaVersion: info.schemaVersion,
-    sha256: info.sha256,
-    isLost: info.lost,
-  };
 }

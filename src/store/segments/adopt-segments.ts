@@ -15,7 +15,7 @@ import { lookupFilterOfFile } from "./merge-segments.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
 import { quoted } from "./segment-catalog.ts";
 import { damageOf, moveAside, segmentPath } from "./segment-files.ts";
-import { insertEntry, type SegmentEntry, type StoredHead, saveHead } from "./segment-manifest.ts";
+import { insertEntries, type SegmentEntry, type StoredHead, saveHead } from "./segment-manifest.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
 export interface AdoptionHost {
@@ -72,7 +72,7 @@ async function adoptEpoch(
   // How many rows the agent ever had is not known: that `known` is less than `rows` says so until the next pull.
   const head: StoredHead = { agentId, epoch, signal: signal.name, number, rows: rowsBefore, known: 0 };
   await host.database.write(async (transaction) => {
-    for (const { entry, filter } of taken) await insertEntry(transaction, entry, filter);
+    await insertEntries(transaction, taken);
     await saveHead(transaction, head, host.nowUs);
   });
   return { entries: taken.map(({ entry }) => entry), head };

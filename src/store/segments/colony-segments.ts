@@ -32,7 +32,7 @@ import {
 import {
   deleteEntries,
   ensureManifest,
-  insertEntry,
+  insertEntries,
   loadHeads,
   replaceEntry,
   type SegmentEntry,
@@ -322,7 +322,11 @@ class FileColonySegments implements ColonySegments {
       transaction,
       plan.replaced.filter((entry) => !plan.added.some((one) => one.entry.number === entry.number && one.entry.signal === entry.signal)),
     );
-    for (const { entry, filter, replaces } of plan.added) await (replaces ? replaceEntry : insertEntry)(transaction, entry, filter);
+    await insertEntries(
+      transaction,
+      plan.added.filter(({ replaces }) => !replaces),
+    );
+    for (const { entry, filter, replaces } of plan.added) if (replaces) await replaceEntry(transaction, entry, filter);
     for (const head of plan.heads) await saveHead(transaction, head, nowUs);
     for (const gap of plan.gaps) await insertGap(transaction, gap, nowUs);
   }

@@ -68,12 +68,13 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
   if (known === undefined) planFormer(facts.formerHeads(agentId, signal), plan);
+  const stored = facts.storedOf(epoch, signal);
   for (const offer of pulled.offers) {
     if (offer.number <= head.number) {
       plan.refused.push(offer);
       continue;
     }
-    const overlapping = facts.storedOf(epoch, signal).filter(({ number }) => number >= offer.firstNumber);
+    const overlapping = stored.filter(({ number }) => number >= offer.firstNumber);
     if (offer.firstNumber <= head.number && !overlapping.every(({ firstNumber }) => firstNumber >= offer.firstNumber)) {
       // Part of it was merged here with what came before: to take it would count rows twice.
       gap("overlap", offer.rowsBefore + offer.rows - head.rows);

@@ -82,7 +82,14 @@ function shared(text: string, names: Map<string, string>): string {
 
 /** A second entry of the same number is refused: nothing is stored twice. */
 export async function insertEntry(transaction: Transaction, entry: SegmentEntry, filter: Uint8Array | undefined): Promise<void> {
-  await putEntry(transaction, entry, filter, "");
+  await putEntries(transaction, [{ entry, filter }], "");
+}
+
+/** As `insertEntry`, for many in one statement. */
+export async function insertEntries(transaction: Transaction, added: readonly AddedEntry[]): Promise<void> {
+  for (let from = 0; from < added.length; from += maxEntriesAtOnce) {
+    await putEntries(transaction, added.slice(from, from + maxEntriesAtOnce), "");
+  }
 }
 
 /** A merged segment has the number of its last part. */
@@ -90,31 +97,37 @@ export async function replaceEntry(transaction: Transaction, entry: SegmentEntry
   const changed =
     "first_number rows_before rows bytes min_time max_time services schema_version sha256 stored_at state lookup_filter".split(" ");
   const updates = changed.map((name) => `${name} = excluded.${name}`).join(", ");
-  await putEntry(transaction, entry, filter, `ON CONFLICT (epoch, signal, number) DO UPDATE SET ${updates}`);
+  await putEntries(transaction, [{ entry, filter }], `ON CONFLICT (epoch, signal, number) DO UPDATE SET ${updates}`);
 }
 
-async function putEntry(transaction: Transaction, entry: SegmentEntry, filter: Uint8Array | undefined, onConflict: string): Promise<void> {
-  await transaction.run(
-    `INSERT INTO segment.manifest (${columns}, lookup_filter) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
-    [
-      entry.agentId,
-      entry.epoch,
-      entry.signal,
-      entry.firstNumber,
-      entry.number,
-      entry.rowsBefore,
-      entry.rows,
-      entry.sizeBytes,
-      entry.minTimeUs,
-      entry.maxTimeUs,
-      entry.services === null ? null : JSON.stringify(entry.services),
-      entry.schemaVersion,
-      entry.sha256,
-      entry.storedAtUs,
-      entry.state,
-      filter ?? null,
-    ],
-  );
+export interface AddedEntry {
+  entry: SegmentEntry;
+  filter: Uint8Array | undefined;
+}
+
+const maxEntriesAtOnce = 32;
+
+async function putEntries(transaction: Transaction, added: readonly AddedEntry[], onConflict: string): Promise<void> {
+  const values = added.map(({ entry, filter }) => [
+    entry.agentId,
+    entry.epoch,
+    entry.signal,
+    entry.firstNumber,
+    entry.number,
+    entry.rowsBefore,
+    entry.rows,
+    entry.sizeBytes,
+    entry.minTimeUs,
+    entry.maxTimeUs,
+    entry.services === null ? null : JSON.stringify(entry.services),
+    entry.schemaVersion,
+    entry.sha256,
+    entry.storedAtUs,
+    entry.state,
+    filter ?? null,
+  ]);
+  const places = values.map((row) => `(${row.map(() => "?").join(", ")})`).join(", ");
+  await transaction.run(`INSERT INTO segment.manifest (${columns}, lookup_filter) VALUES ${places} ${onConflict}`, values.flat());
 }
 
 export async function deleteEntries(transaction: Transaction, entries: readonly SegmentEntry[]): Promise<void> {
