@@ -126,8 +126,13 @@ async function runAgent(directory: string): Promise<void> {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  await serveParent(() => Promise.resolve({ port, epoch: store.epoch }));
+  await serveParent(() => Promise.resolve({ port, epoch: store.epoch, cpuMs: cpuMs() }));
   server.close();
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 async function runMain(): Promise<void> {
@@ -158,10 +163,18 @@ async function runMain(): Promise<void> {
     const transport = createSessionTransport(session, { maxReplyBytes: 32 * mebibyte, closedReason: () => "the benchmark is over" });
     const pulls: number[] = [];
     const copies: number[] = [];
+    const used = { copy: 0, colony: 0, agent: 0 };
+    const agentMs = async (): Promise<number> => (await agent.ask<{ cpuMs: number }>({})).cpuMs;
     for (let round = 0; round < rounds; round++) {
+      const [startMs, agentStartMs] = [cpuMs(), await agentMs()];
       copies.push(await copyAll(files, join(directory, "copy", String(round))));
+      const copiedMs = cpuMs();
       pulls.push(await pullAll(join(directory, "colony", String(round))));
+      used.copy += copiedMs - startMs;
+      used.colony += cpuMs() - copiedMs;
+      used.agent += (await agentMs()) - agentStartMs;
     }
+    const each = (totalMs: number): string => (totalMs / rounds / segments).toFixed(1);
     session.destroy();
     report({
       name: "segments",
@@ -172,6 +185,9 @@ async function runMain(): Promise<void> {
         figureOf("pull of whole segments", "rows/s", pulls, { kind: "at-least", value: 500_000 }),
         figureOf("plain copy of the files with fsync", "rows/s", copies),
         figureOf("pull, of a plain copy with fsync", "×", ratioOf(pulls, copies), { kind: "at-least", value: 0.5 }),
+      ],
+      notes: [
+        `Processor time a segment: ${each(used.colony)} ms at the colony, ${each(used.agent)} at the agent, ${each(used.copy)} to copy it.`,
       ],
     });
 
