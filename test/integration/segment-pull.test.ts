@@ -69,12 +69,18 @@ async function pullUntil(
   routes: (router: ConnectRouter) => void,
   isDone: () => boolean | Promise<boolean>,
   readFile?: Tunnel["readFile"],
+  commit: ColonySegments["commit"] = (pull) => ends.kept.commit(pull),
 ): Promise<void> {
   const transport = createRouterTransport(routes, { router: { interceptors: [coralErrorsOnWire] } });
   const tunnel = { agentId: "a1", transport, ...(readFile && { readFile }) };
   const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
   const settings = () => ({ intervalMs: 20, timeoutMs: 5_000 });
-  const puller = new SegmentPuller({ segments: ends.kept, signals: ["tick"], settings, metrics, log: silentLogger });
+  const segments = {
+    checkpoints: (agentId: string, epoch: string) => ends.kept.checkpoints(agentId, epoch),
+    receive: (...offered: Parameters<ColonySegments["receive"]>) => ends.kept.receive(...offered),
+    commit,
+  };
+  const puller = new SegmentPuller({ segments, signals: ["tick"], settings, metrics, log: silentLogger });
   const stop = new AbortController();
   const running = puller.run(tunnel, ends.agent.epoch, stop.signal);
   await expect.poll(isDone, { timeout: 20_000 }).toBe(true);
@@ -108,6 +114,37 @@ describe("SegmentPuller", () => {
     expect(await ends.colony.gaps()).toEqual([]);
     await pullUntil(ends, honest(ends), () => true);
     expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
+  });
+
+  it("keeps what came before a segment that cannot be read and before a commit that failed, and brings the rest once", async () => {
+    using folder = temporaryFolder();
+    await using ends = await openEnds(folder.path);
+    await put(ends, 40);
+    let [reads, commits] = [0, 0];
+    const stored: number[] = [];
+    await pullUntil(
+      ends,
+      honest(ends),
+      () => ends.kept.stats()["tick"]?.rows === 400,
+      async function* (name) {
+        const number = Number(name.split("/").at(-1));
+        if (number === 13 && reads++ === 0) throw new CoralError({ code: "unavailable", message: "a wire was pulled" });
+        const file = ends.sent.locate("tick", number);
+        if (file === undefined) throw new CoralError({ code: "not-found", message: "gone" });
+        yield readFileSync(file.path);
+      },
+      async (pull) => {
+        // The third one: the first of the second turn, while the next segments come.
+        if (++commits === 3) throw new CoralError({ code: "unavailable", message: "the disk is full" });
+        const outcome = await ends.kept.commit(pull);
+        stored.push(outcome.storedRows);
+        return outcome;
+      },
+    );
+    expect(stored.slice(0, 2)).toEqual([80, 40]);
+    expect(stored.reduce((total, rows) => total + rows)).toBe(400);
+    expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
+    expect(await ends.colony.gaps()).toEqual([]);
   });
 
   it("reads segments as files, takes one up where it was broken off, and asks an agent without files for messages", async () => {

@@ -11,7 +11,10 @@ import { tick } from "./segment.fixture.ts";
 
 const mebibyte = 1024 ** 2;
 
-/** Pulls twenty segments of ten rows from an agent's store, one by one, and ends itself at the n-th time that a point is reached. */
+/**
+ * Pulls twenty segments of ten rows from an agent's store, one by one, each committed before the next one comes or after so many more have come, and ends
+ * itself at the n-th time that a point is reached.
+ */
 const program = `
   const { openEngine } = await import("./engine.ts");
   const { openAgentStore } = await import("./agent-store.ts");
@@ -19,7 +22,7 @@ const program = `
   const { silentLogger } = await import("../base/log.ts");
   const { systemClock } = await import("../base/clock.ts");
   const { sealTicks, tick, tickBody, tickRows } = await import("./segments/segment.fixture.ts");
-  const [folder, point, times] = process.argv.slice(2);
+  const [folder, point, times, ahead] = process.argv.slice(2);
   let left = Number(times);
   const crashPoints = { reached(reached) { if (reached === point && --left === 0) process.kill(process.pid, "SIGKILL"); } };
   const engine = await openEngine({ dataDirectories: [folder], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log: silentLogger });
@@ -40,19 +43,24 @@ const program = `
     }
   }
   const { entries, lastNumber, totalRows } = agent.segments.listAfter("tick", after, 100);
+  const commit = (offer) =>
+    colony.segments.commit({ agentId: "a1", epoch: agent.epoch, signals: [{ signal: "tick", lastNumber, totalRows, offers: [offer], isAll: false }] });
+  const received = [];
   for (const entry of entries) {
     const offer = { ...entry, isLost: false };
     await colony.segments.receive("a1", agent.epoch, offer, agent.segments.read("tick", entry.number, 0));
-    await colony.segments.commit({ agentId: "a1", epoch: agent.epoch, signals: [{ signal: "tick", lastNumber, totalRows, offers: [offer], isAll: false }] });
+    received.push(offer);
+    if (received.length > Number(ahead)) await commit(received.shift());
   }
+  for (const offer of received) await commit(offer);
   await colony.prune();
   await colony.close();
   await agent.close();
   await engine.close();
 `;
 
-async function run(folder: string, point: CrashPoint | "never", times: number): Promise<NodeJS.Signals | null> {
-  const child = spawnProgram(program, folder, [folder, point, String(times)]);
+async function run(folder: string, point: CrashPoint | "never", times: number, ahead = 0): Promise<NodeJS.Signals | null> {
+  const child = spawnProgram(program, folder, [folder, point, String(times), String(ahead)]);
   const [, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
   return signal;
 }
@@ -97,6 +105,22 @@ describe("openColonySegments() after the process was killed", () => {
     expect(await run(folder.path, "never", 1)).toBe(null);
     expect(await found(folder.path)).toEqual({ rows: 200, distinct: 200, tidy: true, gaps: 0 });
   });
+
+  it.each<[CrashPoint, number, number]>([
+    ["pull-written", 5, 10],
+    ["pull-renamed", 7, 30],
+    ["pull-committed", 4, 40],
+  ])(
+    "at %s (%i) while three segments wait for their commit has what it committed, and the rest after the next pull",
+    async (point, times, committed) => {
+      using folder = temporaryFolder();
+      mkdirSync(folder.file("colony"));
+      expect(await run(folder.path, point, times, 3)).toBe("SIGKILL");
+      expect(await found(folder.path)).toEqual({ rows: committed, distinct: committed, tidy: true, gaps: 0 });
+      expect(await run(folder.path, "never", 1, 3)).toBe(null);
+      expect(await found(folder.path)).toEqual({ rows: 200, distinct: 200, tidy: true, gaps: 0 });
+    },
+  );
 
   it("at prune-committed leaves no file behind", async () => {
     using folder = temporaryFolder();

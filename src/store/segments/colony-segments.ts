@@ -1,13 +1,11 @@
 /** Segments that a colony has pulled from its agents: whole files, each exactly once. */
 
-import { createHash } from "node:crypto";
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { releaseBytes } from "../../base/release-bytes.ts";
 import type { Database, Transaction } from "../database.ts";
 import { insertGap } from "../gap-ledger.ts";
 import type { GapEntry } from "../pull-plan.ts";
@@ -42,6 +40,7 @@ import {
 import { chooseExpired } from "./segment-retention.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
 import { SegmentVerifier } from "./segment-verifier.ts";
+import { writeReceived } from "./write-received.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
 export interface ColonySegmentsOptions {
@@ -155,7 +154,7 @@ class FileColonySegments implements ColonySegments {
     const temporary = `${file}.tmp`;
     makeFolder(dirname(file));
     try {
-      await writeBytes(temporary, bytes, offer);
+      await writeReceived(temporary, bytes, offer);
       this.#options.crashPoints?.reached("pull-written");
       await checkSegment(this.#host.database, signal, temporary, offer.rows, offer.schemaVersion);
       renameSync(temporary, file);
@@ -400,55 +399,4 @@ class FileColonySegments implements ColonySegments {
   #nowUs(): number {
     return Math.floor(this.#host.clock.wallMs() * 1_000);
   }
-}
-
-/** Small parts are written together: a write costs as much as copying some ten kilobytes. */
-const writeBytesAtOnce = 1024 * 1024;
-
-/** Written, hashed and synced; no more bytes than were offered. */
-async function writeBytes(file: string, bytes: AsyncIterable<Uint8Array>, { sizeBytes, sha256 }: SegmentOffer): Promise<void> {
-  const hash = createHash("sha256");
-  let received = 0;
-  const handle: FileHandle = await open(file, "w", 0o600);
-  try {
-    // Some parts are written while the next ones come and are hashed.
-    let writing: Promise<void> = Promise.resolve();
-    let parts: Uint8Array[] = [];
-    let waiting = 0;
-    const write = async (): Promise<void> => {
-      const [group, sizeOfGroup] = [parts, waiting];
-      [parts, waiting] = [[], 0];
-      await writing;
-      writing = writeParts(handle, group, sizeOfGroup);
-      // Its failure is met at the next await, which may be a moment away.
-      writing.catch(() => undefined);
-    };
-    for await (const part of bytes) {
-      received += part.length;
-      if (received > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
-      hash.update(part);
-      parts.push(part);
-      waiting += part.length;
-      if (waiting >= writeBytesAtOnce) await write();
-    }
-    await write();
-    await writing;
-    if (received !== sizeBytes) throw differs(`${received} of ${sizeBytes} bytes came`);
-    if (hash.digest("hex") !== sha256) throw differs("their hash is another");
-    await handle.datasync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function writeParts(handle: FileHandle, parts: Uint8Array[], sizeBytes: number): Promise<void> {
-  if (sizeBytes === 0) return;
-  const { bytesWritten } = await handle.writev(parts);
-  // A short write, as on a disk that is nearly full: what is left says why.
-  if (bytesWritten < sizeBytes) await handle.writeFile(Buffer.concat(parts).subarray(bytesWritten));
-  parts.forEach(releaseBytes);
-}
-
-function differs(why: string): CoralError {
-  return new CoralError({ code: "corrupt", message: `Cannot take a segment: its bytes are not those that were offered, ${why}` });
 }

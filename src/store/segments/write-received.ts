@@ -1,0 +1,62 @@
+/** A segment's bytes from an agent to a file. */
+
+import { createHash } from "node:crypto";
+import { type FileHandle, open } from "node:fs/promises";
+import { CoralError } from "../../base/errors.ts";
+import { releaseBytes } from "../../base/release-bytes.ts";
+import type { SegmentOffer } from "./plan-segments.ts";
+
+/** Small parts are written together: a write costs as much as copying some ten kilobytes. */
+const writeBytesAtOnce = 1024 * 1024;
+
+/** Written, hashed and synced; no more bytes than were offered. The parts are given away. Throws `corrupt` when they are not what was offered. */
+export async function writeReceived(
+  file: string,
+  bytes: AsyncIterable<Uint8Array>,
+  { sizeBytes, sha256 }: Pick<SegmentOffer, "sizeBytes" | "sha256">,
+): Promise<void> {
+  const hash = createHash("sha256");
+  let received = 0;
+  const handle: FileHandle = await open(file, "w", 0o600);
+  try {
+    // Some parts are written while the next ones come and are hashed.
+    let writing: Promise<void> = Promise.resolve();
+    let parts: Uint8Array[] = [];
+    let waiting = 0;
+    const write = async (): Promise<void> => {
+      const [group, sizeOfGroup] = [parts, waiting];
+      [parts, waiting] = [[], 0];
+      await writing;
+      writing = writeParts(handle, group, sizeOfGroup);
+      // Its failure is met at the next await, which may be a moment away.
+      writing.catch(() => undefined);
+    };
+    for await (const part of bytes) {
+      received += part.length;
+      if (received > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+      hash.update(part);
+      parts.push(part);
+      waiting += part.length;
+      if (waiting >= writeBytesAtOnce) await write();
+    }
+    await write();
+    await writing;
+    if (received !== sizeBytes) throw differs(`${received} of ${sizeBytes} bytes came`);
+    if (hash.digest("hex") !== sha256) throw differs("their hash is another");
+    await handle.datasync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function writeParts(handle: FileHandle, parts: Uint8Array[], sizeBytes: number): Promise<void> {
+  if (sizeBytes === 0) return;
+  const { bytesWritten } = await handle.writev(parts);
+  // A short write, as on a disk that is nearly full: what is left says why.
+  if (bytesWritten < sizeBytes) await handle.writeFile(Buffer.concat(parts).subarray(bytesWritten));
+  parts.forEach(releaseBytes);
+}
+
+function differs(why: string): CoralError {
+  return new CoralError({ code: "corrupt", message: `Cannot take a segment: its bytes are not those that were offered, ${why}` });
+}
