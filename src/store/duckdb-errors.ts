@@ -75,7 +75,7 @@ function stateOf(failure: StoreFailure, text: string, file: string): string {
       return holder ? `process ${holder[2]} (${holder[1]}) has it open` : "another process has it open";
     }
     case "out-of-memory":
-      return "the store's memory limit is reached";
+      return "the store's memory limit is reached; ask about less, or raise store.memory in its config";
     case "interrupted":
       return "it was cancelled";
     case "newer-format":

@@ -304,6 +304,25 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
+  it("leaves alone what is small on disk and large in memory", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    const body = "trace of a stack ".repeat(1_000);
+    for (let index = 0; index < 40; index++) {
+      const rows = tickRows(index < 20 ? 100 : 3, index * 100);
+      await agent.segments.append("tick", tickBody(index < 20 ? rows.map((row) => ({ ...row, body })) : rows));
+      await agent.segments.flush();
+    }
+    await pull(agent, colony);
+    for (let round = 0; round < 3; round++) await colony.store.prune();
+    expect(colony.segments.stats()["tick"]).toMatchObject({ files: 21, rows: 2_060 });
+    expect(await counts(colony)).toMatchObject({ rows: 2_060 });
+    await agent.store.close();
+    await colony.store.close();
+  });
+
   it("refuses bytes that are not those offered, and segments that are no such segment", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);

@@ -21,13 +21,17 @@ const maxFiles = 256;
 /** What one merge may hold: DuckDB sorts it in memory. */
 const maxRows = 60_000;
 const maxBytes = 8 * 1024 * 1024;
+/** The same of its texts, unpacked: what repeats itself takes a hundredth of that in a file. */
+const maxTextBytes = 24 * 1024 * 1024;
+/** Files with more text than their share are left alone. Found out once: they are as many as there are senders of such rows. */
+const wide = new WeakSet<SegmentEntry>();
 
 /** The first group of neighbours to merge, oldest first; empty when there is none. `entries` are of one epoch and signal, in order. */
 export function chooseMerge(entries: readonly SegmentEntry[], schemaVersion: number): SegmentEntry[] {
   let group: SegmentEntry[] = [];
   for (const entry of entries) {
     const last = group.at(-1);
-    const isSmall = entry.state === "stored" && entry.rows < smallRows && entry.schemaVersion === schemaVersion;
+    const isSmall = entry.state === "stored" && entry.rows < smallRows && entry.schemaVersion === schemaVersion && !wide.has(entry);
     const follows = last === undefined || entry.rowsBefore === last.rowsBefore + last.rows;
     const fits =
       sum(group, "rows") + entry.rows <= maxRows && sum(group, "sizeBytes") + entry.sizeBytes <= maxBytes && group.length < maxFiles;
@@ -66,9 +70,11 @@ export interface MergingStore {
   crashPoints: CrashPoints | undefined;
 }
 
-/** One file in place of those of `group`, which go a while later. */
-export async function replaceByMerged(store: MergingStore, signal: SegmentSignal, group: readonly SegmentEntry[]): Promise<void> {
+/** One file in place of those of `chosen`, or of as many as fit into memory, which go a while later. Without those that never do there is none. */
+export async function replaceByMerged(store: MergingStore, signal: SegmentSignal, chosen: readonly SegmentEntry[]): Promise<void> {
   const { database, catalog, unlinks, crashPoints } = store;
+  const group = await fitting(store, signal, chosen);
+  if (group.length === 0) return;
   const files = group.map((entry) => catalog.fileOf(entry));
   const temporary = `${files[0]}.merge.tmp`;
   const { entry, lookupFilter } = await mergeSegments(database, signal, group, files, temporary);
@@ -91,6 +97,28 @@ export async function replaceByMerged(store: MergingStore, signal: SegmentSignal
   crashPoints?.reached("merge-committed");
   if (!isReplaced) rmSync(catalog.fileOf(entry), { force: true });
   else for (const file of files) unlinks.add(file);
+}
+
+async function fitting(
+  { database, catalog }: MergingStore,
+  signal: SegmentSignal,
+  chosen: readonly SegmentEntry[],
+): Promise<SegmentEntry[]> {
+  const texts = Object.entries(signal.columns).flatMap(([name, type]) =>
+    type.startsWith("text") ? [`coalesce(strlen("${name}"), 0)`] : [],
+  );
+  if (texts.length === 0) return [...chosen];
+  const files = chosen.map((entry) => catalog.fileOf(entry));
+  const rows = await database.query(
+    `SELECT filename, sum(${texts.join(" + ")})::DOUBLE AS bytes FROM read_parquet([${files.map(quoted).join(", ")}], filename = true) GROUP BY filename`,
+  );
+  const bytesOf = new Map(rows.map((row) => [String(row["filename"]), Number(row["bytes"])]));
+  const sizes = files.map((file) => bytesOf.get(file) ?? 0);
+  const tooWide = chosen.filter((_, index) => (sizes[index] ?? 0) > maxTextBytes / minFiles);
+  for (const entry of tooWide) wide.add(entry);
+  if (tooWide.length > 0) return [];
+  let total = 0;
+  return chosen.filter((_, index) => (total += sizes[index] ?? 0) <= maxTextBytes);
 }
 
 interface MergedSegment {
