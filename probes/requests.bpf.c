@@ -11,6 +11,7 @@
 #if __has_include("tls.h")
 /* Uprobes of TLS libraries: they find the socket of an object, and call on_data() with plaintext. */
 #include "tls.h"
+#include "tls-copy.h"
 #endif
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -13,7 +13,7 @@
 
 /* The context of uprobes as programs see it, which never changes. With pt_regs, whose places are looked up, the compiler makes addresses that the verifier refuses. */
 struct call_registers {
-	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, number, ip, cs, flags, sp, ss;
 };
 
 static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
@@ -21,12 +21,11 @@ static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
 #define FLAG_CARRY 1
 #define FLAG_ZERO 64
 
-/* The connection that an object is bound to, or null. Binds it when this call, or what the thread did before, tells the socket. */
-static always_inline struct connection *tls_connection_of(struct tls_thread *thread, u32 tgid, u64 *socket)
+/* The connection that an object is bound to, or null. Binds it when its call used a socket (sk; 0: none), or what the thread did before tells it. */
+static always_inline struct connection *tls_connection_of(struct tls_thread *thread, u64 object, u64 sk, u32 tgid, u64 *socket)
 {
-	struct tls_object key = { .address = thread->object, .tgid = tgid };
+	struct tls_object key = { .address = object, .tgid = tgid };
 	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
-	u64 sk = thread->call_sk;
 	struct connection *connection;
 
 	if (known && (!sk || sk == known->sk)) {
@@ -89,7 +88,7 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 		return;
 	what = thread->operation;
 	thread->operation = 0;
-	connection = tls_connection_of(thread, payload->tgid, &sk);
+	connection = tls_connection_of(thread, thread->object, thread->call_sk, payload->tgid, &sk);
 	if (!connection)
 		return;
 	if (result <= 0) {

@@ -2,8 +2,9 @@
 
 import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";
+import { effectOf, type InstructionEffect } from "./instruction-effect.ts";
 
-type Iced = typeof import("iced-x86");
+export type Iced = typeof import("iced-x86");
 
 const registerNames = [
   "rax",
@@ -45,6 +46,7 @@ export interface MachineInstruction {
   stackBytes: number | null;
   /** A register that it keeps on the stack, and how far above the top. */
   spill: { register: RegisterName; aboveTopBytes: number } | null;
+  effect: InstructionEffect;
 }
 
 const maxInstructions = 20_000;
@@ -133,6 +135,9 @@ function describe(
     if (name !== undefined) writes.add(name);
     used.free();
   }
+  const usedMemory = info.usedMemory() as InstanceType<Iced["UsedMemory"]>[];
+  const effect = effectOf(iced, registers, instruction, usedMemory);
+  for (const used of usedMemory) used.free();
   info.free();
   const kind = kindOf(iced, instruction, bytes);
   const isDirect = kind === "branch" || kind === "jump" || (kind === "call" && bytes.includes(0xe8) && instruction.isCallNear);
@@ -147,6 +152,7 @@ function describe(
     writes,
     stackBytes: stackBytesOf(iced, instruction, kind, writes),
     spill: spillOf(iced, registers, instruction),
+    effect,
   };
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+export { type ArgumentFlow, followArguments } from "./argument-flow.ts";
 export type { BpfMap, EntryVisitor } from "./bpf-map.ts";
 export { type BpfLink, type BpfObject, type LoadBpfOptions, loadBpfObject } from "./bpf-object.ts";
 export { type BtfLayout, type Extent, readBtfLayout, type StructLayout } from "./btf-layout.ts";

@@ -1,5 +1,6 @@
 /** Which places of a file to probe for the plaintext of TLS, and which program of `probes/tls.h` belongs to each. */
 
+import { CoralError } from "../../base/errors.ts";
 import { type ElfFunction, type ElfImage, findElfFunctions, findExportedFunctions, isGoProgram, readGoProgram } from "../../host/index.ts";
 import {
   chooseEntrySite,
@@ -12,6 +13,7 @@ import {
   type MachineInstruction,
   type ProbeSite,
 } from "../../probes/index.ts";
+import { type CopyPlan, copyingName, methodName, planCopies } from "./copy-plan.ts";
 
 /** Repeated from `probes/tls-binding.h`. */
 export const siteCookies = {
@@ -26,10 +28,11 @@ export const siteCookies = {
 } as const;
 
 export interface PlannedProbe {
-  program: "tls_enter" | "tls_plaintext";
+  program: "tls_enter" | "tls_plaintext" | "tls_copy";
   /** At the return of the function that begins there. */
   isReturn: boolean;
   fileOffset: number;
+  /** What the program is told: `siteCookies`, or for `tls_copy` where arguments are kept. */
   cookie: number;
 }
 
@@ -46,7 +49,7 @@ export interface PlanProblem {
   problem: string;
 }
 
-const opensslNames = ["SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "SSL_free"] as const;
+const opensslNames = ["SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "SSL_free", copyingName, methodName] as const;
 const goNames = { read: "crypto/tls.(*Conn).Read", write: "crypto/tls.(*Conn).Write", copy: "runtime.memmove" } as const;
 const maxFunctionBytes = 64 * 1024;
 /** Go passes arguments in registers since this version. */
@@ -70,8 +73,10 @@ export function planProbes(image: ElfImage, isExecutable: boolean): ProbePlan | 
 
 function planOpenssl(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): ProbePlan {
   const probes: PlannedProbe[] = [];
+  const copies = tryCopies(image, functions);
+  probes.push(...(copies?.probes ?? []));
   const costs = [
-    planPair(image, probes, siteCookies.read, functions.get("SSL_read"), functions.get("SSL_read_ex")),
+    copies?.costNs ?? planPair(image, probes, siteCookies.read, functions.get("SSL_read"), functions.get("SSL_read_ex")),
     planPair(image, probes, siteCookies.write, functions.get("SSL_write"), functions.get("SSL_write_ex")),
   ];
   const free = functions.get("SSL_free");
@@ -80,6 +85,16 @@ function planOpenssl(image: ElfImage, functions: ReadonlyMap<string, ElfFunction
     if (site !== null) probes.push(probeAt("tls_enter", free, site, siteCookies.free));
   }
   return { library: "openssl", probes, costNs: Math.max(...costs) };
+}
+
+function tryCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): CopyPlan | null {
+  try {
+    return planCopies(image, functions);
+  } catch (error) {
+    // Some function on the way there is no machine code that is known; those that are exported may well be.
+    if (error instanceof CoralError && error.code === "invalid") return null;
+    throw error;
+  }
 }
 
 /**

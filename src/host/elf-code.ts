@@ -1,0 +1,83 @@
+/** What an ELF file without symbols still tells of its code: where a function ends, and which one a pointer in its data leads to. */
+
+import { type ElfImage, readPart, readWord, segmentTypes } from "./elf-image.ts";
+
+/** PT_GNU_EH_FRAME: the table by which exceptions find functions. */
+const unwindSegment = 0x6474e550;
+/** How its numbers are written, by every linker of today: relative to themselves, plain, relative to the table; four bytes each. */
+const unwindEncodings = [1, 0x1b, 0x03, 0x3b];
+const unwindHeaderBytes = 12;
+const maxFunctions = 4_000_000;
+const maxFunctionBytes = 1 << 20;
+
+/** The size of the function that begins at the address; null when the file does not tell. */
+export function findFunctionSize(image: ElfImage, address: number): number | null {
+  const segment = image.segments.find(({ type }) => type === unwindSegment);
+  if (segment === undefined) return null;
+  const table = segment.address;
+  const header = image.readAddress(table, unwindHeaderBytes);
+  if (header.length < unwindHeaderBytes || unwindEncodings.some((value, index) => header[index] !== value)) return null;
+  const entry = (index: number): Buffer => image.readAddress(table + unwindHeaderBytes + index * 8, 8);
+  // Rising by address.
+  let [low, high] = [0, Math.min(header.readUInt32LE(8), maxFunctions)];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const bytes = entry(middle);
+    if (bytes.length < 8) return null;
+    const start = table + bytes.readInt32LE(0);
+    if (start === address) return sizeInFrame(image, table + bytes.readInt32LE(4), address);
+    if (start < address) low = middle + 1;
+    else high = middle;
+  }
+  return null;
+}
+
+/** Length, place of the common part, begin (relative to itself), size. */
+function sizeInFrame(image: ElfImage, frame: number, address: number): number | null {
+  const bytes = image.readAddress(frame, 16);
+  if (bytes.length < 16 || frame + 8 + bytes.readInt32LE(8) !== address) return null;
+  const sizeBytes = bytes.readUInt32LE(12);
+  return sizeBytes > 0 && sizeBytes <= maxFunctionBytes ? sizeBytes : null;
+}
+
+const dynamicTags = { end: 0, relocations: 7, relocationBytes: 8 } as const;
+const relocationBytes = 24;
+const maxRelocationBytes = 64 * 1024 * 1024;
+const relativeRelocation = 8;
+
+/**
+ * The pointers in a part of the file's data, as they will be once it is loaded at its own addresses: as they are written there, or as the dynamic
+ * linker is told to write them. Null where something else than a place of this file will be.
+ */
+export function readPointers(image: ElfImage, address: number, count: number): (number | null)[] {
+  const bytes = image.readAddress(address, count * 8);
+  const pointers: (number | null)[] = [];
+  for (let at = 0; at + 8 <= bytes.length; at += 8) pointers.push(readWord(bytes, at));
+  for (const { offset, type, addend } of relocationsIn(image, address, pointers.length * 8)) {
+    if ((offset - address) % 8 === 0) pointers[(offset - address) / 8] = type === relativeRelocation ? addend : null;
+  }
+  return pointers;
+}
+
+function relocationsIn(image: ElfImage, address: number, sizeBytes: number): { offset: number; type: number; addend: number }[] {
+  const segment = image.segments.find((one) => one.type === segmentTypes.dynamic);
+  if (segment === undefined) return [];
+  const entries = readPart(image.readAt, segment.fileOffset, Math.min(segment.fileBytes, 16 * 1024));
+  const tags = new Map<number, number>();
+  for (let at = 0; at + 16 <= entries.length; at += 16) {
+    const tag = readWord(entries, at);
+    if (tag === dynamicTags.end) break;
+    tags.set(tag, readWord(entries, at + 8));
+  }
+  const table = tags.get(dynamicTags.relocations);
+  const tableBytes = tags.get(dynamicTags.relocationBytes) ?? 0;
+  if (table === undefined || tableBytes > maxRelocationBytes) return [];
+  const bytes = image.readAddress(table, tableBytes);
+  const found: { offset: number; type: number; addend: number }[] = [];
+  for (let at = 0; at + relocationBytes <= bytes.length; at += relocationBytes) {
+    const offset = readWord(bytes, at);
+    if (offset < address || offset >= address + sizeBytes) continue;
+    found.push({ offset, type: bytes.readUInt32LE(at + 8), addend: readWord(bytes, at + 16) });
+  }
+  return found;
+}

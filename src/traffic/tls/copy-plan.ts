@@ -1,0 +1,139 @@
+/**
+ * Where OpenSSL copies the plaintext of a record to whoever reads it: one place that every read with data passes, and none without. It is in
+ * `ssl3_read_bytes(ssl, type, received_type, buffer, length, peek, …)`, which all of `SSL_read()` ends in since 1.1.0. The program `tls_copy` of
+ * `probes/tls-copy.h` needs to know where three of these arguments are kept at that place, which is read from the machine code; where that is not
+ * certain there is no plan, and reads are probed where they begin and return.
+ */
+
+import { type ElfFunction, type ElfImage, findFunctionSize, readPointers } from "../../host/index.ts";
+import {
+  type ArgumentFlow,
+  costsNs,
+  decodeFunction,
+  findForwarding,
+  followArguments,
+  type MachineInstruction,
+  type RegisterName,
+} from "../../probes/index.ts";
+import type { PlannedProbe } from "./probe-plan.ts";
+
+/** Exported by no library, but by Node; else the way there is known by `methodName`. */
+export const copyingName = "ssl3_read_bytes";
+/** Returns the table of functions that serve all versions of TLS. */
+export const methodName = "TLS_method";
+
+export interface CopyPlan {
+  probes: PlannedProbe[];
+  costNs: number;
+}
+
+/** Of `ssl3_read_bytes`: the object, the kind of records that are asked for, and whether they stay to be read again. */
+const keptArguments = [
+  { argument: 0, sizeBytes: 8 },
+  { argument: 1, sizeBytes: 1 },
+  { argument: 5, sizeBytes: 4 },
+] as const;
+const bufferArgument = 3;
+const maxFunctionBytes = 64 * 1024;
+
+/** Null when there is no such place, or it is not certain. Throws `invalid` where bytes are no machine code. */
+export function planCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): CopyPlan | null {
+  const copying = functions.get(copyingName) ?? findCopying(image, functions.get(methodName));
+  if (copying === null || copying.sizeBytes === 0) return null;
+  const code = codeOf(image, copying);
+  const flow = followArguments(code, { copied: bufferArgument });
+  if (flow === null) return null;
+  // The buffer is handed on to be filled only.
+  const copies = code.flatMap(({ kind }, index) => (kind === "call" && flow.comesFrom(index, "rdi", bufferArgument) ? [index] : []));
+  const probes = copies.map((index) => probeAt(copying, code[index] as MachineInstruction, flow, index));
+  return probes.length === 0 || !probes.every((probe) => probe !== null) ? null : { probes, costNs: costsNs.call };
+}
+
+function probeAt({ fileOffset }: ElfFunction, copy: MachineInstruction, flow: ArgumentFlow, index: number): PlannedProbe | null {
+  if (!copy.isEmulated) return null;
+  const places = keptArguments.map(({ argument, sizeBytes }) => encodePlace(flow.placesOf(index, argument, sizeBytes), sizeBytes));
+  if (!places.every((place) => place !== null)) return null;
+  // Three times 16 bits: a double holds it.
+  const cookie = places.reduce((sum, place, position) => sum + place * 2 ** (position * placeBits), 0);
+  return { program: "tls_copy", isReturn: false, fileOffset: fileOffset + copy.offsetBytes, cookie };
+}
+
+/** Repeated from `probes/tls-copy.h`. */
+const placeBits = 16;
+const registerPlace = 0x8000;
+const stackBytes = 128;
+const placeRegisters: readonly RegisterName[] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
+
+/** A register that calls keep, else a place of the stack: the highest, since the lowest are handed to functions that are called. */
+function encodePlace(places: readonly (RegisterName | number)[], sizeBytes: number): number | null {
+  const register = placeRegisters.findIndex((name) => places.includes(name));
+  if (register >= 0) return registerPlace + register;
+  const fitting = places.filter((place): place is number => typeof place === "number" && isInOneWord(place, sizeBytes));
+  return fitting.length === 0 ? null : Math.max(...fitting);
+}
+
+function isInOneWord(place: number, sizeBytes: number): boolean {
+  return place + sizeBytes <= stackBytes && (place % 8) + sizeBytes <= 8;
+}
+
+const tableWords = 32;
+const applicationData = 23;
+/** Of the function that returns the table. */
+const methodBytes = 32;
+
+/**
+ * The same function in a library without symbols: the table of functions has one that asks another one of the table, by its place there, for
+ * application data without wanting to know what came (NULL).
+ */
+function findCopying(image: ElfImage, method: ElfFunction | undefined): ElfFunction | null {
+  const table = method === undefined ? null : tableOf(image, method);
+  if (table === null) return null;
+  const functions = readPointers(image, table, tableWords).map((address) => (address === null ? null : functionAt(image, address)));
+  const found = new Set(functions.flatMap((one) => (one === null ? [] : readsThrough(image, one))));
+  const [placeBytes] = found;
+  return found.size === 1 && placeBytes !== undefined ? (functions[placeBytes / 8] ?? null) : null;
+}
+
+/** It returns an address: beside the code, or a fixed one. */
+function tableOf(image: ElfImage, { address }: ElfFunction): number | null {
+  for (const { kind, effect } of decodeFunction(image.readAddress(address, methodBytes))) {
+    if (effect.address?.to === "rax") return address + effect.address.fromStartBytes;
+    if (effect.constant?.to === "rax") return effect.constant.value;
+    if (kind !== "other" && kind !== "nop") return null;
+  }
+  return null;
+}
+
+function functionAt(image: ElfImage, address: number): ElfFunction | null {
+  const fileOffset = image.isCode(address) ? image.offsetOf(address) : null;
+  const sizeBytes = fileOffset === null ? null : findFunctionSize(image, address);
+  return fileOffset === null || sizeBytes === null ? null : { name: "", address, fileOffset, sizeBytes };
+}
+
+/** Places in the table through which the function, or the one that it hands over to at once, asks for application data. */
+function readsThrough(image: ElfImage, candidate: ElfFunction): number[] {
+  const code = codeOf(image, candidate);
+  const forwarded = findForwarding(code, ["rdi", "rsi"]);
+  const inner = forwarded === null ? null : functionAt(image, candidate.address + forwarded);
+  return [code, inner === null ? [] : codeOf(image, inner)].flatMap((one) => one.flatMap((_, index) => askedThrough(one, index) ?? []));
+}
+
+function askedThrough(code: readonly MachineInstruction[], index: number): number | null {
+  const place = code[index]?.effect.targetFrom?.displacementBytes ?? -1;
+  if (code[index]?.kind !== "call" || place < 0 || place >= tableWords * 8 || place % 8 !== 0) return null;
+  return constantBefore(code, index, "rsi") === applicationData && constantBefore(code, index, "rdx") === 0 ? place : null;
+}
+
+/** What the register was last set to in straight-line code before an instruction; null: something else. */
+function constantBefore(code: readonly MachineInstruction[], index: number, register: RegisterName): number | null {
+  for (let at = index - 1; at >= 0; at--) {
+    const { kind, writes, effect } = code[at] as MachineInstruction;
+    if (writes.has(register)) return effect.constant?.to === register ? effect.constant.value : null;
+    if (kind !== "other" && kind !== "push" && kind !== "nop" && kind !== "nop5") return null;
+  }
+  return null;
+}
+
+function codeOf(image: ElfImage, { address, sizeBytes }: ElfFunction): MachineInstruction[] {
+  return decodeFunction(image.readAddress(address, Math.min(sizeBytes, maxFunctionBytes)));
+}
