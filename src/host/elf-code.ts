@@ -10,34 +10,43 @@ const unwindHeaderBytes = 12;
 const maxFunctions = 4_000_000;
 const maxFunctionBytes = 1 << 20;
 
-/** The size of the function that begins at the address; null when the file does not tell. */
-export function findFunctionSize(image: ElfImage, address: number): number | null {
+/** A function, or a part of one, that has no name. */
+export interface CodeRange {
+  address: number;
+  sizeBytes: number;
+}
+
+/** What holds the address; null when the file does not tell. */
+export function findCodeRange(image: ElfImage, address: number): CodeRange | null {
   const segment = image.segments.find(({ type }) => type === unwindSegment);
   if (segment === undefined) return null;
   const table = segment.address;
   const header = image.readAddress(table, unwindHeaderBytes);
   if (header.length < unwindHeaderBytes || unwindEncodings.some((value, index) => header[index] !== value)) return null;
-  const entry = (index: number): Buffer => image.readAddress(table + unwindHeaderBytes + index * 8, 8);
-  // Rising by address.
+  // Where each begins, rising, and where more is told of it.
   let [low, high] = [0, Math.min(header.readUInt32LE(8), maxFunctions)];
+  let range: CodeRange | null = null;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const bytes = entry(middle);
-    if (bytes.length < 8) return null;
-    const start = table + bytes.readInt32LE(0);
-    if (start === address) return sizeInFrame(image, table + bytes.readInt32LE(4), address);
-    if (start < address) low = middle + 1;
-    else high = middle;
+    const entry = image.readAddress(table + unwindHeaderBytes + middle * 8, 8);
+    if (entry.length < 8) return null;
+    const start = table + entry.readInt32LE(0);
+    if (start > address) {
+      high = middle;
+      continue;
+    }
+    range = rangeAt(image, table + entry.readInt32LE(4), start);
+    low = middle + 1;
   }
-  return null;
+  return range !== null && address < range.address + range.sizeBytes ? range : null;
 }
 
 /** Length, place of the common part, begin (relative to itself), size. */
-function sizeInFrame(image: ElfImage, frame: number, address: number): number | null {
+function rangeAt(image: ElfImage, frame: number, address: number): CodeRange | null {
   const bytes = image.readAddress(frame, 16);
   if (bytes.length < 16 || frame + 8 + bytes.readInt32LE(8) !== address) return null;
   const sizeBytes = bytes.readUInt32LE(12);
-  return sizeBytes > 0 && sizeBytes <= maxFunctionBytes ? sizeBytes : null;
+  return sizeBytes > 0 && sizeBytes <= maxFunctionBytes ? { address, sizeBytes } : null;
 }
 
 const dynamicTags = { end: 0, relocations: 7, relocationBytes: 8 } as const;

@@ -14,7 +14,7 @@ export { type AddressRange, cleanCodeRanges } from "./clean-code.ts";
 export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
 export type { DiskCounters } from "./diskstats.ts";
 export { type ReadAt, readBuildId } from "./elf-build-id.ts";
-export { findFunctionSize, readPointers } from "./elf-code.ts";
+export { type CodeRange, findCodeRange, readPointers } from "./elf-code.ts";
 export { type ElfImage, readElfImage } from "./elf-image.ts";
 export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } from "./elf-symbols.ts";
 export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";

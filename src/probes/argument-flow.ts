@@ -21,6 +21,8 @@ type Held = Map<RegisterName | number, Value>;
 
 /** Before each instruction that the function can get to, by its index. */
 export interface ArgumentFlow {
+  /** Those of the function, and of its parts elsewhere. */
+  readonly instructions: readonly MachineInstruction[];
   /** Whether the register holds this argument, or it with something added. */
   comesFrom(index: number, register: RegisterName, argument: number): boolean;
   /** All places with so many low bytes of the argument, unchanged. Stack: bytes above its top at that instruction. */
@@ -31,30 +33,36 @@ const argumentRegisters = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"] as const;
 const lostInCalls = ["rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"] as const;
 const wordBytes = 8;
 
-/**
- * Null when it cannot be followed: it jumps by a table or register, or leaves for another part of itself. `copied`: direct calls that
- * are given this argument of the function, or a place behind it, as their first one return it, as memcpy() does.
- */
-export function followArguments(instructions: readonly MachineInstruction[], { copied }: { copied: number }): ArgumentFlow | null {
-  return new Flow(instructions, copied).follow();
+export interface ArgumentFlowOptions {
+  /** Direct calls that are given this argument of the function, or a place behind it, as their first one return it, as memcpy() does. */
+  copied: number;
+  /** A part of the function that lies elsewhere, as compilers put what is rare; `fromStartBytes` is in it. Null: none is known. */
+  partAt?: (fromStartBytes: number) => MachineInstruction[] | null;
 }
 
+/** Null when it cannot be followed: it jumps by a table or register, or to a part that is not known. */
+export function followArguments(instructions: readonly MachineInstruction[], options: ArgumentFlowOptions): ArgumentFlow | null {
+  return new Flow(options).follow(instructions);
+}
+
+const maxParts = 8;
+
 class Flow implements ArgumentFlow {
-  readonly #instructions: readonly MachineInstruction[];
-  readonly #copied: number;
-  readonly #indexOf: ReadonlyMap<number, number>;
+  readonly instructions: MachineInstruction[] = [];
+  readonly #options: ArgumentFlowOptions;
+  readonly #indexOf = new Map<number, number>();
   readonly #before = new Map<number, Held>();
   readonly #waiting: number[] = [];
+  #parts = 0;
   /** Of places in the stack whose address is handed out: anybody may write there. */
   readonly #shown = new Set<number>();
 
-  constructor(instructions: readonly MachineInstruction[], copied: number) {
-    this.#instructions = instructions;
-    this.#copied = copied;
-    this.#indexOf = new Map(instructions.map(({ offsetBytes }, index) => [offsetBytes, index]));
+  constructor(options: ArgumentFlowOptions) {
+    this.#options = options;
   }
 
-  follow(): ArgumentFlow | null {
+  follow(instructions: readonly MachineInstruction[]): ArgumentFlow | null {
+    this.#addPart(instructions);
     const start: Held = new Map(argumentRegisters.map((name, root) => [name, { root, offsetBytes: 0, sizeBytes: wordBytes }]));
     start.set("rsp", { root: "stack", offsetBytes: 0, sizeBytes: wordBytes });
     this.#reach(0, start);
@@ -83,7 +91,7 @@ class Flow implements ArgumentFlow {
 
   /** False when it cannot be told where the function goes. */
   #step(index: number): boolean {
-    const instruction = this.#instructions[index] as MachineInstruction;
+    const instruction = this.instructions[index] as MachineInstruction;
     const { kind, targetBytes } = instruction;
     const held: Held = new Map(this.#before.get(index));
     if (kind === "return") return true;
@@ -91,15 +99,31 @@ class Flow implements ArgumentFlow {
     if (kind === "call") this.#call(held, instruction);
     else this.#change(held, instruction);
     if (kind === "branch" || kind === "jump") {
-      const target = this.#indexOf.get(targetBytes ?? -1);
-      // To another function, in place of a return; with a frame it is a part of this one that lies elsewhere.
+      // Without a frame it goes to another function, in place of a return.
+      const target = targetBytes === null ? undefined : this.#find(targetBytes, isFrameGone(held));
       if (target === undefined && !isFrameGone(held)) return false;
       if (target !== undefined) this.#reach(target, held);
       if (kind === "jump") return true;
     }
-    // Behind the last one is a call that does not return.
-    if (index + 1 < this.#instructions.length) this.#reach(index + 1, held);
+    const next = this.#indexOf.get(instruction.offsetBytes + instruction.sizeBytes);
+    // None: this was a call that does not return.
+    if (next !== undefined) this.#reach(next, held);
     return true;
+  }
+
+  #find(fromStartBytes: number, isLeft: boolean): number | undefined {
+    if (!this.#indexOf.has(fromStartBytes) && !isLeft && this.#parts < maxParts)
+      this.#addPart(this.#options.partAt?.(fromStartBytes) ?? []);
+    return this.#indexOf.get(fromStartBytes);
+  }
+
+  #addPart(instructions: readonly MachineInstruction[]): void {
+    this.#parts++;
+    for (const instruction of instructions) {
+      if (this.#indexOf.has(instruction.offsetBytes)) continue;
+      this.#indexOf.set(instruction.offsetBytes, this.instructions.length);
+      this.instructions.push(instruction);
+    }
   }
 
   /** Keeps what is certain whichever way the instruction is come to. */
@@ -124,7 +148,7 @@ class Flow implements ArgumentFlow {
   #call(held: Held, { targetBytes }: MachineInstruction): void {
     const first = held.get("rdi");
     for (const register of lostInCalls) held.delete(register);
-    if (targetBytes !== null && first?.root === this.#copied) held.set("rax", { ...first, offsetBytes: null });
+    if (targetBytes !== null && first?.root === this.#options.copied) held.set("rax", { ...first, offsetBytes: null });
   }
 
   #change(held: Held, instruction: MachineInstruction): void {

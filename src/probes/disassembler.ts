@@ -88,10 +88,14 @@ function load(): NonNullable<typeof loaded> {
   }
 }
 
-/** The instructions of one function, in order; one that is cut at the end is left out. Throws `invalid` when the bytes are no instructions. */
-export function decodeFunction(code: Buffer): MachineInstruction[] {
+/**
+ * The instructions of one function, in order; one that is cut at the end is left out. A part that lies elsewhere begins `fromStartBytes` after the
+ * function. Throws `invalid` when the bytes are no instructions.
+ */
+export function decodeFunction(code: Buffer, fromStartBytes = 0): MachineInstruction[] {
   const { iced, registers } = load();
   const decoder = new iced.Decoder(64, code, iced.DecoderOptions.None);
+  decoder.ip = BigInt.asUintN(64, BigInt(fromStartBytes));
   const factory = new iced.InstructionInfoFactory();
   const instruction = new iced.Instruction();
   try {
@@ -103,7 +107,8 @@ export function decodeFunction(code: Buffer): MachineInstruction[] {
         if (decoder.lastError === iced.DecoderError.NoMoreBytes) break;
         throw undecodable(offsetBytes);
       }
-      instructions.push(describe(iced, registers, factory, instruction, code, offsetBytes));
+      const bytes = code.subarray(offsetBytes, offsetBytes + instruction.length);
+      instructions.push(describe(iced, registers, factory, instruction, bytes, fromStartBytes + offsetBytes));
     }
     return instructions;
   } finally {
@@ -122,10 +127,9 @@ function describe(
   registers: ReadonlyMap<number, RegisterName>,
   factory: InstanceType<Iced["InstructionInfoFactory"]>,
   instruction: InstanceType<Iced["Instruction"]>,
-  code: Buffer,
+  bytes: Buffer,
   offsetBytes: number,
 ): MachineInstruction {
-  const bytes = code.subarray(offsetBytes, offsetBytes + instruction.length);
   const writes = new Set<RegisterName>();
   const info = factory.info(instruction);
   for (const used of info.usedRegisters() as { register: number; access: number; free(): void }[]) {

@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { readElfImage } from "../../src/host/index.ts";
 import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
 import { startPostgres } from "../support/database-servers.ts";
@@ -60,6 +61,15 @@ async function expectCounts(
 
 function pidsOf(port: number, role: TrafficRole): Set<number> {
   return new Set(observer.of(port, role).map(({ pid }) => pid));
+}
+
+/** A library that nothing tells the ends of functions of: the table by which exceptions find them says that it is of another kind. */
+function copyWithoutFunctionTable(from: string, to: string): void {
+  const bytes = readFileSync(from);
+  const segments = readElfImage((into, offset) => bytes.copy(into, 0, offset))?.segments ?? [];
+  const unwinding = segments.find(({ type }) => type === 0x6474e550);
+  bytes[unwinding?.fileOffset ?? 0] = 0xff;
+  writeFileSync(to, bytes);
 }
 
 describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing() === undefined ? "" : ` (${missing()})`}`, () => {
@@ -169,6 +179,29 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     await expectCounts(port, { "GET /over/http2 200": 25, "GET /missing 404": 2 });
     expect([pidsOf(port, "server"), pidsOf(port, "client")]).toEqual([new Set([pid]), new Set([client.pid])]);
   });
+
+  describe.skipIf(!has("cc") || !existsSync("/usr/include/openssl/ssl.h") || libssl === undefined)(
+    "of OpenSSL used in unusual ways",
+    () => {
+      it.each([
+        ["where plaintext is copied", false],
+        ["at the begin and the return of calls, where the place of the copy is not known", true],
+      ] as const)("counts each request once %s", async (_, isUnknown) => {
+        const name = isUnknown ? "libssl.so.3" : basename(libssl ?? "");
+        const environment = isUnknown ? { LD_LIBRARY_PATH: programs.directory } : {};
+        if (isUnknown) copyWithoutFunctionTable(libssl ?? "", programs.path(name));
+        const binary = programs.buildRecords();
+        const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory], environment);
+        await observe([name]);
+        const clients = ["1.2", "1.3"].map((version) => programs.client(binary, ["client", String(port), version], environment));
+        await Promise.all(clients.map((client) => client.ask("/once", 40)));
+        await Promise.all(clients.map((client) => client.ask("/twice", 20)));
+        await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40 });
+        expect(pidsOf(port, "server")).toEqual(new Set([pid]));
+        expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
+      });
+    },
+  );
 
   describe.skipIf(!has("go"))("of Go", () => {
     it.each([

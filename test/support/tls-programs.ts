@@ -6,9 +6,11 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
+import { tlsRecordsSource } from "./tls-records-program.ts";
 import { waitFor } from "./wait-for.ts";
 
 const sources: Readonly<Record<string, string>> = {
+  "records.c": tlsRecordsSource,
   "nginx.conf": `worker_processes 1; daemon off; pid DIRECTORY/nginx.pid; error_log DIRECTORY/nginx.log;
 events { worker_connections 512; }
 http {
@@ -149,6 +151,15 @@ export class TlsPrograms implements Disposable {
     const env = { ...process.env, GO111MODULE: "off", GOPROXY: "off", GOCACHE: process.env["GOCACHE"] ?? join(tmpdir(), "coral-go-cache") };
     execFileSync("go", ["build", "-o", name, ...options, "main.go"], { cwd: this.directory, env, stdio: "pipe" });
     return this.path(name);
+  }
+
+  /** See `tls-records-program.ts`. */
+  buildRecords(): string {
+    execFileSync("cc", ["-D_GNU_SOURCE", "-o", "records", "records.c", "-lssl", "-lcrypto", "-lpthread"], {
+      cwd: this.directory,
+      stdio: "pipe",
+    });
+    return this.path("records");
   }
 
   start(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {

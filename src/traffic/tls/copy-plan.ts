@@ -5,7 +5,7 @@
  * certain there is no plan, and reads are probed where they begin and return.
  */
 
-import { type ElfFunction, type ElfImage, findFunctionSize, readPointers } from "../../host/index.ts";
+import { type ElfFunction, type ElfImage, findCodeRange, readPointers } from "../../host/index.ts";
 import {
   type ArgumentFlow,
   costsNs,
@@ -40,22 +40,40 @@ const maxFunctionBytes = 64 * 1024;
 export function planCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): CopyPlan | null {
   const copying = functions.get(copyingName) ?? findCopying(image, functions.get(methodName));
   if (copying === null || copying.sizeBytes === 0) return null;
-  const code = codeOf(image, copying);
-  const flow = followArguments(code, { copied: bufferArgument });
+  const flow = followArguments(codeOf(image, copying), {
+    copied: bufferArgument,
+    partAt: (fromStartBytes) => partAt(image, copying, fromStartBytes),
+  });
   if (flow === null) return null;
   // The buffer is handed on to be filled only.
-  const copies = code.flatMap(({ kind }, index) => (kind === "call" && flow.comesFrom(index, "rdi", bufferArgument) ? [index] : []));
-  const probes = copies.map((index) => probeAt(copying, code[index] as MachineInstruction, flow, index));
+  const isCopy = ({ kind }: MachineInstruction, index: number): boolean => kind === "call" && flow.comesFrom(index, "rdi", bufferArgument);
+  const copies = flow.instructions.flatMap((one, index) => (isCopy(one, index) ? [{ copy: one, index }] : []));
+  const probes = copies.map(({ copy, index }) => probeAt(image, copying, copy, flow, index));
   return probes.length === 0 || !probes.every((probe) => probe !== null) ? null : { probes, costNs: costsNs.call };
 }
 
-function probeAt({ fileOffset }: ElfFunction, copy: MachineInstruction, flow: ArgumentFlow, index: number): PlannedProbe | null {
-  if (!copy.isEmulated) return null;
+/** A part of the function that lies apart from it. */
+function partAt(image: ElfImage, { address }: ElfFunction, fromStartBytes: number): MachineInstruction[] | null {
+  const range = findCodeRange(image, address + fromStartBytes);
+  return range === null
+    ? null
+    : decodeFunction(image.readAddress(range.address, Math.min(range.sizeBytes, maxFunctionBytes)), range.address - address);
+}
+
+function probeAt(
+  image: ElfImage,
+  { address }: ElfFunction,
+  copy: MachineInstruction,
+  flow: ArgumentFlow,
+  index: number,
+): PlannedProbe | null {
+  const fileOffset = image.offsetOf(address + copy.offsetBytes);
+  if (!copy.isEmulated || fileOffset === null) return null;
   const places = keptArguments.map(({ argument, sizeBytes }) => encodePlace(flow.placesOf(index, argument, sizeBytes), sizeBytes));
   if (!places.every((place) => place !== null)) return null;
   // Three times 16 bits: a double holds it.
   const cookie = places.reduce((sum, place, position) => sum + place * 2 ** (position * placeBits), 0);
-  return { program: "tls_copy", isReturn: false, fileOffset: fileOffset + copy.offsetBytes, cookie };
+  return { program: "tls_copy", isReturn: false, fileOffset, cookie };
 }
 
 /** Repeated from `probes/tls-copy.h`. */
@@ -106,8 +124,8 @@ function tableOf(image: ElfImage, { address }: ElfFunction): number | null {
 
 function functionAt(image: ElfImage, address: number): ElfFunction | null {
   const fileOffset = image.isCode(address) ? image.offsetOf(address) : null;
-  const sizeBytes = fileOffset === null ? null : findFunctionSize(image, address);
-  return fileOffset === null || sizeBytes === null ? null : { name: "", address, fileOffset, sizeBytes };
+  const range = fileOffset === null ? null : findCodeRange(image, address);
+  return fileOffset === null || range?.address !== address ? null : { name: "", fileOffset, ...range };
 }
 
 /** Places in the table through which the function, or the one that it hands over to at once, asks for application data. */
