@@ -46,7 +46,7 @@ async function measure(): Promise<void> {
   });
   const load = new Wrk({ url: nginx.url, seconds: 300, connections, delayMs });
   const take = async (): Promise<Sample> => ({
-    answered: await nginx.answered(),
+    answered: (await nginx.usage()).answered,
     atMs: performance.now(),
     agentNs: cpuNsOf(agent.pid),
     trafficNs: cpuNsOf(trafficPid),

@@ -9,9 +9,9 @@ import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./li
 import { role, roleArguments } from "./lib/worker.ts";
 import { Wrk } from "./lib/wrk.ts";
 
-const slices = isSmall ? 3 : 10;
-/** Longer than those of plain sockets: probes are attached and detached in tens of milliseconds. */
-const sliceMs = 600;
+const slices = isSmall ? 3 : 16;
+/** Longer than those of plain sockets: probes are attached and detached in tens of milliseconds, and Node collects garbage in bursts. */
+const sliceMs = isSmall ? 600 : 1_500;
 const connections = 16;
 const warmMs = 1_500;
 

@@ -34,10 +34,10 @@ export async function measureOnOff({ server, variants, slices, sliceMs }: OnOffO
   const results = new Map(variants.map(({ name }) => [name, { offUs: [], onUs: [], ratios: [], addedUs: [] } as OnOff]));
   const slice = async (): Promise<number> => {
     await sleep(settleMs);
-    const [requests, cpuNs] = [await server.answered(), server.cpuNs()];
+    const before = await server.usage();
     await sleep(sliceMs);
-    const [moreRequests, moreCpuNs] = [await server.answered(), server.cpuNs()];
-    return (moreCpuNs - cpuNs) / (moreRequests - requests) / 1_000;
+    const after = await server.usage();
+    return (after.cpuNs - before.cpuNs) / (after.answered - before.answered) / 1_000;
   };
   let before = await slice();
   for (let round = 0; round < slices; round++) {
