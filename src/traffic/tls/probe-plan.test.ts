@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readElfImage } from "../../host/index.ts";
+import { hideFunctionTable } from "./hidden-function-table.fixture.ts";
 import { type PlanProblem, type ProbePlan, planProbes, siteCookies } from "./probe-plan.ts";
 
 function planOf(path: string, isExecutable = true): ProbePlan | PlanProblem | null {
@@ -39,8 +40,26 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     expectPlan(plan);
     expect(plan.library).toBe("openssl");
     expect(plan.costNs).toBeLessThan(2_000);
-    expect(operationsOf(plan, "tls_enter")).toEqual([siteCookies.read, siteCookies.write, siteCookies.free]);
+    expect(operationsOf(plan, "tls_enter")).toEqual([siteCookies.write, siteCookies.free]);
+    expect(plan.probes.some(({ program }) => program === "tls_copy")).toBe(true);
     for (const bytes of bytesAt(libssl, plan)) expect(bytes).toMatch(emulated);
+  });
+
+  it.skipIf(!existsSync(libssl))("takes the begin and the return of reads where it cannot tell where they copy", () => {
+    const directory = mkdtempSync(join(tmpdir(), "coral-plan-"));
+    try {
+      const path = join(directory, "libssl.so.3");
+      const bytes = readFileSync(libssl);
+      hideFunctionTable(bytes);
+      writeFileSync(path, bytes);
+      const plan = planOf(path, false);
+      expectPlan(plan);
+      expect(plan.costNs).toBeLessThan(2_000);
+      expect(operationsOf(plan, "tls_enter")).toEqual([siteCookies.read, siteCookies.write, siteCookies.free]);
+      expect(plan.probes.some(({ program }) => program === "tls_copy")).toBe(false);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it("finds cheap places in node's executable", () => {
@@ -48,7 +67,8 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     const plan = planOf(path);
     expectPlan(plan);
     expect(plan.costNs).toBeLessThan(2_000);
-    expect(operationsOf(plan, "tls_enter")).toEqual([siteCookies.read, siteCookies.write, siteCookies.free]);
+    expect(operationsOf(plan, "tls_enter")).toEqual([siteCookies.write, siteCookies.free]);
+    expect(plan.probes.some(({ program }) => program === "tls_copy")).toBe(true);
     for (const bytes of bytesAt(path, plan)) expect(bytes).toMatch(emulated);
   });
 
