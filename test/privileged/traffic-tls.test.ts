@@ -193,6 +193,12 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
         await Promise.all(clients.map((client) => client.ask("/once", 40)));
         await Promise.all(clients.map((client) => client.ask("/twice", 20)));
         await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40 });
+        // Nothing of handshakes is in them.
+        const bytesOf = (path: string): number => `GET ${path} HTTP/1.1\r\nHost: records\r\n\r\n`.length;
+        for (const role of ["server", "client"] as const) {
+          const sum = observer.of(port, role).reduce((total, { requestBytes }) => total + requestBytes, 0);
+          expect({ role, sum }).toEqual({ role, sum: 80 * bytesOf("/once") + 40 * bytesOf("/twice") });
+        }
         expect(pidsOf(port, "server")).toEqual(new Set([pid]));
         expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
       });
