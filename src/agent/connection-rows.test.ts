@@ -277,6 +277,27 @@ describe("createConnectionRows() with a kernel that tells", () => {
     expect(scans.at(7_000, { ...world, kernel: news([]) })).toMatchObject([{ service: null, pid: 10, attribution: null }]);
   });
 
+  it("waits with those of processes that started after the scan under way had read who there is", () => {
+    const scans = new Scans();
+    scans.at(1_000, { ...world, kernel: news([]) });
+    expect(scans.at(2_000, { ...world, kernel: news([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]) })).toEqual([]);
+    const rows = scans.at(3_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: news([]) });
+    expect(rows).toMatchObject([
+      { service: "job", client_port: 40_000 },
+      { service: "job", client_port: 0 },
+    ]);
+  });
+
+  it("knows callers that have ended for a while", () => {
+    const scans = new Scans();
+    const job = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
+    scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: news([]) });
+    scans.at(2_000, { ...world, kernel: news([ended({ pid: 9 })]) });
+    expect(scans.between(9_000, world, news([], [peer({ pid: 9, failed: 0 })]))).toMatchObject([{ service: "job", pid: 9 }]);
+    scans.between(300_000, world, news([], [peer({ pid: 9, failed: 0 })]));
+    expect(scans.at(301_000, { ...world, kernel: news([]) })).toMatchObject([{ service: null, pid: 9 }]);
+  });
+
   it("has rows that stand for many, which never have the same begin", () => {
     const scans = new Scans();
     scans.at(1_000, { ...world, kernel: news([]) });

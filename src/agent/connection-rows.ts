@@ -7,6 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import { type DiscoveryScan, type FoldedConnections, socketStates, type TrackedSocket } from "../host/index.ts";
 import type { connection, RowOf, SampleTime } from "../store/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
+import { createCallerMemory } from "./caller-memory.ts";
 import type { KernelBatch } from "./kernel-connections.ts";
 import { foldedKernelRows, type KernelTimes, reasonsOf, socketOfEvent } from "./kernel-rows.ts";
 import { servingOwners } from "./listener-owners.ts";
@@ -74,7 +75,8 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   /** The same, by their ends; only where the kernel tells too. */
   const byEnds = new Map<string, Track>();
   const ended = new Map<string, Ended>();
-  /** Of processes that started after the last scan: the next one may know them. */
+  const callers = createCallerMemory(clock);
+  /** Of processes that started after a scan had read who there is: the next one may know them. */
   let waiting: KernelBatch = { events: [], peers: [] };
   /** Set by the first news of the kernel. */
   let hasKernel = false;
@@ -125,6 +127,7 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   const open = (socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): ConnectionRow | null => {
     const isPending = socket.state === socketStates.synSent;
     const owner = ownerOf(socket, scan, namer);
+    if (socket.role !== "server" && owner.pid !== null) callers.remember(owner.pid, owner);
     const track: Track = { socket, firstSeenUs: time.at, lastSeenUs: time.at, owner, nextRowMs: 0, isPending };
     written(track);
     if (hasKernel && socket.protocol === "tcp") byEnds.set(endsOf(socket), track);
@@ -204,6 +207,16 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
     return { rows, rest };
   };
 
+  /** The process that called connect(2), also when it has ended meanwhile, or whoever listens. */
+  const kernelOwner = (socket: TrackedSocket, pid: number, scan: DiscoveryScan, namer: ServiceNamer): Owner => {
+    if (socket.role === "server") return ownerOfListener(socket, scan, namer);
+    const entry = scan.processOf(pid);
+    if (!entry) return callers.find(pid) ?? { ...nobody, pid: pid === 0 ? null : pid };
+    const owner: Owner = { service: namer.ofProcess(pid)?.service ?? null, pid, startTicks: entry.startTicks, attribution: "process_fd" };
+    callers.remember(pid, owner);
+    return owner;
+  };
+
   /** Those that no scan has seen. What is older than the hook, and was in no scan either, began at a time that nobody watched. */
   const unseenRows = (
     events: readonly ConnectionEvent[],
@@ -250,7 +263,8 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
 
   /** Puts aside what the next scan can say more about; true when it was. */
   const isPutAside = <T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean => {
-    const isKnown = item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined;
+    const isKnown =
+      item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined || callers.find(item.pid) !== undefined;
     if ((isKnown && scan.isSeenNamespace(item.networkNamespace)) || list.length >= maxWaiting) return false;
     list.push(item);
     return true;
@@ -268,8 +282,14 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
   return {
     of: (scan, namer, time, told) => {
       if (told) listenToKernel();
-      const kernel = told && { ...told, events: [...waiting.events, ...told.events], peers: [...waiting.peers, ...told.peers] };
+      // Each waits for one scan; who has ended by then stays unknown.
+      const waited = waiting;
       waiting = { events: [], peers: [] };
+      const kernel = told && {
+        ...told,
+        events: [...waited.events, ...told.events],
+        peers: [...waited.peers, ...told.peers.filter((peer) => !isPutAside(waiting.peers, peer, scan))],
+      };
       // Before the scan's own: what the kernel closes here the scan has not to close again.
       const before = kernel ? settleByKernel(kernel.events, time, kernel.times) : { rows: [], rest: [] };
       const rows: (ConnectionRow | null)[] = [...before.rows, ...scan.closed.map((socket) => close(socket, time))];
@@ -279,7 +299,9 @@ export function createConnectionRows(options: ConnectionRowsOptions): Connection
       if (kernel) {
         // Seen by this scan for the first time, and ended while it went on.
         const after = settleByKernel(before.rest, time, kernel.times);
-        rows.push(...after.rows, ...unseenRows(after.rest, scan, namer, time, kernel.times), ...sums(kernel, scan, namer, time));
+        const hasWaited = new Set(waited.events);
+        const unseen = after.rest.filter((event) => hasWaited.has(event) || !isPutAside(waiting.events, event, scan));
+        rows.push(...after.rows, ...unseenRows(unseen, scan, namer, time, kernel.times), ...sums(kernel, scan, namer, time));
       }
       lastScanUs = time.at;
       return rows.filter((row) => row !== null);
@@ -309,14 +331,6 @@ function lastAmounts(event: ConnectionEvent) {
       : { bytes_sent: event.bytesSent, bytes_received: event.bytesReceived, rtt_us: event.rttUs, retransmits: event.retransmits }),
     ...reasonsOf(event.reason),
   };
-}
-
-/** The process that called connect(2), or whoever listens. */
-function kernelOwner(socket: TrackedSocket, pid: number, scan: DiscoveryScan, namer: ServiceNamer): Owner {
-  if (socket.role === "server") return ownerOfListener(socket, scan, namer);
-  const entry = scan.processOf(pid);
-  if (!entry) return { ...nobody, pid: pid === 0 ? null : pid };
-  return { service: namer.ofProcess(pid)?.service ?? null, pid, startTicks: entry.startTicks, attribution: "process_fd" };
 }
 
 function ownerOf(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer): Owner {

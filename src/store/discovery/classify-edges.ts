@@ -49,12 +49,13 @@ export const evidenceNames = (column: string): string =>
 
 /**
  * SQL that gives every row of `views` (a relation with the key's columns and any others) its other end: `peer_kind` (`service`, `host`,
- * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Views without a service of their own are left out.
+ * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Views without a service of their own are left out, and those of a called
+ * service that its callers have told already, unless `isEachEnd`: then each end is told by itself, and nothing is missing at either.
  *
  * Both ends attributed: INTERNAL 0.9. The other one's address and port, or address alone for a caller, in the address registry: INTERNAL 0.7.
  * Outside: 0.9 when it has a name and a public address, 0.7 when other agents could have seen the other end, 0.5 when there are none.
  */
-export function classifySql(database: string, views: string): string {
+export function classifySql(database: string, views: string, isEachEnd = false): string {
   const net = `"${database}".net`;
   const { "both-ends": both, "address-registry": registry, "named-outside": named } = evidenceBits;
   const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;
@@ -125,5 +126,5 @@ export function classifySql(database: string, views: string): string {
     CASE WHEN peer_kind <> 'external' THEN 'INTERNAL' WHEN role = 'client' THEN 'EGRESS' ELSE 'INGRESS' END,
     CASE WHEN peer_kind <> 'external' THEN 0.7 WHEN is_named THEN 0.9 WHEN (SELECT count(*) FROM ${net}.agent_scans) > 1 THEN 0.7 ELSE 0.5 END,
     ${ownEnd} | CASE WHEN peer_kind <> 'external' THEN ${registry} WHEN is_named THEN ${named} ELSE 0 END
-  FROM judged WHERE NOT (is_told AND peer_kind = 'host')`;
+  FROM judged WHERE ${isEachEnd ? "true" : "NOT (is_told AND peer_kind = 'host')"}`;
 }

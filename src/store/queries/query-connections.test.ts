@@ -72,6 +72,23 @@ describe("queryConnections()", () => {
     });
   });
 
+  it("tells all connections of a called service, also where some of the callers have told theirs", async () => {
+    const many = { state: "closed", connections: 50 } as const;
+    const loopback = ["127.0.0.1:0", "127.0.0.1:6379"] as const;
+    await watched.scan(
+      "node1",
+      [calls("api", ["10.0.1.5"]), listens("cache", 6379, ["10.0.1.5"])],
+      [
+        client("api", ...loopback, { ...many, connections: 20 }),
+        client(null, ...loopback, { ...many, connections: 30, first_seen: watched.clock.wallMs() * 1_000 + 1 }),
+        server("cache", ...loopback, many),
+      ],
+    );
+    await watched.settle();
+    expect((await ask({ service: "cache" })).rows).toMatchObject([{ role: "server", closed: 50 }]);
+    expect((await ask({ service: "api" })).rows).toMatchObject([{ role: "client", peer: "cache", closed: 20 }]);
+  });
+
   it("keeps to the service, peer, role, agents and number asked for", async () => {
     await twoHosts();
     expect((await ask({ service: "postgres" })).rows).toMatchObject([{ service: "postgres", peer: "api" }]);

@@ -64,7 +64,7 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
     ...(query.peer === undefined ? {} : { peer: query.peer }),
   };
   const rows = await store.query(
-    `WITH judged AS (${classifySql(query.database, parts)}),
+    `WITH judged AS (${classifySql(query.database, parts, true)}),
      kind AS (
        SELECT j.service, j.role, j.protocol, coalesce(r.resolved_name, j.peer_name) AS peer, j.peer_address, j.server_port,
          sum(j.open)::DOUBLE AS open, sum(j.opened)::DOUBLE AS opened, sum(greatest(j.closed, 0))::DOUBLE AS closed, sum(j.bytes_out)::DOUBLE AS bytes_out,
