@@ -351,7 +351,8 @@ describe("terminals", () => {
       await type("printf '\\033[31mred\\033[0m\\n'\n");
       return output;
     };
-    await expect.poll(interrupted, { interval: 300 }).toContain("\x1b[31mred\x1b[0m");
+    // A key that interrupts also throws away what was typed and not read: a busy shell needs the time in between.
+    await expect.poll(interrupted, { interval: 2_000 }).toContain("\x1b[31mred\x1b[0m");
     expect(output).toContain("^C");
     await type("exit 3\n");
     expect(await ended).toMatchObject({ exitCode: 3, reason: "exited" });
@@ -428,6 +429,17 @@ describe("terminals", () => {
     expect(await ended).toMatchObject({ reason: "cancelled" });
     await seen;
     expect(left(order.commandId)).toEqual([]);
+  });
+
+  it("end with their input, however early that ended", async () => {
+    for (const argv of [["bash", "--norc", "-i"], ["/bin/sh"]]) {
+      const { exitCode, stdout } = await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "echo he''llo\n");
+      expect(exitCode, argv.join(" ")).toBe(0);
+      expect(stdout).toContain("hello");
+    }
+    expect(await create().run({ kind: "shell", argv: ["bash", "--norc", "-i"], terminal, timeoutMs: 20_000 })).toMatchObject({
+      exitCode: 0,
+    });
   });
 
   it("are not for pipelines, and a shell is not for anything else", async () => {

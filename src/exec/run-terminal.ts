@@ -28,6 +28,7 @@ export interface TerminalOptions {
 }
 
 const graceMs = 2_000;
+const endAgainMs = 250;
 const maxSize = 10_000;
 
 export async function runTerminal(options: TerminalOptions): Promise<RunningCommand> {
@@ -67,6 +68,7 @@ class Terminal implements RunningCommand {
   #lastTaken: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   #isGone = false;
+  #inputEnd: NodeJS.Timeout | undefined;
 
   constructor(options: TerminalOptions, pty: IPty) {
     this.#options = options;
@@ -98,9 +100,11 @@ class Terminal implements RunningCommand {
     if (!this.#isGone) this.#pty.write(Buffer.from(data) as unknown as string);
   }
 
-  /** What Ctrl-D does. */
+  /** What Ctrl-D does; again and again, since every read is at the end from now on, and a key that comes while a program sets up its terminal is lost. */
   endInput(): void {
-    if (!this.#isGone) this.#pty.write("\x04");
+    if (this.#isGone || this.#inputEnd !== undefined) return;
+    this.#pty.write("\x04");
+    this.#inputEnd = setInterval(() => this.#pty.write("\x04"), endAgainMs);
   }
 
   resize(columns: number, rows: number): void {
@@ -151,6 +155,7 @@ class Terminal implements RunningCommand {
   async #finish(exited: Promise<{ exitCode: number; signal?: number | undefined }>): Promise<CommandEnd> {
     const { exitCode, signal = 0 } = await exited;
     this.#isGone = true;
+    clearInterval(this.#inputEnd);
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#options.tree.kill();
     await this.#lastTaken;
