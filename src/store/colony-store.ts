@@ -1,12 +1,11 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { appendPulled } from "./append-pulled.ts";
 import { colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
 import { colonyMigrations } from "./colony-schema.ts";
 import { agingTables, lastIngest, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
 import { storedColumns } from "./column-batch.ts";
-import { type ColumnSource, TableAppender } from "./column-chunks.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
 import type { Signal } from "./define-signal.ts";
 import { deriveSpanEdges, type EdgePace } from "./derived/derive-span-edges.ts";
@@ -14,10 +13,11 @@ import { type DerivingStore, deriveSpanRed } from "./derived/derive-span-red.ts"
 import { DerivedProgress } from "./derived/derived-progress.ts";
 import { isUnexplained } from "./duckdb-errors.ts";
 import type { Engine } from "./engine.ts";
-import { insertGap } from "./gap-ledger.ts";
+import { type Gap, type GapFilter, insertGap, readGaps } from "./gap-ledger.ts";
+import { pruneLedgers } from "./prune-ledgers.ts";
 import { type PublishedView, publishViews, viewSchema } from "./published-views.ts";
-import { type AgentPull, type GapEntry, type PullPlan, planPull } from "./pull-plan.ts";
-import { type Resolution, rollupName, rollupSql } from "./rollup.ts";
+import { type AgentPull, type PullPlan, planPull } from "./pull-plan.ts";
+import { type RollupResult, Rollups } from "./rollups.ts";
 import { type ColonySegments, type ColonySegmentsOptions, openColonySegments } from "./segments/colony-segments.ts";
 import type { SegmentEntry } from "./segments/segment-manifest.ts";
 import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "./segments/segment-views.ts";
@@ -56,24 +56,6 @@ export interface PullOutcome {
   error?: CoralError;
 }
 
-/** Rows that will never arrive. Reasons: `pruned`, `before-first-pull`, `epoch-changed`, `colony-damaged`, and the agent's own (`disk-full`, …). */
-export interface Gap extends GapEntry {
-  /** When the colony noticed, microseconds since 1970. */
-  at: number;
-}
-
-export interface GapFilter {
-  /** Microseconds since 1970. */
-  since?: number;
-  agentId?: string;
-  signal?: string;
-}
-
-export interface RollupResult {
-  /** Partials made, by view name (`host_1m`). */
-  partials: Record<string, number>;
-}
-
 /** Everything that a colony keeps. */
 export interface ColonyStore extends AsyncDisposable {
   readonly opened: Opened;
@@ -103,12 +85,6 @@ export interface ColonyStore extends AsyncDisposable {
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
-
-/** Rows that one step of a roll-up merges, more or less; histograms wait in memory until they are merged. */
-const rollupStepRows = { plain: 200_000, histograms: 20_000 };
-/** Gaps and events are kept this long, and no more than so many of each. */
-const ledgerMaxAgeMs = 60 * 86_400_000;
-const ledgerMaxRows = 100_000;
 
 export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
   // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
@@ -147,8 +123,7 @@ class DuckDbColonyStore implements ColonyStore {
   readonly #views: readonly PublishedView[];
   /** Numbers the transactions that stored rows. Roll-ups follow it; clocks play no part. */
   #ingest: number;
-  readonly #progress: Map<string, number>;
-  readonly #rolledAtMs = new Map<string, number>();
+  readonly #rollups: Rollups;
   #maintenance: Promise<unknown> = Promise.resolve();
   readonly #derived: DerivedProgress;
   readonly #edgePace: EdgePace = { steppedAtMs: Number.NEGATIVE_INFINITY };
@@ -163,7 +138,10 @@ class DuckDbColonyStore implements ColonyStore {
     this.#sources = opening.sources;
     this.#views = opening.views;
     this.#ingest = opening.ingest;
-    this.#progress = opening.progress;
+    this.#rollups = new Rollups(
+      { database, tables: opening.tables, clock: options.clock, lastIngest: () => this.#ingest },
+      opening.progress,
+    );
     this.segments = opening.segments;
     this.#derived = opening.derived;
   }
@@ -213,23 +191,8 @@ class DuckDbColonyStore implements ColonyStore {
     return outcomes;
   }
 
-  async gaps(filter: GapFilter = {}): Promise<Gap[]> {
-    const rows = await this.database.query(
-      `SELECT * FROM internal.gaps WHERE noticed_at >= make_timestamp($since)
-         AND ($agent IS NULL OR agent_id IN ($agent, '*')) AND ($signal IS NULL OR signal IN ($signal, '*'))
-       ORDER BY noticed_at DESC LIMIT 1000`,
-      { since: filter.since ?? 0, agent: filter.agentId ?? null, signal: filter.signal ?? null },
-    );
-    return rows.map((row) => ({
-      at: Number(row["noticed_at"]),
-      agentId: String(row["agent_id"]),
-      signal: String(row["signal"]),
-      epoch: String(row["epoch"]),
-      reason: String(row["reason"]),
-      rows: numberOrNull(row["rows"]),
-      firstSeq: numberOrNull(row["first_seq"]),
-      lastSeq: numberOrNull(row["last_seq"]),
-    }));
+  gaps(filter: GapFilter = {}): Promise<Gap[]> {
+    return readGaps(this.database, filter);
   }
 
   derive(): Promise<void> {
@@ -240,7 +203,7 @@ class DuckDbColonyStore implements ColonyStore {
   }
 
   rollup(): Promise<RollupResult> {
-    return this.#maintain(() => this.#rollup(false));
+    return this.#maintain(() => this.#rollups.run(false));
   }
 
   prune(): Promise<PruneResult> {
@@ -318,31 +281,7 @@ class DuckDbColonyStore implements ColonyStore {
     const nowUs = this.#nowUs();
     // Counted also when the transaction fails: a number is never used twice.
     const ingest = ++this.#ingest;
-    for (const { signal, raw } of this.#tables.values()) {
-      const appender = TableAppender.of(transaction.connection, raw);
-      let rowsSinceTurn = 0;
-      for (const { source, rows } of plans) {
-        for (const added of rows) {
-          if (added.signal !== signal.name) continue;
-          const byName = new Map<string, ColumnSource>(added.batch.columns.map((column) => [column.name, column]));
-          byName.set("source", { kind: "constant", value: BigInt(source.source), widthBytes: 4 });
-          byName.set("ingest", { kind: "constant", value: BigInt(ingest), widthBytes: 8 });
-          byName.set("stored_at", { kind: "constant", value: BigInt(nowUs), widthBytes: 8 });
-          byName.set("seq", { kind: "sequence", first: added.firstSeq });
-          appender.append(
-            raw.columns.map(({ name }) => byName.get(name) ?? { kind: "null" }),
-            added.batch.rows,
-          );
-          rowsSinceTurn += added.batch.rows;
-          if (rowsSinceTurn > 8_192) {
-            // Appending runs on the event loop; others get their turn.
-            rowsSinceTurn = 0;
-            await nextTurn();
-          }
-        }
-      }
-      appender.flush();
-    }
+    await appendPulled(transaction, this.#tables.values(), plans, { ingest, nowUs });
     await staged.save(transaction, nowUs);
     for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
   }
@@ -396,86 +335,21 @@ class DuckDbColonyStore implements ColonyStore {
     return await run;
   }
 
-  async #rollup(now: boolean): Promise<RollupResult> {
-    const partials: Record<string, number> = {};
-    for (const { signal, rollups } of this.#tables.values()) {
-      for (const { resolution } of rollups) {
-        const name = rollupName(signal, resolution);
-        const sinceMs = this.#options.clock.monotonicMs() - (this.#rolledAtMs.get(name) ?? Number.NEGATIVE_INFINITY);
-        if (!now && sinceMs < resolution.intervalMs) continue;
-        partials[name] = await this.#rollupOne(signal, resolution);
-        this.#rolledAtMs.set(name, this.#options.clock.monotonicMs());
-      }
-    }
-    return { partials };
-  }
-
-  async #rollupOne(signal: Signal, resolution: Resolution): Promise<number> {
-    const name = rollupName(signal, resolution);
-    const sql = rollupSql(this.database.name, signal, resolution);
-    let made = 0;
-    for (;;) {
-      const { rows, isDone } = await this.database.write(
-        async (transaction) => {
-          const after = this.#progress.get(name) ?? 0;
-          const ingest = await this.#rollupEnd(transaction, signal, after);
-          if (ingest <= after) return { ingest: this.#ingest, rows: 0, isDone: true };
-          const rows = await transaction.run(sql, { ingest, after, stored_at: this.#nowUs() });
-          if (rows > 0) await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [ingest, name]);
-          return { ingest, rows, isDone: ingest >= this.#ingest };
-        },
-        ({ ingest }) => this.#progress.set(name, ingest),
-      );
-      made += rows;
-      if (isDone) return made;
-    }
-  }
-
-  /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
-  async #rollupEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
-    const stepRows = signal.rollup?.histograms || signal.isThinned ? rollupStepRows.histograms : rollupStepRows.plain;
-    const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${stepRows}`, [after]);
-    const next = row?.["ingest"];
-    return next === undefined ? this.#ingest : Math.max(Number(next) - 1, after + 1);
-  }
-
   async #prune(): Promise<PruneResult> {
-    await this.#rollup(true);
+    await this.#rollups.run(true);
     const tables = [...this.#tables.values()].flatMap(agingTables);
     const pruned = await pruneByAge(this.database, tables, this.#options.clock.wallMs());
-    await this.#pruneLedgers();
+    const forgotten = await pruneLedgers(this.database, {
+      nowUs: this.#nowUs(),
+      keptSources: this.#sources.latestNumbers(),
+      chained: [...this.#tables.keys()].filter((name) => this.#tables.get(name)?.signal.isChained),
+    });
+    this.#sources.forget(({ source }) => forgotten.has(source));
     for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
       pruned.set(name, (pruned.get(name) ?? 0) + rows);
     }
     await this.segments?.maintain();
     return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
-  }
-
-  async #pruneLedgers(): Promise<void> {
-    const cutoffUs = this.#nowUs() - ledgerMaxAgeMs * 1_000;
-    const latest = this.#sources.latestNumbers();
-    const forgotten = await this.database.write(async (transaction) => {
-      for (const [table, time] of [
-        ["internal.gaps", "noticed_at"],
-        ["registry.events", "occurred_at"],
-        ["registry.agent_conflicts", "noticed_at"],
-      ] as const) {
-        await transaction.run(`DELETE FROM ${table} WHERE ${time} < make_timestamp(?)`, [cutoffUs]);
-        await transaction.run(
-          `DELETE FROM ${table} WHERE rowid < (SELECT max(rowid) FROM ${table}) - ${ledgerMaxRows} AND (SELECT count(*) FROM ${table}) > ${ledgerMaxRows}`,
-        );
-      }
-      // Rows of a chain are kept for longer, and mean nothing without their agent.
-      const chained = [...this.#tables.values()].filter(({ signal }) => signal.isChained);
-      const old = await transaction.query(
-        `SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)${chained.map(({ signal }) => ` AND source NOT IN (SELECT source FROM raw."${signal.name}")`).join("")}`,
-        [cutoffUs],
-      );
-      const gone = old.map((row) => Number(row["source"])).filter((source) => !latest.includes(source));
-      if (gone.length > 0) await transaction.run(`DELETE FROM internal.sources WHERE source IN (${gone.join(", ")})`);
-      return new Set(gone);
-    });
-    this.#sources.forget(({ source }) => forgotten.has(source));
   }
 
   async #recordRecovery(opened: Extract<Opened, { how: "recovered" }>): Promise<void> {
@@ -501,8 +375,4 @@ function productsOf({ signals, segments }: ColonyStoreOptions): { name: string; 
   return products.filter(
     ({ name, from }) => signals.some((signal) => signal.name === name) && segments?.signals.some((signal) => signal.name === from),
   );
-}
-
-function numberOrNull(value: unknown): number | null {
-  return value === null || value === undefined ? null : Number(value);
 }

@@ -21,11 +21,8 @@ export {
   type AgentCheckpoint,
   type ColonyStore,
   type ColonyStoreOptions,
-  type Gap,
-  type GapFilter,
   openColonyStore,
   type PullOutcome,
-  type RollupResult,
 } from "./colony-store.ts";
 export type { ColumnInfo, RowBatch } from "./column-codec.ts";
 export type { Opened, Transaction } from "./database.ts";
@@ -45,6 +42,7 @@ export { type DiscoverySettings, defaultDiscoverySettings } from "./discovery/di
 export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./discovery/endpoint-resolution.ts";
 export { type NamingLimits, storeNamingWish } from "./discovery/naming-wishes.ts";
 export { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+export type { Gap, GapFilter } from "./gap-ledger.ts";
 export type { LossCount } from "./loss-counts.ts";
 export { choosePoints, type PointSource } from "./metrics/choose-points.ts";
 export { type PromqlAnswer, type PromqlQuery, type PromqlSeriesRow, queryPromql } from "./promql/query-promql.ts";
@@ -143,6 +141,7 @@ export {
   upsertAgent,
   useToken,
 } from "./registry-tables.ts";
+export type { RollupResult } from "./rollups.ts";
 export {
   forgetRuntime,
   listRuntimeHistory,
