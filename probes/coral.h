@@ -84,6 +84,7 @@ struct task_struct {
 	void *stack;
 	s32 pid;
 	s32 tgid;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	char comm[16];
 };

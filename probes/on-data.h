@@ -74,11 +74,19 @@ static always_inline int has_changed_to_tls(struct payload *payload, struct conn
 
 subprogram int on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
+	u32 captured;
+
 	if (!payload || !connection || !scratch)
 		return 0;
 	/* The frames of HTTP/2 carry all that a capture needs. */
-	if (connection->protocol != PROTOCOL_HTTP2 && captured_until(payload->tgid, payload->at_ns))
+	captured = connection->protocol == PROTOCOL_HTTP2 ? 0 : captured_process(payload->tgid, payload->at_ns);
+	if (captured) {
+		u32 tgid = payload->tgid;
+
+		payload->tgid = captured;
 		stream_payload(payload, connection, scratch, CHUNK_BYTES, PAYLOAD_CAPTURE);
+		payload->tgid = tgid;
+	}
 	if (connection->protocol == PROTOCOL_UNKNOWN && !recognise(payload, connection, scratch)) {
 		if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 			on_tls_record(payload, connection, scratch);

@@ -44,7 +44,7 @@ function errorShare(row: RedRow): RedFinding[] {
 }
 
 function slower(row: RedRow): RedFinding[] {
-  const before = row.before?.p95Us ?? null;
+  const before = row.before === null || row.before.requests < enoughRequests ? null : row.before.p95Us;
   if (row.p95Us === null || before === null || before <= 0 || row.p95Us < leastSlowUs) return [];
   const times = row.p95Us / before;
   if (times <= 2) return [];

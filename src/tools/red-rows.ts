@@ -14,6 +14,7 @@ export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "buck
       before === null
         ? null
         : {
+            requests: before.requests,
             perSecond: perSecond(before.requests, facts.windowMs),
             errorRatio: ratio(before.errors, before.requests),
             p95Us: before.p95Us,

@@ -109,7 +109,12 @@ function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
     before:
       was === undefined || before === null
         ? null
-        : { perSecond: perSecond(was.requests, before.coveredMs), errorRatio: ratio(was.errors, was.requests), p95Us: was.p95Us },
+        : {
+            requests: Math.round(was.requests),
+            perSecond: perSecond(was.requests, before.coveredMs),
+            errorRatio: ratio(was.errors, was.requests),
+            p95Us: was.p95Us,
+          },
     points: row.points.map((count) => perSecond(count, pointMs)),
   };
 }

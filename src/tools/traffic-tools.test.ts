@@ -135,6 +135,7 @@ describe("coral_query_red", () => {
       redFact("broken", { role: "client", peer: "db", errors: 300 }),
       redFact("slow", { p95Us: 9_000, before: { requests: 600, errors: 0, p95Us: 3_000 } }),
       redFact("fast", { p95Us: 900, before: { requests: 600, errors: 0, p95Us: 100 } }),
+      redFact("new", { p95Us: 9_000, before: { requests: 19, errors: 0, p95Us: 300 } }),
       redFact("queued", { meanUs: 20_000, queueMeanUs: 15_000 }),
       redFact("told", { status: "500", errors: 600 }),
     ]);

@@ -1,6 +1,7 @@
 /** Captures of real traffic: from the kernel's copies to what leaves the traffic process. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -104,6 +105,21 @@ function orderFor(pid: number, more: Partial<CaptureOrder> = {}): CaptureOrder {
   return { captureId: "c", pids: [pid], durationMs: 20_000, ...filters, ...more };
 }
 
+/** Each connection is answered by a child of its own. */
+const forkingServer = `
+import http.server, socketserver
+class Server(socketserver.ForkingMixIn, http.server.HTTPServer): pass
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *words): pass
+server = Server(("127.0.0.1", 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+`;
+
 const asText = (value: unknown): string => JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part));
 
 describe("captures", () => {
@@ -183,6 +199,21 @@ describe("captures", () => {
     for (let count = 0; count < 5; count++) await ask({ path: "/status/503" });
     await sleep(100);
     expect(capture.copies).toBe(before);
+  });
+
+  it("shows what children answer that were forked for a connection", async (context) => {
+    if (!hasProgram("python3")) context.skip("needs python3");
+    const child = spawn("python3", ["-c", forkingServer], { stdio: ["ignore", "pipe", "inherit"] });
+    children.push(child);
+    const port = Number(String((await once(child.stdout, "data"))[0]));
+    capture = await Capture.open();
+    capture.parts.startCapture(orderFor(child.pid ?? 0));
+    for (const path of ["one", "two"]) await (await fetch(`http://127.0.0.1:${port}/${path}`)).text();
+    await capture.waitFor(2);
+    expect(capture.requests.map(({ target, pid, role }) => [target, pid, role])).toEqual([
+      ["/one", child.pid, "server"],
+      ["/two", child.pid, "server"],
+    ]);
   });
 
   it("finds the slow ones", async () => {

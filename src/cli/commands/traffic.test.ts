@@ -112,7 +112,7 @@ describe("coral query red", () => {
   });
 
   it("colours what fails and what became slow, on a terminal only", async () => {
-    const row = redRow("api", { errorRatio: 0.2, before: { perSecond: 1, errorRatio: 0, p95Us: 1_000 } });
+    const row = redRow("api", { errorRatio: 0.2, before: { requests: 100, perSecond: 1, errorRatio: 0, p95Us: 1_000 } });
     colony.tool("coral_query_red", redResult([row]));
     const { stdout } = await world.coral("query red", { terminal: 120 });
     expect(stdout).toContain("\u001b[31m20%\u001b[39m");

@@ -56,7 +56,7 @@ export const redRowSchema = z.object({
   /** What is left of the mean without the queue: the server's own time. */
   serviceMeanUs: z.number().nullable(),
   /** The same over as long a time before; null when nothing was seen then. */
-  before: z.object({ perSecond: z.number(), errorRatio: z.number(), p95Us: z.number().nullable() }).nullable(),
+  before: z.object({ requests: z.number(), perSecond: z.number(), errorRatio: z.number(), p95Us: z.number().nullable() }).nullable(),
   /** Requests per second in equal parts of the time, oldest first; empty when not wanted. */
   points: z.array(z.number()),
 });
