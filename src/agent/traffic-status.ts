@@ -25,7 +25,7 @@ export function trafficCapability({ isEnabled, status }: TrafficReadings): { nam
 
 function stateOf(isEnabled: boolean, status: TrafficReadings["status"]): Pick<AgentTrafficStatus, "state" | "hooks" | "reason" | "fix"> {
   if (!isEnabled) {
-    const fix = "set traffic.enabled to true in agent.yaml; a running agent takes it within seconds";
+    const fix = "set traffic.enabled to true in agent.yaml; a running agent reads it again on SIGHUP";
     return { state: "off", hooks: "off", reason: "traffic.enabled is false in the agent's config", fix };
   }
   const state = status?.state ?? null;

@@ -1,4 +1,5 @@
 import type { ApprovalList } from "../../tools/index.ts";
+import { agentNames } from "../agent-names.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
@@ -12,10 +13,11 @@ export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, () => colony.call<ApprovalList>("coral_list_approvals", {}), {
     table: ({ approvals }) => {
       const nowMs = Date.now();
+      const nameOf = agentNames(approvals);
       return tableOf(approvals, [
         { title: "ID", key: "approvalId", cell: (approval) => shortId(approval.approvalId), raw: (approval) => approval.approvalId },
         { title: "WHO", key: "caller", cell: (approval) => approval.caller },
-        { title: "AT", key: "hostname", cell: (approval) => approval.hostname },
+        { title: "AT", key: "hostname", cell: ({ agentId }) => nameOf(agentId), raw: (approval) => approval.hostname },
         { title: "TARGET", key: "target", cell: (approval) => approval.target },
         { title: "COMMAND", key: "command", cell: (approval) => approval.command || approval.kind },
         { title: "RULE", key: "rule", cell: (approval) => approval.rule },

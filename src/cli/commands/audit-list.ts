@@ -1,5 +1,6 @@
 import { CoralError } from "../../base/errors.ts";
 import type { AuditList } from "../../tools/index.ts";
+import { agentNames } from "../agent-names.ts";
 import { askAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
@@ -39,12 +40,18 @@ export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, ask, {
     table: ({ records }) => {
       const nowMs = Date.now();
+      const nameOf = agentNames(records);
       return tableOf(records, [
         { title: "TIME", key: "at", cell: (record) => localTime(record.at, nowMs), raw: (record) => record.at },
         { title: "ID", key: "id", cell: (record) => shortId(record.id), raw: (record) => record.id },
         { title: "WHO", key: "caller", cell: (record) => record.caller || "coral" },
         { title: "BY", key: "through", cell: (record) => record.through || null },
-        { title: "AT", key: "hostname", cell: (record) => record.hostname ?? "colony" },
+        {
+          title: "AT",
+          key: "hostname",
+          cell: ({ agentId }) => (agentId === null ? "colony" : nameOf(agentId)),
+          raw: (record) => record.hostname ?? "colony",
+        },
         { title: "TARGET", key: "target", cell: (record) => record.target },
         { title: "WHAT", key: "command", cell: whatText, raw: (record) => record.command },
         { title: "RULE", key: "rule", cell: (record) => record.rule || null },

@@ -1,5 +1,6 @@
 import { escapeText } from "../../base/escape-text.ts";
 import type { AuditChain, AuditVerification } from "../../tools/index.ts";
+import { agentNames } from "../agent-names.ts";
 import { callAgent, connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
@@ -48,7 +49,8 @@ function verifyLocally(invocation: Invocation): () => Promise<AuditVerification>
 }
 
 function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string {
-  const lines = chains.flatMap((chain) => chainLines(chain, print));
+  const nameOf = agentNames(chains);
+  const lines = chains.flatMap((chain) => chainLines(chain, nameOf, print));
   const broken = chains.filter(({ problems }) => problems.length > 0).length;
   const verdict = isWhole
     ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
@@ -59,10 +61,11 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
 }
 
 function chainLines(
-  { agentId, hostname, where, entries, firstEntry, lastEntry, head, problems, moreProblems }: AuditChain,
+  { agentId, where, entries, firstEntry, lastEntry, head, problems, moreProblems }: AuditChain,
+  nameOf: (agentId: string) => string,
   print: Printer,
 ): string[] {
-  const name = agentId === null ? "colony" : `${hostname ?? agentId}, ${where === "agent" ? "at the agent" : "the colony's copy"}`;
+  const name = agentId === null ? "colony" : `${nameOf(agentId)}, ${where === "agent" ? "at the agent" : "the colony's copy"}`;
   const mark = problems.length === 0 ? print.style("green", "✓") : print.style("red", "✗");
   const range = entries === 0 ? "no entries" : `entries ${firstEntry} to ${lastEntry}`;
   return [

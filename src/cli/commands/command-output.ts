@@ -3,6 +3,7 @@
 import { isUtf8 } from "node:buffer";
 import { escapeJsonText, escapeText } from "../../base/escape-text.ts";
 import type { RoutedTarget } from "../../mesh/index.ts";
+import { agentNames } from "../agent-names.ts";
 import type { CliIo, OutputStream } from "../cli-io.ts";
 import type { Style } from "../output/style.ts";
 
@@ -131,7 +132,6 @@ function contentOf(data: Buffer): { text: string } | { base64: string } {
 
 /** Host names, or ids where a name occurs twice. */
 export function targetNames(targets: readonly RoutedTarget[]): string[] {
-  const counts = new Map<string, number>();
-  for (const { hostname } of targets) counts.set(hostname, (counts.get(hostname) ?? 0) + 1);
-  return targets.map(({ agentId, hostname }) => ((counts.get(hostname) ?? 0) > 1 ? agentId : hostname));
+  const nameOf = agentNames(targets);
+  return targets.map(({ agentId }) => nameOf(agentId));
 }
