@@ -108,6 +108,23 @@ test("auditedBackend() writes down SQL with its outcome, redacted, and answers a
   expect(await failing.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context)).toBeDefined();
 });
 
+test("auditedBackend() writes down who asked where an agent runs", async () => {
+  await using world = await openAuditWorld();
+  const runtimeContext = async () => ({}) as never;
+  const backend = auditedBackend(backendOf({ runtimeContext }), { book: world.book, log: silentLogger });
+  await backend.runtimeContext({ agentId: "web-1", refresh: true, history: 0 }, context);
+  expect(await world.entries()).toMatchObject([
+    {
+      kind: "runtime",
+      phase: "ended",
+      target: "agent web-1",
+      command: "runtime context, looked at again",
+      reason: "answered",
+      caller: "local:uid=1000",
+    },
+  ]);
+});
+
 test("auditedBackend() does not write queries that are beyond the budget, and answers them", async () => {
   await using world = await openAuditWorld();
   let left = 2;

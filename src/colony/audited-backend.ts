@@ -1,4 +1,4 @@
-/** What a backend does for people, written down: SQL, captures, tokens, revocations. Commands write their own entries. */
+/** What a backend does for people, written down: SQL, runtime contexts, captures, tokens, revocations. Commands write their own entries. */
 
 import { randomUUID } from "node:crypto";
 import { CoralError } from "../base/errors.ts";
@@ -31,7 +31,28 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
   };
   return {
     ...backend,
-    sql: (request, context) => auditedSql(backend, options, request, context),
+    sql: (request, context) => {
+      const what = { kind: "sql", target: "colony", command: request.sql, isSql: true };
+      return auditedQuery(
+        options,
+        what,
+        context,
+        () => backend.sql(request, context),
+        ({ rows }) => ({ rows: rows.length }),
+      );
+    },
+    // It tells how a deployment is built: who asks for it is written down.
+    runtimeContext: (request, context) => {
+      const command = request.refresh ? "runtime context, looked at again" : "runtime context";
+      const what = { kind: "runtime", target: `agent ${request.agentId}`, command };
+      return auditedQuery(
+        options,
+        what,
+        context,
+        () => backend.runtimeContext(request, context),
+        () => ({}),
+      );
+    },
     capture: (request, context) => auditedCapture(backend, book, request, context),
     recording: async function* (request, context) {
       // What a terminal showed may hold anything: who looks is written down, too.
@@ -54,24 +75,24 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
 }
 
 /** One entry each, as far as the budget goes, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
-async function auditedSql(
-  backend: ColonyBackend,
+async function auditedQuery<T>(
   { book, queries, log }: AuditedBackendOptions,
-  request: Parameters<ColonyBackend["sql"]>[0],
+  what: Omit<AuditNote, "phase">,
   context: ToolCallContext,
-): ReturnType<ColonyBackend["sql"]> {
+  ask: () => Promise<T>,
+  detailsOf: (answer: T) => Record<string, unknown>,
+): Promise<T> {
   const startedMs = performance.now();
   const tell = async (reason: string, details: Record<string, unknown>): Promise<void> => {
     if (queries?.take(context.caller ?? "", startedMs) === false) return;
     const result = { reason, details, exit_code: reason === "answered" ? 0 : 1, duration_ms: performance.now() - startedMs };
-    const what = { kind: "sql", phase: "ended", target: "colony", command: request.sql, isSql: true };
     await book
-      .note({ ...what, ...askerOf(context), ...result, command_id: randomUUID() })
+      .note({ ...what, phase: "ended", ...askerOf(context), ...result, command_id: randomUUID() })
       .catch((error: unknown) => log.error(`Cannot write a query of ${context.caller ?? "somebody"} into the audit`, { error }));
   };
   try {
-    const answer = await backend.sql(request, context);
-    await tell("answered", { rows: answer.rows.length });
+    const answer = await ask();
+    await tell("answered", detailsOf(answer));
     return answer;
   } catch (error) {
     await tell(CoralError.from(error).code, {});
