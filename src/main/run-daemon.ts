@@ -1,5 +1,6 @@
 /** Runs colony, agent, or both in this process until told to stop. One DuckDB engine serves whatever runs. */
 
+import { join } from "node:path";
 import type { Agent } from "../agent/index.ts";
 import { systemClock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -228,6 +229,7 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
     dataDirectories,
     memoryLimitBytes: (colony?.config.store.memoryBytes ?? 0) + (agent?.config.store.memoryBytes ?? 0),
     threads: colony ? 2 : 1,
+    tempDirectory: join(dataDirectories[0] ?? "", "spill"),
     log: log.child("engine"),
   });
   stack.defer(() => engine.close());

@@ -1,5 +1,16 @@
 import { once } from "node:events";
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { expect, test } from "vitest";
 import { silentLogger } from "../base/log.ts";
 import type { Database } from "./database.ts";
@@ -298,4 +309,18 @@ test("openEngine() can be tried again after it failed", async () => {
   const options = { dataDirectories: [folder.path], memoryLimitBytes: 64 * 1024 ** 2, threads: 0, log: silentLogger };
   await expect(openEngine(options)).rejects.toThrow("Cannot open store");
   await (await testEngine(folder.path)).close();
+});
+
+test("openEngine() sorts on disk what is more than its memory, and clears away what a killed process left there", async () => {
+  using folder = temporaryFolder();
+  const tempDirectory = `${folder.path}/spill`;
+  mkdirSync(tempDirectory);
+  for (const name of ["duckdb_temp_storage_DEFAULT-0.tmp", "other"]) writeFileSync(`${tempDirectory}/${name}`, "");
+  const options = { dataDirectories: [folder.path], memoryLimitBytes: 64 * 1024 ** 2, threads: 1, log: silentLogger, tempDirectory };
+  await using engine = await openEngine(options);
+  expect(readdirSync(tempDirectory)).toEqual(["other"]);
+  const database = await engine.attach("t", `${folder.path}/t.duckdb`, migrations);
+  const columns = Array.from({ length: 20 }, (_, index) => `hash(range + ${index}) AS c${index}`).join(", ");
+  const sorted = `SELECT * FROM (SELECT ${columns} FROM range(400000)) ORDER BY c0 OFFSET 399999`;
+  expect(await database.query(sorted)).toHaveLength(1);
 });

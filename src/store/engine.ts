@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
 import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -15,7 +16,7 @@ export interface EngineOptions {
   memoryLimitBytes: number;
   /** An agent takes 1, a colony 2. */
   threads: number;
-  /** Where large sorts spill, 2 GiB at most. Default: nowhere, they fail as `exhausted`. */
+  /** Where large sorts and groups spill, four times the memory at most. Default: nowhere, they fail as `exhausted`. */
   tempDirectory?: string;
   log: Logger;
 }
@@ -39,6 +40,7 @@ const mebibyte = 1024 ** 2;
  * may hold this share of the memory limit.
  */
 const checkpointShare = 1 / 8;
+const spillShare = 4;
 const maxCheckpointThresholdBytes = 64 * mebibyte;
 
 /** On the global object, so that a second copy of this module in one process is noticed too. */
@@ -77,6 +79,8 @@ class DuckDbEngine implements Engine {
   }
 
   static async open(options: EngineOptions): Promise<DuckDbEngine> {
+    // A process that was killed left its files behind.
+    if (options.tempDirectory !== undefined) clearSpilled(options.tempDirectory);
     const config = duckdb.create_config();
     const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes * checkpointShare));
     const settings: Record<string, string> = {
@@ -85,7 +89,7 @@ class DuckDbEngine implements Engine {
       checkpoint_threshold: `${thresholdBytes}B`,
       temp_directory: options.tempDirectory === undefined ? "" : resolve(options.tempDirectory),
       // DuckDB's own bound is nine tenths of the disk.
-      max_temp_directory_size: "2GiB",
+      max_temp_directory_size: `${options.memoryLimitBytes * spillShare}B`,
       autoinstall_known_extensions: "false",
       autoload_known_extensions: "false",
       allow_community_extensions: "false",
@@ -159,4 +163,9 @@ class DuckDbEngine implements Engine {
       processWide[engineKey] = false;
     }
   }
+}
+
+function clearSpilled(directory: string): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (const name of readdirSync(directory)) if (name.startsWith("duckdb_temp_")) rmSync(join(directory, name), { force: true });
 }

@@ -64,6 +64,8 @@ const distributionColumns = [
   ...(["positive_offset", "positive_counts", "negative_offset", "negative_counts", "quantiles"] as const),
 ];
 const distributionWeight = 10;
+/** DuckDB holds lists in memory several times over. */
+const maxValuesAtOnce = 50_000;
 
 /** Throws `exhausted` when there are more points than wanted: a part of them would give wrong numbers. */
 export async function loadSeries(store: Queryable, filter: SeriesFilter): Promise<MetricSeriesPoints[]> {
@@ -81,8 +83,15 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
       message: `Cannot read "${filter.names.join('", "')}": ${points} points fit, which are more than may be read at once; name a service, or look less far back`,
     });
   const found: MetricSeriesPoints[] = [];
-  if (numbers > 0) await readSeries(store, from, where, `kind IN ${numberKinds}`, numberColumns, found);
-  if (points > numbers) await readSeries(store, from, where, `kind NOT IN ${numberKinds}`, distributionColumns, found);
+  const read = async (kinds: string, columns: readonly string[], values: number): Promise<void> => {
+    const parts = Math.ceil(values / maxValuesAtOnce);
+    for (let part = 0; part < parts; part++) {
+      const only = parts === 1 ? kinds : `${kinds} AND hash(series) % ${parts} = ${part}`;
+      await readSeries(store, from, where, only, columns, found);
+    }
+  };
+  await read(`kind IN ${numberKinds}`, numberColumns, numbers);
+  await read(`kind NOT IN ${numberKinds}`, distributionColumns, (points - numbers) * distributionWeight);
   return found;
 }
 
