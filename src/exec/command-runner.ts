@@ -11,7 +11,7 @@ import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from 
 import { commandEnvironment } from "./command-environment.ts";
 import type { CommandGroups } from "./command-groups.ts";
 import type { ExecSettings } from "./exec-settings.ts";
-import { findPlace, type Place, type PlaceWanted, ruleTarget, targetText } from "./find-place.ts";
+import { findPlace, type Place, type PlaceWanted, ruleTargets, targetText } from "./find-place.ts";
 import { findUser } from "./find-user.ts";
 import { CommandLauncher, type PreparedCommand, usesRuntime } from "./launch-command.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
@@ -176,7 +176,7 @@ export class CommandRunner implements AsyncDisposable {
       stages,
       kind: order.kind,
       caller: order.caller.name,
-      target: ruleTarget(order.target, place),
+      targets: ruleTargets(order.target, place),
       environment: this.#options.environment(),
       isReadOnly: order.isReadOnly,
       files: place.files,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import type { ContainerDirectory, ContainerInfo, ProcessView } from "../host/index.ts";
-import { findPlace, ruleTarget, targetText } from "./find-place.ts";
+import { findPlace, ruleTargets, targetText } from "./find-place.ts";
 import { findGroups, findUser } from "./find-user.ts";
 
 const signal = new AbortController().signal;
@@ -60,8 +60,14 @@ describe("findPlace()", () => {
       [20, "host pid 20"],
     ] as const) {
       const wanted = { kind: "host" as const, service: "", container: "", pid };
-      expect(ruleTarget(wanted, await find(wanted))).toBe(expected);
+      expect(ruleTargets(wanted, await find(wanted))).toEqual([expected]);
     }
+  });
+
+  it("has all names of a container for the rules, however it was asked for", async () => {
+    const wanted = { kind: "container" as const, service: "", container: container.id, pid: 0 };
+    const place = await find(wanted, [], containers(20, { pod: { name: "shop-0", namespace: "x", uid: "" } }));
+    expect(ruleTargets(wanted, place)).toEqual([`container ${container.id}`, "container web", "container shop-0/web"]);
   });
 
   it("takes no process of several places without being told which", async () => {

@@ -1,7 +1,7 @@
 /** Where a command is to run: on the host, beside the processes of a service, or in a container. Never beside a process that was only guessed. */
 
 import { CoralError } from "../base/errors.ts";
-import { type ContainerDirectory, type ContainerInfo, type ProcessView, viewProcess } from "../host/index.ts";
+import { type ContainerDirectory, type ContainerInfo, containerTitle, type ProcessView, viewProcess } from "../host/index.ts";
 import { createRootFiles, type RootFiles, unseenFiles } from "./root-files.ts";
 
 export interface PlaceWanted {
@@ -39,9 +39,14 @@ export function targetText({ kind, service, container, pid }: PlaceWanted): stri
   return kind === "container" ? `container ${container}${process}` : `host${process}`;
 }
 
-/** As the rules see it: a process that shares the host's files and processes is the host, however it was named. */
-export function ruleTarget(wanted: PlaceWanted, place: Place): string {
-  return wanted.kind === "host" && place.target === undefined ? "host" : targetText(wanted);
+/**
+ * All that the rules may call it: a container by any of its names, however it was asked for; and a process that shares the host's files and processes
+ * is the host.
+ */
+export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): string[] {
+  if (wanted.kind === "host" && target === undefined) return ["host"];
+  const names = container === undefined ? [] : [container.id, container.name, containerTitle(container)].filter((name) => name !== "");
+  return [...new Set([targetText(wanted), ...names.map((name) => `container ${name}`)])];
 }
 
 /** Throws `not-found`, `usage` when several fit, and `unsupported` when it cannot be reached. */

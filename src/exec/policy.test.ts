@@ -38,7 +38,7 @@ function ask(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = 
       stages: parseCommand(text),
       kind: "exec",
       caller: "token:ci",
-      target: "host",
+      targets: ["host"],
       environment: "production",
       isReadOnly: false,
       files,
@@ -73,9 +73,9 @@ describe("rules", () => {
       environment: ["staging"],
       kind: ["shell"],
     });
-    const fitting: Partial<PolicyQuestion> = { caller: "local:uid=0", target: "service api-1", environment: "staging", kind: "shell" };
+    const fitting: Partial<PolicyQuestion> = { caller: "local:uid=0", targets: ["service api-1"], environment: "staging", kind: "shell" };
     expect(action("bash", [rule], {}, fitting)).toBe("allow");
-    for (const change of [{ caller: "token:x" }, { target: "host" }, { environment: "production" }, { kind: "exec" as const }])
+    for (const change of [{ caller: "token:x" }, { targets: ["host"] }, { environment: "production" }, { kind: "exec" as const }])
       expect(action("bash", [rule], {}, { ...fitting, ...change }), JSON.stringify(change)).toBe("deny");
   });
 

@@ -15,7 +15,8 @@ export interface PolicyQuestion {
   kind: "exec" | "shell" | "run";
   /** As the audit names them. */
   caller: string;
-  target: string;
+  /** Every name that it has: one that a rule fits is enough. */
+  targets: readonly string[];
   environment: string;
   /** Nothing but the read-only profile, and what is denied or held back stays so. */
   isReadOnly: boolean;
@@ -161,7 +162,7 @@ function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program
   return (
     fits(rule.kind, question.kind) &&
     fits(rule.user, question.caller) &&
-    fits(rule.target, question.target) &&
+    question.targets.some((target) => fits(rule.target, target)) &&
     fits(rule.environment, question.environment) &&
     (rule.action === "allow" ? allowsProgram(rule, program) : touchesProgram(rule, program)) &&
     fitsArguments(rule, stage.argv.slice(1))
