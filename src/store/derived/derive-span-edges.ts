@@ -9,7 +9,7 @@ import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import { span } from "../signals/span.ts";
 import { spanEdge } from "../signals/spans-derived.ts";
 import { type DerivingStep, type DerivingStore, deriveEntries, entriesToDerive, fitting, rowsSql } from "./derive-span-red.ts";
-import { bucketSql, denseCountsSql, protocolSql, wholeWeightSql } from "./span-red-sql.ts";
+import { bucketListSql, bucketSql, histogramSql, protocolSql, wholeWeightSql } from "./span-red-sql.ts";
 
 const windowMs = 60_000;
 /** Spans that one step takes in. */
@@ -104,11 +104,9 @@ function insertEdgesSql(ingest: number, nowUs: number): string {
     FROM temp.found_calls WHERE client <> service GROUP BY ALL`;
   return `INSERT INTO raw.span_edge (source, ingest, stored_at, seq, "time", mono_ms, client, server, protocol, window_ms, requests, errors, first_seen, last_seen,
       duration_lo, duration_counts)
-    SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, win, 0, client, service, protocol, ${windowMs}, requests, errors, first_seen, last_seen,
-      coalesce(list_min(bs), 0), CASE WHEN bs IS NULL THEN [] ELSE ${denseCountsSql} END
+    SELECT source, ${ingest}, make_timestamp(${nowUs}), 0, win, 0, client, service, protocol, ${windowMs}, requests, errors, first_seen, last_seen, ${histogramSql}
     FROM (
-      SELECT ${keys}, sum(weight) AS requests, sum(errors) AS errors, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
-        list(bucket) FILTER (whole > 0) AS bs, list(whole) FILTER (whole > 0) AS ns
+      SELECT ${keys}, sum(weight) AS requests, sum(errors) AS errors, min(first_seen) AS first_seen, max(last_seen) AS last_seen, ${bucketListSql} AS buckets
       FROM (${counted}) GROUP BY ${keys}
     ) ORDER BY client, service`;
 }

@@ -24,9 +24,17 @@ export const wholeWeightSql = `CAST(floor(weight) AS BIGINT) + CASE WHEN (hash(s
 export const protocolSql = `CASE WHEN rpc_system IS NOT NULL THEN rpc_system WHEN messaging_system IS NOT NULL THEN messaging_system
     WHEN db_system IS NOT NULL THEN db_system WHEN http_method IS NOT NULL OR http_route IS NOT NULL OR http_status_code IS NOT NULL THEN 'http' ELSE 'span' END`;
 
-/** Of a group with lists `bs` (buckets) and `ns` (how often): the counts from the lowest to the highest. Most groups of a step have one bucket. */
-export const denseCountsSql = `CASE WHEN len(bs) = 1 THEN ns::UINTEGER[]
-    ELSE list_transform(range(list_min(bs), list_max(bs) + 1), lambda b: least(coalesce(ns[list_position(bs, b)], 0), 4294967295))::UINTEGER[] END`;
+/** Of a group's rows with `bucket` and `whole`: how often there was which, from the lowest; null when all are 0. */
+export const bucketListSql = "list_sort(list({b: bucket, n: whole}) FILTER (whole > 0))";
+
+const countSql = (index: string): string => `[least(buckets[${index}].n, 4294967295)::UINTEGER]`;
+/**
+ * Of `buckets`, made by `bucketListSql`: the columns of a histogram, the lowest bucket and the counts from there to the highest. Each count is followed by as
+ * many zeros as there are buckets up to the next one: to look each of them up would take twice as long. Most groups of a step have one bucket.
+ */
+export const histogramSql = `coalesce(buckets[1].b, 0) AS duration_lo, CASE WHEN buckets IS NULL THEN [] WHEN len(buckets) = 1 THEN ${countSql("1")}
+      ELSE flatten(list_transform(range(1, len(buckets) + 1), lambda i:
+        list_resize(${countSql("i")}, CASE WHEN i < len(buckets) THEN buckets[i + 1].b - buckets[i].b ELSE 1 END, 0::UINTEGER))) END AS duration_counts`;
 
 /** Of raw.span_red, and of raw.span_service. */
 export const spanRedKeys = "service, role, protocol, method, route, status, is_error, version";
@@ -64,11 +72,9 @@ export function spanRedSql(rows: string, nowUs: number, columns: string, isCrowd
   const counted = `SELECT ${keys}, bucket, sum(whole) AS whole, sum(weight) AS weight, sum(weight * duration_ns) AS ns, count(*) AS spans
     FROM (${shaped}) GROUP BY ALL`;
   return `${isCrowded ? boundedSql(counted, keys) : `WITH counted AS (${counted})`}
-    SELECT source, win AS "time", window_ms, ${columns}, spans::BIGINT AS spans, requests, duration_us,
-      coalesce(list_min(bs), 0) AS duration_lo, CASE WHEN bs IS NULL THEN [] ELSE ${denseCountsSql} END AS duration_counts
+    SELECT source, win AS "time", window_ms, ${columns}, spans::BIGINT AS spans, requests, duration_us, ${histogramSql}
     FROM (
-      SELECT ${keys}, sum(spans) AS spans, sum(weight) AS requests, sum(ns) / 1000 AS duration_us,
-        list(bucket) FILTER (whole > 0) AS bs, list(whole) FILTER (whole > 0) AS ns
+      SELECT ${keys}, sum(spans) AS spans, sum(weight) AS requests, sum(ns) / 1000 AS duration_us, ${bucketListSql} AS buckets
       FROM counted GROUP BY ${keys}
     )`;
 }
