@@ -15,6 +15,8 @@ import { joinSpanEdges, readSpanEdges, spanEdgeNotes, withSpanPercentiles } from
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
+/** Half a kilobyte each: as much as an assistant may want to read at once. */
+const edgesShown = 200;
 
 export const getTopology = defineTool({
   name: "coral_get_topology",
@@ -31,7 +33,7 @@ export const getTopology = defineTool({
       .prefault("1h")
       .describe("how far back: 5m, 2h, 7d"),
     limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
-    edges: z.int().min(1).max(edgesMax).default(edgesMax).describe("edges, those with most connections"),
+    edges: z.int().min(1).max(edgesMax).default(edgesShown).describe("edges, those with most connections"),
   }),
   output: topologySchema,
   permission: "read",

@@ -297,12 +297,15 @@ describe("coral_get_topology", () => {
     const classes = answer.edges.map((edge) => edge.class);
     expect(classes).toEqual([...Array.from({ length: 8 }, () => "INTERNAL"), "EGRESS", "EGRESS"]);
     expect(answer.completeness.notes.map(({ message }) => message).join()).toContain("10 of 52 edges");
+    const more = Array.from({ length: 300 }, (_, index) => edgeOf(`a${index}`, `b${index}`, 80));
+    const unasked = await call<Topology>("coral_get_topology", { limit: 10_000 }, { edges: async () => networkOf(more) });
+    expect(unasked.edges).toHaveLength(200);
   });
 
   it("walks 5,000 services in a moment", async () => {
     const many = Array.from({ length: 20_000 }, (_, index) => edgeOf(`s${index % 5_000}`, `s${(index * 7 + 1) % 5_000}`, 80));
     const started = performance.now();
-    const answer = await call<Topology>("coral_get_topology", { limit: 10_000 }, { edges: async () => networkOf(many) });
+    const answer = await call<Topology>("coral_get_topology", { limit: 10_000, edges: 20_000 }, { edges: async () => networkOf(many) });
     expect(answer.nodes).toHaveLength(5_000);
     expect(performance.now() - started).toBeLessThan(2_000);
   });

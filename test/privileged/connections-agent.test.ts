@@ -51,7 +51,7 @@ beforeEach((context) => {
 });
 
 const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
-  const { edges } = await host.colony.tool<Topology>("coral_get_topology", { limit: 10_000 });
+  const { edges } = await host.colony.tool<Topology>("coral_get_topology", { limit: 10_000, edges: 20_000 });
   return edges.filter((edge) => edge.port === port);
 };
 

@@ -12,6 +12,8 @@ import { topologyPage } from "./topology-page.ts";
 const limit = 10_000;
 /** A page for people shows a part of what there is; asking for more would only make them wait. */
 const pageEdges = 5_000;
+/** What the tool gives at the most: for programs, and around one service. */
+const allEdges = 20_000;
 
 /** `coral network topology`. */
 export async function run(invocation: Invocation): Promise<void> {
@@ -30,7 +32,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const input = {
     since,
     limit,
-    ...(isPage ? { edges: pageEdges } : {}),
+    edges: isPage ? pageEdges : allEdges,
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
   };
   await showAnswer(invocation, () => colony.call<Topology>("coral_get_topology", input), {

@@ -238,6 +238,7 @@ External Egress: 2 destinations
     expect(colony.calls[0]?.body).toEqual({
       since: "5m",
       limit: 10_000,
+      edges: 20_000,
       service: "s3",
       direction: "dependents",
       depth: 3,
