@@ -1,5 +1,6 @@
 /** What this agent can do where it runs, each with the reason when not. */
 
+import { matcherOf } from "../base/name-pattern.ts";
 import { type CapabilityFact, capabilityNames, impossibleBecause } from "../base/runtime-facts.ts";
 import type { AgentExecConfig } from "../config/index.ts";
 
@@ -24,14 +25,39 @@ export function runtimeCapabilities(sources: CapabilitySources): CapabilityFact[
 
 const commandKinds = ["exec", "shell", "run"];
 
-/** Kinds of commands that the policy of this agent can never let through. With `off` no rule counts; what others make of a single command is told when it is tried. */
-export function refusedCommands({ profile }: Pick<AgentExecConfig, "profile">): NonNullable<CapabilitySources["refused"]> {
-  if (profile !== "off") return {};
-  const absent = {
-    reason: "commands are switched off by exec.profile: off",
-    fix: "Set exec.profile to diagnostics or full in agent.yaml",
+type Policy = Pick<AgentExecConfig, "profile" | "rules">;
+
+/** Kinds of commands that the policy of this agent can never let through. What it makes of a single command is told when it is tried. */
+export function refusedCommands(policy: Policy): NonNullable<CapabilitySources["refused"]> {
+  return Object.fromEntries(
+    commandKinds.flatMap((kind) => {
+      const absent = refusedKind(policy, kind);
+      return absent === null ? [] : [[kind, absent]];
+    }),
+  );
+}
+
+/** With `off` no rule counts. Else the first rule decides that lets something of the kind through, or nothing; without one the profile does. */
+function refusedKind({ profile, rules }: Policy, kind: string): { reason: string; fix: string } | null {
+  if (profile === "off")
+    return { reason: "commands are switched off by exec.profile: off", fix: "Set exec.profile to diagnostics or full in agent.yaml" };
+  for (const rule of rules.filter((candidate) => isUnbound(candidate.kind) || matcherOf(candidate.kind)(kind))) {
+    if (rule.action === "allow") return null;
+    // Of what the read-only profile refuses, only a named program can wait for an approval.
+    if (rule.action === "require_approval" && profile === "diagnostics" && rule.program.length > 0) return null;
+    const isForAll = [rule.program, rule.args, rule.user, rule.target, rule.environment].every(isUnbound);
+    if (rule.action === "deny" && isForAll)
+      return { reason: `denied by the rule "${rule.name}" of exec.rules`, fix: "Change the rule in agent.yaml" };
+  }
+  if (profile === "full" || kind === "exec") return null;
+  return {
+    reason: `denied by policy profile ${profile}`,
+    fix: `Set exec.profile: full in agent.yaml, or allow a program by a rule with kind: ${kind} in exec.rules`,
   };
-  return Object.fromEntries(commandKinds.map((kind) => [kind, absent]));
+}
+
+function isUnbound(patterns: readonly string[]): boolean {
+  return patterns.length === 0 || patterns.includes("*");
 }
 
 /** In a pod, commands are for other containers than the agent's own. */

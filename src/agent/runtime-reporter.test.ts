@@ -123,6 +123,13 @@ describe("RuntimeWatch", () => {
   });
 });
 
+type Rule = Parameters<typeof refusedCommands>[0]["rules"][number];
+
+function rule(change: Partial<Rule>): Rule {
+  const all = { program: [], args: [], user: [], target: [], environment: [], kind: [] };
+  return { name: "test", action: "deny", ...all, runAs: undefined, ...change };
+}
+
 describe("runtimeCapabilities()", () => {
   const kernel = [
     { name: "ebpf", available: false, reason: "CAP_BPF is missing", fix: "run it as root" },
@@ -155,14 +162,36 @@ describe("runtimeCapabilities()", () => {
   });
 
   it("leaves out what the policy can never let through", () => {
-    expect(refusedCommands({ profile: "diagnostics" })).toEqual({});
-    expect(refusedCommands({ profile: "full" })).toEqual({});
-    expect(Object.keys(refusedCommands({ profile: "off" }))).toEqual(["exec", "shell", "run"]);
-    const off = refusedCommands({ profile: "off" });
+    expect(Object.keys(refusedCommands({ profile: "diagnostics", rules: [] }))).toEqual(["shell", "run"]);
+    expect(refusedCommands({ profile: "full", rules: [] })).toEqual({});
+    const off = refusedCommands({ profile: "off", rules: [rule({ action: "allow" })] });
+    expect(Object.keys(off)).toEqual(["exec", "shell", "run"]);
     const shell = runtimeCapabilities({ runtimeType: "native", sidecarMode: "", kernel, capture, refused: off }).find(
       ({ name }) => name === "shell",
     );
     expect(shell).toMatchObject({ available: false, reason: "commands are switched off by exec.profile: off" });
+  });
+
+  it.each<[string, "diagnostics" | "full", Partial<Rule>[], string]>([
+    ["a rule that allows a program of the kind", "diagnostics", [{ action: "allow", program: ["bash"], kind: ["shell"] }], "run"],
+    ["a rule for all kinds", "diagnostics", [{ action: "allow", program: ["bash"] }], ""],
+    ["a rule for some users", "diagnostics", [{ action: "allow", kind: ["sh*"], user: ["token:ann"] }], "run"],
+    ["an approval of a named program", "diagnostics", [{ action: "require_approval", program: ["bash"] }], ""],
+    ["an approval of whatever else is allowed", "diagnostics", [{ action: "require_approval" }], "shell run"],
+    ["a rule that denies a kind", "full", [{ action: "deny", kind: ["shell"] }], "shell"],
+    ["a rule that denies everything", "full", [{ action: "deny", program: ["*"] }], "exec shell run"],
+    [
+      "a rule that denies some",
+      "full",
+      [
+        { action: "deny", program: ["rm"] },
+        { action: "deny", environment: ["production"] },
+      ],
+      "",
+    ],
+    ["a rule before one that denies", "full", [{ action: "allow", program: ["ps"], kind: ["exec"] }, { action: "deny" }], "shell run"],
+  ])("goes by %s", (_what, profile, rules, refused) => {
+    expect(Object.keys(refusedCommands({ profile, rules: rules.map(rule) })).join(" ")).toBe(refused);
   });
 });
 

@@ -169,7 +169,7 @@ describe("coral exec", () => {
     expect(unable.stderr).toContain("Target: label=kind=strict (1 agent resolved)");
     const partial = await coral("exec", "--all", "echo hi");
     expect(partial).toMatchObject({ code: 0, stdout: "hi\n", stderr: expect.stringContaining("is left out: ") });
-    expect((await runCoral(["exec", "df"], { home: other.path })).code).toBe(2);
+    expect((await runCoral(["exec", "df"], { home: other.path })).code).toBe(3);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Runs a command from the first look at its targets to its exit code; `coral exec`, `coral shell` and `coral run` are this. */
 
 import { hostname } from "node:os";
-import { CoralError, exitCodeOf } from "../../base/errors.ts";
+import { exitCodeOf } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import { capabilityOf } from "../../base/runtime-facts.ts";
 import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../mesh/index.ts";
@@ -40,7 +40,10 @@ export async function runWanted(invocation: Invocation, options: RunWantedOption
   }
 }
 
-/** The registry is asked first, which is quick and says everything at once; the colony checks again when the command arrives. */
+/**
+ * Whoever runs it is asked first, which is quick and says everything at once. That no agent is able is for the colony to say all the same: it looks
+ * again when the command arrives, and writes down who asked for what.
+ */
 async function open(invocation: Invocation, ask: CommandAsk) {
   if (ask.targets === undefined) {
     const page = await localProblem(invocation, ask.command);
@@ -49,16 +52,7 @@ async function open(invocation: Invocation, ask: CommandAsk) {
   }
   const colony = await connectColony(invocation);
   const { one: _one, ...wish } = ask.targets;
-  const resolved = await colony.call<ResolvedTargets>("coral_resolve_targets", { command: ask.command, ...wish });
-  if (resolved.agents.every((agent) => !agent.supported)) {
-    const { command, target, total, agents } = resolved;
-    const first = agents[0];
-    throw new CoralError({
-      code: "unsupported",
-      message: `Cannot ${command} at "${target}": not supported by any target agents (${first?.hostname}: ${first?.reason})`,
-      details: { command, target, total, agents },
-    });
-  }
+  await colony.call<ResolvedTargets>("coral_resolve_targets", { command: ask.command, ...wish });
   return await colony.frames("/v1/commands");
 }
 
@@ -77,6 +71,8 @@ async function localProblem(invocation: Invocation, command: CommandAsk["command
   const { runtime } = await askAgent<RuntimeRefreshed>(invocation, "/v1/runtime");
   const capability = capabilityOf(runtime, command);
   if (capability === undefined || capability.available) return undefined;
+  // Where the place allows it, only the agent's own policy does not: it refuses by itself, says why, and writes that down.
+  if (!runtime.runtimeType.startsWith("k8s-")) return undefined;
   return localUnsupportedPage({ command, hostname: hostname(), runtime, capability }, invocation.print.noteStyle);
 }
 
