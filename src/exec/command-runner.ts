@@ -184,9 +184,11 @@ export class CommandRunner implements AsyncDisposable {
     });
     known.rule = decision.rule;
     if (decision.action === "deny") throw refusal(decision);
-    checkFit(order, place, stages);
+    checkFit(order, stages);
     const user = findUser({ runAs: decision.runAs ?? settings.runAs, target: place.target });
-    known.user = usesRuntime(place, user) ? "of the container" : user.name;
+    const isByRuntime = usesRuntime(place, user);
+    if (isByRuntime) checkRuntimeFit(order);
+    known.user = isByRuntime ? "of the container" : user.name;
     const asked = commandEnvironment({
       asked: order.environment,
       // What a rule allows is bound by it; a variable could undo that, unless it was named by whoever wrote the rule.
@@ -343,7 +345,7 @@ function stagesOf(order: CommandOrder, { files }: Place): Stage[] {
   return [stageOfWords([files.isUnseen ? "/bin/sh" : (shells.find((path) => files.resolve(path) !== null) ?? "/bin/sh")])];
 }
 
-function checkFit(order: CommandOrder, place: Place, stages: readonly Stage[]): void {
+function checkFit(order: CommandOrder, stages: readonly Stage[]): void {
   if (order.terminal && stages.length > 1)
     throw new CoralError({ code: "usage", message: "Cannot run a pipeline at a terminal: run one program, or leave the terminal out" });
   if (order.kind === "shell" && !order.terminal) throw new CoralError({ code: "usage", message: "Cannot open a shell without a terminal" });
@@ -352,11 +354,14 @@ function checkFit(order: CommandOrder, place: Place, stages: readonly Stage[]): 
   const { workingDirectory } = order;
   if (workingDirectory !== "" && (!workingDirectory.startsWith("/") || workingDirectory.includes("\0")))
     throw new CoralError({ code: "usage", message: `Cannot work in "${workingDirectory}": write an absolute path` });
-  if (place.isRuntimeOnly && (workingDirectory !== "" || Object.keys(order.environment).length > 0))
-    throw new CoralError({
-      code: "unsupported",
-      message: "Cannot set a directory or variables: in this container programs are started by its runtime, which takes neither",
-    });
+}
+
+function checkRuntimeFit({ workingDirectory, environment }: CommandOrder): void {
+  if (workingDirectory === "" && Object.keys(environment).length === 0) return;
+  throw new CoralError({
+    code: "unsupported",
+    message: "Cannot set a directory or variables: in this container programs are started by its runtime, which takes neither",
+  });
 }
 
 /** Discovery takes a process's name from this variable, and so do the libraries that trace it. */

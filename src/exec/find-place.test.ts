@@ -34,6 +34,7 @@ const containers = (pid: number | null, change: Partial<ContainerInfo> = {}): Co
     return { ...container, ...change };
   },
   pidOf: async () => pid,
+  of: async (inside) => (inside === pid ? container : null),
   exec: async () => {
     throw new Error("not here");
   },
@@ -52,6 +53,17 @@ const find = (
 describe("findPlace()", () => {
   it("takes the process that was there first, not the one with the lowest number", async () => {
     expect(await find({}, [20, 21, 22])).toMatchObject({ where: "service api, pid 21", target: { pid: 21 } });
+  });
+
+  it("knows the container that the process is in, unless its runtime does not answer", async () => {
+    expect(await find({}, [20])).toMatchObject({ target: { pid: 20 }, container: { name: "web" } });
+    expect(await find({ pid: 30 }, [20, 30])).toMatchObject({ target: { pid: 30 }, container: undefined });
+    expect(await find({}, [10], containers(10))).toMatchObject({ target: undefined, container: undefined });
+    const of = (code: "unavailable" | "internal") => async () => {
+      throw new CoralError({ code, message: "no" });
+    };
+    expect(await find({}, [20], { ...containers(20), of: of("unavailable") })).toMatchObject({ target: { pid: 20 }, container: undefined });
+    await expect(find({}, [20], { ...containers(20), of: of("internal") })).rejects.toThrow("no");
   });
 
   it("is the host for the rules when a process of the host is named", async () => {

@@ -119,10 +119,23 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
         code: "not-found",
         message: `Cannot run a command in service "${service}": process ${wanted.pid} is not one of it; those are ${pids.slice(0, 10).join(", ")}`,
       });
-    return processPlace(chosen, `service ${service}`);
+    return contained(processPlace(chosen, `service ${service}`), options, signal);
   }
   const fitting = wanted.container === "" ? views : await inContainer(wanted, views, options, signal);
-  return processPlace(onlyPlace(service, fitting), `service ${service}`);
+  return contained(processPlace(onlyPlace(service, fitting), `service ${service}`), options, signal);
+}
+
+/** Names the container that the process is in: its runtime can do there what the agent may not, such as to run something as its root. */
+async function contained(place: Place, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
+  if (!place.target || !containers) return place;
+  try {
+    const container = await containers.of(place.target.pid, signal);
+    return container === null ? place : { ...place, container };
+  } catch (error) {
+    // A runtime that does not answer is not needed to enter the process's namespaces.
+    if (error instanceof CoralError && error.code === "unavailable") return place;
+    throw error;
+  }
 }
 
 async function containerNamed(name: string, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<ContainerInfo | undefined> {

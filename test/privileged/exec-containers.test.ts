@@ -123,6 +123,18 @@ describe("commands in containers", () => {
     expect(stdout).toMatch(/^Uid:\s+0/m);
     const own = readFileSync("/proc/self/status", "utf8");
     expect(/^CapBnd:\s+(\w+)$/m.exec(stdout)?.[1]).not.toBe(/^CapBnd:\s+(\w+)$/m.exec(own)?.[1]);
+    await expect(run({ argv: ["true"], target: inside("app"), workingDirectory: "/tmp" })).rejects.toThrow("started by its runtime");
+  });
+
+  it("see the container's files also by the service that runs there, and are run by its runtime as its root", async () => {
+    const target = { kind: "service" as const, service: "shop", container: "", pid: 0 };
+    const entered = create({}, seeing(), [appPid]);
+    expect((await entered.run({ argv: ["cat", "who"], target, workingDirectory: "/tmp" })).stdout).toBe("app\n");
+    await expect(entered.run({ argv: [process.execPath], target })).rejects.toThrow("there is no such program");
+    const { run, audit } = create({ runAs: "target" }, seeing(), [appPid]);
+    expect((await run({ argv: ["cat", "/tmp/who"], target })).stdout).toBe("app\n");
+    expect((await run({ argv: ["cat", "/proc/self/status"], target })).stdout).toMatch(/^Uid:\s+0/m);
+    expect(audit.at(-1)).toMatchObject({ user: "of the container", target: "service shop" });
   });
 
   it("leave nothing behind", async () => {

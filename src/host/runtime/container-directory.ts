@@ -59,6 +59,8 @@ export interface ContainerDirectory {
    * namespace): then only `exec` reaches it.
    */
   pidOf(container: ContainerInfo, signal: AbortSignal): Promise<number | null>;
+  /** The one that a process lives in; null when that is none which is visible here. Throws as `list` does. */
+  of(pid: number, signal: AbortSignal): Promise<ContainerInfo | null>;
   /** Starts a program by the runtime's own way (CRI Exec, Docker exec). Throws `unsupported` where there is no runtime to ask. */
   exec(container: ContainerInfo, options: ContainerExecOptions): Promise<ContainerExec>;
 }
@@ -121,6 +123,10 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
       }
       // The runtime counts processes as the host does; here the same one may have another number, or none.
       return listProcessContainers(root, place).find(({ id }) => id === container.id)?.pid ?? null;
+    },
+    of: async (pid, signal) => {
+      const cgroup = processCgroup(root.readText(`/proc/${pid}/cgroup`) ?? "");
+      return cgroup === null ? null : ((await list(signal)).find(({ id }) => cgroup.includes(id)) ?? null);
     },
     exec: async (container, exec) => {
       const { runtime } = await look(exec.signal);
