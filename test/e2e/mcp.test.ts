@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { AuditList, AuditRecordFact } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
@@ -16,7 +17,8 @@ let agent: AgentDaemon;
 beforeAll(async () => {
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\n" });
-  agent = await startAgent({ home: home.path });
+  // Whatever runs read-only below does so although the agent would allow more.
+  agent = await startAgent({ home: home.path, config: "exec:\n  profile: full\n" });
   await waitFor("a sample", async () => Number((await colony.sql("SELECT count(*) AS n FROM host"))[0]?.["n"]) > 0);
 });
 afterAll(async () => {
@@ -121,6 +123,67 @@ describe("/mcp on the colony", () => {
     const stranger = new Client({ name: "e2e", version: "1" });
     await expect(stranger.connect(new StreamableHTTPClientTransport(url))).rejects.toThrow();
     await stranger.close();
+  });
+});
+
+describe("commands over MCP", () => {
+  async function httpClient(permission: string): Promise<Client> {
+    const create = ["colony", "token", "create", "--kind", "user", "--permission", permission];
+    const { token } = await coralJson<{ token: string }>(create, { home: home.path });
+    const client = new Client({ name: "e2e", version: "1" });
+    const requestInit = { headers: { authorization: `Bearer ${token}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`http://${colony.endpoint}/mcp`), { requestInit }));
+    return client;
+  }
+  const namesOf = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map((tool) => tool.name);
+
+  it("are offered to whoever may run them, and where an agent runs to everybody who reads", async () => {
+    const clients = [
+      await httpClient("exec"),
+      await httpClient("read"),
+      await stdioClient(proxy("--allow-changes")),
+      await stdioClient(proxy()),
+    ];
+    const lists = await Promise.all(clients.map(namesOf));
+    for (const names of lists) expect(names).toContain("coral_get_runtime_context");
+    expect(lists.map((names) => names.includes("coral_agent_exec"))).toEqual([true, false, true, false]);
+    const context = await clients[1]?.callTool({ name: "coral_get_runtime_context", arguments: {} });
+    expect(context?.structuredContent).toMatchObject({ agents: [{ runtime: { capabilities: expect.any(Array) }, source: "agent" }] });
+    const refused = await clients[1]?.callTool({ name: "coral_agent_exec", arguments: { all: true, command: "uptime" } }).catch(String);
+    expect(JSON.stringify(refused)).toContain("there is none of that name");
+    for (const client of clients) await client.close();
+  });
+
+  it("obey the read-only profile unless told otherwise, and are in the audit with what asked for them", async () => {
+    const client = await httpClient("exec");
+    const exec = (args: Record<string, unknown>) => client.callTool({ name: "coral_agent_exec", arguments: { all: true, ...args } });
+    const shown = await exec({ command: "df -h | head -n 2" });
+    expect(shown.isError ?? false).toBe(false);
+    expect(shown.structuredContent).toMatchObject({
+      outcomes: [{ reason: "exited", exitCode: 0, rule: "profile diagnostics", stdout: expect.stringContaining("Filesystem") }],
+    });
+    const smuggled = await exec({ argv: ["sh", "-c", "touch /tmp/coral-mcp-smuggled"] });
+    expect(smuggled.isError).toBe(true);
+    expect(textOf(smuggled)).toContain("it is not in the diagnostics profile");
+    const openly = await exec({ argv: ["sh", "-c", "echo written"], readOnly: false });
+    expect(openly.structuredContent).toMatchObject({ outcomes: [{ rule: "profile full", stdout: "written\n" }] });
+    await client.close();
+
+    let own: AuditRecordFact[] = [];
+    await waitFor("the agent's entries", async () => {
+      const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
+      own = records.filter((record) => record.kind === "exec" && record.agentId !== null);
+      return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 3;
+    });
+    const told = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
+    expect(told).toEqual(
+      expect.arrayContaining([
+        { command: "df -h | head -n 2", phase: "ended", through: "mcp", rule: "profile diagnostics" },
+        { command: expect.stringContaining("coral-mcp-smuggled"), phase: "denied", through: "mcp", rule: "profile diagnostics" },
+        { command: expect.stringContaining("written"), phase: "ended", through: "mcp", rule: "profile full" },
+      ]),
+    );
+    expect(own.every(({ caller, callerFrom }) => caller.startsWith("token:") && callerFrom !== "")).toBe(true);
   });
 });
 
