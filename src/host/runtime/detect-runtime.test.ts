@@ -61,6 +61,11 @@ describe("detectRuntime() on a machine", () => {
     expect((await detect(tree, { env: { KUBERNETES_SERVICE_HOST: "10.0.0.1" } })).runtimeType).toBe("native");
   });
 
+  it("is native in Linux under Windows, which has a pid namespace of its own", async () => {
+    using tree = createHostTree({ ...ownPid, "/proc/sys/kernel/osrelease": "5.15.90.1-microsoft-standard-WSL2\n" });
+    expect(await detect(tree)).toMatchObject({ runtimeType: "native" });
+  });
+
   it("is native in a virtual machine that was made of a container's image", async () => {
     using tree = createHostTree({ "/.dockerenv": "", "/proc/self/cgroup": "0::/\n", "/proc/self/ns/pid": { link: "pid:[4026531836]" } });
     tree.write({ "/proc/self/ns/mnt": { link: "mnt:[4026531840]" } });
@@ -120,6 +125,8 @@ describe("detectRuntime() in a container", () => {
       {},
     ],
     ["LXC", { "/run/systemd/container": "lxc\n" }, {}],
+    ["systemd-nspawn", { "/run/host/container-manager": "systemd-nspawn\n" }, {}],
+    ["ctr or runc, which leave no mark", { "/proc/self/cgroup": "9:memory:/hand/web\n" }, {}],
     ["anything that says so", {}, { container: "podman" }],
   ])("is one of %s", async (_name, files, env) => {
     using tree = createHostTree({ ...ownPid, ...files });

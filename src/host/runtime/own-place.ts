@@ -135,6 +135,12 @@ function isInContainer(
     [containerId !== "" && containerOf(cgroup) === null, "files of a container runtime are mounted here"],
     [containerLayers.test(layer), "the root file system is a container's"],
     [(root.readText("/run/systemd/container", undefined, 256) ?? "").trim() !== "", "/run/systemd/container"],
+    [(root.readText("/run/host/container-manager", undefined, 256) ?? "").trim() !== "", "/run/host/container-manager"],
+    // A container that nobody has marked, such as one of `ctr` or `runc`; Linux under Windows always has such a namespace.
+    [
+      hasOwnPids(root) && !/microsoft/i.test(root.readText("/proc/sys/kernel/osrelease", undefined, 256) ?? ""),
+      "process 1 is not the machine's first",
+    ],
     // systemd, LXC and Podman set it for what they start.
     [/^[a-z][\w-]*$/.test(env["container"] ?? ""), `container=${printable(env["container"] ?? "", 32)}`],
   ];
@@ -171,6 +177,12 @@ const firstMountNamespaces = new Set(["mnt:[4026531840]", "mnt:[4026531841]", "m
 function isFirstMountNamespace(root: HostRoot): boolean {
   const own = root.readLink("/proc/self/ns/mnt");
   return own !== null && (firstMountNamespaces.has(own) || own === root.readLink("/proc/1/ns/mnt"));
+}
+
+/** In a pid namespace of its own, as far as the kernel tells. */
+function hasOwnPids(root: HostRoot): boolean {
+  const namespace = root.readLink("/proc/self/ns/pid");
+  return namespace !== null && namespace !== firstPidNamespace && comm(root, 2) !== "kthreadd";
 }
 
 function comm(root: HostRoot, pid: number): string {
