@@ -19,8 +19,8 @@ async function main() {
   const { build } = await import("esbuild");
   mkdirSync(join(root, "bench/results"), { recursive: true });
   for (const name of wanted.length > 0 ? wanted : available) {
-    // Beside node_modules, so that the external packages are found; the depth is that of bench/, so that relative URLs keep their meaning.
-    const outfile = join(root, "build", `bench-${name}.js`);
+    // Below node_modules, so that the external packages are found; as deep as src/<room> and bench/lib, so that relative URLs keep their meaning.
+    const outfile = join(root, "build/bench", `${name}.js`);
     await build({ ...bundleOptions, absWorkingDir: root, entryPoints: [`bench/${name}.ts`], outfile, sourcemap: "inline" });
     say(`benchmark ${name}`);
     const code = await runVisibly(process.execPath, ["--enable-source-maps", "--expose-gc", outfile]);

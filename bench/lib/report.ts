@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { type Spread, spreadOf } from "./spread.ts";
 
 /** The checkout; the bundle of a benchmark lies in build/. */
-export const root = fileURLToPath(new URL("..", import.meta.url));
+export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Figure extends Spread {
   name: string;

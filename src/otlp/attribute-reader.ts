@@ -1,7 +1,9 @@
 /** Attributes, which are the same in every kind of OTLP message: read in place, written as JSON, within limits. */
 
 import { mask } from "../base/secret-shapes.ts";
+import { AttributeKeys } from "./attribute-keys.ts";
 import { type ByteWriter, utf8Cut } from "./byte-writer.ts";
+import type { KnownKeys } from "./known-keys.ts";
 import { MalformedError, type ProtobufReader } from "./protobuf-reader.ts";
 import { type Secrecy, SecretFilter } from "./secret-filter.ts";
 
@@ -24,12 +26,15 @@ export const anyValue = { string: 10, bool: 16, int: 24, double: 33, array: 42, 
 const keyTag = 10;
 const valueTag = 18;
 const itemTag = 10;
+const maxKeyBytes = 1_024;
 
 export class AttributeReader {
   readonly #reader: ProtobufReader;
   readonly #limits: AttributeLimits;
   /** Also for texts beside the attributes. */
   readonly secrets = new SecretFilter();
+  readonly #keys: AttributeKeys;
+  #key = 0;
   /** The last attribute that `open` found: its key and its value's bytes. */
   keyStart = 0;
   keyEnd = 0;
@@ -40,9 +45,16 @@ export class AttributeReader {
   /** Values that were shortened or left out because of a limit. */
   cut = 0;
 
-  constructor(reader: ProtobufReader, limits: AttributeLimits = defaultAttributeLimits) {
+  /** `known`: keys whose numbers `keyId` tells. */
+  constructor(reader: ProtobufReader, limits: AttributeLimits = defaultAttributeLimits, known?: KnownKeys) {
     this.#reader = reader;
     this.#limits = limits;
+    this.#keys = new AttributeKeys(known);
+  }
+
+  /** Of the opened key among the known ones, or -1. */
+  get keyId(): number {
+    return this.#keys.idOf(this.#key);
   }
 
   /** Reads a KeyValue that ends at `end`; the reader is then behind it. */
@@ -66,6 +78,7 @@ export class AttributeReader {
         reader.skip(tag, end);
       }
     }
+    this.#key = this.#keys.codeOf(reader.bytes, this.keyStart, utf8Cut(reader.bytes, this.keyStart, this.keyEnd, maxKeyBytes));
     this.#openValue(start, until);
     reader.at = end;
   }
@@ -123,10 +136,8 @@ export class AttributeReader {
   }
 
   #writeEntry(out: ByteWriter, depth: number): void {
-    const keyEnd = utf8Cut(this.#reader.bytes, this.keyStart, this.keyEnd, 1_024);
-    out.jsonString(this.#reader.bytes, this.keyStart, keyEnd);
-    out.byte(0x3a);
-    const secrecy = this.secrets.secrecyOf(this.#reader.bytes, this.keyStart, keyEnd);
+    this.#keys.writeTo(out, this.#key);
+    const secrecy = this.#keys.secrecyOf(this.#key);
     if (secrecy === "all" && this.valueKind !== 0) {
       out.ascii(`"${mask}"`);
       this.#reader.at = this.valueEnd;

@@ -61,7 +61,7 @@ export class ByteDictionary {
     for (let probe = 0; probe < maxProbes; probe++) {
       const code = this.#slots[slot] as number;
       if (code < 0) return this.#add(source, start, end, hash, slot);
-      if (this.#hashes[code] === hash && this.#equals(code, source, start, end)) return code;
+      if (this.#hashes[code] === hash && this.isAt(code, source, start, end)) return code;
       slot = (slot + 1) & mask;
     }
     return this.#add(source, start, end, hash, -1);
@@ -84,7 +84,8 @@ export class ByteDictionary {
     };
   }
 
-  #equals(code: number, source: Uint8Array, start: number, end: number): boolean {
+  /** Whether a code that was given stands for these bytes. */
+  isAt(code: number, source: Uint8Array, start: number, end: number): boolean {
     const { bytes } = this.#writer;
     let at = this.#offsets[code] as number;
     if ((this.#offsets[code + 1] as number) - at !== end - start) return false;

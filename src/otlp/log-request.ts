@@ -95,7 +95,7 @@ export class LogDecoder {
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
-    const attributes = new AttributeReader(reader, limits);
+    const attributes = new AttributeReader(reader, limits, logKeys);
     const owners = new ResourceReader(reader, attributes, dictionary);
     const columns = new LogColumns(dictionary);
     this.#attributes = attributes;
@@ -247,7 +247,7 @@ export class LogDecoder {
     const attributes = this.#attributes;
     const columns = this.#columns;
     attributes.open(end);
-    const known = logKeys.find(this.#reader.bytes, attributes.keyStart, attributes.keyEnd);
+    const known = attributes.keyId;
     const column = known === exceptionKey ? columns.exceptionType : known === eventNameKey ? columns.eventName : undefined;
     if (column === undefined || attributes.valueKind !== anyValue.string || column.has(row)) {
       if (count > attributes.maxCount) attributes.cut++;

@@ -5,10 +5,10 @@
 
 import { isHarmlessValue, isSecretName } from "../base/secret-names.ts";
 import { looksRandom, mask } from "../base/secret-shapes.ts";
-import { ByteDictionary } from "./byte-dictionary.ts";
+import type { ByteDictionary } from "./byte-dictionary.ts";
 import { redactLogText } from "./redact-log.ts";
 
-/** Names and texts that are remembered; then all are forgotten, so that a sender of ever new ones costs time and no memory. */
+/** Texts that are remembered; then all are forgotten, so that a sender of ever new ones costs time and no memory. */
 const maxRemembered = 4_096;
 const maxRememberedLength = 1_024;
 
@@ -20,23 +20,13 @@ const everyday = /(?:^|[^a-z])(?:keys?|tokens?|auth|pin|sig|signature|seed|salt|
 const compound =
   /(?:api|access|private|account|shared|signing|encryption|master|auth|refresh|bearer|csrf|session)[_.-]?(?:keys?|tokens?)$/i;
 
-export class SecretFilter {
-  #names = new ByteDictionary(4_096);
-  #secrecies: (Secrecy | undefined)[] = [];
-  #texts = new Map<string, string>();
+const notLookedAt = -1;
 
-  /** Of the name in [start, end). */
-  secrecyOf(bytes: Uint8Array, start: number, end: number): Secrecy {
-    const code = this.#names.codeOf(bytes, start, end);
-    const known = this.#secrecies[code];
-    if (known !== undefined) return known;
-    const found = secrecyOfName(this.#names.textOf(code));
-    if (this.#names.entries > maxRemembered) {
-      this.#names = new ByteDictionary(4_096);
-      this.#secrecies = [];
-    } else this.#secrecies[code] = found;
-    return found;
-  }
+export class SecretFilter {
+  readonly #texts = new Map<string, string>();
+  /** Of the texts of one batch of a dictionary: what is stored for them. */
+  #kept = new Int32Array(1_024).fill(notLookedAt);
+  #keptOf: { dictionary: ByteDictionary; batch: number } | undefined;
 
   /** What is to be stored instead of the text in [start, end) that has a name of this secrecy; undefined: the text itself. */
   instead(bytes: Uint8Array, start: number, end: number, secrecy: Secrecy): string | undefined {
@@ -49,12 +39,30 @@ export class SecretFilter {
     return kept === text ? undefined : kept;
   }
 
-  /** The code of a text without a name, as it is stored. */
+  /**
+   * The code of a text without a name, as it is stored. A text is looked at once in a batch; one with a secret has a code of its own, but of a
+   * dictionary only what rows have is stored.
+   */
   codeIn(dictionary: ByteDictionary, bytes: Uint8Array, start: number, end: number): number {
+    const code = dictionary.codeOf(bytes, start, end);
+    if (this.#keptOf?.dictionary !== dictionary || this.#keptOf.batch !== dictionary.batch || code >= this.#kept.length) this.#makeRoom(dictionary);
+    const known = this.#kept[code] as number;
+    if (known !== notLookedAt) return known;
     const instead = this.instead(bytes, start, end, "none");
-    if (instead === undefined) return dictionary.codeOf(bytes, start, end);
-    const kept = Buffer.from(instead);
-    return dictionary.codeOf(kept, 0, kept.length);
+    const text = instead === undefined ? undefined : Buffer.from(instead);
+    const kept = text === undefined ? code : dictionary.codeOf(text, 0, text.length);
+    this.#kept[code] = kept;
+    return kept;
+  }
+
+  #makeRoom(dictionary: ByteDictionary): void {
+    const isSame = this.#keptOf?.dictionary === dictionary && this.#keptOf.batch === dictionary.batch;
+    this.#keptOf = { dictionary, batch: dictionary.batch };
+    if (!isSame) this.#kept.fill(notLookedAt);
+    if (dictionary.entries <= this.#kept.length) return;
+    const kept = new Int32Array(dictionary.entries * 2).fill(notLookedAt);
+    if (isSame) kept.set(this.#kept);
+    this.#kept = kept;
   }
 
   #look(text: string): string {
@@ -71,7 +79,7 @@ export class SecretFilter {
 /** Arguments hold passwords in ways that only their program knows. Discovery reads command lines itself, and redacts them as such. */
 const commandLine = /^process\.command_(?:args|line)$/;
 
-function secrecyOfName(name: string): Secrecy {
+export function secrecyOfName(name: string): Secrecy {
   if (commandLine.test(name)) return "all";
   if (!isSecretName(name)) return "none";
   return everyday.test(name) && !compound.test(name) ? "texts" : "all";

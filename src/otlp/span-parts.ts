@@ -4,7 +4,7 @@ import { type AttributeReader, anyValue } from "./attribute-reader.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
 import { type ByteWriter, utf8Cut } from "./byte-writer.ts";
 import type { ProtobufReader } from "./protobuf-reader.ts";
-import { type SpanColumns, spanKeys, textId } from "./span-columns.ts";
+import { type SpanColumns, textId } from "./span-columns.ts";
 
 const eventTag = { time: 9, name: 18, attribute: 26, dropped: 32 } as const;
 const linkTag = { traceId: 10, spanId: 18, traceState: 26, attribute: 34, dropped: 40, flags: 53 } as const;
@@ -180,10 +180,10 @@ export class SpanParts {
   }
 
   #exceptionType(row: number): void {
-    const { keyStart, keyEnd, valueStart, valueEnd } = this.#attributes;
+    const { keyId, valueStart, valueEnd } = this.#attributes;
     const { bytes } = this.#reader;
     const column = this.#columns.texts[exceptionTypeId];
-    if (column === undefined || column.has(row) || spanKeys.find(bytes, keyStart, keyEnd) !== exceptionTypeId) return;
+    if (column === undefined || column.has(row) || keyId !== exceptionTypeId) return;
     column.set(row, this.#dictionary.codeOf(bytes, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
   }
 }

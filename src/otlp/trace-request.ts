@@ -64,7 +64,7 @@ export class SpanDecoder {
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
-    const attributes = new AttributeReader(reader, limits);
+    const attributes = new AttributeReader(reader, limits, spanKeys);
     const owners = new ResourceReader(reader, attributes, dictionary);
     const columns = new SpanColumns(dictionary);
     this.#attributes = attributes;
@@ -220,7 +220,7 @@ export class SpanDecoder {
   #attribute(row: number, end: number, jsonStart: number, count: number): void {
     const attributes = this.#attributes;
     attributes.open(end);
-    const id = spanKeys.find(this.#reader.bytes, attributes.keyStart, attributes.keyEnd);
+    const id = attributes.keyId;
     if (id < 0 || !this.#promote(row, id)) {
       // A second statement, or one of an odd type, has values that would not be masked.
       if (count > attributes.maxCount || id === statementId) attributes.cut++;

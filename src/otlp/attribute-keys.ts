@@ -1,0 +1,83 @@
+/**
+ * What is known of the keys of attributes, by code: each key is looked at once, however often it comes. Spans of one kind have the same keys in the
+ * same order, so the key that followed last time is tried first: one comparison instead of a search.
+ */
+
+import { ByteDictionary } from "./byte-dictionary.ts";
+import { ByteWriter } from "./byte-writer.ts";
+import type { KnownKeys } from "./known-keys.ts";
+import { type Secrecy, secrecyOfName } from "./secret-filter.ts";
+
+/** Then all are forgotten, so that a sender of ever new ones costs time and no memory. */
+const maxRemembered = 4_096;
+
+export class AttributeKeys {
+  readonly #known: KnownKeys | undefined;
+  #names = new ByteDictionary(4_096);
+  /** By code. */
+  #ids: number[] = [];
+  #secrecies: Secrecy[] = [];
+  #followers: number[] = [];
+  /** `"key":` of each code; it ends where the next one begins. */
+  #json = new ByteWriter(4_096);
+  #jsonStarts: number[] = [];
+  #last = 0;
+
+  /** `known`: keys whose numbers `idOf` tells. */
+  constructor(known?: KnownKeys) {
+    this.#known = known;
+    this.#forget();
+  }
+
+  /** The code of a key, good until the next call. */
+  codeOf(bytes: Uint8Array, start: number, end: number): number {
+    const expected = this.#followers[this.#last] as number;
+    if (!this.#names.isAt(expected, bytes, start, end)) return this.#find(bytes, start, end);
+    this.#last = expected;
+    return expected;
+  }
+
+  /** Its number among the known ones, or -1. */
+  idOf(code: number): number {
+    return this.#ids[code] as number;
+  }
+
+  secrecyOf(code: number): Secrecy {
+    return this.#secrecies[code] as Secrecy;
+  }
+
+  /** Adds `"key":`. */
+  writeTo(out: ByteWriter, code: number): void {
+    out.copy(this.#json.bytes, this.#jsonStarts[code] as number, this.#jsonStarts[code + 1] as number);
+  }
+
+  #find(bytes: Uint8Array, start: number, end: number): number {
+    if (this.#names.entries > maxRemembered) this.#forget();
+    const code = this.#names.codeOf(bytes, start, end);
+    if (code === this.#ids.length) this.#learn(code, bytes, start, end);
+    this.#followers[this.#last] = code;
+    this.#last = code;
+    return code;
+  }
+
+  #learn(code: number, bytes: Uint8Array, start: number, end: number): void {
+    this.#ids.push(this.#known?.find(bytes, start, end) ?? -1);
+    this.#secrecies.push(secrecyOfName(this.#names.textOf(code)));
+    this.#followers.push(0);
+    this.#json.jsonString(bytes, start, end);
+    this.#json.byte(0x3a);
+    this.#jsonStarts.push(this.#json.size);
+  }
+
+  #forget(): void {
+    this.#names = new ByteDictionary(4_096);
+    this.#ids = [];
+    this.#secrecies = [];
+    this.#followers = [];
+    this.#json = new ByteWriter(4_096);
+    this.#jsonStarts = [0];
+    this.#last = 0;
+    // Code 0 of a dictionary: a key without a name.
+    this.#learn(0, new Uint8Array(0), 0, 0);
+  }
+}
