@@ -5,7 +5,7 @@ import { AttributeKeys } from "./attribute-keys.ts";
 import { type ByteWriter, utf8Cut } from "./byte-writer.ts";
 import type { KnownKeys } from "./known-keys.ts";
 import { MalformedError, type ProtobufReader } from "./protobuf-reader.ts";
-import { type Secrecy, SecretFilter } from "./secret-filter.ts";
+import { beginsLikeSecret, type Secrecy, SecretFilter } from "./secret-filter.ts";
 
 /** Bounds per span, log record, event, link, resource or scope. What is beyond is left out and counted. */
 export interface AttributeLimits {
@@ -176,7 +176,8 @@ export class AttributeReader {
   }
 
   #writeText(out: ByteWriter, start: number, end: number, secrecy: Secrecy): void {
-    const { bytes } = this.#reader;
+    const { bytes, view } = this.#reader;
+    if (secrecy === "none" && !beginsLikeSecret(bytes, start, end) && out.plainString(view, start, end)) return;
     const instead = this.secrets.instead(bytes, start, end, secrecy);
     if (instead === undefined) return out.jsonString(bytes, start, end);
     const kept = Buffer.from(instead);

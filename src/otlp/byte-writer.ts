@@ -8,18 +8,34 @@ const maxEscapedBytes = 6;
 /** More than this is not kept for the next batch. */
 const maxKeptBytes = 32 * 1024 * 1024;
 
+/** High bits of the four bytes of a word. */
+const highBits = 0x80808080 | 0;
+const ones = 0x01010101;
+
+/**
+ * Four bytes at once: the high bit of each that is no ASCII, a control character, a space, or one of `"`, `\`, `=` and `@`. Perhaps also of one after
+ * such a byte, never of others.
+ */
+function oddOf(word: number): number {
+  const quotes = ((word ^ 0x22222222) - ones) | ((word ^ 0x5c5c5c5c) - ones);
+  const signs = ((word ^ 0x3d3d3d3d) - ones) | ((word ^ 0x40404040) - ones);
+  return (word | (word - 0x21212121) | quotes | signs) & highBits;
+}
+
 export class ByteWriter {
   bytes: Buffer;
   size = 0;
+  #view: DataView;
 
   constructor(initialBytes: number) {
     this.bytes = Buffer.allocUnsafeSlow(initialBytes);
+    this.#view = new DataView(this.bytes.buffer);
   }
 
   /** Empty again. */
   reset(): void {
     this.size = 0;
-    if (this.bytes.length > maxKeptBytes) this.bytes = Buffer.allocUnsafeSlow(maxKeptBytes);
+    if (this.bytes.length > maxKeptBytes) this.#use(Buffer.allocUnsafeSlow(maxKeptBytes));
   }
 
   /** Makes room; call before a run of writes. */
@@ -30,7 +46,12 @@ export class ByteWriter {
   #grow(needed: number): void {
     const grown = Buffer.allocUnsafeSlow(Math.max(this.bytes.length * 2, needed));
     this.bytes.copy(grown, 0, 0, this.size);
-    this.bytes = grown;
+    this.#use(grown);
+  }
+
+  #use(bytes: Buffer): void {
+    this.bytes = bytes;
+    this.#view = new DataView(bytes.buffer);
   }
 
   byte(value: number): void {
@@ -128,6 +149,33 @@ export class ByteWriter {
     }
     bytes[size++] = 0x22;
     this.size = size;
+  }
+
+  /**
+   * A JSON string of bytes that stand for themselves, as most values are: ids, numbers, names. False, and nothing written, when there is any other in
+   * it, or one that may stand around a secret: a space, `=` or `@`. Words of four bytes, three times as fast as byte by byte.
+   */
+  plainString(source: DataView, start: number, end: number): boolean {
+    this.ensure(end - start + 2);
+    const view = this.#view;
+    const shift = this.size + 1 - start;
+    let odd = 0;
+    let at = start;
+    for (const last = end - 4; at <= last; at += 4) {
+      const word = source.getInt32(at, true);
+      odd |= oddOf(word);
+      view.setInt32(shift + at, word, true);
+    }
+    for (; at < end; at++) {
+      const byte = source.getUint8(at);
+      odd |= oddOf(byte | 0x30303000);
+      view.setUint8(shift + at, byte);
+    }
+    if (odd !== 0) return false;
+    view.setUint8(this.size, 0x22);
+    view.setUint8(shift + end, 0x22);
+    this.size = shift + end + 1;
+    return true;
   }
 
   #escape(source: Uint8Array, index: number, end: number): number {

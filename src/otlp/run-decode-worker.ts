@@ -77,7 +77,7 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): Dec
 }
 
 /** At the beginning, not at the end: whatever ended the file before this one may have left something. */
-function decode(records: readonly WriteAheadRecord[], decoder: SpanDecoder | LogDecoder): DecodedBodies {
+function decode(records: Iterable<WriteAheadRecord>, decoder: SpanDecoder | LogDecoder): DecodedBodies {
   decoder.reset();
   for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
   return { batch: decoder.finish(), ...lostOf(decoder.counts.malformed) };

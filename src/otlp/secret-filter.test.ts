@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { ByteDictionary } from "./byte-dictionary.ts";
 import { SecretFilter, secrecyOfName } from "./secret-filter.ts";
 
 const filter = new SecretFilter();
@@ -50,5 +51,23 @@ describe("SecretFilter", () => {
     for (let index = 0; index < 20_000; index++) kept(`name.${index}`, `some text ${index}`);
     expect(kept("db.password", "x")).toBe("***");
     expect(kept("note", "calls with Bearer abcdefghijk")).toBe("calls with Bearer ***");
+  });
+});
+
+describe("codeIn()", () => {
+  const text = (value: string): Buffer => Buffer.from(value);
+  const codeOf = (dictionary: ByteDictionary, value: string): number => filter.codeIn(dictionary, text(value), 0, text(value).length);
+
+  it("gives texts with a secret the code of what is stored instead, the first time and the second, in each batch and dictionary", () => {
+    const dictionaries = [new ByteDictionary(), new ByteDictionary()] as const;
+    for (let round = 0; round < 3; round++) {
+      for (const dictionary of dictionaries) {
+        for (let index = 0; index < 3_000; index++) codeOf(dictionary, `route-${round}-${index}`);
+        const codes = [1, 2].map(() => codeOf(dictionary, "GET /a?api_key=abcdef123456"));
+        expect(codes.map((code) => dictionary.textOf(code))).toEqual(["GET /a?api_key=***", "GET /a?api_key=***"]);
+        expect(dictionary.textOf(codeOf(dictionary, "GET /a"))).toBe("GET /a");
+      }
+      dictionaries[round % 2]?.reset();
+    }
   });
 });

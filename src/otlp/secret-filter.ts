@@ -45,7 +45,8 @@ export class SecretFilter {
    */
   codeIn(dictionary: ByteDictionary, bytes: Uint8Array, start: number, end: number): number {
     const code = dictionary.codeOf(bytes, start, end);
-    if (this.#keptOf?.dictionary !== dictionary || this.#keptOf.batch !== dictionary.batch || code >= this.#kept.length) this.#makeRoom(dictionary);
+    if (this.#keptOf?.dictionary !== dictionary || this.#keptOf.batch !== dictionary.batch || code >= this.#kept.length)
+      this.#makeRoom(dictionary);
     const known = this.#kept[code] as number;
     if (known !== notLookedAt) return known;
     const instead = this.instead(bytes, start, end, "none");
@@ -104,10 +105,15 @@ for (const character of '="@ ') around[character.charCodeAt(0)] = 1;
 /** No secret is shorter. */
 const minSecretBytes = 8;
 
+/** Without one of these beginnings, and without a space, `=`, `@` or a quote in it, a text is no secret by its look. */
+export function beginsLikeSecret(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start < minSecretBytes) return false;
+  return beginnings.has(((bytes[start] as number) << 16) | ((bytes[start + 1] as number) << 8) | (bytes[start + 2] as number));
+}
+
 function isWorthALook(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start < minSecretBytes) return false;
-  const first = ((bytes[start] as number) << 16) | ((bytes[start + 1] as number) << 8) | (bytes[start + 2] as number);
-  if (beginnings.has(first)) return true;
+  if (beginsLikeSecret(bytes, start, end)) return true;
   for (let index = start; index < end; index++) if (around[bytes[index] as number] === 1) return true;
   return false;
 }

@@ -105,10 +105,7 @@ beforeAll(async () => {
         const decode = (text: string) => JSON.parse(text) as never[];
         return Promise.resolve(
           sealSegment(signal, job, (records) => ({
-            batch: batchFromSegmentRows(
-              signal,
-              records.flatMap(({ body }) => decode(Buffer.from(body).toString())),
-            ),
+            batch: batchFromSegmentRows(signal, Array.from(records, ({ body }) => decode(Buffer.from(body).toString())).flat()),
           })),
         );
       },

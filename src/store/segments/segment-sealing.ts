@@ -5,7 +5,7 @@ export interface SealJob {
   signal: string;
   /** The segment's number, that of the write-ahead file too. */
   number: number;
-  /** Read with `readWriteAhead`. */
+  /** Read with `passWriteAhead`. */
   writeAheadFile: string;
   /** As the bodies' senders counted them. */
   rows: number;

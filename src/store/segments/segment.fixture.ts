@@ -79,8 +79,12 @@ export const decodeTicks: DecodeBodies = (records) => {
     JSON.parse(text, (_, value: unknown) =>
       typeof value === "string" && /^-?\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
     ) as TickRow[];
-  const good = records.filter(({ kind }) => kind === 1).flatMap(({ body }) => parse(Buffer.from(body).toString()));
-  const malformed = records.filter(({ kind }) => kind !== 1).length;
+  const good: TickRow[] = [];
+  let malformed = 0;
+  for (const { kind, body } of records) {
+    if (kind === 1) good.push(...parse(Buffer.from(body).toString()));
+    else malformed++;
+  }
   return { batch: batchFromSegmentRows(tick, good), ...(malformed > 0 && { lost: { malformed } }) };
 };
 

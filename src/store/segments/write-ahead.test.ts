@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { seededRandom, smallDisk, temporaryFolder } from "../test-support.ts";
-import { readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
+import { passWriteAhead, readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
 const record = (index: number, sizeBytes = index * 3): WriteAheadRecord => ({
   kind: index % 7,
@@ -85,5 +85,31 @@ describe("readWriteAhead()", () => {
       expect(read).toEqual(expected.slice(0, read.length));
     }
     expect(existsSync(folder.file("1.wal"))).toBe(true);
+  });
+});
+
+describe("passWriteAhead()", () => {
+  const passed = (file: string): unknown[] => Array.from(passWriteAhead(file), (one) => shown([one])[0]);
+
+  it("gives the records that readWriteAhead() gives, smaller and larger than what it reads at once", async () => {
+    using folder = temporaryFolder();
+    const sizes = [1, 700_000, 0, 30_000, 524_256, 524_257, 3_000_000, 5, 200_000, 400_000];
+    const records = sizes.map((size, index) => ({ kind: 0, rows: index, receivedUs: index, body: Buffer.alloc(size, index + 1) }));
+    await written(folder.file("1.wal"), records);
+    expect(passed(folder.file("1.wal"))).toEqual(shown(readWriteAhead(folder.file("1.wal")).records));
+    expect(passed(folder.file("1.wal"))).toHaveLength(sizes.length);
+  });
+
+  it("ends where readWriteAhead() does when a file was cut or damaged", async () => {
+    using folder = temporaryFolder();
+    await written(folder.file("1.wal"), [record(1), record(2), record(3)]);
+    const whole = readFileSync(folder.file("1.wal"));
+    const random = seededRandom(6);
+    for (let round = 0; round < 1_000; round++) {
+      const bytes = Buffer.from(whole.subarray(0, Math.floor(random() * (whole.length + 1))));
+      if (random() < 0.5 && bytes.length > 0) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256);
+      writeFileSync(folder.file("bad.wal"), bytes);
+      expect(passed(folder.file("bad.wal"))).toEqual(shown(readWriteAhead(folder.file("bad.wal")).records));
+    }
   });
 });

@@ -139,40 +139,84 @@ export interface WriteAheadContent {
   unreadBytes: number;
 }
 
-/** The content in memory that is used again: good until `scratchBytes` is called. */
-function readIntoScratch(file: string): Buffer {
+/** All whole records. A torn end is what a crash leaves: it was not acknowledged. */
+export function readWriteAhead(file: string): WriteAheadContent {
+  const data = readFileSync(file);
+  const records: WriteAheadRecord[] = [];
+  if (!isWriteAhead(data)) return { records, unreadBytes: data.length };
+  let at = magic.length;
+  for (let end = recordEnd(data, at); end > 0; end = recordEnd(data, at)) {
+    records.push(recordIn(data, at, end));
+    at = end;
+  }
+  return { records, unreadBytes: data.length - at };
+}
+
+/** Whole records fit into it mostly, and it stays in a processor's cache until they are decoded. */
+const windowBytes = 512 * 1024;
+
+/** The same records one by one, without the whole file in memory: each is good until the next one is asked for, or `scratchBytes` is. */
+export function* passWriteAhead(file: string): Generator<WriteAheadRecord, void, undefined> {
   const descriptor = openSync(file, "r");
   try {
     const { size } = fstatSync(descriptor);
-    const bytes = Buffer.from(scratchBytes(size), 0, size);
-    let end = 0;
-    while (end < size) {
-      const count = readSync(descriptor, bytes, end, size - end, end);
-      if (count === 0) break;
-      end += count;
+    const window = Buffer.from(scratchBytes(windowBytes), 0, windowBytes);
+    let data = window.subarray(0, readFully(descriptor, window, 0));
+    let readBytes = data.length;
+    if (!isWriteAhead(data)) return;
+    for (let at = magic.length; ; ) {
+      const end = recordEnd(data, at);
+      if (end > 0) {
+        yield recordIn(data, at, end);
+        at = end;
+        continue;
+      }
+      const wanted = data.length - at >= headerBytes ? headerBytes + data.readUInt32LE(at) : headerBytes;
+      // The last one was not finished, or is damaged.
+      if (wanted <= data.length - at || wanted - (data.length - at) > size - readBytes) return;
+      const rest = data.subarray(at);
+      const sizeBytes = Math.max(windowBytes, wanted);
+      const next = Buffer.from(scratchBytes(sizeBytes), 0, sizeBytes);
+      // Within the same memory mostly: it is moved to its beginning.
+      next.set(rest);
+      const more = readFully(descriptor, next.subarray(rest.length), readBytes);
+      if (more === 0) return;
+      readBytes += more;
+      data = next.subarray(0, rest.length + more);
+      at = 0;
     }
-    return bytes.subarray(0, end);
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** All whole records. A torn end is what a crash leaves: it was not acknowledged. With `isPassing`, bodies are good until `scratchBytes` is called. */
-export function readWriteAhead(file: string, { isPassing = false } = {}): WriteAheadContent {
-  const data = isPassing ? readIntoScratch(file) : readFileSync(file);
-  const records: WriteAheadRecord[] = [];
-  if (!data.subarray(0, magic.length).equals(magic)) return { records, unreadBytes: data.length };
-  let at = magic.length;
-  while (at + headerBytes <= data.length) {
-    const end = at + headerBytes + data.readUInt32LE(at);
-    if (end > data.length || crc32(data.subarray(at + 8, end)) !== data.readUInt32LE(at + 4)) break;
-    records.push({
-      kind: data.readUInt16LE(at + 8),
-      rows: data.readUInt32LE(at + 12),
-      receivedUs: data.readDoubleLE(at + 16),
-      body: data.subarray(at + headerBytes, end),
-    });
-    at = end;
+/** As much as there is and fits. Returns how much that was. */
+function readFully(descriptor: number, target: Uint8Array, position: number): number {
+  let end = 0;
+  while (end < target.length) {
+    const count = readSync(descriptor, target, end, target.length - end, position + end);
+    if (count === 0) break;
+    end += count;
   }
-  return { records, unreadBytes: data.length - at };
+  return end;
+}
+
+function isWriteAhead(data: Buffer): boolean {
+  return data.subarray(0, magic.length).equals(magic);
+}
+
+/** Of the record at `at`; 0 when it is not whole, or damaged. */
+function recordEnd(data: Buffer, at: number): number {
+  if (at + headerBytes > data.length) return 0;
+  const end = at + headerBytes + data.readUInt32LE(at);
+  return end > data.length || crc32(data.subarray(at + 8, end)) !== data.readUInt32LE(at + 4) ? 0 : end;
+}
+
+function recordIn(data: Buffer, at: number, end: number): WriteAheadRecord {
+  return {
+    kind: data.readUInt16LE(at + 8),
+    rows: data.readUInt32LE(at + 12),
+    receivedUs: data.readDoubleLE(at + 16),
+    body: data.subarray(at + headerBytes, end),
+  };
 }
