@@ -11,8 +11,12 @@ let nowhere: MessagePort | undefined;
  * whatever was in them. Nobody may use the bytes afterwards: they are empty then. Bytes that share their memory with others are left alone.
  */
 export function releaseBytes(bytes: Uint8Array): void {
-  const { buffer } = bytes;
-  if (bytes.byteLength < worthwhileBytes || bytes.byteLength !== buffer.byteLength || !(buffer instanceof ArrayBuffer)) return;
+  if (bytes.byteLength === bytes.buffer.byteLength) releaseBuffer(bytes.buffer);
+}
+
+/** The same for memory that is known to be used by nobody else, whatever part of it was. */
+export function releaseBuffer(buffer: ArrayBufferLike): void {
+  if (buffer.byteLength < worthwhileBytes || !(buffer instanceof ArrayBuffer)) return;
   nowhere ??= openNowhere();
   // What is transferred to nobody is freed.
   nowhere.postMessage(undefined, [buffer]);

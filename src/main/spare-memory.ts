@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import type { DaemonKind } from "../cli/index.ts";
 import { cleanCodeRanges } from "../host/index.ts";
-import { dropMappedPages, memoryPageBytes, releaseFreeMemory, shareOneHeap } from "../probes/index.ts";
+import { dropMappedPages, memoryPageBytes, releaseFreeMemory, returnLargeBlocks, shareOneHeap } from "../probes/index.ts";
 
 const releaseIntervalMs = 60_000;
 /** Joining, the first scan and the programs of the kernel take a few seconds. */
@@ -48,6 +48,7 @@ export function createSpeedSwitch(kind: DaemonKind): (reason: string) => (isWant
 function shareHeap(): void {
   try {
     shareOneHeap();
+    returnLargeBlocks();
   } catch {
     // Without FFI the agent is a little larger, and says later what else it lacks.
   }

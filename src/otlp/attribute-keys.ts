@@ -4,7 +4,7 @@
  */
 
 import { ByteDictionary } from "./byte-dictionary.ts";
-import { ByteWriter } from "./byte-writer.ts";
+import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 import type { KnownKeys } from "./known-keys.ts";
 import { type Secrecy, secrecyOfName } from "./secret-filter.ts";
 
@@ -30,9 +30,9 @@ export class AttributeKeys {
   }
 
   /** The code of a key, good until the next call. */
-  codeOf(bytes: Uint8Array, start: number, end: number): number {
+  codeOf(source: ByteSource, start: number, end: number): number {
     const expected = this.#followers[this.#last] as number;
-    if (!this.#names.isAt(expected, bytes, start, end)) return this.#find(bytes, start, end);
+    if (!this.#names.isAt(expected, source, start, end)) return this.#find(source, start, end);
     this.#last = expected;
     return expected;
   }
@@ -48,19 +48,19 @@ export class AttributeKeys {
 
   /** Adds `"key":`. */
   writeTo(out: ByteWriter, code: number): void {
-    out.copy(this.#json.bytes, this.#jsonStarts[code] as number, this.#jsonStarts[code + 1] as number);
+    out.copyFrom(this.#json, this.#jsonStarts[code] as number, this.#jsonStarts[code + 1] as number);
   }
 
-  #find(bytes: Uint8Array, start: number, end: number): number {
+  #find(source: ByteSource, start: number, end: number): number {
     if (this.#names.entries > maxRemembered) this.#forget();
-    const code = this.#names.codeOf(bytes, start, end);
-    if (code === this.#ids.length) this.#learn(code, bytes, start, end);
+    const code = this.#names.codeOf(source, start, end);
+    if (code === this.#ids.length) this.#learn(code, source, start, end);
     this.#followers[this.#last] = code;
     this.#last = code;
     return code;
   }
 
-  #learn(code: number, bytes: Uint8Array, start: number, end: number): void {
+  #learn(code: number, { bytes }: ByteSource, start: number, end: number): void {
     this.#ids.push(this.#known?.find(bytes, start, end) ?? -1);
     this.#secrecies.push(secrecyOfName(this.#names.textOf(code)));
     this.#followers.push(0);
@@ -78,6 +78,6 @@ export class AttributeKeys {
     this.#jsonStarts = [0];
     this.#last = 0;
     // Code 0 of a dictionary: a key without a name.
-    this.#learn(0, new Uint8Array(0), 0, 0);
+    this.#learn(0, sourceOf(new Uint8Array(0)), 0, 0);
   }
 }

@@ -78,7 +78,7 @@ export class AttributeReader {
         reader.skip(tag, end);
       }
     }
-    this.#key = this.#keys.codeOf(reader.bytes, this.keyStart, utf8Cut(reader.bytes, this.keyStart, this.keyEnd, maxKeyBytes));
+    this.#key = this.#keys.codeOf(reader, this.keyStart, utf8Cut(reader.bytes, this.keyStart, this.keyEnd, maxKeyBytes));
     this.#openValue(start, until);
     reader.at = end;
   }
@@ -176,8 +176,8 @@ export class AttributeReader {
   }
 
   #writeText(out: ByteWriter, start: number, end: number, secrecy: Secrecy): void {
-    const { bytes, view } = this.#reader;
-    if (secrecy === "none" && !beginsLikeSecret(bytes, start, end) && out.plainString(view, start, end)) return;
+    const { bytes } = this.#reader;
+    if (secrecy === "none" && !beginsLikeSecret(bytes, start, end) && out.plainString(this.#reader, start, end)) return;
     const instead = this.secrets.instead(bytes, start, end, secrecy);
     if (instead === undefined) return out.jsonString(bytes, start, end);
     const kept = Buffer.from(instead);

@@ -1,10 +1,10 @@
 /** Codes for byte strings that repeat, without making JavaScript strings of them. One serves all dictionary columns of a batch. */
 
-import { ByteWriter } from "./byte-writer.ts";
+import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 
 /** A chain of collisions ends here with a second entry for the same bytes, so that no sender can make look-ups slow. */
 const maxProbes = 32;
-const noBytes = new Uint8Array(0);
+const noBytes = sourceOf(new Uint8Array(0));
 /** For a quarter of a million texts. */
 const maxKeptSlots = 2 ** 19;
 /** Different in each process: nobody outside can choose colliding keys. */
@@ -54,7 +54,7 @@ export class ByteDictionary {
   }
 
   /** The code of these bytes; a new one when they were not seen before. */
-  codeOf(source: Uint8Array, start: number, end: number): number {
+  codeOf(source: ByteSource, start: number, end: number): number {
     const hash = hashOf(source, start, end);
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
@@ -67,6 +67,12 @@ export class ByteDictionary {
     return this.#add(source, start, end, hash, -1);
   }
 
+  /** For texts that do not come from a request. */
+  codeOfText(text: string): number {
+    const bytes = Buffer.from(text);
+    return this.codeOf(sourceOf(bytes), 0, bytes.length);
+  }
+
   /** The text of a code; made once. */
   textOf(code: number): string {
     const known = this.#texts[code];
@@ -76,28 +82,32 @@ export class ByteDictionary {
     return text;
   }
 
-  /** Entry `c` is `bytes[offsets[c], offsets[c + 1])`; copies that are as small as can be. */
+  /** Entry `c` is `bytes[offsets[c], offsets[c + 1])`. Good until the next code is asked for. */
   packed(): { bytes: Uint8Array; offsets: Uint32Array } {
-    return {
-      bytes: Uint8Array.prototype.slice.call(this.#writer.bytes, 0, this.#writer.size),
-      offsets: this.#offsets.slice(0, this.#count + 1),
-    };
+    return { bytes: this.#writer.bytes.subarray(0, this.#writer.size), offsets: this.#offsets.subarray(0, this.#count + 1) };
   }
 
   /** Whether a code that was given stands for these bytes. */
-  isAt(code: number, source: Uint8Array, start: number, end: number): boolean {
-    const { bytes } = this.#writer;
-    let at = this.#offsets[code] as number;
-    if ((this.#offsets[code + 1] as number) - at !== end - start) return false;
-    for (let index = start; index < end; index++) if (bytes[at++] !== source[index]) return false;
-    return true;
+  isAt(code: number, source: ByteSource, start: number, end: number): boolean {
+    const from = this.#offsets[code] as number;
+    const length = end - start;
+    if ((this.#offsets[code + 1] as number) - from !== length) return false;
+    const { view: own } = this.#writer;
+    const { view } = source;
+    if (length < 4) {
+      for (let at = 0; at < length; at++) if (own.getUint8(from + at) !== view.getUint8(start + at)) return false;
+      return true;
+    }
+    for (let at = 0; at < length - 4; at += 4) if (own.getInt32(from + at, true) !== view.getInt32(start + at, true)) return false;
+    // The last four, some of them perhaps for the second time.
+    return own.getInt32(from + length - 4, true) === view.getInt32(end - 4, true);
   }
 
-  #add(source: Uint8Array, start: number, end: number, hash: number, slot: number): number {
+  #add(source: ByteSource, start: number, end: number, hash: number, slot: number): number {
     const code = this.#count++;
     if (code + 2 > this.#offsets.length) this.#growEntries();
     this.#hashes[code] = hash;
-    this.#writer.utf8(source, start, end);
+    this.#writer.utf8(source.bytes, start, end);
     this.#offsets[code + 1] = this.#writer.size;
     if (slot >= 0) this.#slots[slot] = code;
     if (this.#count * 2 > this.#slots.length) this.#rehash();
@@ -129,17 +139,15 @@ export class ByteDictionary {
 }
 
 /** Four bytes at a time: each step waits for the one before, and reading does not. */
-function hashOf(source: Uint8Array, start: number, end: number): number {
+function hashOf({ view }: ByteSource, start: number, end: number): number {
   let hash = seed ^ (end - start);
-  let index = start;
-  for (; index + 4 <= end; index += 4) {
-    const low = (source[index] as number) | ((source[index + 1] as number) << 8);
-    const high = (source[index + 2] as number) | ((source[index + 3] as number) << 8);
-    hash = Math.imul(hash ^ low ^ (high << 16), 0x5bd1e995);
+  let at = start;
+  for (const last = end - 4; at <= last; at += 4) {
+    hash = Math.imul(hash ^ view.getInt32(at, true), 0x5bd1e995);
     hash ^= hash >>> 15;
   }
-  for (; index < end; index++) {
-    hash = Math.imul(hash ^ (source[index] as number), 0x5bd1e995);
+  for (; at < end; at++) {
+    hash = Math.imul(hash ^ view.getUint8(at), 0x5bd1e995);
     hash ^= hash >>> 15;
   }
   return hash;

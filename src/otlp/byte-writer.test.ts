@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { ByteWriter } from "./byte-writer.ts";
+import { ByteWriter, sourceOf } from "./byte-writer.ts";
 
 function plain(text: Buffer, start = 0): string | undefined {
   const writer = new ByteWriter(4);
   writer.byte(0x7b);
-  const isPlain = writer.plainString(new DataView(text.buffer, text.byteOffset, text.byteLength), start, text.length);
+  const isPlain = writer.plainString(sourceOf(text), start, text.length);
   expect(writer.size).toBe(isPlain ? text.length - start + 3 : 1);
   return isPlain ? writer.bytes.toString("latin1", 1, writer.size) : undefined;
 }

@@ -125,7 +125,7 @@ export class LogDecoder {
   }
 
   #nameCodes(): void {
-    this.#severityCodes = severityTexts.map((text) => this.#dictionary.codeOf(Buffer.from(text), 0, text.length));
+    this.#severityCodes = severityTexts.map((text) => this.#dictionary.codeOfText(text));
   }
 
   #record(row: number, end: number, receivedAtUs: number): void {
@@ -255,7 +255,7 @@ export class LogDecoder {
     } else {
       const { valueStart, valueEnd } = attributes;
       const { bytes } = this.#reader;
-      column.set(row, this.#dictionary.codeOf(bytes, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
+      column.set(row, this.#dictionary.codeOf(this.#reader, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
     }
     this.#reader.at = end;
   }

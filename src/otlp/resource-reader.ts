@@ -24,7 +24,7 @@ const maxNameBytes = 255;
 const maxTextBytes = 1_024;
 
 /** What SDKs call a service that nobody named. */
-const unnamedService = Buffer.from("unknown_service");
+const unnamedService = "unknown_service";
 
 /** Codes of the batch's dictionary; 0 is none. */
 export interface ResourceCodes {
@@ -67,7 +67,7 @@ export class ResourceReader {
     const json = this.#object(start, end, resourceAttributeTag, found);
     const [service, serviceNamespace, serviceVersion, serviceInstance, environment, hostName] = found as unknown as number[];
     return {
-      service: service || this.#dictionary.codeOf(unnamedService, 0, unnamedService.length),
+      service: service || this.#dictionary.codeOfText(unnamedService),
       serviceNamespace: serviceNamespace ?? 0,
       serviceVersion: serviceVersion ?? 0,
       serviceInstance: serviceInstance ?? 0,
@@ -96,7 +96,7 @@ export class ResourceReader {
     const reader = this.#reader;
     const end = reader.end(limit);
     const cut = utf8Cut(reader.bytes, reader.at, end, maxTextBytes);
-    const code = this.#attributes.secrets.codeIn(this.#dictionary, reader.bytes, reader.at, cut);
+    const code = this.#attributes.secrets.codeIn(this.#dictionary, reader, reader.at, cut);
     reader.at = end;
     return code;
   }
@@ -124,7 +124,7 @@ export class ResourceReader {
     }
     if (json.size === 1) return 0;
     json.byte(0x7d);
-    return this.#dictionary.codeOf(json.bytes, 0, json.size);
+    return this.#dictionary.codeOf(json, 0, json.size);
   }
 
   #promote(found: Int32Array): void {
@@ -132,6 +132,6 @@ export class ResourceReader {
     const id = resourceKeys.find(this.#reader.bytes, keyStart, keyEnd);
     if (id < 0 || found[id] !== 0) return;
     const { bytes } = this.#reader;
-    found[id] = this.#dictionary.codeOf(bytes, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes));
+    found[id] = this.#dictionary.codeOf(this.#reader, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes));
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ByteDictionary } from "./byte-dictionary.ts";
+import { sourceOf } from "./byte-writer.ts";
 import { SecretFilter, secrecyOfName } from "./secret-filter.ts";
 
 const filter = new SecretFilter();
@@ -55,8 +56,8 @@ describe("SecretFilter", () => {
 });
 
 describe("codeIn()", () => {
-  const text = (value: string): Buffer => Buffer.from(value);
-  const codeOf = (dictionary: ByteDictionary, value: string): number => filter.codeIn(dictionary, text(value), 0, text(value).length);
+  const codeOf = (dictionary: ByteDictionary, value: string): number =>
+    filter.codeIn(dictionary, sourceOf(Buffer.from(value)), 0, Buffer.byteLength(value));
 
   it("gives texts with a secret the code of what is stored instead, the first time and the second, in each batch and dictionary", () => {
     const dictionaries = [new ByteDictionary(), new ByteDictionary()] as const;

@@ -6,6 +6,7 @@
 import { isHarmlessValue, isSecretName } from "../base/secret-names.ts";
 import { looksRandom, mask } from "../base/secret-shapes.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
+import type { ByteSource } from "./byte-writer.ts";
 import { redactLogText } from "./redact-log.ts";
 
 /** Texts that are remembered; then all are forgotten, so that a sender of ever new ones costs time and no memory. */
@@ -43,15 +44,14 @@ export class SecretFilter {
    * The code of a text without a name, as it is stored. A text is looked at once in a batch; one with a secret has a code of its own, but of a
    * dictionary only what rows have is stored.
    */
-  codeIn(dictionary: ByteDictionary, bytes: Uint8Array, start: number, end: number): number {
-    const code = dictionary.codeOf(bytes, start, end);
+  codeIn(dictionary: ByteDictionary, source: ByteSource, start: number, end: number): number {
+    const code = dictionary.codeOf(source, start, end);
     if (this.#keptOf?.dictionary !== dictionary || this.#keptOf.batch !== dictionary.batch || code >= this.#kept.length)
       this.#makeRoom(dictionary);
     const known = this.#kept[code] as number;
     if (known !== notLookedAt) return known;
-    const instead = this.instead(bytes, start, end, "none");
-    const text = instead === undefined ? undefined : Buffer.from(instead);
-    const kept = text === undefined ? code : dictionary.codeOf(text, 0, text.length);
+    const instead = this.instead(source.bytes, start, end, "none");
+    const kept = instead === undefined ? code : dictionary.codeOfText(instead);
     this.#kept[code] = kept;
     return kept;
   }

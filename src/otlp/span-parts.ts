@@ -32,8 +32,9 @@ export class SpanParts {
   }
 
   begin(): void {
-    this.#events.length = 0;
-    this.#links.length = 0;
+    // Most spans have none, and to set a length takes longer than to look at it.
+    if (this.#events.length > 0) this.#events.length = 0;
+    if (this.#links.length > 0) this.#links.length = 0;
   }
 
   /** From the reader's position to `end`. */
@@ -54,14 +55,15 @@ export class SpanParts {
   /** Writes both cells of a row. */
   finish(row: number, startLow: number, startHigh: number): void {
     const { events, links } = this.#columns;
-    this.#list(this.#events, events.writer, (out, end) => this.#writeEvent(row, out, end, startLow, startHigh));
+    if (this.#events.length > 0) {
+      this.#list(this.#events, events.writer, (out, end) => this.#writeEvent(row, out, end, startLow, startHigh));
+    }
     events.end(row, this.#events.length > 0);
-    this.#list(this.#links, links.writer, (out, end) => this.#writeLink(out, end));
+    if (this.#links.length > 0) this.#list(this.#links, links.writer, (out, end) => this.#writeLink(out, end));
     links.end(row, this.#links.length > 0);
   }
 
   #list(parts: readonly number[], out: ByteWriter, write: (out: ByteWriter, end: number) => void): void {
-    if (parts.length === 0) return;
     const start = out.size;
     out.byte(0x5b);
     for (let index = 0; index < parts.length; index += 2) {
@@ -184,6 +186,6 @@ export class SpanParts {
     const { bytes } = this.#reader;
     const column = this.#columns.texts[exceptionTypeId];
     if (column === undefined || column.has(row) || keyId !== exceptionTypeId) return;
-    column.set(row, this.#dictionary.codeOf(bytes, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
+    column.set(row, this.#dictionary.codeOf(this.#reader, valueStart, utf8Cut(bytes, valueStart, valueEnd, maxNameBytes)));
   }
 }

@@ -25,8 +25,7 @@ export class StatementMasker {
       isCut: text.length > maxLength,
       maxLength: 512,
     });
-    const bytes = Buffer.from(verb === "" ? "" : template);
-    const code = dictionary.codeOf(bytes, 0, bytes.length);
+    const code = dictionary.codeOfText(verb === "" ? "" : template);
     this.#masked.set(statement, code);
     return code;
   }

@@ -34,8 +34,8 @@ const spanTag = {
 } as const;
 const statusTag = { message: 18, code: 24 } as const;
 
-const kinds = ["unspecified", "internal", "server", "client", "producer", "consumer"].map((text) => Buffer.from(text));
-const statuses = ["unset", "ok", "error"].map((text) => Buffer.from(text));
+const kinds = ["unspecified", "internal", "server", "client", "producer", "consumer"];
+const statuses = ["unset", "ok", "error"];
 
 /** By number. */
 const grpcStatusNames = [
@@ -96,8 +96,8 @@ export class SpanDecoder {
   }
 
   #nameCodes(): void {
-    this.#kindCodes = kinds.map((text) => this.#dictionary.codeOf(text, 0, text.length));
-    this.#statusCodes = statuses.map((text) => this.#dictionary.codeOf(text, 0, text.length));
+    this.#kindCodes = kinds.map((text) => this.#dictionary.codeOfText(text));
+    this.#statusCodes = statuses.map((text) => this.#dictionary.codeOfText(text));
   }
 
   #span(row: number, end: number, receivedAtUs: number): void {
@@ -203,7 +203,7 @@ export class SpanDecoder {
     const reader = this.#reader;
     const end = reader.end(limit);
     const cut = utf8Cut(reader.bytes, reader.at, end, maxNameBytes);
-    column.set(row, this.#attributes.secrets.codeIn(this.#dictionary, reader.bytes, reader.at, cut));
+    column.set(row, this.#attributes.secrets.codeIn(this.#dictionary, reader, reader.at, cut));
     reader.at = end;
   }
 
@@ -239,7 +239,7 @@ export class SpanDecoder {
     let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
     // Queries hold secrets as often as not, and are as many as there are requests.
     if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
-    const code = this.#attributes.secrets.codeIn(this.#dictionary, bytes, valueStart, end);
+    const code = this.#attributes.secrets.codeIn(this.#dictionary, this.#reader, valueStart, end);
     if (column.has(row)) return column.get(row) === code;
     column.set(row, code);
     return true;

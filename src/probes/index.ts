@@ -18,6 +18,7 @@ export {
   type PeerCredentials,
   peerCredentials,
   releaseFreeMemory,
+  returnLargeBlocks,
   shareOneHeap,
   tryLockFile,
 } from "./libc.ts";

@@ -28,7 +28,9 @@ const SO_PEERCRED = 17;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 /** <malloc.h> */
+const M_MMAP_THRESHOLD = -3;
 const M_ARENA_MAX = -8;
+const largeBlockBytes = 1024 * 1024;
 /** <asm-generic/mman-common.h> */
 const MADV_DONTNEED = 4;
 /** <bits/confname.h>; the same in musl. */
@@ -130,6 +132,14 @@ export function dropMappedPages(ranges: readonly { start: number; sizeBytes: num
  */
 export function shareOneHeap(): boolean {
   return libc("share a heap").mallopt?.(M_ARENA_MAX, 1) === 1;
+}
+
+/**
+ * Lets blocks of at least 1 MiB go back to the kernel as soon as they are freed. By itself the C library raises this limit up to 32 MiB with what is
+ * freed, and keeps such blocks in the heap of a thread. False where the C library has no such call.
+ */
+export function returnLargeBlocks(): boolean {
+  return libc("return memory").mallopt?.(M_MMAP_THRESHOLD, largeBlockBytes) === 1;
 }
 
 function failed(what: string, errno: number): CoralError {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writevSync } from "node:fs";
+import { releaseBuffer } from "../../base/release-bytes.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
 import { buildLookupFilter } from "./lookup-filter.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
@@ -27,6 +28,8 @@ export function writeSegmentFile(signal: SegmentSignal, batch: SegmentBatch, fil
     rmSync(file, { force: true });
     throw error;
   }
+  // A worker makes few objects, so its collector seldom comes: what several files took would be held at once.
+  for (const { buffer } of parts) releaseBuffer(buffer);
   const lookupFilter = lookupFilterOf(signal, batch);
   return {
     rows: batch.rows,
