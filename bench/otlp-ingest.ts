@@ -33,6 +33,8 @@ const shape: SpanRequestShape = { minSpans: 100, maxSpans: 500, seed: 1 };
 /** For code and caches; not counted. */
 const warmUp: Load = { shape, requests: 160, connections: 8, spans: 200_000 * scale };
 const batches: Load = { shape, requests: 160, connections: 8, spans: 1_200_000 * scale };
+/** With one worker, as on a host whose agent must stay small. */
+const forOneWorker: Load = { ...batches, spans: 400_000 * scale };
 const forRows: Load = { ...batches, spans: 200_000 * scale };
 /** In the other runs the sender is as fast as it is answered. */
 const evenly: Load = { ...batches, spans: 600_000 * scale, spansPerSecond: 100_000 };
@@ -112,10 +114,18 @@ async function checkIds(folder: string, spans: number): Promise<void> {
     throw new Error(`${spans} spans were acknowledged, ${rows} are stored with ${ids} ids`);
 }
 
+async function measureOneWorker(sender: Worker, directory: string): Promise<Outcome> {
+  await using receiver = new Worker("receiver", [directory, "1"], []);
+  await measure(sender, receiver, warmUp);
+  return measure(sender, receiver, forOneWorker);
+}
+
 interface Round {
   full: Outcome;
   steady: Outcome;
   single: Outcome;
+  /** Batches at full speed, with one worker instead of two. */
+  oneWorker: Outcome;
   /** Through protobufjs into a table, and its CPU per span. */
   rowsPerSecond: number;
   rowUs: number;
@@ -134,8 +144,9 @@ async function runRound(sender: Worker, directory: string): Promise<Round> {
     await receiver[Symbol.asyncDispose]();
     const acknowledged = [warm, ...Object.values(outcomes)].reduce((sum, { sent }) => sum + sent.spans, 0);
     await checkIds(join(directory, "receiver/segments/span"), acknowledged);
+    const oneWorker = await measureOneWorker(sender, join(directory, "one-worker"));
     await using rows = new Worker("rows", [join(directory, "rows")], []);
-    return { ...outcomes, ...(await measureRows(sender, rows, forRows)) };
+    return { ...outcomes, oneWorker, ...(await measureRows(sender, rows, forRows)) };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
@@ -149,10 +160,13 @@ async function runMain(): Promise<void> {
 }
 
 function reportAll(measured: readonly Round[]): void {
-  const each = (name: "full" | "steady" | "single", of: (outcome: Outcome) => number): number[] => measured.map((round) => of(round[name]));
+  const each = (name: "full" | "steady" | "single" | "oneWorker", of: (outcome: Outcome) => number): number[] =>
+    measured.map((round) => of(round[name]));
   const rates = each("full", ({ rowsPerSecond }) => rowsPerSecond);
   const rows = measured.map(({ rowsPerSecond }) => rowsPerSecond);
-  const refused = measured.flatMap(({ full, steady, single }) => [full, steady, single]).reduce((sum, { sent }) => sum + sent.refused, 0);
+  const refused = measured
+    .flatMap(({ full, steady, single, oneWorker }) => [full, steady, single, oneWorker])
+    .reduce((sum, { sent }) => sum + sent.refused, 0);
   const threads = measured.map(({ full }) => full.receiver.threadsUs.map((us) => us.toFixed(1)).join(" "));
   report({
     name: "otlp-ingest",
@@ -205,6 +219,17 @@ function reportAll(measured: readonly Round[]): void {
         },
       ),
       figureOf(
+        "one worker: batches, sent until all can be queried",
+        "rows/s",
+        each("oneWorker", ({ rowsPerSecond }) => rowsPerSecond),
+      ),
+      figureOf(
+        "one worker: RSS of the receiver, peak",
+        "MiB",
+        each("oneWorker", ({ receiver }) => receiver.peakRssBytes / mebibyte),
+        { kind: "below", value: 256 },
+      ),
+      figureOf(
         "single spans, sent until all can be queried",
         "requests/s",
         each("single", ({ rowsPerSecond }) => rowsPerSecond),
@@ -239,6 +264,6 @@ function reportAll(measured: readonly Round[]): void {
 }
 
 if (role === "sender") await runSender();
-else if (role === "receiver") await runReceiver(roleArguments[0] ?? "");
+else if (role === "receiver") await runReceiver(roleArguments[0] ?? "", Number(roleArguments[1] ?? 2));
 else if (role === "rows") await runRowReceiver(roleArguments[0] ?? "");
 else await runMain();

@@ -34,7 +34,7 @@ const lookMs = 20;
 /** Spans that were acknowledged must be there soon after. */
 const patienceMs = 30_000;
 
-export async function runReceiver(directory: string, workers = 2): Promise<void> {
+export async function runReceiver(directory: string, workers: number): Promise<void> {
   spareMemory("agent");
   mkdirSync(directory, { recursive: true });
   const intake = new OtlpIntake({

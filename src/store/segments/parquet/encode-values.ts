@@ -66,12 +66,14 @@ export function encodeBools(values: Uint8Array, rows: Uint32Array, room: PageRoo
   return { data };
 }
 
+/** Widths are multiples of four. */
 export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
   const data = room.take(rows.length * widthBytes);
+  const [source, target] = [viewOf(bytes), viewOf(data)];
   for (let index = 0; index < rows.length; index++) {
     const from = (rows[index] as number) * widthBytes;
     const to = index * widthBytes;
-    for (let at = 0; at < widthBytes; at++) data[to + at] = bytes[from + at] as number;
+    for (let at = 0; at < widthBytes; at += 4) target.setInt32(to + at, source.getInt32(from + at));
   }
   return { data };
 }
@@ -79,10 +81,11 @@ export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Arra
 /** Eight bytes in the order of the wire as a little-endian number, so that SQL sees the same digits in hex. */
 export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
   const data = room.take(rows.length * 8);
+  const [source, target] = [viewOf(bytes), viewOf(data)];
   for (let index = 0; index < rows.length; index++) {
-    const last = (rows[index] as number) * 8 + 7;
-    const to = index * 8;
-    for (let at = 0; at < 8; at++) data[to + at] = bytes[last - at] as number;
+    const from = (rows[index] as number) * 8;
+    target.setInt32(index * 8, source.getInt32(from + 4, false), true);
+    target.setInt32(index * 8 + 4, source.getInt32(from, false), true);
   }
   return { data };
 }
@@ -170,6 +173,10 @@ function putVarint(data: Uint8Array, at: number, value: number): number {
   }
   data[end++] = rest;
   return end;
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
 }
 
 function bytesOf(values: Int32Array): Uint8Array {
