@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { peerCredentials, releaseFreeMemory, tryLockFile } from "./libc.ts";
+import { peerCredentials, releaseFreeMemory, returnLargeBlocks, tryLockFile } from "./libc.ts";
 
 const onLinux = test.skipIf(process.platform !== "linux");
 
@@ -60,6 +60,11 @@ test("tryLockFile() says that the platform is not supported", () => {
   } finally {
     Object.defineProperty(process, "platform", { value: original });
   }
+});
+
+onLinux("returnLargeBlocks() says whether the C library could", () => {
+  const report = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
+  expect(returnLargeBlocks()).toBe(report.header.glibcVersionRuntime !== undefined);
 });
 
 onLinux("releaseFreeMemory() says whether the C library could, and may be called again and again", () => {

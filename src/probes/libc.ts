@@ -28,9 +28,11 @@ const SO_PEERCRED = 17;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 /** <malloc.h> */
+const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
 const M_ARENA_MAX = -8;
 const largeBlockBytes = 1024 * 1024;
+const keptFreeBytes = 4 * 1024 * 1024;
 /** <asm-generic/mman-common.h> */
 const MADV_DONTNEED = 4;
 /** <bits/confname.h>; the same in musl. */
@@ -139,7 +141,9 @@ export function shareOneHeap(): boolean {
  * freed, and keeps such blocks in the heap of a thread. False where the C library has no such call.
  */
 export function returnLargeBlocks(): boolean {
-  return libc("return memory").mallopt?.(M_MMAP_THRESHOLD, largeBlockBytes) === 1;
+  const { mallopt } = libc("return memory");
+  // It then also no longer raises the limit of what a heap keeps free at its end: at 128 KiB each request would be given back and asked for again.
+  return mallopt?.(M_MMAP_THRESHOLD, largeBlockBytes) === 1 && mallopt(M_TRIM_THRESHOLD, keptFreeBytes) === 1;
 }
 
 function failed(what: string, errno: number): CoralError {
