@@ -62,13 +62,50 @@ enum state {
 
 #define HEAD_KEPT 64
 
+/*
+ * Pieces of 64 bytes, which processors hand over to each other as a whole, and slowly. On one machine what comes in for a server is stamped by the
+ * processor of whoever sent it: it reads the first piece, which nobody writes to while requests repeat, and writes to the one with `ready_ns`, which
+ * nobody else writes to. All others are the process's own.
+ */
 struct connection {
 	/* Address of struct sock; 0: the place is free, 1: it is being filled. */
 	u64 sk;
-	/* Server: when bytes came that nobody has read yet. Client: when the send that is under way began. 0: unknown. */
-	u64 arrival_ns;
-	/* Where the first piece of the send that is under way begins, and its bytes; 0: unknown. */
-	u64 send_buffer;
+	/* Fingerprint of `head`. */
+	u64 head_fingerprint;
+	/* Length of the payload that `head` began. */
+	u32 head_payload_bytes;
+	u16 local_port;
+	u16 remote_port;
+	u8 protocol;
+	u8 role;
+	u8 flags;
+	/* SIDE_*: who opened the connection, where that was seen. */
+	u8 side;
+	u8 method;
+	u8 head_method;
+	/* Of the names in user space when `head` was told. */
+	u8 head_generation;
+	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
+	u8 head_bytes;
+	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
+	u8 prefix_bytes;
+	u8 prefix_direction;
+	/* Bytes of an unfinished beginning of an answer in `answer`. */
+	u8 answer_bytes;
+	u8 misses;
+	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
+	u8 patience;
+	u8 reserved[3];
+	/* Number of this connection in records. */
+	u32 id;
+	u32 tgid;
+	u8 remote[16];
+
+	u8 head[HEAD_KEPT];
+
+	/* STATE_*; changed by exchange, because a sweep may finish a request at the same time. */
+	u32 state;
+	u32 status;
 	u64 start_ns;
 	u64 first_byte_ns;
 	u64 end_ns;
@@ -77,60 +114,40 @@ struct connection {
 	u64 fingerprint;
 	u64 request_bytes;
 	u64 response_bytes;
-	/* Fingerprint of `head`. */
-	u64 head_fingerprint;
-	/* STATE_*; changed by exchange, because a sweep may finish a request at the same time. */
-	u32 state;
-	u32 status;
-	u32 tgid;
-	/* Number of this connection in records. */
-	u32 id;
-	/* Bytes of the open request that are still to come; Postgres. */
-	u32 request_left;
-	/* Length of the payload that `head` began. */
-	u32 head_payload_bytes;
+
+	/* Server: when bytes came that are being read. Client: when the send that is under way began. 0: unknown. */
+	u64 arrival_ns;
+	/* Where the first piece of the send that is under way begins, and its bytes; 0: unknown. */
+	u64 send_buffer;
 	u32 send_bytes;
 	/* Of the send that is under way: what is still to be copied. */
 	u32 send_left;
-	u16 local_port;
-	u16 remote_port;
-	u8 protocol;
-	u8 role;
-	u8 method;
-	u8 flags;
-	u8 misses;
-	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
-	u8 prefix_bytes;
-	u8 prefix_direction;
-	u8 head_method;
-	/* SIDE_*: who opened the connection, where that was seen. */
-	u8 side;
-	/* Bytes of an unfinished beginning of an answer in `answer`. */
-	u8 answer_bytes;
-	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
-	u8 patience;
-	/* Of the names in user space when `head` was told. */
-	u8 head_generation;
-	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
-	u8 head_bytes;
+	/* Bytes of the open request that are still to come; Postgres. */
+	u32 request_left;
 	/* The last send found no room. */
-	u8 send_failed;
-	u8 reserved[6];
+	u32 send_failed;
+	/* What a protocol has to remember; see there. */
+	u64 extra[4];
+
+	/* Server: when bytes came that nobody has read yet, and what had been read until then (tcp_sock.copied_seq). */
+	u64 ready_ns;
+	u32 ready_seq;
+	u32 reserved2;
+	u8 local[16];
+	u8 reserved3[32];
+
 	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result); of the last write its bytes. */
 	u64 tls_buffer;
 	u64 tls_count_at;
 	u64 tls_written;
 	u8 answer[16];
-	u8 local[16];
-	u8 remote[16];
-	u8 head[HEAD_KEPT];
-	/* What a protocol has to remember; see there. */
-	u64 extra[4];
+	u8 reserved4[24];
 };
 
 /*
  * Connections have places by the address of their socket, two each. A program reads an array without a call, where a hash table takes as long as
- * all the rest. The loader sets the number of places, a power of two, with the mask.
+ * all the rest. The loader sets the number of places, a power of two, with the mask. An array that could be mapped begins at a page, any other
+ * in the middle of what a processor fetches.
  */
 #define CONNECTION_PLACES 16384
 const volatile u32 connection_place_mask = CONNECTION_PLACES - 1;
@@ -138,6 +155,7 @@ const volatile u32 connection_place_mask = CONNECTION_PLACES - 1;
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CONNECTION_PLACES);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct connection);
 } connection_places SEC(".maps");

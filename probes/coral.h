@@ -36,14 +36,17 @@ typedef signed long long s64;
 #define BPF_MAP_TYPE_RINGBUF 27
 /* Flags of maps and of updates. */
 #define BPF_F_NO_PREALLOC 1
+#define BPF_F_MMAPABLE 1024
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
+#define EEXIST 17
 
 /* Helpers are called by number: <linux/bpf.h>, enum bpf_func_id. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
 static long (*const bpf_probe_read_user)(void *target, u32 size_bytes, const void *source) = (void *)112;
 static long (*const bpf_probe_read_kernel)(void *target, u32 size_bytes, const void *source) = (void *)113;

@@ -12,32 +12,36 @@
 #define FINE_BUCKETS (1 + (OCTAVES << FINE_PARTS_LOG2))
 #define COARSE_BUCKETS (1 + (OCTAVES << COARSE_PARTS_LOG2))
 
-/* Of a number above 0. There is no instruction for it. */
+/* 1 where a number is above a limit, both below 2^63; without a branch, since how long something takes cannot be foretold. */
+static always_inline u32 is_above(u64 value, u64 limit)
+{
+	u64 difference = limit - value;
+
+	asm volatile("%0 >>= 63" : "+r"(difference));
+	return difference;
+}
+
+/* Of a number from 1 on, below 2^63. There is no instruction for it. */
 static always_inline u32 log2_of(u64 value)
 {
-	u32 result = 0;
+	u32 result = 0, step;
 
 	if (value >> 32) {
 		value >>= 32;
-		result += 32;
+		result = 32;
 	}
-	if (value >> 16) {
-		value >>= 16;
-		result += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		result += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		result += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		result += 2;
-	}
-	return result + (u32)(value >> 1);
+	step = is_above(value, 0xffff) << 4;
+	value >>= step;
+	result += step;
+	step = is_above(value, 0xff) << 3;
+	value >>= step;
+	result += step;
+	step = is_above(value, 0xf) << 2;
+	value >>= step;
+	result += step;
+	step = is_above(value, 3) << 1;
+	value >>= step;
+	return result + step + (u32)(value >> 1);
 }
 
 static always_inline u32 latency_bucket(u64 ns, u32 parts_log2, u32 buckets)

@@ -69,6 +69,8 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	}
 	if (!connection || connection->protocol == PROTOCOL_IGNORED)
 		return 0;
+	if (direction == RECEIVED)
+		take_ready(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
 	/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
 	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED) {
 		if (direction == SENT)
@@ -159,13 +161,18 @@ int socket_ready(u64 *context)
 	struct sock *sk = (struct sock *)context[0];
 	u16 family = sk->__sk_common.skc_family;
 	struct connection *connection;
+	u32 read_until;
 
 	if ((family != AF_INET && family != AF_INET6) || is_surely(SIDE_CONNECTED, sk))
 		return 0;
 	connection = find_connection((u64)sk);
-	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
-	    (connection->role ? connection->role == ROLE_SERVER : connection->side == SIDE_ACCEPTED))
-		connection->arrival_ns = tcp_time(sk);
+	if (!connection || connection->protocol == PROTOCOL_IGNORED || !is_server(connection))
+		return 0;
+	read_until = kernel_cast(struct tcp_sock, sk)->copied_seq;
+	if (!connection->ready_ns || connection->ready_seq != read_until) {
+		connection->ready_ns = tcp_time(sk);
+		connection->ready_seq = read_until;
+	}
 	return 0;
 }
 

@@ -106,6 +106,12 @@ int syscall_exits(u64 *context)
 	payload.tgid = bpf_get_current_pid_tgid() >> 32;
 	payload.direction = direction;
 	payload.flags = 0;
+	if (direction == RECEIVED && connection->ready_ns) {
+		u32 read_until = 0;
+
+		core_read(&read_until, &((struct tcp_sock *)sk)->copied_seq);
+		take_ready(connection, read_until - (u32)result);
+	}
 	take_stamp(&payload, connection);
 	find_buffer(&payload, registers);
 	/* The result is the number of messages; the first one is looked at. */

@@ -373,8 +373,9 @@ static always_inline int is_same_head(const u64 *words, const struct connection 
 {
 	const u64 *head = (void *)connection->head;
 
-	return !((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) |
-		 (words[5] ^ head[5]) | (words[6] ^ head[6]) | (words[7] ^ head[7]));
+	if ((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) | (words[5] ^ head[5]))
+		return 0;
+	return connection->head_bytes <= 48 || !((words[6] ^ head[6]) | (words[7] ^ head[7]));
 }
 
 /* Keeps the beginning of a payload: all that can be of it, or as much as tells its path. */

@@ -182,6 +182,21 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	return bpf_map_lookup_elem(&connections, &key);
 }
 
+static always_inline int is_server(const struct connection *connection)
+{
+	return connection->role ? connection->role == ROLE_SERVER : connection->side == SIDE_ACCEPTED;
+}
+
+/*
+ * Bytes are being read; `read_before` is what had been read (tcp_sock.copied_seq) before them. They came when socket_ready() stamped them, if nothing
+ * was read since. The end of a stream, read with its last bytes, counts as one more.
+ */
+static always_inline void take_ready(struct connection *connection, u32 read_before)
+{
+	if (connection->ready_ns && read_before - connection->ready_seq <= 1 && !connection->arrival_ns && is_server(connection))
+		connection->arrival_ns = connection->ready_ns;
+}
+
 /* Takes the stamp of when this payload arrived, or of when its send began. */
 static always_inline void take_stamp(struct payload *payload, struct connection *connection)
 {

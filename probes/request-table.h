@@ -37,9 +37,9 @@ struct request_key {
 /* The number of requests is the sum of `duration`. All are running totals that wrap. */
 struct request_stats {
 	u64 duration_sum_ns;
-	u64 queue_sum_ns;
 	u64 request_bytes;
 	u64 response_bytes;
+	u64 queue_sum_ns;
 	u32 duration[FINE_BUCKETS];
 	u32 queue[COARSE_BUCKETS];
 	u32 first_byte[COARSE_BUCKETS];
@@ -55,16 +55,22 @@ struct request_place {
 	struct request_key key;
 	struct request_stats stats;
 	u32 state;
-	u32 reserved;
+	u32 reserved[9];
 };
 
-/* As with connections: a kind has one place, by its key, that is found without a call. The loader sets how many there are, with the mask. */
+/*
+ * As with connections: a kind has a place, by its key, that is found without a call. The loader sets how many there are, with the mask. It has another
+ * one on each of eight processors, which would have to wait for each other otherwise, for longer than all the rest takes; user space adds them up.
+ */
+#define PLACES_OF_KIND 7
+#define PLACES_APART 0x9d
 #define REQUEST_PLACES 1024
 const volatile u32 request_place_mask = REQUEST_PLACES - 1;
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, REQUEST_PLACES);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct request_place);
 } request_places SEC(".maps");
@@ -126,18 +132,16 @@ static always_inline struct request_stats *find_place(const struct request_key *
 {
 	const u64 *words = (void *)key;
 	u64 hash = ((words[0] ^ words[1] ^ words[3]) * MIX_PRIME ^ words[2] ^ words[4]) * MIX_PRIME;
-	u32 index = (u32)(hash >> 40) & request_place_mask;
+	u32 index = ((u32)(hash >> 40) ^ (bpf_get_smp_processor_id() & PLACES_OF_KIND) * PLACES_APART) & request_place_mask;
 	struct request_place *place = bpf_map_lookup_elem(&request_places, &index);
 	const u64 *own;
 
 	if (!place)
 		return 0;
 	own = (void *)&place->key;
-	if (place->state == PLACE_USED) {
-		u64 difference = (own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4]);
-
-		return difference ? 0 : &place->stats;
-	}
+	/* A whole key is its kind's, whatever the state says, which is far away. */
+	if (!((own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4])))
+		return &place->stats;
 	if (place->state != PLACE_FREE || __sync_val_compare_and_swap(&place->state, PLACE_FREE, PLACE_FILLING) != PLACE_FREE)
 		return 0;
 	place->key = *key;
@@ -257,11 +261,16 @@ static always_inline void begin_request(struct payload *payload, struct connecti
 			connection->queue_ns = payload->at_ns - start;
 		connection->start_ns = start;
 	}
-	connection->prefix_bytes = 0;
-	connection->answer_bytes = 0;
+	/* Only where they change: another processor reads what is beside them. */
+	if (connection->prefix_bytes)
+		connection->prefix_bytes = 0;
+	if (connection->answer_bytes)
+		connection->answer_bytes = 0;
+	if (connection->method != method)
+		connection->method = method;
+	if (connection->tgid != payload->tgid)
+		connection->tgid = payload->tgid;
 	connection->fingerprint = fingerprint;
-	connection->method = method;
-	connection->tgid = payload->tgid;
 	connection->request_bytes = bytes;
 	connection->response_bytes = 0;
 	connection->status = STATUS_NONE;
@@ -312,6 +321,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 {
 	struct learn_record *record;
 	u64 fingerprint, key;
+	long failure;
 	u32 bytes;
 
 	if (!payload || !connection || !scratch)
@@ -339,7 +349,11 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	record->fingerprint = fingerprint;
 	__builtin_memcpy(record->remote, connection->remote, 16);
 	read_process_name(record->comm);
-	if (bpf_map_update_elem(&learned, &key, &fingerprint, BPF_NOEXIST)) {
+	failure = bpf_map_update_elem(&learned, &key, &fingerprint, BPF_NOEXIST);
+	/* Another thread of the process began with the same at the same time, and tells it. */
+	if (failure == -EEXIST)
+		return fingerprint;
+	if (failure) {
 		count_loss(LOSS_ROUTES_FULL);
 		return FINGERPRINT_OTHER;
 	}

@@ -105,7 +105,7 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
-/** Most of `connection_places` and of `request_places`, which take their memory at once: 5 and 3.4 MiB. */
+/** Most of `connection_places` and of `request_places`, which take their memory at once: 6 and 3.4 MiB. */
 export const maxConnectionPlaces = 16_384;
 const maxRequestPlaces = 1_024;
 

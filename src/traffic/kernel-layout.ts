@@ -25,9 +25,9 @@ const firstByteAt = queueAt + 4 * coarseLayout.bucketCount;
 export const requestStatsLayout = {
   sizeBytes: firstByteAt + 4 * coarseLayout.bucketCount + 4,
   duration_sum_ns: 0,
-  queue_sum_ns: 8,
-  request_bytes: 16,
-  response_bytes: 24,
+  request_bytes: 8,
+  response_bytes: 16,
+  queue_sum_ns: 24,
   duration: durationAt,
   queue: queueAt,
   first_byte: firstByteAt,
@@ -35,7 +35,7 @@ export const requestStatsLayout = {
 
 /** `struct request_place` of probes/request-table.h; used when its state says so. */
 export const requestPlaceLayout = {
-  sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 8,
+  sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 40,
   key: 0,
   stats: requestKeyLayout.sizeBytes,
   state: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes,

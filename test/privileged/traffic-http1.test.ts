@@ -219,8 +219,8 @@ describe("HTTP/1 at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["GET /later 200"]).toBe(3);
   });
 
-  it("knows how long requests wait, from a connection's first one on", async () => {
-    await using observer = await RequestObserver.open();
+  it.each(["sockets", "syscalls"] as const)("knows how long requests wait, from a connection's first one on (%s)", async (kind) => {
+    await using observer = await RequestObserver.open({ kind });
     using client = new Client(port);
     for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/wait")], answers: 1, keep: true });
     await client.send({ sends: [], answers: 0 });

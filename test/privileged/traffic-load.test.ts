@@ -1,9 +1,12 @@
 /** Load of real generators against real servers: nothing is lost, nothing leaks, and whatever is killed meanwhile comes back. */
 
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, EventList, RedResult } from "../../src/tools/index.ts";
@@ -117,6 +120,26 @@ describe("load of other programs", () => {
     expect([watch.ends, watch.problems]).toEqual([[], []]);
     expect(watch.rssBytes() - rssBefore).toBeLessThan(40 * mebibyte);
     await waitFor("the table to be empty again", () => entries() < 200, { details: () => String(entries()) });
+  });
+
+  it("names what two threads of a process ask for at the same moment", async (context) => {
+    const reason = observerProblem();
+    context.skip(reason !== undefined, reason);
+    const rounds = 150;
+    const script = fileURLToPath(new URL("../support/twin-threads.mjs", import.meta.url));
+    await using observer = await RequestObserver.open();
+    const twins = spawn(process.execPath, [script, String(rounds)], { stdio: ["pipe", "pipe", "inherit"] });
+    const lines = createInterface({ input: twins.stdout });
+    const port = Number((await once(lines, "line"))[0]);
+    twins.stdin.write("go\n");
+    expect((await once(lines, "line"))[0]).toBe("done");
+    await observer.waitForCount(port, rounds * 2);
+    for (const role of roles) {
+      const counts = observer.counts(port, role);
+      expect(Object.keys(counts)).toHaveLength(rounds);
+      expect(new Set(Object.values(counts))).toEqual(new Set([2]));
+    }
+    expect(observer.losses.get("routes-full") ?? 0).toBe(0);
   });
 
   it("counts what redis-benchmark and pgbench count", async (context) => {
@@ -274,7 +297,11 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     await untilWatching();
     const sent = await load;
     const again = await wrk(port, "/after", 1, 8);
-    await waitFor("all of the second load", async () => (await stored("/after")) >= again, { intervalMs: 300 });
+    let seen = 0;
+    await waitFor("all of the second load", async () => (seen = await stored("/after")) >= again, {
+      intervalMs: 300,
+      details: () => `${seen} of ${again}`,
+    });
     expect(await stored("/after")).toBeLessThanOrEqual(again + 8);
     // What was not seen is missing, and nothing is counted twice.
     expect(await stored("/killed")).toBeLessThanOrEqual(sent + 8);

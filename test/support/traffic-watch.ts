@@ -84,8 +84,17 @@ export class TrafficWatch implements AsyncDisposable {
 
 /** Ids of the programs that a process keeps loaded. */
 export function programsOf(pid: number): number[] {
-  const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1"));
+  const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => descriptorText(pid, fd));
   return [...new Set(texts.flatMap((text) => /^prog_id:\s*(\d+)$/m.exec(text)?.[1] ?? []).map(Number))];
+}
+
+function descriptorText(pid: number, fd: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1");
+  } catch {
+    // A file that it has closed meanwhile is no program.
+    return "";
+  }
 }
 
 export function isLoaded(program: number): boolean {
