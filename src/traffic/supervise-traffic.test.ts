@@ -85,8 +85,10 @@ describe("superviseTraffic()", () => {
     await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);
     const first = supervisor.status().pid ?? 0;
     process.kill(first, "SIGKILL");
+    // Nobody watches until the next one says so.
+    await vi.waitFor(() => expect(ends).toEqual(["SIGKILL"]), within);
+    expect(supervisor.status().state).toBeNull();
     await vi.waitFor(() => expect(reports.filter(({ kind }) => kind === "state")).toHaveLength(2), within);
-    expect(ends).toEqual(["SIGKILL"]);
     expect(supervisor.status()).toMatchObject({ restarts: 1, lastEnd: "SIGKILL" });
     expect(supervisor.status().pid).not.toBe(first);
     const losses = reports.flatMap((report) => (report.kind === "window" ? report.losses : []));

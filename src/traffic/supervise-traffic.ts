@@ -146,6 +146,8 @@ class Supervisor implements TrafficSupervisor {
       const restartMs = this.#backoff.nextMs();
       this.#restarts++;
       this.#lastEnd = reason;
+      // Until the next one says that its hooks are there, nothing is watched.
+      this.#state = null;
       this.#options.log.warn(`the traffic process ended: ${reason}`, { restartMs: Math.round(restartMs) });
       this.#options.onUnexpectedEnd?.(reason, restartMs);
       await sleep(restartMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
