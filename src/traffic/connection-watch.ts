@@ -107,15 +107,18 @@ class Watch implements ConnectionWatch {
     this.#control.update(zeroKey, value);
   }
 
-  /** Everything in the ring, in reports of a bounded size; the last one carries the mark. */
-  #tell(mark: number | null, always: boolean): void {
+  /**
+   * Everything in the ring, in reports of a bounded size; the last one carries the mark. What was lost is asked for when something came, and every few
+   * seconds: most looks find nothing, and a call of the kernel would be the dearest part of them.
+   */
+  #tell(mark: number | null, asksForLost: boolean): void {
     if (this.#isClosed) return;
     this.#endForgottenScan();
     for (;;) {
       const events = this.#drain();
       const isLast = events.length < maxEvents;
-      const lost = isLast ? this.#takeLost() : 0;
-      if (events.length > 0 || lost > 0 || (isLast && always)) {
+      const lost = isLast && (asksForLost || events.length > 0) ? this.#takeLost() : 0;
+      if (events.length > 0 || lost > 0 || (isLast && mark !== null)) {
         this.#options.report({ kind: "connections", events, peers: [], lost, mark: isLast ? mark : null });
       }
       if (isLast) return;
@@ -150,6 +153,7 @@ class Watch implements ConnectionWatch {
     const full = this.#tables[Number(this.#active)];
     this.#active = 1n - this.#active;
     this.#writeControl();
+    this.#tell(null, true);
     this.#flushing = setTimeout(() => {
       this.#flushing = undefined;
       if (!this.#isClosed && full) this.#take(full);
