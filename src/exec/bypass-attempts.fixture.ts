@@ -3,6 +3,8 @@
  * a file that must not appear, `SECRET` for one whose content must not be shown, `DIR` for a directory that everybody may write to.
  */
 
+import { moreBypassAttempts } from "./more-bypass-attempts.fixture.ts";
+
 export interface Attempt {
   text?: string;
   argv?: string[];
@@ -230,4 +232,12 @@ const values: Attempt[] = (
   ] as const
 ).map(([name, value]) => ({ text: "true", environment: { [name]: value } }));
 
-export const bypassAttempts: readonly Attempt[] = [...launchers, ...metacharacters, ...options, ...ways, ...variables, ...values];
+export const bypassAttempts: readonly Attempt[] = [
+  ...launchers,
+  ...metacharacters,
+  ...options,
+  ...moreBypassAttempts.map((text) => ({ text })),
+  ...ways,
+  ...variables,
+  ...values,
+];
