@@ -145,6 +145,17 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ]);
   });
 
+  it("keeps what it found when the service goes quiet", async () => {
+    await load({ fromMs: deployedMs - 5 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
+    await load({ fromMs: deployedMs, untilMs: deployedMs + 7 * minuteMs, medianUs: 30_000, errorShare: 0.2 });
+    await deploy();
+    for (const minutes of [4, 7]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "regression", isComplete: false }]);
+    for (const minutes of [17, 32, 40]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "regression", isComplete: true, reason: expect.stringContaining("p50") }]);
+    expect((await events()).filter((event) => event.startsWith("deployment-recovered"))).toEqual([]);
+  });
+
   it("finds nothing where nothing changed, and failures where they came", async () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
     await deploy();

@@ -197,7 +197,10 @@ export class DeploymentWatch {
       { ...facts, routes: facts.routes.map((route) => ({ ...route, subject: routeSubject(route) })) },
       looks.length,
     );
-    return { ...base, verdict: verdictOf(report), report: JSON.stringify(report) };
+    const verdict = verdictOf(report);
+    // A service that went quiet has fewer parts to compare with every look: what was found while it was busy stands.
+    if (verdict === "not-enough-data" && record.verdict !== "not-enough-data") return base;
+    return { ...base, verdict, report: JSON.stringify(report) };
   }
 }
 

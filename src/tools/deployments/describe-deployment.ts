@@ -74,7 +74,7 @@ export function reasonOf(verdict: Verdict, report: BuildReport | null, isComplet
       return `${report.comparisons} comparisons over ${formatDurationMs(report.afterMs)} found nothing beyond chance`;
     case "not-enough-data":
       if (report.source === "none") return "no requests were seen, by hooks or spans";
-      return `too few requests to compare: ${count(report.requestsBefore)} before, ${count(report.requestsAfter)} after`;
+      return `too few requests, or for too short a time, to compare: ${count(report.requestsBefore)} before, ${count(report.requestsAfter)} after`;
   }
 }
 
