@@ -17,9 +17,7 @@ import {
 } from "../../probes/index.ts";
 import type { PlannedProbe } from "./probe-plan.ts";
 
-/** Exported by no library, but by Node; else the way there is known by `methodName`. */
-export const copyingName = "ssl3_read_bytes";
-/** Returns the table of functions that serve all versions of TLS. */
+/** Returns the table of functions that serve all versions of TLS, `ssl3_read_bytes` among them. Libraries export no more than that. */
 export const methodName = "TLS_method";
 
 export interface CopyPlan {
@@ -35,11 +33,13 @@ const keptArguments = [
 ] as const;
 const bufferArgument = 3;
 const maxFunctionBytes = 64 * 1024;
+/** The function that asks takes a few hundred; a large one may have the copy in itself too, put there by a compiler that saw both. */
+const maxAskingBytes = 1024;
 
 /** Null when there is no such place, or it is not certain. Throws `invalid` where bytes are no machine code. */
 export function planCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): CopyPlan | null {
-  const copying = functions.get(copyingName) ?? findCopying(image, functions.get(methodName));
-  if (copying === null || copying.sizeBytes === 0) return null;
+  const copying = findCopying(image, functions.get(methodName));
+  if (copying === null) return null;
   const flow = followArguments(codeOf(image, copying), {
     copied: bufferArgument,
     partAt: (fromStartBytes) => partAt(image, copying, fromStartBytes),
@@ -100,8 +100,8 @@ const applicationData = 23;
 const methodBytes = 32;
 
 /**
- * The same function in a library without symbols: the table of functions has one that asks another one of the table, by its place there, for
- * application data without wanting to know what came (NULL).
+ * The function that copies, by the use that is made of it: the table has one that asks another one of the table, by its place there, for application
+ * data without wanting to know what came (NULL).
  */
 function findCopying(image: ElfImage, method: ElfFunction | undefined): ElfFunction | null {
   const table = method === undefined ? null : tableOf(image, method);
@@ -130,10 +130,12 @@ function functionAt(image: ElfImage, address: number): ElfFunction | null {
 
 /** Places in the table through which the function, or the one that it hands over to at once, asks for application data. */
 function readsThrough(image: ElfImage, candidate: ElfFunction): number[] {
-  const code = codeOf(image, candidate);
-  const forwarded = findForwarding(code, ["rdi", "rsi"]);
+  const forwarded = findForwarding(codeOf(image, candidate), ["rdi", "rsi"]);
   const inner = forwarded === null ? null : functionAt(image, candidate.address + forwarded);
-  return [code, inner === null ? [] : codeOf(image, inner)].flatMap((one) => one.flatMap((_, index) => askedThrough(one, index) ?? []));
+  return [candidate, inner].flatMap((one) => {
+    const code = one === null || one.sizeBytes > maxAskingBytes ? [] : codeOf(image, one);
+    return code.flatMap((_, index) => askedThrough(code, index) ?? []);
+  });
 }
 
 function askedThrough(code: readonly MachineInstruction[], index: number): number | null {

@@ -13,7 +13,7 @@ import {
   type MachineInstruction,
   type ProbeSite,
 } from "../../probes/index.ts";
-import { type CopyPlan, copyingName, methodName, planCopies } from "./copy-plan.ts";
+import { type CopyPlan, methodName, planCopies } from "./copy-plan.ts";
 
 /** Repeated from `probes/tls-binding.h`. */
 export const siteCookies = {
@@ -49,7 +49,7 @@ export interface PlanProblem {
   problem: string;
 }
 
-const opensslNames = ["SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "SSL_free", copyingName, methodName] as const;
+const opensslNames = ["SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "SSL_free", methodName] as const;
 const goNames = { read: "crypto/tls.(*Conn).Read", write: "crypto/tls.(*Conn).Write", copy: "runtime.memmove" } as const;
 const maxFunctionBytes = 64 * 1024;
 /** Go passes arguments in registers since this version. */
