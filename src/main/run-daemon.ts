@@ -225,11 +225,13 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
   const dataDirectories = [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined);
   const owner = sudoOwner();
   if (owner) for (const directory of dataDirectories) stack.use(keepOwner(directory, owner, log.child("files")));
+  const tempDirectory = join(dataDirectories[0] ?? "", "spill");
+  await makePrivateDirectory(tempDirectory, owner);
   const engine = await openEngine({
     dataDirectories,
     memoryLimitBytes: (colony?.config.store.memoryBytes ?? 0) + (agent?.config.store.memoryBytes ?? 0),
     threads: colony ? 2 : 1,
-    tempDirectory: join(dataDirectories[0] ?? "", "spill"),
+    tempDirectory,
     log: log.child("engine"),
   });
   stack.defer(() => engine.close());
