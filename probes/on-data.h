@@ -154,9 +154,12 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	struct connection *known;
 	u64 key = (u64)sk;
 	u16 protocol = 0;
+	u8 state = 0;
 
 	core_read(&protocol, &sk->sk_protocol);
-	if (protocol != IPPROTO_TCP || !control)
+	core_read(&state, &sk->__sk_common.skc_state);
+	/* What had come before it was closed can still be read; that it ends would not be told again. */
+	if (protocol != IPPROTO_TCP || state == TCP_CLOSE || !control)
 		return 0;
 	read_addresses(&fresh, sk);
 	fresh.side = side;
