@@ -164,6 +164,24 @@ describe("two ends of one connection", () => {
     expect((await watched.edges()).edges.map(({ connections }) => connections)).toEqual([50, 50, 50]);
   });
 
+  it("of a process that is named one scan later keep what went over them before", async () => {
+    await watched.scan("node1", api);
+    await watched.scan("node2", postgres);
+    await watched.cycle();
+    watched.clock.pass(30_000);
+    const firstSeen = watched.clock.wallMs() * 1_000;
+    const long = { first_seen: firstSeen, bytes_sent: 100 };
+    const many = { state: "closed", connections: 10, bytes_sent: 1_000 } as const;
+    await watched.scan("node1", api, [client(null, ...call, long), client("api", "10.0.1.5:0", "10.0.2.8:5432", many)]);
+    await watched.scan("node2", postgres, [server("postgres", ...call, { first_seen: firstSeen, bytes_received: 100 })]);
+    await watched.cycle();
+    watched.clock.pass(1_000);
+    await watched.scan("node1", api, [client("api", ...call, { ...long, state: "closed" })]);
+    await watched.cycle();
+    await watched.settle();
+    expect((await watched.edges()).edges).toMatchObject([{ connections: 11, bytesToServer: 1_100 }]);
+  });
+
   it("of UDP are paired like those of TCP, and never with them", async () => {
     const dns = ["10.0.1.5:40000", "10.0.2.8:53"] as const;
     await watched.scan("node1", api, [client("api", ...dns, { protocol: "udp" }), client("api", ...dns)]);

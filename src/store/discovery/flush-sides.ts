@@ -37,13 +37,16 @@ export async function flushSides(transaction: Transaction, database: string, now
   return sides;
 }
 
-/** An end is clear when its other end is known, when every agent that is heard has scanned again since, or after a while. */
+/**
+ * An end is clear when both it and its other end are known, when every agent that is heard has scanned again since, or after a while. One of nobody known
+ * waits, too: the next scan may name it, and what was moved before stays with nobody.
+ */
 async function markDue(transaction: Transaction, nowUs: number, limit: number): Promise<void> {
   const settledUs = nowUs - settleAfterMs * 1_000;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE due_side AS
      SELECT id FROM net.connection_sides s WHERE (pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0 OR pend_failures > 0)
-       AND ((s.pairing <> '' AND s.peer_service <> '') OR s.arrived_at <= make_timestamp(${settledUs})
+       AND ((s.pairing <> '' AND s.service <> '' AND s.peer_service <> '') OR s.arrived_at <= make_timestamp(${settledUs})
          OR s.arrived_at <= (SELECT min(scanned_at) - INTERVAL ${settleMarginMs} MILLISECOND FROM net.agent_scans WHERE heard_at > make_timestamp(${settledUs}))
          OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})
      LIMIT ${limit}`,
