@@ -117,7 +117,7 @@ async function checkIds(folder: string, spans: number): Promise<void> {
 async function measureOneWorker(sender: Worker, directory: string): Promise<Outcome> {
   await using receiver = new Worker("receiver", [directory, "1"], []);
   await measure(sender, receiver, warmUp);
-  return measure(sender, receiver, forOneWorker);
+  return await measure(sender, receiver, forOneWorker);
 }
 
 interface Round {
