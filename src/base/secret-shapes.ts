@@ -55,7 +55,22 @@ const shapes: readonly RegExp[] = [
 ];
 
 /** Most words of a command line hold none of this and are done at once. */
-const worthALook = /[\w~+/.=-]{16}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b/i;
+const worthALook = /[\w~+/.=-]{15}|\d{4}[ -]\d{4}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b/i;
+
+/** Numbers of payment cards, whole or in groups: how Visa, Mastercard, Amex, Discover and JCB begin. The last digit must fit too (Luhn). */
+const cardNumbers =
+  /(?<![\w.-])(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|3[47]\d\d|35\d\d|6011|65\d\d)(?:([ -]?)\d{4}\1\d{4}\1\d{4}|[ -]?\d{6}[ -]?\d{5})(?![\w-])/g;
+
+function isCardNumber(text: string): boolean {
+  const digits = text.replace(/\D/g, "");
+  let sum = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = Number(digits[digits.length - 1 - index]);
+    const doubled = index % 2 === 0 ? digit : digit * 2;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
 
 /** Where a run of random characters may stand; paths are looked at piece by piece. */
 const runs = /[A-Za-z0-9+/_=~-]{20,}/g;
@@ -145,6 +160,7 @@ export function redactShapes(text: string): string {
 export function redactKnownShapes(text: string): string {
   if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
   let result = text.includes("://") ? text.replace(userInfo, (_, scheme: string) => `${scheme}${mask}@`) : text;
+  result = result.replace(cardNumbers, (found) => (isCardNumber(found) ? mask : found));
   for (const shape of shapes) {
     result = result.replace(shape, (found: string, kept: unknown) =>
       typeof kept === "string" && found.startsWith(kept) ? kept + mask : mask,

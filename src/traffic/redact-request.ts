@@ -12,7 +12,7 @@ const maxBodyLength = 4096;
 const maxHeaders = 64;
 
 /** Besides the rules for settings and command lines: what people pay and are registered with. */
-const personalName = /card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
+const personalName = /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
 /** Headers whose whole value goes, although their names say little. */
 const secretHeader =
   /^(?:cookie2?|set-cookie2?|authorization|proxy-authorization|authentication-info|x-forwarded-client-cert|x-amz-security-token)$/;
