@@ -38,11 +38,10 @@ const kinds = ["unspecified", "internal", "server", "client", "producer", "consu
 const statuses = ["unset", "ok", "error"];
 
 /** By number. */
-const grpcStatusNames = [
-  ...["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"],
-  ...["RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"],
-  "UNAUTHENTICATED",
-];
+const grpcStatusNames =
+  "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED".split(
+    " ",
+  );
 
 const urlPathId = textId("url_path");
 const statementId = textId("db_statement");

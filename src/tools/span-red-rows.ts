@@ -61,7 +61,11 @@ async function seenByHooks(
         {
           ...(service === undefined ? {} : { service }),
           ...(agentIds === undefined ? {} : { agentIds }),
-          ...{ by: "service", sinceMs, maxPoints: 0, limit: maxServices, compare: false },
+          by: "service",
+          sinceMs,
+          maxPoints: 0,
+          limit: maxServices,
+          compare: false,
         },
         context,
       );
@@ -82,7 +86,9 @@ async function readPart(
   context: ToolCallContext,
 ): Promise<Part> {
   const asked: SpanRedRequest = {
-    ...{ by, sinceMs, limit },
+    by,
+    sinceMs,
+    limit,
     ...(service === undefined ? {} : { service }),
     ...(role === undefined ? {} : { role }),
     ...(route === undefined ? {} : { route }),
@@ -96,16 +102,40 @@ async function readPart(
 
 type SpanRow = SpanRedFacts["rows"][number];
 
+/** What hooks tell and spans do not. */
+const notInSpans = {
+  isTls: false,
+  peer: null,
+  requestBytes: 0,
+  responseBytes: 0,
+  queueMeanUs: null,
+  queueP95Us: null,
+  firstByteP50Us: null,
+  firstByteP95Us: null,
+  serviceMeanUs: null,
+};
+
 function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
   const was = before?.rows.find((other) => keyOf(other) === keyOf(row));
   const pointMs = row.points.length === 0 ? 0 : (now.endMs - now.startMs) / row.points.length;
   const { protocol, method, route, status, requests, errors, meanUs, p50Us, p95Us, p99Us } = row;
   return {
     source: "spans",
-    ...{ service, role: row.role === "client" ? "client" : "server", protocol, isTls: false, peer: null, method, route, status },
-    ...{ requests: Math.round(requests), errors: Math.round(errors), requestBytes: 0, responseBytes: 0 },
-    ...{ meanUs, p50Us, p95Us, p99Us, queueMeanUs: null, queueP95Us: null, firstByteP50Us: null, firstByteP95Us: null },
-    ...{ perSecond: perSecond(requests, now.coveredMs), errorRatio: ratio(errors, requests), serviceMeanUs: null },
+    ...notInSpans,
+    service,
+    role: row.role === "client" ? "client" : "server",
+    protocol,
+    method,
+    route,
+    status,
+    requests: Math.round(requests),
+    errors: Math.round(errors),
+    meanUs,
+    p50Us,
+    p95Us,
+    p99Us,
+    perSecond: perSecond(requests, now.coveredMs),
+    errorRatio: ratio(errors, requests),
     before:
       was === undefined || before === null
         ? null
