@@ -14,7 +14,7 @@ export default defineConfig({
     expect: { poll: { timeout: 10_000 } },
     setupFiles: ["./test/patience.ts"],
     projects: [
-      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 15_000, hookTimeout: 15_000 } },
+      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 30_000, hookTimeout: 30_000 } },
       {
         extends: true,
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },

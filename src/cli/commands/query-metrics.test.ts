@@ -27,7 +27,7 @@ const rowOf = (over: Partial<MetricRowFact> = {}): MetricRowFact => ({
 
 describe("coral query metrics", () => {
   it("lists metrics", async () => {
-    const lastAt = new Date(Date.now() - 5_000).toISOString();
+    const lastAt = new Date(Date.now() - 3 * 86_400_000).toISOString();
     const metric = {
       name: "took",
       unit: "s",
@@ -51,8 +51,8 @@ describe("coral query metrics", () => {
     expect(code).toBe(0);
     expect(stdout.split("\n").slice(0, 3)).toEqual([
       "METRIC  KIND                   UNIT  SERVICES    SERIES    LAST",
-      "took    exponential histogram  s     a, b, c +4      12  5s ago",
-      "hits    counter                -     a               12  5s ago",
+      "took    exponential histogram  s     a, b, c +4      12  3d ago",
+      "hits    counter                -     a               12  3d ago",
     ]);
     expect(colony.calls[0]?.body).toEqual({ since: "1h", points: 30, service: "x", agent: "y" });
   });
