@@ -418,6 +418,7 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 		return 0;
 	}
 	scratch->fingerprint = fingerprint;
+	connection->head_generation = generation_now();
 	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
 	begin_request(payload, connection, fingerprint, method, bytes);
 	/* With what ends the path. */
@@ -425,7 +426,6 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	connection->head_fingerprint = fingerprint;
 	connection->head_method = method;
 	connection->head_payload_bytes = payload->length;
-	connection->head_generation = generation_now();
 	if (is_repeatable && fingerprint)
 		connection->flags |= CONNECTION_REPEATABLE;
 	else

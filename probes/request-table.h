@@ -360,6 +360,8 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	if (bpf_ringbuf_output(&events, record, sizeof(*record) + bytes, BPF_RB_NO_WAKEUP)) {
 		count_loss(LOSS_RING_FULL);
 		bpf_map_delete_elem(&learned, &key);
+		/* The next request tells it, although it is like this one. */
+		connection->head_generation--;
 	}
 	return fingerprint;
 }

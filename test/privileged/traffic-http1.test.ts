@@ -83,6 +83,21 @@ describe("HTTP/1 at sockets", () => {
     context.skip(reason !== undefined, reason);
   });
 
+  it("tells the name of a request again when the ring was full", async () => {
+    await using observer = await RequestObserver.open({ settings: { ringBytes: 4096 } });
+    using client = new Client(port);
+    for (const word of ["one", "two", "three", "four", "five", "six"]) {
+      await client.send({ sends: [head("GET", `/${word}`, `X-Long: ${"x".repeat(900)}\r\n`)], answers: 1 });
+    }
+    const late = { sends: [head("GET", "/late")], answers: 1, keep: true };
+    for (let count = 0; count < 3; count++) await client.send(late);
+    observer.look();
+    expect(observer.losses.get("ring-full")).toBeGreaterThan(0);
+    for (let count = 0; count < 3; count++) await client.send(late);
+    await observer.waitForCount(port, 12);
+    expect(observer.counts(port, "server")["GET /late 200"]).toBe(6);
+  });
+
   it.each(["sockets", "syscalls"] as const)("counts requests of one connection by route and status, at both ends (%s)", async (kind) => {
     await using observer = await RequestObserver.open({ kind });
     using client = new Client(port);
