@@ -18,11 +18,18 @@ export async function listen(server: Server, host: string, port: number, portSea
 
 function listenOnce(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, backlog: 1_024 }, () => {
-      server.off("error", reject);
+    const onListening = (): void => {
+      server.off("error", onError);
       resolve();
-    });
+    };
+    // A port that is taken is followed by the next one: nothing may stay behind on the server.
+    const onError = (error: Error): void => {
+      server.off("listening", onListening);
+      reject(error);
+    };
+    server.once("error", onError);
+    server.once("listening", onListening);
+    server.listen({ host, port, backlog: 1_024 });
   });
 }
 
