@@ -35,7 +35,10 @@ class Run {
   readonly #options: HttpSenderOptions;
   readonly #wantedSpans: number;
   readonly #sent: Sent = { sendings: 0, spans: 0, bytes: 0, refused: 0, seconds: 0 };
+  /** A ring of those that are not under way: taking the first of a long array would move all others, which cost more than sending. */
   readonly #free: SpanRequest[];
+  #firstFree = 0;
+  #underWay = 0;
   readonly #startMs = performance.now();
   /** Sent, answered or not. */
   #offeredSpans = 0;
@@ -67,7 +70,8 @@ class Run {
 
   #answered(request: SpanRequest | undefined, status: number): void {
     if (request === undefined) throw new Error("An answer came that nobody asked for");
-    this.#free.push(request);
+    this.#free[(this.#firstFree + this.#free.length - this.#underWay) % this.#free.length] = request;
+    this.#underWay--;
     if (status === 200) this.#sent.spans += request.spans;
     else {
       this.#sent.refused++;
@@ -85,8 +89,10 @@ class Run {
   }
 
   #send(exchange: Exchange): void {
-    const request = this.#free.shift();
-    if (request === undefined) throw new Error("There are fewer requests than connections");
+    const request = this.#free[this.#firstFree];
+    if (request === undefined || this.#underWay === this.#free.length) throw new Error("There are fewer requests than connections");
+    this.#firstFree = (this.#firstFree + 1) % this.#free.length;
+    this.#underWay++;
     request.stamp(this.#options.firstSending + this.#sent.sendings, Date.now());
     this.#sent.sendings++;
     this.#sent.bytes += request.body.length;

@@ -9,7 +9,10 @@ export interface Clock {
 
 export const systemClock: Clock = {
   wallMs: () => Date.now(),
-  monotonicMs: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
+  monotonicMs: () => {
+    const [seconds, nanoseconds] = process.hrtime();
+    return seconds * 1_000 + Math.floor(nanoseconds / 1_000) / 1_000;
+  },
 };
 
 /** Resolves after `delayMs`, or rejects with the signal's reason. The timer does not keep the process alive when `keepAlive` is false. */

@@ -1,6 +1,6 @@
 /** OTLP on HTTP/1.1: POST of protobuf or JSON to /v1/traces, /v1/metrics and /v1/logs. */
 
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import { releaseBytes } from "../base/release-bytes.ts";
 import { listen } from "./listen.ts";
 import type { OtlpServer, OtlpServerOptions } from "./otlp-grpc-server.ts";
@@ -190,13 +190,12 @@ class Exchange {
     this.#abandon();
     // What was not read would be taken for the next request.
     const isUnread = !this.#request.complete;
-    this.#response.writeHead(status, {
-      "content-type": this.#isJson ? jsonType : protobufType,
-      "content-length": body.length,
-      ...headers,
-      ...(isUnread ? { connection: "close" } : {}),
-    });
-    this.#response.end(body);
+    const all: OutgoingHttpHeaders = { "content-type": this.#isJson ? jsonType : protobufType, "content-length": body.length, ...headers };
+    if (isUnread) all["connection"] = "close";
+    this.#response.writeHead(status, all);
+    // Most answers are empty: a head by itself leaves with one plain write.
+    if (body.length > 0) this.#response.end(body);
+    else this.#response.end();
     if (isUnread) this.#drop();
   }
 

@@ -47,9 +47,11 @@ const rejectedNames: Record<OtlpSignalName, string> = {
 type Accepted = Extract<OtlpAnswer, { kind: "accepted" }>;
 type Refused = Extract<OtlpAnswer, { kind: "refused" }>;
 
+const noBytes = Buffer.alloc(0);
+
 /** An Export…ServiceResponse: empty when all was kept. */
 export function encodeAccepted({ rejected, message }: Accepted): Buffer {
-  if (rejected === 0 && message === "") return Buffer.alloc(0);
+  if (rejected === 0 && message === "") return noBytes;
   return sized(1, Buffer.concat([Buffer.from([0x08]), varint(rejected), sized(2, Buffer.from(message))]));
 }
 

@@ -64,6 +64,8 @@ export interface SignalCounts {
 /** Neither gzip nor deflate can shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
 const inlineZipBytes = 4 * 1024;
 const retryAfterMs = 1_000;
+/** One for all: replies are remembered. */
+const allKept: NotKept = Object.freeze({ rejected: 0, message: "" });
 
 export class OtlpReceiver {
   readonly #options: OtlpReceiverOptions;
@@ -95,7 +97,7 @@ export class OtlpReceiver {
 
   async #take(request: OtlpRequest): Promise<{ reply: OtlpReply; isNew: boolean }> {
     const { budget, pool } = this.#options;
-    const unpacked = await this.#unpack(request);
+    const unpacked = request.encoding === "identity" ? this.#checked(request.body) : await this.#unpack(request);
     // What was read from the socket is counted by its reader; what was unpacked from it, here.
     const moreBytes = unpacked === request.body ? 0 : unpacked.length;
     if (!budget.take(moreBytes)) {
@@ -121,7 +123,7 @@ export class OtlpReceiver {
 
   async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<NotKept> {
     this.#options.onRows?.(rows);
-    const notKept = rows > rejected ? await this.#store(signal, body, rows) : { rejected: 0, message: "" };
+    const notKept = rows > rejected ? await this.#store(signal, body, rows) : allKept;
     const counts = this.counts[signal];
     counts.rows += rows - rejected - notKept.rejected;
     counts.rejected += rejected + notKept.rejected;
@@ -133,7 +135,7 @@ export class OtlpReceiver {
     const receivedUs = Math.round(clock.wallMs() * 1_000);
     if (signal !== "metrics") {
       await segments.append(signal === "traces" ? span.name : logRecord.name, { kind: 0, rows, receivedUs, body });
-      return { rejected: 0, message: "" };
+      return allKept;
     }
     return this.#storeMetrics(body, rows, receivedUs);
   }
@@ -147,12 +149,14 @@ export class OtlpReceiver {
     return { rejected: malformed + (notKept?.rejected ?? 0), message: unread || (notKept?.message ?? "") };
   }
 
+  #checked(body: Uint8Array): Uint8Array {
+    const { maxBodyBytes } = this.#options;
+    if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
+    return body;
+  }
+
   async #unpack({ encoding, body }: OtlpRequest): Promise<Uint8Array> {
     const { maxBodyBytes } = this.#options;
-    if (encoding === "identity") {
-      if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
-      return body;
-    }
     try {
       const options = { maxOutputLength: maxBodyBytes };
       // Tells gzip and deflate apart by their first bytes.

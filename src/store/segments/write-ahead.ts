@@ -17,8 +17,10 @@ const closeFile = promisify(close);
 
 const magic = Buffer.from("coralwa1");
 const headerBytes = 24;
-/** Buffers in one system call (IOV_MAX is 1,024, two per record). */
+/** Buffers in one system call (IOV_MAX is 1,024, two per record at most). */
 const maxRecordsPerWrite = 512;
+/** Bodies up to this are copied to their headers and leave in one piece: a buffer more in a write costs more than the copy. */
+const maxCopiedBytes = 4 * 1024;
 
 export interface WriteAheadRecord {
   /** What the body is, 0 to 65,535; whoever appends and whoever decodes agree on it. */
@@ -31,12 +33,22 @@ export interface WriteAheadRecord {
   body: Uint8Array;
 }
 
+/** Records that share a write and its outcome. */
+interface Group {
+  records: WriteAheadRecord[];
+  written: Promise<void>;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
 /** Appends records, those that wait in one write. The owner bounds what waits. */
 export class WriteAheadFile {
   readonly file: string;
   readonly #descriptor: number;
   #endBytes: number;
-  #waiting: { record: WriteAheadRecord; resolve: () => void; reject: (error: unknown) => void }[] = [];
+  #waiting: Group[] = [];
+  /** Headers and small bodies of the group that is written. At most 2 MiB; mostly one page for each connection. */
+  #block = Buffer.alloc(0);
   #writing: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -55,10 +67,11 @@ export class WriteAheadFile {
 
   /** Resolves when the kernel has the record; rejects when it has nothing of it, such as on a full disk. */
   append(record: WriteAheadRecord): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ record, resolve, reject });
-      this.#writing ??= this.#write();
-    });
+    let group = this.#waiting.at(-1);
+    if (group === undefined || group.records.length >= maxRecordsPerWrite) this.#waiting.push((group = newGroup()));
+    group.records.push(record);
+    this.#writing ??= this.#write();
+    return group.written;
   }
 
   /** What was appended reaches the disk. */
@@ -79,22 +92,37 @@ export class WriteAheadFile {
   async #write(): Promise<void> {
     // A turn later, so that the requests of one turn share a write.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#waiting.length > 0) {
-      const group = this.#waiting.splice(0, maxRecordsPerWrite);
-      const buffers = group.flatMap(({ record }) => [headerOf(record), record.body]);
+    for (let group = this.#waiting.shift(); group !== undefined; group = this.#waiting.shift()) {
       try {
-        await this.#writeAll(buffers);
-        for (const { resolve } of group) resolve();
+        await this.#writeAll(this.#gather(group.records));
+        group.resolve();
       } catch (error) {
-        for (const { reject } of group) reject(error);
+        group.reject(error);
       }
     }
     this.#writing = undefined;
   }
 
+  #gather(records: readonly WriteAheadRecord[]): Uint8Array[] {
+    const sizeBytes = records.reduce((sum, { body }) => sum + headerBytes + (isCopied(body) ? body.length : 0), 0);
+    if (this.#block.length < sizeBytes) this.#block = Buffer.allocUnsafeSlow(2 * sizeBytes);
+    const block = this.#block;
+    const buffers: Uint8Array[] = [];
+    let start = 0;
+    let at = 0;
+    for (const record of records) {
+      at = putRecord(block, at, record);
+      if (isCopied(record.body)) continue;
+      buffers.push(block.subarray(start, at), record.body);
+      start = at;
+    }
+    if (at > start) buffers.push(block.subarray(start, at));
+    return buffers;
+  }
+
   async #writeAll(buffers: Uint8Array[]): Promise<void> {
     const sizeBytes = buffers.reduce((total, { length }) => total + length, 0);
-    let left = buffers.filter(({ length }) => length > 0);
+    let left = buffers;
     let at = this.#endBytes;
     try {
       while (left.length > 0) {
@@ -121,15 +149,35 @@ function withoutFirst(buffers: readonly Uint8Array[], count: number): Uint8Array
   return left;
 }
 
-function headerOf({ kind, rows, receivedUs, body }: WriteAheadRecord): Uint8Array {
-  const header = Buffer.allocUnsafe(headerBytes);
-  header.writeUInt32LE(body.length, 0);
-  header.writeUInt16LE(kind, 8);
-  header.writeUInt16LE(0, 10);
-  header.writeUInt32LE(Math.min(0xffff_ffff, Math.max(0, rows)), 12);
-  header.writeDoubleLE(receivedUs, 16);
-  header.writeUInt32LE(crc32(body, crc32(header.subarray(8))), 4);
-  return header;
+function newGroup(): Group {
+  let settle: Pick<Group, "resolve" | "reject"> | undefined;
+  const written = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  if (settle === undefined) throw new Error("a promise calls its executor at once");
+  return { records: [], written, ...settle };
+}
+
+function isCopied(body: Uint8Array): boolean {
+  return body.length <= maxCopiedBytes;
+}
+
+/** Its header, and its body when that is small. Returns where they end. */
+function putRecord(block: Buffer, at: number, { kind, rows, receivedUs, body }: WriteAheadRecord): number {
+  const headerEnd = at + headerBytes;
+  block.writeUInt32LE(body.length, at);
+  block.writeUInt16LE(kind, at + 8);
+  block.writeUInt16LE(0, at + 10);
+  block.writeUInt32LE(Math.min(0xffff_ffff, Math.max(0, rows)), at + 12);
+  block.writeDoubleLE(receivedUs, at + 16);
+  if (!isCopied(body)) {
+    block.writeUInt32LE(crc32(body, crc32(block.subarray(at + 8, headerEnd))), at + 4);
+    return headerEnd;
+  }
+  block.set(body, headerEnd);
+  const end = headerEnd + body.length;
+  block.writeUInt32LE(crc32(block.subarray(at + 8, end)), at + 4);
+  return end;
 }
 
 export interface WriteAheadContent {
