@@ -16,10 +16,14 @@ export function releaseBytes(bytes: Uint8Array): void {
 
 /** The same for memory that is known to be used by nobody else, whatever part of it was. */
 export function releaseBuffer(buffer: ArrayBufferLike): void {
-  if (buffer.byteLength < worthwhileBytes || !(buffer instanceof ArrayBuffer)) return;
+  if (buffer.byteLength >= worthwhileBytes && buffer instanceof ArrayBuffer) releaseBuffers([buffer]);
+}
+
+/** The same for many at once, whatever their size; none may be named twice. */
+export function releaseBuffers(buffers: readonly ArrayBuffer[]): void {
   nowhere ??= openNowhere();
   // What is transferred to nobody is freed.
-  nowhere.postMessage(undefined, [buffer]);
+  nowhere.postMessage(undefined, buffers);
 }
 
 function openNowhere(): MessagePort {

@@ -4,12 +4,15 @@ import { type ClientHttp2Session, connect } from "node:http2";
 import type { Duplex } from "node:stream";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { receivedMemoryOf } from "./received-memory.ts";
 
 /** Only a label inside the connection: requests carry it as :authority. */
 const authority = "http://coral";
 
-/** Bytes that a peer may send before we have read them, per stream and per session: enough for 10 MB/s at 100 ms of distance. */
-const windowBytes = 1024 * 1024;
+/** Bytes that a peer may send before we have read them, per stream: enough for 10 MB/s at 100 ms of distance. */
+const streamWindowBytes = 1024 * 1024;
+/** The same for all streams together: a file that waits for the disk does not hold up the others. */
+const sessionWindowBytes = 4 * streamWindowBytes;
 
 /** A peer may send so much at once; with the 16 KiB of the protocol, frames would cost more than what is in them. */
 const frameBytes = 256 * 1024;
@@ -18,11 +21,11 @@ const frameBytes = 256 * 1024;
 export function createClientSession(socket: Duplex): ClientHttp2Session {
   const session = connect(authority, {
     createConnection: () => socket,
-    settings: { enablePush: false, initialWindowSize: windowBytes, maxFrameSize: frameBytes },
+    settings: { enablePush: false, initialWindowSize: streamWindowBytes, maxFrameSize: frameBytes },
     // Mebibytes. The default of 10 would refuse streams while one large reply is on its way.
     maxSessionMemory: 64,
   });
-  session.once("connect", () => session.setLocalWindowSize(windowBytes));
+  session.once("connect", () => session.setLocalWindowSize(sessionWindowBytes));
   return session;
 }
 
@@ -49,7 +52,10 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
         if (session.closed || session.destroyed) {
           return Promise.reject(new ConnectError(`Cannot call ${path}: ${options.closedReason()}`, Code.Unavailable));
         }
-        return Promise.resolve(session.request({ ...headers, ":method": method, ":path": path }, requestOptions));
+        const stream = session.request({ ...headers, ":method": method, ":path": path }, requestOptions);
+        // Messages keep parts of what came.
+        receivedMemoryOf(session).keptBy(stream);
+        return Promise.resolve(stream);
       },
       notifyResponseByteRead: () => options.onActivity?.(),
     },

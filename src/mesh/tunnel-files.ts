@@ -3,7 +3,7 @@
  * be copied three times at either end.
  */
 
-import { createReadStream } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -13,8 +13,9 @@ import {
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from "node:http2";
-import { pipeline } from "node:stream";
 import { CoralError } from "../base/errors.ts";
+import { releaseBytes } from "../base/release-bytes.ts";
+import { type ReceivedMemory, receivedMemoryOf } from "./received-memory.ts";
 
 /** A file that may be read, as far as `sizeBytes`. */
 export interface ServedFile {
@@ -40,6 +41,8 @@ const prefix = "/files/";
 const pieceBytes = 512 * 1024;
 /** What a reader is given at once: frames bring 16 KiB, and each hand-over from one loop to the next costs as much as to copy those. */
 const blockBytes = 1024 * 1024;
+/** More of them, and the agent is to wait until the reader has taken some. */
+const maxWaitingBlocks = 2;
 /** It was there, or could be: list again. An agent that serves no files says 404. */
 const goneStatus = 410;
 
@@ -57,27 +60,54 @@ export function serveFile(request: Http2ServerRequest, response: Http2ServerResp
   // The colony may hang up at any time; "close" follows.
   stream.on("error", () => undefined);
   if (offset === found.sizeBytes) response.writeHead(200).end();
-  else sendFile(stream, found, offset);
+  else void sendFile(stream, found, offset);
   return true;
 }
 
-/** Not Node's `respondWithFile`: that reads 64 KiB at a time, each by way of another thread, and takes more than twice the processor time. */
-function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFile, offset: number): void {
-  const file = createReadStream(path, { start: offset, end: sizeBytes - 1, highWaterMark: pieceBytes });
-  // Most likely it was removed between the look and now.
-  const refuse = (): void => {
+/**
+ * Not Node's `respondWithFile`, which reads 64 KiB at a time, each by way of another thread, nor a read stream, which takes new memory for each piece. The
+ * other streams send while this one reads.
+ */
+async function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFile, offset: number): Promise<void> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path);
+  } catch {
+    // Most likely it was removed between the look and now.
     if (!stream.destroyed) stream.respond({ ":status": goneStatus }, { endStream: true });
-  };
-  file.once("error", refuse);
-  file.once("open", () => {
-    file.off("error", refuse);
-    if (stream.destroyed) {
-      file.destroy();
-      return;
-    }
+    return;
+  }
+  try {
+    if (stream.destroyed) return;
     stream.respond({ ":status": 200, "content-length": sizeBytes - offset });
+    const room = Buffer.allocUnsafeSlow(Math.min(pieceBytes, sizeBytes - offset));
+    for (let at = offset; at < sizeBytes; ) {
+      const { bytesRead } = await handle.read(room, 0, Math.min(room.length, sizeBytes - at), at);
+      if (bytesRead === 0) throw new Error("the file has become shorter");
+      await written(stream, room.subarray(0, bytesRead));
+      at += bytesRead;
+    }
+    stream.end();
+    // Not after a failure: the session may still have a part of it to send.
+    releaseBytes(room);
+  } catch {
     // A file that cannot be read to its end breaks the stream off; the colony asks again.
-    pipeline(file, stream, () => undefined);
+    stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Resolves when the session is done with the bytes; rejects when the stream ends before. */
+function written(stream: ServerHttp2Stream, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onClose = (): void => reject(new Error("the stream was closed"));
+    stream.once("close", onClose);
+    stream.write(bytes, (error) => {
+      stream.off("close", onClose);
+      if (error) reject(error);
+      else resolve();
+    });
   });
 }
 
@@ -95,6 +125,8 @@ export async function* readServedFile(
   if (session.closed || session.destroyed) throw fail("unavailable", "the tunnel is closed");
   signal.throwIfAborted();
   const stream = session.request({ ":method": "GET", ":path": `${prefix}${name}?from=${offsetBytes}` }, { endStream: true });
+  const memory = receivedMemoryOf(session);
+  memory.lentTo(stream);
   let isLate = false;
   const cancel = (): void => stream.close(constants.NGHTTP2_CANCEL);
   stream.setTimeout(idleTimeoutMs, () => {
@@ -107,7 +139,7 @@ export async function* readServedFile(
     if (status === 404) throw fail("unsupported", "it serves no files");
     if (status === goneStatus) throw fail("not-found", "it is not there any more; list again");
     if (status !== 200) throw fail("unavailable", `it answered ${status}`);
-    yield* inBlocks(stream as AsyncIterable<Buffer>, sizeBytes, onActivity);
+    yield* inBlocks(stream, memory, sizeBytes, onActivity);
     if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) throw fail("unavailable", "it was broken off");
   } catch (error) {
     signal.throwIfAborted();
@@ -119,38 +151,85 @@ export async function* readServedFile(
   }
 }
 
-/** What came before a failure is handed over before it is thrown: the file is taken up there. */
+/**
+ * What came before a failure is handed over before it is thrown: the file is taken up there. By events, because an iterator of the stream waits and joins
+ * parts anew for each few of the 16 KiB that frames bring.
+ */
 async function* inBlocks(
-  chunks: AsyncIterable<Buffer>,
+  stream: ClientHttp2Stream,
+  memory: ReceivedMemory,
   sizeBytes: number,
   onActivity: (() => void) | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let leftBytes = sizeBytes;
-  // What was announced is a hint: whatever comes is read to its end.
-  const nextBlock = (): Buffer => Buffer.allocUnsafeSlow(leftBytes > 0 ? Math.min(blockBytes, leftBytes) : blockBytes);
-  let block: Buffer | undefined;
-  let filled = 0;
+  const full: Uint8Array[] = [];
+  const blocks = new BlockFiller(sizeBytes, (block) => full.push(block));
+  let wake = (): void => undefined;
+  let isOver = false;
   let failure: { error: unknown } | undefined;
-  try {
-    for await (const chunk of chunks) {
-      onActivity?.();
-      for (let at = 0; at < chunk.length; ) {
-        block ??= nextBlock();
-        const copied = chunk.copy(block, filled, at);
-        at += copied;
-        filled += copied;
-        if (filled < block.length) continue;
-        leftBytes -= filled;
-        yield block;
-        block = undefined;
-        filled = 0;
-      }
-    }
-  } catch (error) {
+  const end = (): void => {
+    isOver = true;
+    wake();
+  };
+  stream.once("end", end).once("close", end);
+  stream.once("error", (error) => {
     failure = { error };
+    end();
+  });
+  stream.on("data", (part: Buffer) => {
+    onActivity?.();
+    blocks.add(part);
+    memory.read(part);
+    if (full.length >= maxWaitingBlocks) stream.pause();
+    if (full.length > 0) wake();
+  });
+  for (;;) {
+    const block = full.shift();
+    if (block !== undefined) {
+      if (full.length === 0 && stream.isPaused()) stream.resume();
+      yield block;
+    } else if (isOver) break;
+    else {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
   }
-  if (block) yield block.subarray(0, filled);
+  const rest = blocks.rest();
+  if (rest) yield rest;
   if (failure) throw failure.error;
+}
+
+/** Copies parts into blocks, each with memory of its own. */
+class BlockFiller {
+  /** What was announced is a hint: whatever comes is read to its end. */
+  #leftBytes: number;
+  readonly #onFull: (block: Uint8Array) => void;
+  #block: Buffer | undefined;
+  #filled = 0;
+
+  constructor(sizeBytes: number, onFull: (block: Uint8Array) => void) {
+    this.#leftBytes = sizeBytes;
+    this.#onFull = onFull;
+  }
+
+  add(part: Buffer): void {
+    for (let at = 0; at < part.length; ) {
+      const block = (this.#block ??= Buffer.allocUnsafeSlow(this.#leftBytes > 0 ? Math.min(blockBytes, this.#leftBytes) : blockBytes));
+      const copied = part.copy(block, this.#filled, at);
+      at += copied;
+      this.#filled += copied;
+      if (this.#filled < block.length) continue;
+      this.#leftBytes -= this.#filled;
+      this.#block = undefined;
+      this.#filled = 0;
+      this.#onFull(block);
+    }
+  }
+
+  /** The last one, as far as it was filled. */
+  rest(): Uint8Array | undefined {
+    return this.#block?.subarray(0, this.#filled);
+  }
 }
 
 function answerOf(stream: ClientHttp2Stream): Promise<{ status: number; sizeBytes: number }> {

@@ -3,6 +3,7 @@
 import { CoralError } from "../../base/errors.ts";
 import type { Database } from "../database.ts";
 import { type SegmentColumnType, type SegmentSignal } from "./define-segment-signal.ts";
+import { hasOwnFooter } from "./parquet/check-footer.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
 import { quoted } from "./segment-catalog.ts";
 
@@ -29,6 +30,7 @@ export async function checkSegment(
   const fail = (why: string, cause?: unknown): never => {
     throw new CoralError({ code: "invalid", message: `Cannot take a segment of "${signal.name}": ${why}`, cause });
   };
+  if (schemaVersion === signal.version && hasOwnFooter(signal, file, rows)) return;
   const found = await database
     .query(
       `SELECT column_name, column_type, (SELECT num_rows FROM parquet_file_metadata(${quoted(file)})) AS num_rows
