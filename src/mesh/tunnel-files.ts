@@ -74,11 +74,11 @@ async function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFi
     handle = await open(path);
   } catch {
     // Most likely it was removed between the look and now.
-    if (!stream.destroyed) stream.respond({ ":status": goneStatus }, { endStream: true });
+    if (!stream.closed && !stream.destroyed) stream.respond({ ":status": goneStatus }, { endStream: true });
     return;
   }
   try {
-    if (stream.destroyed) return;
+    if (stream.closed || stream.destroyed) return;
     stream.respond({ ":status": 200, "content-length": sizeBytes - offset });
     const room = Buffer.allocUnsafeSlow(Math.min(pieceBytes, sizeBytes - offset));
     for (let at = offset; at < sizeBytes; ) {
@@ -94,7 +94,8 @@ async function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFi
     // A file that cannot be read to its end breaks the stream off; the colony asks again.
     stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   } finally {
-    await handle.close();
+    // It was only read: a failure to close it loses nothing.
+    await handle.close().catch(() => undefined);
   }
 }
 
