@@ -10,10 +10,10 @@ export interface Variant {
 }
 
 export interface OnOff {
-  /** Microseconds per request in the slices around, without anything. */
+  /** Microseconds per request in the turns around, without anything. */
   offUs: number[];
   onUs: number[];
-  /** To the mean of the two slices around it. */
+  /** To the mean of the two turns around it. */
   ratios: number[];
   addedUs: number[];
 }
@@ -21,8 +21,11 @@ export interface OnOff {
 export interface OnOffOptions {
   server: WebServer;
   variants: readonly Variant[];
-  /** Slices of each variant; there is one without anything before and after each. */
+  /** Results of each variant. */
   slices: number;
+  /** What a slice is the mean of: times that a variant was on, with all variants in turns. Short turns see the same neighbours on and off. Default 1. */
+  turns?: number;
+  /** Of one turn; there is one without anything before and after each. */
   sliceMs: number;
 }
 
@@ -30,30 +33,36 @@ export interface OnOffOptions {
 const settleMs = 40;
 
 /** The load must run already. */
-export async function measureOnOff({ server, variants, slices, sliceMs }: OnOffOptions): Promise<Map<string, OnOff>> {
+export async function measureOnOff({ server, variants, slices, turns = 1, sliceMs }: OnOffOptions): Promise<Map<string, OnOff>> {
   const results = new Map(variants.map(({ name }) => [name, { offUs: [], onUs: [], ratios: [], addedUs: [] } as OnOff]));
-  const slice = async (): Promise<number> => {
+  const turn = async (): Promise<number> => {
     await sleep(settleMs);
     const before = await server.usage();
     await sleep(sliceMs);
     const after = await server.usage();
     return (after.cpuNs - before.cpuNs) / (after.answered - before.answered) / 1_000;
   };
-  let before = await slice();
-  for (let round = 0; round < slices; round++) {
-    for (const variant of variants) {
-      await variant.on();
-      const on = await slice();
-      await variant.off();
-      const after = await slice();
-      const off = (before + after) / 2;
-      const result = results.get(variant.name);
-      result?.offUs.push(off);
-      result?.onUs.push(on);
-      result?.ratios.push(on / off);
-      result?.addedUs.push(on - off);
-      before = after;
+  let before = await turn();
+  for (let slice = 0; slice < slices; slice++) {
+    const sums = variants.map((variant) => ({ variant, onUs: 0, offUs: 0 }));
+    for (let index = 0; index < turns; index++) {
+      for (const sum of sums) {
+        await sum.variant.on();
+        sum.onUs += await turn();
+        await sum.variant.off();
+        const after = await turn();
+        sum.offUs += (before + after) / 2;
+        before = after;
+      }
     }
+    for (const { variant, onUs, offUs } of sums) add(results.get(variant.name), onUs / turns, offUs / turns);
   }
   return results;
+}
+
+function add(result: OnOff | undefined, onUs: number, offUs: number): void {
+  result?.offUs.push(offUs);
+  result?.onUs.push(onUs);
+  result?.ratios.push(onUs / offUs);
+  result?.addedUs.push(onUs - offUs);
 }
