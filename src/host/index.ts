@@ -63,4 +63,5 @@ export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type Po
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
 export type { FoldedConnections } from "./socket-tracker.ts";
+export { lowerThreadPriority } from "./thread-priority.ts";
 export type { TrackedSocket } from "./tracked-socket.ts";

@@ -138,8 +138,8 @@ export class ByteDictionary {
   }
 }
 
-/** Four bytes at a time: each step waits for the one before, and reading does not. */
-function hashOf({ view }: ByteSource, start: number, end: number): number {
+/** Different in each process. Four bytes at a time: each step waits for the one before, and reading does not. */
+export function hashOf({ view }: ByteSource, start: number, end: number): number {
   let hash = seed ^ (end - start);
   let at = start;
   for (const last = end - 4; at <= last; at += 4) {

@@ -1,5 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { getPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -201,6 +201,15 @@ describe("DecodePool", () => {
     await test.receiver.accept(protobuf(traces(spanOf(0), spanOf(1))));
     expect(await test.rows(any(span), "name")).toHaveLength(2);
     expect(test.pool.stats.restarts).toBe(1);
+  });
+
+  it("has its worker stand back behind the thread that answers", async () => {
+    await using test = await openTestReceiver({ workerFile });
+    const priorities = (): number[] => readdirSync("/proc/self/task").map((thread) => getPriority(Number(thread)));
+    const before = priorities().filter((priority) => priority > getPriority()).length;
+    await test.receiver.accept(protobuf(traces(spanOf(0))));
+    expect((await test.rows(any(span))).length).toBe(1);
+    expect(priorities().filter((priority) => priority > getPriority()).length).toBe(before + 1);
   });
 
   it("gives up what ends every worker, and counts it as lost", async () => {

@@ -4,6 +4,7 @@ import { type AttributeReader, anyValue } from "./attribute-reader.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
 import { ByteWriter, utf8Cut } from "./byte-writer.ts";
 import { KnownKeys } from "./known-keys.ts";
+import { KnownOwners } from "./known-owners.ts";
 import type { ProtobufReader } from "./protobuf-reader.ts";
 
 const key = { name: 0, namespace: 1, version: 2, instance: 3, environment: 4, host: 5 } as const;
@@ -54,15 +55,23 @@ export class ResourceReader {
   readonly #dictionary: ByteDictionary;
   readonly #json = new ByteWriter(4_096);
   readonly #found = new Int32Array(keyCount);
+  readonly #resources: KnownOwners<ResourceCodes>;
+  readonly #scopes: KnownOwners<ScopeCodes>;
 
   constructor(reader: ProtobufReader, attributes: AttributeReader, dictionary: ByteDictionary) {
     this.#reader = reader;
     this.#attributes = attributes;
     this.#dictionary = dictionary;
+    this.#resources = new KnownOwners(dictionary);
+    this.#scopes = new KnownOwners(dictionary);
   }
 
   /** A Resource in [start, end); none when both are equal. */
   resource(start: number, end: number): ResourceCodes {
+    return this.#once(this.#resources, start, end, () => this.#readResource(start, end));
+  }
+
+  #readResource(start: number, end: number): ResourceCodes {
     const found = this.#found.fill(0);
     const json = this.#object(start, end, resourceAttributeTag, found);
     const [service, serviceNamespace, serviceVersion, serviceInstance, environment, hostName] = found as unknown as number[];
@@ -79,6 +88,10 @@ export class ResourceReader {
 
   /** An InstrumentationScope in [start, end). */
   scope(start: number, end: number): ScopeCodes {
+    return this.#once(this.#scopes, start, end, () => this.#readScope(start, end));
+  }
+
+  #readScope(start: number, end: number): ScopeCodes {
     const reader = this.#reader;
     const codes: ScopeCodes = { name: 0, version: 0, json: this.#object(start, end, scopeTag.attribute, undefined) };
     reader.at = start;
@@ -88,6 +101,16 @@ export class ResourceReader {
       else if (tag === scopeTag.version) codes.version = this.text(end);
       else reader.skip(tag, end);
     }
+    return codes;
+  }
+
+  #once<Codes>(known: KnownOwners<Codes>, start: number, end: number, read: () => Codes): Codes {
+    const found = known.find(this.#reader, start, end);
+    if (found !== undefined) return found;
+    const cutBefore = this.#attributes.cut;
+    const codes = read();
+    // What is cut counts each time that it comes.
+    if (this.#attributes.cut === cutBefore) known.keep(this.#reader, start, end, codes);
     return codes;
   }
 
