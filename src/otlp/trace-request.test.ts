@@ -33,6 +33,28 @@ const plain: TestSpan = {
 const one = (span: Partial<TestSpan>, group: Partial<TestGroup<TestSpan>> = {}) =>
   decode(traceRequest([{ resource: { "service.name": "api" }, ...group, items: [{ ...plain, ...span }] }])).rows[0] ?? {};
 
+describe("SpanDecoder.add()", () => {
+  const of = (resource: TestAttributes): Uint8Array => traceRequest([{ resource, items: [plain] }]);
+
+  it("gives each request its own resource, also when others came with the same or another one between", () => {
+    const { rows } = decode(
+      of({ "service.name": "a" }),
+      of({ "service.name": "b" }),
+      of({ "service.name": "a" }),
+      of({ "service.name": "b" }),
+    );
+    expect(rows.map(({ service, resource }) => [service, resource])).toEqual(
+      ["a", "b", "a", "b"].map((name) => [name, JSON.stringify({ "service.name": name })]),
+    );
+  });
+
+  it("counts what it cuts of a resource each time that it comes", () => {
+    const decoder = new SpanDecoder({ maxCount: 1, maxValueBytes: 100, maxBytes: 1_000, maxDepth: 8 });
+    for (let index = 0; index < 3; index++) decoder.add(of({ "service.name": "a", second: "x" }), receivedAtUs);
+    expect([decoder.counts.rows, decoder.counts.cut]).toEqual([3, 3]);
+  });
+});
+
 describe("SpanDecoder.reset()", () => {
   it("leaves nothing of the batch before, whatever was in it", () => {
     const rich = traceRequest([
