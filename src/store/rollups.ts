@@ -16,7 +16,7 @@ export interface RollupHost {
   tables: ReadonlyMap<string, SignalTables>;
   clock: Clock;
   /** The number of the last transaction that stored rows. */
-  lastIngest(): number;
+  lastIngest: () => number;
 }
 
 /** Rows that one step merges, more or less; histograms wait in memory until they are merged. */
