@@ -177,7 +177,8 @@ describe("colony and agent in the foreground", () => {
     expect(list.stdout).toMatch(new RegExp(`${agent.agentId} +healthy +Native +- +yes`));
     const verbose = await runCoral(["agent", "list", "--verbose"], { home: home.path });
     expect(verbose.stdout).toMatch(/^│ Certificate: +ends in 23h/m);
-    expect(verbose.stdout).toMatch(/^│ +✅ connect {2}✅ exec {2}✅ shell {2}✅ run +│$/m);
+    // What the read-only profile never lets through is no capability.
+    expect(verbose.stdout).toMatch(/^│ +✅ connect {2}✅ exec {2}❌ shell {2}❌ run +│$/m);
 
     expect(await agent.kill("SIGINT")).toEqual({ code: 0, signal: null });
     expect(await colony.kill("SIGTERM")).toEqual({ code: 0, signal: null });
