@@ -332,7 +332,7 @@ class FileColonySegments implements ColonySegments {
 
   #apply(plan: ReturnType<typeof planSegments>): void {
     this.#catalog.remove(plan.replaced);
-    this.#catalog.add(plan.added.map(({ entry }) => entry));
+    this.#catalog.addWithFilters(plan.added);
     for (const head of plan.heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
 

@@ -9,7 +9,7 @@ import { segmentPath } from "./segment-files.ts";
 import { loadFilters, loadManifest, type SegmentEntry } from "./segment-manifest.ts";
 import type { SegmentRange, SegmentSource } from "./segment-source.ts";
 
-/** Filters that were asked for lately stay in memory up to this. */
+/** Filters that were asked for or came lately stay in memory up to this. */
 const filterCacheBytes = 16 * 1024 * 1024;
 
 export interface FileChoice {
@@ -36,6 +36,13 @@ export class SegmentCatalog {
     const catalog = new SegmentCatalog(database, root);
     catalog.add(await loadManifest(database));
     return catalog;
+  }
+
+  /** What was just written need not be read again: questions are mostly about what is new. */
+  addWithFilters(added: readonly { entry: SegmentEntry; filter: Uint8Array | undefined }[]): void {
+    this.add(added.map(({ entry }) => entry));
+    // A copy: the bytes may be a part of a whole message.
+    for (const { entry, filter } of added) if (filter) this.#keepFilter(entry, filter.slice());
   }
 
   add(entries: readonly SegmentEntry[]): void {
@@ -127,7 +134,7 @@ export class SegmentCatalog {
     return held;
   }
 
-  /** The oldest ones make room: questions are mostly about what is new. */
+  /** The oldest ones make room. */
   #keepFilter(entry: SegmentEntry, filter: Uint8Array): void {
     this.#filters.set(entry, filter);
     this.#filterBytes += filter.length;
