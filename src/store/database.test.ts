@@ -173,6 +173,18 @@ test("write() on a full disk is `unavailable`, keeps what was committed, and goe
   expect(await count(database)).toBe(stored + 1_000);
 });
 
+test("checkpoint() leaves what another connection is writing to the next one", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
+  await database.query("BEGIN");
+  await database.query("INSERT INTO t.t VALUES (1, 'one')");
+  await database.checkpoint();
+  await database.query("COMMIT");
+  await database.checkpoint();
+  expect(await count(database)).toBe(1);
+});
+
 test("a checkpoint that fails on a full disk loses nothing: the file is attached anew by itself", async ({ skip }) => {
   const disk = smallDisk(3 * mebibyte);
   if (typeof disk === "string") return skip(disk);
