@@ -105,11 +105,10 @@ describe("openColonySegments()", () => {
     expect(await pull(agent, colony)).toEqual({ storedRows: 30, lostRows: 0 });
     expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 0 });
     expect(await counts(colony)).toEqual({ rows: 50, distinct: 50 });
+    // Filters are not read back from the manifest: while rows come in, that would be done for every question.
+    await colony.store.write((transaction) => transaction.run("UPDATE segment.manifest SET lookup_filter = NULL"));
     expect((await colony.segments.segmentSource(tick, { lookup: traceOf(4) })).files).toBeLessThan(3);
     expect((await colony.segments.segmentSource(tick, { agentId: "other" })).files).toBe(0);
-    // Not read back from the manifest: while rows come in, that would be done for every question.
-    await colony.store.write((transaction) => transaction.run("UPDATE segment.manifest SET lookup_filter = NULL"));
-    expect((await colony.segments.segmentSource(tick, { lookup: traceOf(34) })).files).toBeLessThan(3);
     await agent.store.close();
     await colony.store.close();
     const again = await openColony(engine, folder.file("colony"));
