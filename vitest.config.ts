@@ -1,13 +1,16 @@
 import { defineConfig } from "vitest/config";
-import { SkipReporter } from "./test/skip-reporter.ts";
+import { DoubtReporter } from "./test/doubt-reporter.ts";
 
 /** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
+/** Tests of whole daemons are repeated once: the machine is shared, and the reporter tells each one that needed it. */
+const repeated = { retry: 1 };
+
 export default defineConfig({
   test: {
     environment: "node",
-    reporters: [new SkipReporter(), "default"],
+    reporters: [new DoubtReporter(), "default"],
     // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
     maxWorkers: 2,
     // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
@@ -20,10 +23,17 @@ export default defineConfig({
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
       },
       // Daemons with homes and ports of their own; most of the time they wait.
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
+      { extends: true, test: { ...repeated, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
       {
         extends: true,
-        test: { ...serial, name: "privileged", include: ["test/privileged/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },
+        test: {
+          ...serial,
+          ...repeated,
+          name: "privileged",
+          include: ["test/privileged/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+        },
       },
     ],
   },

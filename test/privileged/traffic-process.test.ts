@@ -1,6 +1,6 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { Agent, createServer, get, type Server } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
@@ -17,6 +17,7 @@ import {
   type TrafficSupervisor,
 } from "../../src/traffic/index.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
+import { isLoaded, programsOf } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
@@ -39,16 +40,6 @@ function missing(): string | undefined {
   const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
   if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
   return undefined;
-}
-
-/** Ids of the programs that a process keeps loaded. */
-function programsOf(pid: number): number[] {
-  const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1"));
-  return [...new Set(texts.flatMap((text) => /^prog_id:\s*(\d+)$/m.exec(text)?.[1] ?? []).map(Number))];
-}
-
-function isLoaded(program: number): boolean {
-  return spawnSync("bpftool", ["prog", "show", "id", String(program)]).status === 0;
 }
 
 /** Also true for one that only waits for its parent to notice. */
