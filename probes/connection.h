@@ -124,8 +124,10 @@ struct connection {
 	u32 send_left;
 	/* Bytes of the open request that are still to come; Postgres. */
 	u32 request_left;
+	/* What http1_look() saw at the begin of the send that is under way. */
+	u16 send_seen;
 	/* The last send found no room. */
-	u32 send_failed;
+	u16 send_failed;
 	/* What a protocol has to remember; see there. */
 	u64 extra[4];
 

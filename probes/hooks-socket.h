@@ -53,7 +53,7 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 	struct task_struct *task;
 	struct scratch *scratch;
 	struct payload payload;
-	u32 is_known;
+	u32 is_known, seen = HTTP_SEEN_NOTHING;
 
 	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
@@ -90,6 +90,9 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 		payload.vectors = 0;
 		payload.vector_count = 0;
 		connection->send_buffer = 0;
+		/* Of less than all of it nothing is known. */
+		if ((u32)length == connection->send_left)
+			seen = connection->send_seen;
 	}
 	if (direction == SENT)
 		take_send_stamp(&payload, connection);
@@ -102,7 +105,7 @@ static always_inline int on_socket(struct sock *sk, s32 length, u32 flags, u32 d
 		if (!is_known)
 			find_buffer(&payload, registers_of(task));
 	}
-	if (http1_quick(&payload, connection))
+	if (http1_quick(&payload, connection, seen))
 		return 0;
 	if (is_known) {
 		task = bpf_get_current_task_btf();
@@ -177,7 +180,7 @@ int socket_ready(u64 *context)
 }
 
 /*
- * A send begins: notes where its bytes are, which is dearer to find out afterwards. One that may have to wait for room is stamped, because TCP tells
+ * A send begins: notes where its bytes are, and what they are, which is dearer to find out afterwards. One that may have to wait for room is stamped, because TCP tells
  * when it sent the last of them. Called again for every piece of a long one.
  */
 SEC("tp_btf/tcp_sendmsg_locked")
@@ -202,6 +205,10 @@ int socket_sending(u64 *context)
 		connection->send_bytes = piece->iov_len > left ? left : piece->iov_len;
 		connection->send_buffer = (u64)piece->iov_base;
 	}
+	/* Here TCP has not copied the bytes yet: whoever touches them first waits for them, and afterwards they would have to be fetched again. */
+	connection->send_seen = connection->send_buffer && http1_is_followed(connection) && !(connection->flags & CONNECTION_TLS)
+					? http1_look(connection, SENT, connection->send_buffer, connection->send_bytes, connection->send_left)
+					: HTTP_SEEN_NOTHING;
 	if (left > MAX_UNSTAMPED_BYTES && !connection->arrival_ns && !(connection->flags & CONNECTION_TLS_BOUND) &&
 	    (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED))
 		connection->arrival_ns = bpf_ktime_get_ns();

@@ -550,45 +550,64 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 	}
 }
 
-/*
- * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
- * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed.
- */
-static always_inline int http1_quick(struct payload *payload, struct connection *connection)
+/* What http1_look() saw; above them it is the status of an answer. */
+#define HTTP_SEEN_NOTHING 0
+#define HTTP_SEEN_SAME 1 /* the same request as the one before on this connection */
+
+static always_inline int http1_is_followed(const struct connection *connection)
 {
-	struct controls *control = controls_now();
+	return connection->protocol == PROTOCOL_HTTP && !(connection->flags & CONNECTION_STREAMED);
+}
+
+/* Reads the beginning of a payload of `length` bytes, `first_bytes` of which are at `buffer`, for what most payloads are. Changes nothing. */
+static always_inline u32 http1_look(const struct connection *connection, u32 direction, u64 buffer, u32 first_bytes, u32 length)
+{
 	u64 words[HEAD_KEPT / 8] = {};
 	const u8 *text = (const u8 *)words;
 	u32 status;
 
-	if (connection->protocol != PROTOCOL_HTTP || (connection->flags & CONNECTION_STREAMED) || !payload->buffer || !control || control->capturing)
-		return 0;
-	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
-		return 0;
-	if (is_request(connection, payload->direction)) {
+	if (is_request(connection, direction)) {
 		u32 size = connection->head_bytes;
 
 		if (!(connection->flags & CONNECTION_REPEATABLE) || connection->state == STATE_ASKED || connection->prefix_bytes ||
-		    payload->length != connection->head_payload_bytes || payload->first_bytes < size || payload->length < size ||
-		    connection->head_generation != generation_now())
-			return 0;
-		if (size > HEAD_KEPT || bpf_probe_read_user(words, size, (void *)payload->buffer) || !is_same_head(words, connection))
-			return 0;
+		    length != connection->head_payload_bytes || first_bytes < size || length < size || connection->head_generation != generation_now())
+			return HTTP_SEEN_NOTHING;
+		if (size > HEAD_KEPT || bpf_probe_read_user(words, size, (void *)buffer) || !is_same_head(words, connection))
+			return HTTP_SEEN_NOTHING;
+		return HTTP_SEEN_SAME;
+	}
+	if (connection->state != STATE_ASKED || connection->answer_bytes || length < 16 || first_bytes < 16 || connection->method == HTTP_CONNECT)
+		return HTTP_SEEN_NOTHING;
+	if (bpf_probe_read_user(words, 16, (void *)buffer) || !is_http1_version(text))
+		return HTTP_SEEN_NOTHING;
+	status = http1_status_number(text);
+	return status < 200 || status > 999 ? HTTP_SEEN_NOTHING : status;
+}
+
+/*
+ * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
+ * the one before on this connection, or the head of an answer. `seen` is what http1_look() saw before. 0: it is neither, and nothing has changed.
+ */
+static always_inline int http1_quick(struct payload *payload, struct connection *connection, u32 seen)
+{
+	struct controls *control = controls_now();
+
+	if (!http1_is_followed(connection) || !payload->buffer || !control || control->capturing)
+		return 0;
+	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
+		return 0;
+	if (seen == HTTP_SEEN_NOTHING)
+		seen = http1_look(connection, payload->direction, payload->buffer, payload->first_bytes, payload->length);
+	if (seen == HTTP_SEEN_NOTHING)
+		return 0;
+	if (seen == HTTP_SEEN_SAME) {
 		if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
 			count_request_here(connection);
 		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
 		return 1;
 	}
-	if (connection->state != STATE_ASKED || connection->answer_bytes || payload->length < 16 || payload->first_bytes < 16 ||
-	    connection->method == HTTP_CONNECT)
-		return 0;
-	if (bpf_probe_read_user(words, 16, (void *)payload->buffer) || !is_http1_version(text))
-		return 0;
-	status = http1_status_number(text);
-	if (status < 200 || status > 999)
-		return 0;
 	extend_answer(payload, connection);
-	begin_answer(payload, connection, status);
+	begin_answer(payload, connection, seen);
 	return 1;
 }
 
