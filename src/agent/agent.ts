@@ -266,6 +266,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         audit: auditLog,
         colony: link,
         pidsOf: traffic.pidsOf,
+        servicesOf: traffic.servicesOf,
         podScope: () => runtime.current().runtimeType === "k8s-sidecar",
         onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
         onLoad: (isBusy) => options.onCommandLoad?.(isBusy),
@@ -378,8 +379,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         const fixed = needsRestart(config, next);
         // The colony learns them when this agent registers.
         const isToldAnew = saidOf(config) !== saidOf(next);
+        const before = watch.current();
         config = { ...next, listen: config.listen, store: config.store, colony: config.colony, otlp: config.otlp };
-        if (next.runtime.refreshOnConfig) background(log, "Looking where this agent runs", watch.refresh("config", stopped.signal));
+        if (next.runtime.refreshOnConfig) background(log, "Looking where this agent runs", watch.refresh("config", stopped.signal, before));
         if (isToldAnew) background(log, "Telling what has changed", watch.tell("config", stopped.signal));
         background(log, "The change of the traffic process", traffic.collector.reconfigure());
         return fixed;

@@ -18,6 +18,7 @@ export interface OpenCommandsOptions {
   /** The one that this agent belongs to, as far as it is known by now. */
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
+  servicesOf: (isMeant: (pid: number) => boolean) => readonly string[];
   /** Whether nothing beyond the agent's own pod may be reached. */
   podScope: () => boolean;
   onLaunched: (program: LaunchedProgram) => () => void;
@@ -34,6 +35,7 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
     environment: () => agentEnvironment({ labels: config().labels, colonyId: options.colony.colonyId, told: options.colony.environment }),
     audit,
     pidsOf: async (service) => options.pidsOf(service),
+    servicesOf: options.servicesOf,
     containers: createContainerDirectory({ env: process.env, podScope: options.podScope }),
     recordingsDirectory: `${options.directory}/recordings`,
     onLaunched: options.onLaunched,

@@ -11,7 +11,7 @@ import { captureNote } from "./capture-note.ts";
 import { type CaptureService, createCaptureService } from "./capture-service.ts";
 import type { ScanWatcher } from "./discovery-collector.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic-collector.ts";
-import { createTrafficDirectory } from "./traffic-directory.ts";
+import { createTrafficDirectory, type TrafficDirectory } from "./traffic-directory.ts";
 import { TrafficNameBook } from "./traffic-name-book.ts";
 import type { TrafficNames } from "./traffic-names.ts";
 
@@ -37,6 +37,7 @@ export interface Traffic {
   captures: CaptureService;
   /** Processes of a service, by the newest scan. */
   pidsOf: (service: string) => readonly number[];
+  servicesOf: TrafficDirectory["servicesOf"];
 }
 
 /** Nothing is watched before `collector.reconfigure()`. */
@@ -61,6 +62,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     collector,
     names,
     pidsOf: (service) => directory.pidsOf((name) => name === service),
+    servicesOf: directory.servicesOf,
     watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
     captures: createCaptureService({
       hub: collector.captures,

@@ -40,19 +40,25 @@ export function refusedCommands(policy: Policy): NonNullable<CapabilitySources["
 /** With `off` no rule counts. Else the first rule decides that lets something of the kind through, or nothing; without one the profile does. */
 function refusedKind({ profile, rules }: Policy, kind: string): { reason: string; fix: string } | null {
   if (profile === "off")
-    return { reason: "commands are switched off by exec.profile: off", fix: "Set exec.profile to diagnostics or full in agent.yaml" };
+    return {
+      reason: "commands are switched off by exec.profile: off",
+      fix: "Set exec.profile to diagnostics or full in agent.yaml; a running agent reads it again on SIGHUP",
+    };
   for (const rule of rules.filter((candidate) => isUnbound(candidate.kind) || matcherOf(candidate.kind)(kind))) {
     if (rule.action === "allow") return null;
     // Of what the read-only profile refuses, only a named program can wait for an approval.
     if (rule.action === "require_approval" && profile === "diagnostics" && rule.program.length > 0) return null;
     const isForAll = [rule.program, rule.args, rule.user, rule.target, rule.environment].every(isUnbound);
     if (rule.action === "deny" && isForAll)
-      return { reason: `denied by the rule "${rule.name}" of exec.rules`, fix: "Change the rule in agent.yaml" };
+      return {
+        reason: `denied by the rule "${rule.name}" of exec.rules`,
+        fix: "Change the rule in agent.yaml; a running agent reads it again on SIGHUP",
+      };
   }
   if (profile === "full" || kind === "exec") return null;
   return {
     reason: `denied by policy profile ${profile}`,
-    fix: `Set exec.profile: full in agent.yaml, or allow a program by a rule with kind: ${kind} in exec.rules`,
+    fix: `Set exec.profile: full in agent.yaml, or allow a program by a rule with kind: ${kind} in exec.rules; a running agent reads it again on SIGHUP`,
   };
 }
 

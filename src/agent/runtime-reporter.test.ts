@@ -4,7 +4,7 @@ import { createLogger, type LogRecord } from "../base/log.ts";
 import { capabilityNames } from "../base/runtime-facts.ts";
 import type { DetectedRuntime } from "../host/index.ts";
 import { ownerIn } from "./pod-owner.ts";
-import { refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
+import { type CapabilitySources, refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
 import { RuntimeReporter } from "./runtime-reporter.ts";
 import { RuntimeWatch } from "./runtime-watch.ts";
 import { SteadyChange } from "./steady-change.ts";
@@ -36,14 +36,15 @@ const sidecar = (sidecarMode: "cri" | "passive", containers: string[] = []): Det
 
 async function open(clock: Clock, first: DetectedRuntime) {
   const records: LogRecord[] = [];
-  const world = { next: first, looks: 0, logsDetection: true, records };
+  const world = { next: first, looks: 0, logsDetection: true, records, refused: {} as NonNullable<CapabilitySources["refused"]> };
   const reporter = await RuntimeReporter.open(
     {
       detect: () => {
         world.looks++;
         return Promise.resolve(world.next);
       },
-      capabilities: (found) => runtimeCapabilities({ ...found, kernel: [], capture: { available: true, reason: "", fix: "" } }),
+      capabilities: (found) =>
+        runtimeCapabilities({ ...found, kernel: [], capture: { available: true, reason: "", fix: "" }, refused: world.refused }),
       version: "0.1.0",
       logsDetection: () => world.logsDetection,
       clock,
@@ -74,6 +75,15 @@ describe("RuntimeReporter", () => {
       "shell no → yes",
     ]);
     expect(reporter.fingerprint()).not.toBe(before);
+  });
+
+  it("notices what a new config has changed when it is told what was before", async () => {
+    const { reporter, world } = await open(new HandClock(), sidecar("cri"));
+    const before = reporter.current();
+    world.refused = { shell: { reason: "denied", fix: "" } };
+    expect((await reporter.refresh(signal)).changes).toEqual([]);
+    expect((await reporter.refresh(signal, before)).changes).toEqual(["shell yes → no"]);
+    expect(world.records.at(-1)?.message).toContain("Runtime context has changed (shell yes → no)");
   });
 
   it("looks once for those who ask at the same time", async () => {

@@ -74,16 +74,15 @@ export class RuntimeReporter {
     return this.#found.problems;
   }
 
-  /** Looks again. Calls at the same time share one look. */
-  refresh(signal: AbortSignal): Promise<RuntimeRefresh> {
-    this.#refreshing ??= this.#refresh(signal).finally(() => {
+  /** Looks again. Calls at the same time share one look. `before`: what it is compared with when that is not what holds now, as after a reload of the config. */
+  refresh(signal: AbortSignal, before = this.current()): Promise<RuntimeRefresh> {
+    this.#refreshing ??= this.#refresh(signal, before).finally(() => {
       this.#refreshing = undefined;
     });
     return this.#refreshing;
   }
 
-  async #refresh(signal: AbortSignal): Promise<RuntimeRefresh> {
-    const before = this.current();
+  async #refresh(signal: AbortSignal, before: RuntimeFacts): Promise<RuntimeRefresh> {
     try {
       this.#found = await this.#options.detect(signal);
     } catch (error) {

@@ -31,9 +31,9 @@ export class RuntimeWatch {
     return this.#options.reporter.current();
   }
 
-  /** Looks at once, and tells the colony when something is different. */
-  async refresh(reason: "refresh" | "config" | "requested", signal: AbortSignal): Promise<RuntimeRefreshed> {
-    const { runtime, changes } = await this.#options.reporter.refresh(signal);
+  /** Looks at once, and tells the colony when something is different from `before`; default: from what is known now. */
+  async refresh(reason: "refresh" | "config" | "requested", signal: AbortSignal, before?: RuntimeFacts): Promise<RuntimeRefreshed> {
+    const { runtime, changes } = await this.#options.reporter.refresh(signal, before);
     return { runtime, changes, isTold: changes.length === 0 || (await this.tell(reason, signal)) };
   }
 

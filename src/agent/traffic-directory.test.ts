@@ -61,6 +61,7 @@ describe("createTrafficDirectory()", () => {
     });
     expect(directory.serviceOf(5, null)).toBeUndefined();
     expect(directory.pidsOf((name) => name === "b")).toEqual([7]);
+    expect([directory.servicesOf((pid) => pid === 7), directory.servicesOf((pid) => pid === 5)]).toEqual([["b"], []]);
   });
 
   it("knows a process that took over the id of another", () => {

@@ -21,6 +21,8 @@ export interface TrafficDirectory {
   callerOf(pid: number, port: number, address: string): string | null;
   /** Processes of a service, ascending. */
   pidsOf(isMeant: (service: string) => boolean): number[];
+  /** Services that have such a process. */
+  servicesOf(isMeant: (pid: number) => boolean): string[];
 }
 
 interface Known {
@@ -72,6 +74,9 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
     return next;
   };
 
+  const running = (): [pid: number, Known][] =>
+    [...known].filter(([pid, { startTicks }]) => current?.scan.processOf(pid)?.startTicks === startTicks);
+
   return {
     update: (scan, namer) => {
       current = { scan, namer, places: placesOf(scan, namer) };
@@ -86,13 +91,13 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
     headOf: (pid) => look(pid, null)?.head,
     listenerAt: (pid, address, port) => current?.places.listenerAt(known.get(pid)?.networkNamespace ?? null, address, port) ?? null,
     callerOf: (pid, port, address) => current?.places.callerOf(known.get(pid)?.networkNamespace ?? null, port, address) ?? null,
-    pidsOf: (isMeant) => {
-      const pids: number[] = [];
-      for (const [pid, { startTicks, services }] of known) {
-        const isRunning = current?.scan.processOf(pid)?.startTicks === startTicks;
-        if (isRunning && [...services.values()].some(isMeant)) pids.push(pid);
-      }
-      return pids.sort((a, b) => a - b);
+    pidsOf: (isMeant) =>
+      running()
+        .flatMap(([pid, { services }]) => ([...services.values()].some(isMeant) ? [pid] : []))
+        .sort((a, b) => a - b),
+    servicesOf: (isMeant) => {
+      const names = running().flatMap(([pid, { services }]) => (isMeant(pid) ? [...services.values()] : []));
+      return [...new Set(names)];
     },
   };
 }

@@ -443,6 +443,11 @@ describe("terminals", () => {
     });
   });
 
+  it("do not hang up on a program that closes its descriptors before it ends", async () => {
+    const argv = ["/bin/sh", "-c", "echo said; exec <&- >&- 2>&-; sleep 0.3; exit 7"];
+    expect(await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "")).toMatchObject({ reason: "exited", exitCode: 7 });
+  });
+
   it("are not for pipelines, and a shell is not for anything else", async () => {
     await expect(create().run({ text: "ls | cat", terminal })).rejects.toThrow("pipeline at a terminal");
     await expect(create().run({ kind: "shell", argv: ["/bin/sh"] })).rejects.toThrow("without a terminal");

@@ -11,7 +11,7 @@ import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from 
 import { commandEnvironment } from "./command-environment.ts";
 import type { CommandGroups } from "./command-groups.ts";
 import type { ExecSettings } from "./exec-settings.ts";
-import { findPlace, type Place, type PlaceWanted, ruleTargets, targetText } from "./find-place.ts";
+import { findPlace, neighbourTargets, type Place, type PlaceWanted, ruleTargets, targetText } from "./find-place.ts";
 import { findUser } from "./find-user.ts";
 import { CommandLauncher, type PreparedCommand, usesRuntime } from "./launch-command.ts";
 import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
@@ -55,6 +55,8 @@ export interface CommandRunnerOptions {
   environment: () => string;
   audit: CommandAudit;
   pidsOf: (service: string) => Promise<readonly number[]>;
+  /** Names of the services that have a process which is meant. Default: none is known. */
+  servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
   containers: ContainerDirectory | undefined;
   recordingsDirectory: string;
   /** A program of `run` begins; the returned function is called at its end. */
@@ -177,6 +179,9 @@ export class CommandRunner implements AsyncDisposable {
       kind: order.kind,
       caller: order.caller.name,
       targets: ruleTargets(order.target, place),
+      // Every process of every service is looked at for it, so only where a rule asks.
+      neighbours: settings.rules.some(({ target }) => target.length > 0) ? neighbourTargets(place, this.#options) : [],
+      isUnnamed: place.isUnnamed,
       environment: this.#options.environment(),
       isReadOnly: order.isReadOnly,
       files: place.files,

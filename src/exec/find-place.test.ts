@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import type { ContainerDirectory, ContainerInfo, ProcessView } from "../host/index.ts";
-import { findPlace, ruleTargets, targetText } from "./find-place.ts";
+import { findPlace, neighbourTargets, ruleTargets, targetText } from "./find-place.ts";
 import { findGroups, findUser } from "./find-user.ts";
 
 const signal = new AbortController().signal;
@@ -66,20 +66,46 @@ describe("findPlace()", () => {
     await expect(find({}, [20], { ...containers(20), of: of("internal") })).rejects.toThrow("no");
   });
 
-  it("is the host for the rules when a process of the host is named", async () => {
+  it("is the host for the rules when a process of the host is named, and its container when it is in one", async () => {
     for (const [pid, expected] of [
-      [10, "host"],
-      [20, "host pid 20"],
+      [10, ["host"]],
+      [20, ["host pid 20", `container ${container.id}`, "container web"]],
+      [30, ["host pid 30"]],
     ] as const) {
       const wanted = { kind: "host" as const, service: "", container: "", pid };
-      expect(ruleTargets(wanted, await find(wanted))).toEqual([expected]);
+      expect(ruleTargets(wanted, await find(wanted))).toEqual(expected);
     }
+  });
+
+  it("says when a container's name cannot be told", async () => {
+    const silent = { ...containers(20), of: () => Promise.reject(new CoralError({ code: "unavailable", message: "no" })) };
+    const unnamed = { ...containers(20), of: async () => ({ ...container, name: "" }) };
+    for (const wanted of [{}, { kind: "host" as const, pid: 20 }]) {
+      expect(await find(wanted, [20])).toMatchObject({ isUnnamed: false });
+      expect(await find(wanted, [20], silent)).toMatchObject({ isUnnamed: true });
+      expect(await find(wanted, [20], unnamed)).toMatchObject({ isUnnamed: true });
+    }
+    expect(await find({ kind: "host", pid: 10 }, [], silent)).toMatchObject({ isUnnamed: false });
+    expect(await find({ kind: "container", container: "web" }, [], containers(20, { name: "" }))).toMatchObject({ isUnnamed: true });
+    expect(await find({ kind: "container", container: "web" }, [], containers(null, { name: "" }))).toMatchObject({ isUnnamed: true });
+  });
+
+  it("knows the services that are in the same place", async () => {
+    const services: Readonly<Record<number, string>> = { 10: "sshd", 21: "api", 22: "worker", 30: "other" };
+    const servicesOf = (isMeant: (pid: number) => boolean): string[] =>
+      Object.entries(services).flatMap(([pid, name]) => (isMeant(Number(pid)) ? [name] : []));
+    const options = { pidsOf: async () => [], containers: undefined, view: (pid: number) => processes.get(pid) ?? null, servicesOf };
+    expect(neighbourTargets(await find({ kind: "host", pid: 20 }), options)).toEqual(["service api", "service worker"]);
+    expect(neighbourTargets(await find({ kind: "host", pid: 10 }), options)).toEqual([]);
+    expect(
+      neighbourTargets(await find({ kind: "host", pid: 20 }), { pidsOf: options.pidsOf, containers: undefined, view: options.view }),
+    ).toEqual([]);
   });
 
   it("has all names of a container for the rules, however it was asked for", async () => {
     const wanted = { kind: "container" as const, service: "", container: container.id, pid: 0 };
-    const place = await find(wanted, [], containers(20, { pod: { name: "shop-0", namespace: "x", uid: "" } }));
-    expect(ruleTargets(wanted, place)).toEqual([`container ${container.id}`, "container web", "container shop-0/web"]);
+    const place = await find(wanted, [], containers(20, { pod: { name: "shop-0", namespace: "x", uid: "" }, service: "front" }));
+    expect(ruleTargets(wanted, place)).toEqual([`container ${container.id}`, "container web", "container front", "container shop-0/web"]);
   });
 
   it("takes no process of several places without being told which", async () => {

@@ -20,6 +20,8 @@ export interface Place {
   target: ProcessView | undefined;
   /** The container, when it is one. */
   container: ContainerInfo | undefined;
+  /** It is in a container whose name nobody can tell now: a rule that names one may mean it. */
+  isUnnamed: boolean;
   /** The target's processes cannot be seen from here: only its runtime can run something there. */
   isRuntimeOnly: boolean;
 }
@@ -27,6 +29,8 @@ export interface Place {
 export interface FindPlaceOptions {
   /** Processes of a service now. */
   pidsOf: (service: string) => Promise<readonly number[]>;
+  /** Names of the services that have a process which is meant. Default: none is known. */
+  servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
   /** Undefined: no container can be named here. */
   containers: ContainerDirectory | undefined;
   view?: typeof viewProcess;
@@ -45,19 +49,28 @@ export function targetText({ kind, service, container, pid }: PlaceWanted): stri
  */
 export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): string[] {
   if (wanted.kind === "host" && target === undefined) return ["host"];
-  const names = container === undefined ? [] : [container.id, container.name, containerTitle(container)].filter((name) => name !== "");
-  return [...new Set([targetText(wanted), ...names.map((name) => `container ${name}`)])];
+  const names = container === undefined ? [] : [container.id, container.name, container.service, containerTitle(container)];
+  return [...new Set([targetText(wanted), ...names.filter((name) => name !== "").map((name) => `container ${name}`)])];
+}
+
+/**
+ * The services that run in the same place, as `service api`: whoever closes a service means the place, however it is asked for. Who runs there says how it is
+ * called, so that these names close and never open.
+ */
+export function neighbourTargets({ target }: Place, { servicesOf, view = viewProcess }: FindPlaceOptions): string[] {
+  if (!target || !servicesOf) return [];
+  return servicesOf((pid) => view(pid)?.place === target.place).map((service) => `service ${service}`);
 }
 
 /** Throws `not-found`, `usage` when several fit, and `unsupported` when it cannot be reached. */
 export async function findPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   if (wanted.kind === "container") return containerPlace(wanted, options, signal);
   if (wanted.kind === "service") return servicePlace(wanted, options, signal);
-  return wanted.pid === 0 ? hostPlace() : processPlace(viewOf(wanted.pid, options), "process");
+  return wanted.pid === 0 ? hostPlace() : contained(processPlace(viewOf(wanted.pid, options), "process"), options, signal);
 }
 
 function hostPlace(): Place {
-  return { where: "host", files: createRootFiles(), target: undefined, container: undefined, isRuntimeOnly: false };
+  return { where: "host", files: createRootFiles(), target: undefined, container: undefined, isUnnamed: false, isRuntimeOnly: false };
 }
 
 function viewOf(pid: number, { view = viewProcess }: FindPlaceOptions): ProcessView {
@@ -72,7 +85,7 @@ function viewOf(pid: number, { view = viewProcess }: FindPlaceOptions): ProcessV
 /** One that shares the agent's own view of files and processes is on the host: there is nothing to enter. */
 function processPlace(view: ProcessView, what: string, container?: ContainerInfo): Place {
   const isElsewhere = view.rootPrefix !== "" || view.namespaces.some((kind) => kind !== "cgroup");
-  const base = { container, isRuntimeOnly: false, files: createRootFiles(view.rootPrefix) };
+  const base = { container, isUnnamed: container?.name === "", isRuntimeOnly: false, files: createRootFiles(view.rootPrefix) };
   return isElsewhere
     ? { ...base, where: `${what}, pid ${view.pid}`, target: view }
     : { ...base, where: `host (${what}, pid ${view.pid})`, target: undefined };
@@ -90,7 +103,8 @@ async function containerPlace(wanted: PlaceWanted, options: FindPlaceOptions, si
   if (!container.isRunning) throw new CoralError({ code: "unavailable", message: `Cannot run a command in ${what}: it does not run` });
   const first = await containers.pidOf(container, signal);
   const found = first === null ? null : view(first);
-  if (found === null) return { where: what, files: unseenFiles, target: undefined, container, isRuntimeOnly: true };
+  if (found === null)
+    return { where: what, files: unseenFiles, target: undefined, container, isUnnamed: container.name === "", isRuntimeOnly: true };
   if (wanted.pid === 0) return processPlace(found, what, container);
   const chosen = viewOf(wanted.pid, options);
   if (chosen.place !== found.place)
@@ -130,10 +144,10 @@ async function contained(place: Place, { containers }: FindPlaceOptions, signal:
   if (!place.target || !containers) return place;
   try {
     const container = await containers.of(place.target.pid, signal);
-    return container === null ? place : { ...place, container };
+    return container === null ? place : { ...place, container, isUnnamed: container.name === "" };
   } catch (error) {
     // A runtime that does not answer is not needed to enter the process's namespaces.
-    if (error instanceof CoralError && error.code === "unavailable") return place;
+    if (error instanceof CoralError && error.code === "unavailable") return { ...place, isUnnamed: true };
     throw error;
   }
 }

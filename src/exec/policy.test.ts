@@ -79,6 +79,25 @@ describe("rules", () => {
       expect(action("bash", [rule], {}, { ...fitting, ...change }), JSON.stringify(change)).toBe("deny");
   });
 
+  it("that deny close a place by the services in it; those never open it", () => {
+    const inside = { targets: ["container web"], neighbours: ["service payments"] };
+    for (const kind of ["deny", "require_approval"] as const) {
+      const rules = [testRule({ action: kind, target: ["service pay*"] })];
+      expect(action("ps", rules, {}, inside)).toBe(kind);
+      expect(action("ps", rules, {}, { targets: ["container web"] })).toBe("allow");
+    }
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["service pay*"] })], {}, inside)).toBe("deny");
+  });
+
+  it("that deny a container close every one whose name is not known", () => {
+    const unnamed = { targets: ["host pid 7"], isUnnamed: true };
+    for (const target of ["container web", "container*", "*web"])
+      expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("deny");
+    for (const target of ["host", "service web"])
+      expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("allow");
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["container web"] })], {}, unnamed)).toBe("deny");
+  });
+
   it("that deny see every name of a program", () => {
     const rules = [testRule({ action: "deny", program: ["bash"] })];
     for (const text of ["bash", "/usr/bin/bash", "innocent", "/usr/bin/../bin/bash", "/usr/bin/innocent"])

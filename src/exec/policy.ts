@@ -17,6 +17,10 @@ export interface PolicyQuestion {
   caller: string;
   /** Every name that it has: one that a rule fits is enough. */
   targets: readonly string[];
+  /** What else may be meant by a rule that denies or holds back. Default: nothing. */
+  neighbours?: readonly string[];
+  /** It is a container whose name is not known, so every rule that denies or holds back a container may mean it. Default false. */
+  isUnnamed?: boolean;
   environment: string;
   /** Nothing but the read-only profile, and what is denied or held back stays so. */
   isReadOnly: boolean;
@@ -162,10 +166,19 @@ function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program
   return (
     fits(rule.kind, question.kind) &&
     fits(rule.user, question.caller) &&
-    question.targets.some((target) => fits(rule.target, target)) &&
+    isTarget(rule, question) &&
     fits(rule.environment, question.environment) &&
     (rule.action === "allow" ? allowsProgram(rule, program) : touchesProgram(rule, program)) &&
     fitsArguments(rule, stage.argv.slice(1))
+  );
+}
+
+/** What is not sure does not allow, and does deny. */
+function isTarget(rule: ExecRule, { targets, neighbours = [], isUnnamed = false }: PolicyQuestion): boolean {
+  if (targets.some((target) => fits(rule.target, target))) return true;
+  if (rule.action === "allow") return false;
+  return (
+    neighbours.some((target) => fits(rule.target, target)) || (isUnnamed && rule.target.some((name) => !/^(?:host|service )/.test(name)))
   );
 }
 

@@ -5,6 +5,7 @@ import type { IPty } from "@lydell/node-pty";
 import { background } from "../base/background.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { holdTerminal } from "./held-terminal.ts";
 import { OutputMeter } from "./output-meter.ts";
 import type { ProcessTree } from "./process-tree.ts";
 import { endOf } from "./run-pipeline.ts";
@@ -69,11 +70,13 @@ class Terminal implements RunningCommand {
   #waiting = 0;
   #isGone = false;
   #inputEnd: NodeJS.Timeout | undefined;
+  readonly #letGo: () => void;
 
   constructor(options: TerminalOptions, pty: IPty) {
     this.#options = options;
     this.#pty = pty;
     options.tree.add(pty.pid);
+    this.#letGo = holdTerminal(nameOf(pty), pty.pid);
     this.#meter = new OutputMeter(options.bounds.maxOutputBytes, () => this.stop("output-limit"));
     pty.onData((data: string | Buffer) => this.#take(typeof data === "string" ? Buffer.from(data) : data));
     const exited = new Promise<{ exitCode: number; signal?: number | undefined }>((resolve) => pty.onExit(resolve));
@@ -155,6 +158,7 @@ class Terminal implements RunningCommand {
   async #finish(exited: Promise<{ exitCode: number; signal?: number | undefined }>): Promise<CommandEnd> {
     const { exitCode, signal = 0 } = await exited;
     this.#isGone = true;
+    this.#letGo();
     clearInterval(this.#inputEnd);
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#options.tree.kill();
@@ -169,6 +173,11 @@ class Terminal implements RunningCommand {
       durationMs: Math.round(performance.now() - this.#startedMs),
     };
   }
+}
+
+/** Its types do not tell it. Empty: it has none. */
+function nameOf(pty: IPty & { ptsName?: string }): string {
+  return pty.ptsName ?? "";
 }
 
 function clamped({ columns, rows }: { columns: number; rows: number }): { columns: number; rows: number } {

@@ -61,6 +61,8 @@ it("an agent takes new labels and intervals", async () => {
   writeFileSync(agentPaths(home.path).configFile, "host:\n  interval: 1s\n");
   await hangUp(agent, /^Reloaded the config$/);
   await waitFor("samples at the new pace", async () => (await count()) >= 3);
+  writeFileSync(agentPaths(home.path).configFile, "exec:\n  profile: full\n");
+  await hangUp(agent, /^Runtime context has changed \(shell no → yes, run no → yes/);
   writeFileSync(agentPaths(home.path).configFile, "host:\n  intervall: 1s\n");
   await hangUp(agent, /^Cannot reload the config/);
   expect(agent.hasEnded).toBe(false);
