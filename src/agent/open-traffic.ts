@@ -62,7 +62,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     collector,
     names,
     pidsOf: (service) => directory.pidsOf((name) => name === service),
-    servicesOf: directory.servicesOf,
+    servicesOf: (isMeant) => directory.servicesOf(isMeant),
     watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
     captures: createCaptureService({
       hub: collector.captures,
