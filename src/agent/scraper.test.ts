@@ -27,7 +27,7 @@ function scraperOf(urls: string[], over: { timeoutMs?: number; maxBodyBytes?: nu
   const scraper = new Scraper({
     config: () => ({
       intervalMs: 1_000,
-      timeoutMs: 2_000,
+      timeoutMs: 20_000,
       maxBodyBytes: 64 * 1024,
       ...over,
       targets: urls.map((url, index) => ({ service: `s${index}`, url })),
@@ -82,10 +82,10 @@ describe("Scraper", () => {
       };
       write();
     });
-    const { scraper, valueOf } = scraperOf([slow, endless], { timeoutMs: 150, maxBodyBytes: 64 * 1024 });
+    const { scraper, valueOf } = scraperOf([slow, endless], { timeoutMs: 2_000, maxBodyBytes: 64 * 1024 });
     await scraper.collect(signal);
     expect([valueOf("s0", "up"), valueOf("s1", "up")]).toEqual([0, 0]);
-    expect(scraper.notes()[0]).toMatch(/no answer within 150 ms|more than 65536 bytes/);
+    expect(scraper.notes()[0]).toMatch(/no answer within 2000 ms|more than 65536 bytes/);
     expect(scraper.notes().join()).toContain("more than 65536 bytes");
   });
 

@@ -388,7 +388,7 @@ describe("terminals", () => {
     const seen = (async () => {
       for await (const { data } of running.output()) output += Buffer.from(data).toString();
     })();
-    await expect.poll(() => output, { timeout: 5_000 }).toContain("Tasks:");
+    await expect.poll(() => output).toContain("Tasks:");
     await running.write(Buffer.from("q"));
     expect(await ended).toMatchObject({ exitCode: 0 });
     await seen;
@@ -402,13 +402,13 @@ describe("terminals", () => {
     const seen = (async () => {
       for await (const { data } of running.output()) output += Buffer.from(data).toString();
     })();
-    await expect.poll(() => output, { timeout: 5_000 }).toContain("edited");
+    await expect.poll(() => output).toContain("edited");
     output = "";
     running.resize(60, 15);
     await running.write(Buffer.from("ihello from a script\x1b"));
-    await expect.poll(() => output, { timeout: 5_000 }).toContain("script");
+    await expect.poll(() => output).toContain("script");
     await running.write(Buffer.from(":set lines? columns?\r"));
-    await expect.poll(() => output, { timeout: 5_000 }).toMatch(/lines=15[\s\S]*columns=60/);
+    await expect.poll(() => output).toMatch(/lines=15[\s\S]*columns=60/);
     await running.write(Buffer.from("\r:wq\r"));
     expect(await ended).toMatchObject({ exitCode: 0 });
     await seen;

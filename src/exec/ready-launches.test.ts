@@ -49,7 +49,7 @@ async function textOf(stream: Readable): Promise<string> {
 }
 
 async function run({ ready }: Bench, file: string, args: string[], more: Partial<Parameters<typeof launchOrder>[1]> = {}) {
-  await vi.waitFor(() => expect(ready.size).toBeGreaterThan(0), 5_000);
+  await vi.waitFor(() => expect(ready.size).toBeGreaterThan(0));
   const launch = ready.take(expected());
   const commandId = randomUUID();
   const order = launchOrder(commandId, { file, args, redirections: plain, workingDirectory: "", ...more });
@@ -67,7 +67,7 @@ describe("ReadyLaunches", () => {
     expect(bench.ready.take(expected())).toBeUndefined();
     const { out, exit } = await run(bench, "/bin/echo", ["hello"]);
     expect([out, exit]).toEqual(["hello\n", { code: 0, signal: null }]);
-    await vi.waitFor(() => expect(bench.ready.size).toBe(3), 5_000);
+    await vi.waitFor(() => expect(bench.ready.size).toBe(3));
     expect(bench.ready.take(expected({ environment: {} }))).toBeUndefined();
     expect(bench.ready.take(expected({ limits: undefined }))).toBeUndefined();
   });
@@ -143,7 +143,7 @@ describe("ReadyLaunches", () => {
   it("leaves no process and no group behind", async () => {
     const bench = open();
     bench.ready.take(expected());
-    await vi.waitFor(() => expect(bench.ready.size).toBe(3), 5_000);
+    await vi.waitFor(() => expect(bench.ready.size).toBe(3));
     const launch = bench.ready.take(expected());
     const pid = launch?.spawned.programs[0]?.pid ?? 0;
     // Nobody may be left to give it an order.
@@ -158,11 +158,11 @@ describe("ReadyLaunches", () => {
   it("gives none away that has ended", async () => {
     const bench = open();
     bench.ready.take(expected());
-    await vi.waitFor(() => expect(bench.ready.size).toBe(3), 5_000);
+    await vi.waitFor(() => expect(bench.ready.size).toBe(3));
     const first = bench.ready.take(expected());
     bench.spawner[Symbol.dispose]();
     await first?.spawned.programs[0]?.exited;
-    await vi.waitFor(() => expect(bench.ready.size).toBe(0), 5_000);
+    await vi.waitFor(() => expect(bench.ready.size).toBe(0));
   });
 });
 

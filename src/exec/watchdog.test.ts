@@ -58,10 +58,8 @@ describe("the watchdog", () => {
     await expect.poll(() => left(commandId).length).toBeGreaterThanOrEqual(4);
     child.kill("SIGKILL");
     await once(child, "exit");
-    await expect.poll(() => left(commandId), { timeout: 5_000 }).toEqual([]);
-    await expect
-      .poll(() => readCgroupMounts().filter(({ directory: at }) => groupsOf(at, child.pid).length > 0), { timeout: 5_000 })
-      .toEqual([]);
+    await expect.poll(() => left(commandId)).toEqual([]);
+    await expect.poll(() => readCgroupMounts().filter(({ directory: at }) => groupsOf(at, child.pid).length > 0)).toEqual([]);
   });
 
   it.runIf(process.getuid?.() === 0)("has a successor: the next start ends what both of them left", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { cpuMsOf } from "../base/cpu-time.fixture.ts";
 import { damagedTexts, seededRandom } from "./host-tree.fixture.ts";
 import { redactCommandLine, redactEnvironment, redactText } from "./redact.ts";
 
@@ -212,13 +213,14 @@ describe("redactCommandLine()", () => {
 
   it("is quick with a hostile line of a megabyte", () => {
     const pieces = ["=", ":", "a=", "a:b@", "://", "-", "eyJ", "password=", " ", "\u001b", "A1", "/", ";a=", "%3D", "$2b$"];
-    const startedMs = performance.now();
-    for (const piece of pieces) {
-      redactCommandLine([piece.repeat(1_000_000 / piece.length)]);
-      redactCommandLine(["app", piece.repeat(Math.floor(8_000 / piece.length)), piece.repeat(Math.floor(7_000 / piece.length))]);
-      redactText(piece.repeat(Math.floor(16_000 / piece.length)));
-    }
-    expect(performance.now() - startedMs).toBeLessThan(3_000);
+    const cpuMs = cpuMsOf(() => {
+      for (const piece of pieces) {
+        redactCommandLine([piece.repeat(1_000_000 / piece.length)]);
+        redactCommandLine(["app", piece.repeat(Math.floor(8_000 / piece.length)), piece.repeat(Math.floor(7_000 / piece.length))]);
+        redactText(piece.repeat(Math.floor(16_000 / piece.length)));
+      }
+    });
+    expect(cpuMs).toBeLessThan(3_000);
   });
 
   it("keeps the names of temporary directories, and masks what is a secret's length in a path", () => {

@@ -276,7 +276,7 @@ test("reloadTls() serves the new certificate to new connections and keeps the op
 test("close() lets a request under way finish and cuts idle connections at once", async () => {
   let answer: (() => void) | undefined;
   await using colony = await startTestColony({
-    limits: { drainTimeoutMs: 5_000 },
+    limits: { drainTimeoutMs: 25_000 },
     http: (_request, response) => {
       answer = () => response.end("late");
     },
@@ -290,7 +290,7 @@ test("close() lets a request under way finish and cuts idle connections at once"
   expect((await slow).body).toBe("late");
   await closing;
   await colony.server.close();
-  expect(performance.now() - startedAtMs).toBeLessThan(2_000);
+  expect(performance.now() - startedAtMs).toBeLessThan(10_000);
   await expect(get(colony.server.port, "/x")).rejects.toMatchObject({ code: "ECONNREFUSED" });
   expect(await idle.client.join({}).catch(fromConnectError)).toMatchObject({ code: "unavailable" });
 });

@@ -55,7 +55,7 @@ function start(path: string, options: Partial<ControlServerOptions> = {}): Promi
 }
 
 function call(target: ControlTarget, path: string, change: Partial<JsonRequest> = {}): Promise<unknown> {
-  return requestJson({ target, method: "GET", path, timeoutMs: 5_000, ...change });
+  return requestJson({ target, method: "GET", path, timeoutMs: 20_000, ...change });
 }
 
 async function failureOf(promise: Promise<unknown>): Promise<CoralError> {
@@ -278,7 +278,7 @@ test("startControlServer() cuts slow clients and closes within its drain time", 
   const startedAtMs = performance.now();
   await server.close();
   await server.close();
-  expect(performance.now() - startedAtMs).toBeLessThan(1_500);
+  expect(performance.now() - startedAtMs).toBeLessThan(10_000);
   expect((await hanging).code).toBe("unavailable");
 });
 

@@ -29,7 +29,7 @@ function tlsServer(options: TlsOptions): Server {
 
 async function failure(options: Partial<DialTlsOptions> & Pick<DialTlsOptions, "endpoint" | "trust">): Promise<CoralError> {
   try {
-    const socket = await dialTls({ alpn: "h2", timeoutMs: 5_000, ...options });
+    const socket = await dialTls({ alpn: "h2", timeoutMs: 20_000, ...options });
     socket.destroy();
   } catch (error) {
     if (error instanceof CoralError) return error;

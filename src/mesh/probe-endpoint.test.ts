@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type ProbeRequest, probeEndpoint } from "./probe-endpoint.ts";
 
@@ -22,16 +22,15 @@ async function listening(server: Server, host = "127.0.0.1"): Promise<number> {
 const served = (handle: RequestListener): Promise<number> => listening(createHttpServer(handle));
 
 function probe(port: number, change: Partial<ProbeRequest> = {}) {
-  return probeEndpoint({ address: "127.0.0.1", port, timeoutMs: 2_000, signal: new AbortController().signal, ...change });
+  return probeEndpoint({ address: "127.0.0.1", port, timeoutMs: 10_000, signal: new AbortController().signal, ...change });
 }
 
-/** A port that nobody listens on: one that was just given back. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listening(server);
-  server.close();
-  await once(server, "close");
-  return port;
+/** A port that nobody listens on, and nobody can begin to: that of a client. */
+async function deafPort(): Promise<number> {
+  const client = connect(await listening(createServer()), "127.0.0.1");
+  sockets.add(client);
+  await once(client, "connect");
+  return client.localPort ?? 0;
 }
 
 describe("probeEndpoint() by TCP", () => {
@@ -41,7 +40,7 @@ describe("probeEndpoint() by TCP", () => {
   });
 
   it("says that nobody listens", async () => {
-    expect(await probe(await freePort())).toEqual({ kind: "failed", reason: "refused", detail: "connection refused" });
+    expect(await probe(await deafPort())).toEqual({ kind: "failed", reason: "refused", detail: "connection refused" });
   });
 
   it.each(["192.0.2.1", "8.8.8.8", "localhost", "example.com", ""])("refuses %j, which is not of this machine", async (address) => {

@@ -22,7 +22,7 @@ async function withTunnel(files: FindServedFile | undefined, use: (tunnel: Tunne
     ...(files && { files }),
     signal: never,
     log: silentLogger,
-    timeoutMs: 5_000,
+    timeoutMs: 20_000,
   });
   await use(await colony.nextTunnel());
 }

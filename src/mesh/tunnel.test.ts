@@ -24,7 +24,7 @@ function dial(endpoint: string, identity: Identity, options: Partial<DialTunnelO
     routes: agentRoutes(agentId),
     signal: never,
     log: silentLogger,
-    timeoutMs: 5_000,
+    timeoutMs: 20_000,
     ...options,
   });
 }

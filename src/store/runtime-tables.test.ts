@@ -107,7 +107,7 @@ test("the view agent_registry tells the distribution of runtimes in SQL", async 
     sql,
     maxRows: 10,
     maxBytes: 10_000,
-    timeoutMs: 5_000,
+    timeoutMs: 20_000,
     signal: new AbortController().signal,
   });
   expect(answer.rows.map((row) => row.map(String))).toEqual(

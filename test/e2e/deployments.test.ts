@@ -3,13 +3,13 @@
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, renameSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, Deployment, DeploymentList, EventList, SummaryResult } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
-import { hasProgram } from "../support/network-hosts.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { freePort } from "../support/held-port.ts";
 import { runCoral } from "../support/run-coral.ts";
 import { makeTestHome, type TestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -24,14 +24,6 @@ let agent: AgentDaemon;
 let server: DaemonProcess | undefined;
 let port: number;
 let directory: string;
-
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, "127.0.0.1");
-  await new Promise((done) => listener.once("listening", done));
-  const address = listener.address();
-  listener.close();
-  return typeof address === "object" && address ? address.port : 0;
-}
 
 /** Puts a build where the service is started from, as a package manager does: the new file takes the old one's name. */
 async function install(name: string, delayUs: number, failEach = 0): Promise<void> {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { DaemonProcess } from "../support/daemon.ts";
-import { lastingPort } from "../support/held-port.ts";
+import { freePort } from "../support/held-port.ts";
 import { runCoral } from "../support/run-coral.ts";
 import { WatchedHost } from "../support/watched-host.ts";
 
@@ -41,7 +41,7 @@ describe("a service's life", () => {
 
   it("is told: new program on disk, restart with it, end", async () => {
     const program = join(directory, "gate");
-    const [port, other] = [await lastingPort(), "0123456789abcdef0123456789abcdef01234567"];
+    const [port, other] = [await freePort(), "0123456789abcdef0123456789abcdef01234567"];
     copyFileSync(realpathSync(perl), program);
     const start = (): DaemonProcess => host.spawn([program, "-e", server, String(port)]);
 

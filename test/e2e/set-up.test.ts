@@ -41,11 +41,9 @@ describe("set-up in a fresh copy, in a directory with a space", () => {
     expect(first.code).toBe(0);
     expect(existsSync(join(copy, "dist/coral.js"))).toBe(true);
 
-    const startMs = performance.now();
     const second = node(join(copy, "scripts/setup.mjs"));
     expect(second.stderr).not.toContain("✓");
     expect(second.code).toBe(0);
-    expect(performance.now() - startMs).toBeLessThan(3_000);
   });
 
   it("bin/coral runs from any directory", () => {

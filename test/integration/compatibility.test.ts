@@ -42,7 +42,7 @@ async function callAsOld<T>(
 ): Promise<T> {
   const trust = { kind: "authority" as const, caPem: identity.caPem, colonyId: identity.colonyId };
   const session = createClientSession(
-    await dialTls({ endpoint, trust, clientCertificate: identity, alpn: "h2", timeoutMs: 5_000, signal }),
+    await dialTls({ endpoint, trust, clientCertificate: identity, alpn: "h2", timeoutMs: 20_000, signal }),
   );
   try {
     const transport = createSessionTransport(session, { maxReplyBytes: 1_000_000, closedReason: () => "lost" });

@@ -1,22 +1,15 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type BpfObject, loadBpfObject, readBtfLayout } from "../../src/probes/index.ts";
 import { compileBpf } from "../support/compile-bpf.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { whyNoBpf } from "../support/why-no-bpf.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-loader-"));
 afterAll(() => rmSync(directory, { recursive: true }));
-
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
-  if (spawnSync("clang", ["--version"]).status !== 0) return "needs clang";
-  return undefined;
-}
 
 /** Counts getppid() of one process: per key, per CPU, and as records whose size changes. */
 const source = `
@@ -69,10 +62,10 @@ const caller =
 describe("loadBpfObject()", () => {
   let path = "";
   beforeAll(() => {
-    if (missing() === undefined) path = compileBpf(directory, "loader", source);
+    if (whyNoBpf("clang") === undefined) path = compileBpf(directory, "loader", source);
   });
   beforeEach((context) => {
-    const reason = missing();
+    const reason = whyNoBpf("clang");
     context.skip(reason !== undefined, reason);
   });
 

@@ -1,18 +1,13 @@
 /** Connections as the colony tells them when an agent listens to the kernel and scans every second: each one once. */
 
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Topology, TopologyEdge } from "../../src/tools/index.ts";
-import { lastingPort } from "../support/held-port.ts";
+import { freePort } from "../support/held-port.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { childrenOf, WatchedHost } from "../support/watched-host.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
-}
-const why = missing();
+const why = whyNoProbes();
 
 const serverCode = `
   require("node:net").createServer((socket) => {
@@ -58,7 +53,7 @@ const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
 describe("an agent that listens to the kernel", () => {
   // Once more when it fails: with a load of ten on two processors, ten of the 2,000 were missing in one of four runs. Why is not known.
   it("tells 2,000 short connections, long ones and refused ones, each once", { timeout: 120_000 }, async () => {
-    const [port, closed] = [await lastingPort(), (await lastingPort()) + 1];
+    const [port, closed] = [await freePort(), await freePort()];
     const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "kitchen" } });
     await host.waitForProcess(port, kitchen.pid);
     const waiter = host.spawn([process.execPath, "-e", callerCode, String(port), String(closed), "2000"], {
@@ -89,7 +84,7 @@ describe("an agent that listens to the kernel", () => {
 
 describe("an agent whose traffic process is killed", () => {
   it("goes on with scans, and listens again without telling anything twice", { timeout: 120_000 }, async () => {
-    const port = (await lastingPort()) + 2;
+    const port = await freePort();
     const larder = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "larder" } });
     await host.waitForProcess(port, larder.pid);
     const start = (short: number) =>

@@ -1,19 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type KernelAbility, probeKernelAbilities } from "../../src/probes/index.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 const objectPath = `${dist}probes/ability.bpf.o`;
-
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  if (!existsSync(objectPath)) return "the BPF objects are not built (no clang)";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
-  return undefined;
-}
 
 function find(abilities: readonly KernelAbility[], name: KernelAbility["name"]): KernelAbility | undefined {
   return abilities.find((ability) => ability.name === name);
@@ -32,7 +25,7 @@ function tryAs(...privileges: string[]): Map<string, { stage: string; errno?: nu
 
 describe("what the kernel allows", () => {
   beforeEach((context) => {
-    const reason = missing();
+    const reason = whyNoProbes();
     context.skip(reason !== undefined, reason);
   });
 

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -14,14 +14,10 @@ import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hook
 import type { CapturedRequest, CaptureOrder, TrafficReport, TrafficSettings } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
-import { hasProgram } from "../support/network-hosts.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { testTrafficSettings } from "../support/traffic-settings.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
-}
+import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const children: ChildProcess[] = [];
 
@@ -71,9 +67,8 @@ class Capture implements AsyncDisposable {
   }
 
   static async open(more: Partial<TrafficSettings> = {}): Promise<Capture> {
-    const objectPath = process.env["CORAL_TEST_OBJECT"];
-    const all = { ...settings, ...more };
-    return new Capture(await openKernelHooks({ settings: all, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) }), all);
+    const all = { ...testTrafficSettings, ...more };
+    return new Capture(await openKernelHooks({ settings: all, ownPids: [], objectPath: requestsObject }), all);
   }
 
   get requests(): CapturedRequest[] {
@@ -82,7 +77,6 @@ class Capture implements AsyncDisposable {
 
   async waitFor(count: number): Promise<CapturedRequest[]> {
     await waitFor(`${count} captured requests`, () => this.requests.length >= count, {
-      timeoutMs: 5000,
       details: () => JSON.stringify(this.requests.map(({ target }) => target)),
     });
     return this.requests;
@@ -94,11 +88,6 @@ class Capture implements AsyncDisposable {
     await this.#hooks[Symbol.asyncDispose]();
   }
 }
-
-const settings = {
-  ...{ windowMs: 10_000, maxRequestKinds: 4096, maxConnections: 16_384, maxRoutesPerService: 200, ringBytes: 8 << 20, cpuBudget: 1 },
-  tls: { isEnabled: false, excludedExecutables: [] },
-};
 
 function orderFor(pid: number, more: Partial<CaptureOrder> = {}): CaptureOrder {
   const filters = { route: null, status: null, minDurationMs: 0, limit: 1000, includeBody: false };
@@ -125,7 +114,7 @@ const asText = (value: unknown): string => JSON.stringify(value, (_, part) => (t
 describe("captures", () => {
   let capture: Capture | undefined;
   beforeEach((context) => {
-    const reason = missing();
+    const reason = whyNoProbes();
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {
@@ -176,7 +165,7 @@ describe("captures", () => {
       expect(request.requestHeaders).toContainEqual(["authorization", "Bearer ***"]);
       expect(request.responseHeaders).toContainEqual(["set-cookie", "***"]);
       expect(request.durationNs).toBeGreaterThan(0);
-      expect(request.durationNs).toBeLessThan(1e9);
+      expect(request.durationNs).toBeLessThan(30e9);
     }
     expect(asText(capture.reports)).not.toContain("tell-nobody");
   });
@@ -229,11 +218,13 @@ describe("captures", () => {
   it("is over in the kernel when its time is over, whoever forgets to stop it", async () => {
     capture = await Capture.open();
     const { server, ask } = await startHttp();
-    capture.parts.startCapture(orderFor(server, { durationMs: 300 }));
+    const durationMs = 2_000;
+    const startedMs = performance.now();
+    capture.parts.startCapture(orderFor(server, { durationMs }));
     await ask({ path: "/one" });
     await capture.waitFor(1);
     capture.isSweeping = false;
-    await sleep(350);
+    await sleep(durationMs + 50 - (performance.now() - startedMs));
     const before = capture.copies;
     expect(before).toBeGreaterThan(0);
     for (let count = 0; count < 5; count++) await ask({ path: "/two" });

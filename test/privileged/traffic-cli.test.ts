@@ -8,7 +8,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, CapturedRequest, EventList, RedResult, Topology, TopResult } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
-import { hasProgram } from "../support/network-hosts.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { freePort } from "../support/held-port.ts";
 import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -101,15 +102,6 @@ afterAll(async () => {
 async function services(): Promise<string[]> {
   const { services: all } = await colony.tool<{ services: { service: string }[] }>("coral_list_services", { limit: 10_000 });
   return all.map((one) => one.service);
-}
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import("node:net");
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const address = server.address();
-  server.close();
-  return typeof address === "object" && address ? address.port : 0;
 }
 
 const kept = new Agent({ keepAlive: true, maxSockets: 4 });

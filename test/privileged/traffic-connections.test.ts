@@ -1,8 +1,8 @@
 /** TCP connections as the kernel tells them: each one once, however short, and how it ended. */
 
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,18 +13,12 @@ import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/connect
 import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/connection-watch.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/messages.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { whyNoBpf } from "../support/why-no-bpf.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-connections-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
-  if (spawnSync("clang", ["--version"]).status !== 0) return "needs clang";
-  return undefined;
-}
-const why = missing();
+const why = whyNoBpf("clang");
 
 const objectPath = join(directory, "connections.bpf.o");
 beforeAll(() => {

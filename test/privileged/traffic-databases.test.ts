@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,21 +19,13 @@ import {
 } from "../support/database-servers.ts";
 import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const run = promisify(execFile);
 /** Whatever the tests start. */
 const programs =
   "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl".split(" ");
 const hookKinds = ["sockets", "syscalls"] as const;
-
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  if (((capabilities >> 39n) & 1n) === 0n) return "root lacks CAP_BPF here";
-  const paths = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/usr/local/bin"];
-  const absent = programs.filter((program) => !paths.some((path) => existsSync(join(path, program))));
-  return absent.length > 0 ? `not installed: ${absent.join(", ")}` : undefined;
-}
 
 function int32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
@@ -68,7 +60,7 @@ let server: RunningServer | undefined;
 
 describe("databases, caches and DNS on sockets", () => {
   beforeEach((context) => {
-    const reason = missing();
+    const reason = whyNoProbes(...programs);
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

@@ -11,8 +11,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
 import { readBtfLayout } from "../../src/probes/index.ts";
 import { freePort } from "../support/held-port.ts";
-import { objectPath, observerProblem, RequestObserver } from "../support/request-observer.ts";
+import { RequestObserver } from "../support/request-observer.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const script = fileURLToPath(new URL("../support/raw-http.mjs", import.meta.url));
 
@@ -50,7 +51,7 @@ const head = (method: string, target: string, extra = "") => `${method} ${target
 
 /** How many of the connections of a port have one of these bits set. */
 function connectionsWith(observer: RequestObserver, port: number, field: string, bits: number): number {
-  const { fields } = readBtfLayout(objectPath).struct("connection");
+  const { fields } = readBtfLayout(requestsObject).struct("connection");
   const offsetOf = (name: string): number => fields.get(name)?.offsetBytes ?? Number.NaN;
   let found = 0;
   for (const table of ["connection_places", "connections"]) {
@@ -68,7 +69,7 @@ describe("HTTP/1 at sockets", () => {
   let port = 0;
 
   beforeAll(async () => {
-    if (observerProblem() !== undefined) return;
+    if (whyNoProbes() !== undefined) return;
     server = spawn(process.execPath, [script, "server"], { stdio: ["pipe", "pipe", "inherit"] });
     const [text] = await once(server.stdout, "data");
     port = Number(String(text));
@@ -79,7 +80,7 @@ describe("HTTP/1 at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = observerProblem();
+    const reason = whyNoProbes();
     context.skip(reason !== undefined, reason);
   });
 

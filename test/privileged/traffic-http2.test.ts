@@ -1,7 +1,7 @@
 /** HTTP/2 and gRPC as the kernel and the decoder see them, against what the clients know they asked. */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,19 +9,14 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { lastingPort } from "../support/held-port.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { freePort } from "../support/held-port.ts";
 import { Http2Observer } from "../support/http2-observer.ts";
-import { hasProgram } from "../support/network-hosts.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const talker = fileURLToPath(new URL("../support/http2-talker.mjs", import.meta.url));
-
-function missing(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
-}
 
 class Talker {
   readonly pid: number;
@@ -74,7 +69,7 @@ async function start(
 /** One process, so that its number is known: serves HTTP/2 in the clear and passes gRPC on. */
 async function startNginx(grpcPort: string): Promise<{ pid: number; port: number }> {
   const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
-  const port = await lastingPort();
+  const port = await freePort();
   writeFileSync(join(directory, "index.html"), "x".repeat(100_000));
   writeFileSync(
     join(directory, "nginx.conf"),
@@ -106,7 +101,7 @@ async function startNginx(grpcPort: string): Promise<{ pid: number; port: number
 
 describe("HTTP/2 on sockets", () => {
   beforeEach((context) => {
-    const reason = missing();
+    const reason = whyNoProbes();
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

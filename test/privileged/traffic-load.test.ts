@@ -1,6 +1,6 @@
 /** Load of real generators against real servers: nothing is lost, nothing leaks, and whatever is killed meanwhile comes back. */
 
-import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,20 +13,16 @@ import type { AgentStatus, EventList, RedResult } from "../../src/tools/index.ts
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { startPostgres, startRedis } from "../support/database-servers.ts";
 import { freePort } from "../support/held-port.ts";
-import { observerProblem, RequestObserver } from "../support/request-observer.ts";
+import { RequestObserver } from "../support/request-observer.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
 import { isLoaded, programsOf, TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const run = promisify(execFile);
 const mebibyte = 1024 ** 2;
 const roles = ["server", "client"] as const;
-
-function problem(...programs: string[]): string | undefined {
-  const absent = programs.filter((program) => spawnSync(program, ["--version"]).error !== undefined);
-  return absent.length > 0 ? `not installed: ${absent.join(", ")}` : observerProblem();
-}
 
 const directory = mkdtempSync(join(tmpdir(), "coral-load-"));
 const started: DaemonProcess[] = [];
@@ -77,11 +73,11 @@ describe("load of other programs", () => {
   let nginxPort = 0;
 
   beforeAll(async () => {
-    if (problem("wrk", "nginx") === undefined) nginxPort = await startNginx();
+    if (whyNoProbes("wrk", "nginx") === undefined) nginxPort = await startNginx();
   });
 
   it("counts the requests of 100,000 connections, and keeps none of them", async (context) => {
-    const reason = problem("wrk", "nginx");
+    const reason = whyNoProbes("wrk", "nginx");
     context.skip(reason !== undefined, reason);
     const maxConnections = 2_048;
     await using watch = await TrafficWatch.open({ maxConnections });
@@ -123,7 +119,7 @@ describe("load of other programs", () => {
   });
 
   it("names what two threads of a process ask for at the same moment", async (context) => {
-    const reason = observerProblem();
+    const reason = whyNoProbes();
     context.skip(reason !== undefined, reason);
     const rounds = 150;
     const script = fileURLToPath(new URL("../support/twin-threads.mjs", import.meta.url));
@@ -143,7 +139,7 @@ describe("load of other programs", () => {
   });
 
   it("counts what redis-benchmark and pgbench count", async (context) => {
-    const reason = problem("redis-server", "redis-benchmark", "postgres", "pgbench");
+    const reason = whyNoProbes("redis-server", "redis-benchmark", "postgres", "pgbench");
     context.skip(reason !== undefined, reason);
     await using redis = await startRedis();
     await using postgres = await startPostgres();
@@ -202,7 +198,7 @@ func main() {
 `;
 
   it.for(["python3", "go"])("counts what a server of %s answers", async (language, context) => {
-    const reason = problem("wrk", language);
+    const reason = whyNoProbes("wrk", language);
     context.skip(reason !== undefined, reason);
     const port = await freePort();
     if (language === "python3") {
@@ -265,7 +261,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   };
 
   beforeAll(async () => {
-    if (problem("wrk") !== undefined) return;
+    if (whyNoProbes("wrk") !== undefined) return;
     home = makeTestHome();
     colony = await startColony({ home: home.path, config: fastColonyConfig });
     agent = await startAgent({ home: home.path, config: agentConfig });
@@ -279,7 +275,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   });
 
   beforeEach((context) => {
-    const reason = problem("wrk");
+    const reason = whyNoProbes("wrk");
     context.skip(reason !== undefined, reason);
   });
 
@@ -339,7 +335,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     const load = wrk(port, "/orphaned", 3, 8);
     await waitFor("requests", async () => (await stored("/orphaned")) > 0, { intervalMs: 200 });
     await agent.kill("SIGKILL");
-    await waitFor("the end of its programs", () => !programs.some(isLoaded), { timeoutMs: 5_000 });
+    await waitFor("the end of its programs", () => !programs.some(isLoaded));
     const before = await stored("/orphaned");
     const sent = await load;
     expect(before).toBeLessThan(sent + 8);

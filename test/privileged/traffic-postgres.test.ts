@@ -1,12 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type RunningServer, startPostgres } from "../support/database-servers.ts";
-import { observerProblem, RequestObserver } from "../support/request-observer.ts";
-
-function problem(): string | undefined {
-  if (["postgres", "pgbench"].some((program) => spawnSync(program, ["--version"]).error !== undefined)) return "postgres is not installed";
-  return observerProblem();
-}
+import { RequestObserver } from "../support/request-observer.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const select = "SELECT SELECT abalance FROM pgbench_accounts WHERE aid = ?";
 
@@ -19,7 +15,7 @@ describe("Postgres at sockets", () => {
     spawnSync("psql", [...connection(), ...statements.flatMap((text) => ["-c", text]), "postgres"], { encoding: "utf8" });
 
   beforeAll(async () => {
-    if (problem() !== undefined) return;
+    if (whyNoProbes("postgres", "pgbench", "psql") !== undefined) return;
     server = await startPostgres();
     bench("-i", "-q");
   });
@@ -29,7 +25,7 @@ describe("Postgres at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = problem();
+    const reason = whyNoProbes("postgres", "pgbench", "psql");
     context.skip(reason !== undefined, reason);
   });
 

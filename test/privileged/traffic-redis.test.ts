@@ -1,18 +1,14 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type RunningServer, startRedis } from "../support/database-servers.ts";
-import { observerProblem, RequestObserver } from "../support/request-observer.ts";
-
-function problem(): string | undefined {
-  if (spawnSync("redis-server", ["--version"]).error !== undefined) return "redis is not installed";
-  return observerProblem();
-}
+import { RequestObserver } from "../support/request-observer.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 describe("Redis at sockets", () => {
   let server: RunningServer | undefined;
 
   beforeAll(async () => {
-    if (problem() === undefined) server = await startRedis();
+    if (whyNoProbes("redis-server") === undefined) server = await startRedis();
   });
 
   afterAll(async () => {
@@ -20,7 +16,7 @@ describe("Redis at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = problem();
+    const reason = whyNoProbes("redis-server");
     context.skip(reason !== undefined, reason);
   });
 

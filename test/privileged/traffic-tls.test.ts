@@ -8,18 +8,15 @@ import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
 import { hideFunctionTable } from "../../src/traffic/tls/hidden-function-table.fixture.ts";
 import { startPostgres } from "../support/database-servers.ts";
-import { observerProblem, RequestObserver } from "../support/request-observer.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { RequestObserver } from "../support/request-observer.ts";
 import { type TlsClient, TlsPrograms } from "../support/tls-programs.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
-const has = (command: string): boolean => spawnSync("sh", ["-c", `command -v ${command}`]).status === 0;
 const libssl = ["/usr/lib/x86_64-linux-gnu/libssl.so.3", "/usr/lib64/libssl.so.3"].find((path) => existsSync(path));
 
-function missing(): string | undefined {
-  if (process.arch !== "x64") return "needs x86-64";
-  return observerProblem() ?? (has("openssl") ? undefined : "needs openssl");
-}
-
+const skipReason = process.arch === "x64" ? whyNoProbes("openssl") : "needs x86-64";
 let programs: TlsPrograms;
 let observer: RequestObserver;
 
@@ -52,7 +49,7 @@ async function expectCounts(
     observer.look(true);
     return roles.every((role) => sorted(observer.counts(port, role)) === sorted(expected));
   };
-  await waitFor("the counts", isThere, { timeoutMs: 5_000 }).catch(() => undefined);
+  await waitFor("the counts", isThere).catch(() => undefined);
   for (const role of ["server", "client"] as const) {
     expect({ role, counts: observer.counts(port, role) }).toEqual({ role, counts: roles.includes(role) ? expected : {} });
     expect(observer.of(port, role).filter(({ isTls }) => !isTls)).toEqual([]);
@@ -63,11 +60,13 @@ function pidsOf(port: number, role: TrafficRole): Set<number> {
   return new Set(observer.of(port, role).map(({ pid }) => pid));
 }
 
-describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing() === undefined ? "" : ` (${missing()})`}`, () => {
-  beforeEach(() => {
+describe("HTTPS by probes in libraries", () => {
+  beforeEach((context) => {
+    context.skip(skipReason !== undefined, skipReason);
     programs = new TlsPrograms();
   });
   afterEach(async () => {
+    if (skipReason !== undefined) return;
     programs[Symbol.dispose]();
     await observer[Symbol.asyncDispose]();
   });
@@ -76,7 +75,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
   const node = (port: number | string, kind = "http1"): TlsClient => programs.client(process.execPath, ["client.mjs", String(port), kind]);
   const nodeName = basename(process.execPath);
 
-  it.skipIf(!has("nginx") || !has("curl"))("counts nginx and its clients curl, Python and Node, each once", async () => {
+  it.skipIf(!hasProgram("nginx") || !hasProgram("curl"))("counts nginx and its clients curl, Python and Node, each once", async () => {
     const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
     await observe(["libssl.so.3", nodeName]);
     const urls = ["/from-curl", "/from-curl", "/missing"].flatMap((path) => [`https://127.0.0.1:${port}${path}`, "-o", "/dev/null"]);
@@ -89,7 +88,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     expect([...pidsOf(port, "client")]).toEqual(expect.arrayContaining([first.pid, second.pid]));
   });
 
-  it.skipIf(!has("nginx") || !has("curl"))(
+  it.skipIf(!hasProgram("nginx") || !hasProgram("curl"))(
     "counts the bytes of an answer once, also when writes find no room and are tried again",
     async () => {
       const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
@@ -171,7 +170,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     expect([pidsOf(port, "server"), pidsOf(port, "client")]).toEqual([new Set([pid]), new Set([client.pid])]);
   });
 
-  describe.skipIf(!has("cc") || !existsSync("/usr/include/openssl/ssl.h") || libssl === undefined)(
+  describe.skipIf(!hasProgram("cc") || !existsSync("/usr/include/openssl/ssl.h") || libssl === undefined)(
     "of OpenSSL used in unusual ways",
     () => {
       it.each([
@@ -205,7 +204,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     },
   );
 
-  describe.skipIf(!has("go"))("of Go", () => {
+  describe.skipIf(!hasProgram("go"))("of Go", () => {
     it.each([
       ["with symbols", "http1", []],
       ["stripped", "http1", ["-ldflags", "-s -w"]],
@@ -244,7 +243,7 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
     await expectCounts(port, { "GET /after 200": 40 });
   });
 
-  it.skipIf(!has("pgbench") || !has("initdb"))("counts statements of Postgres that are sent over TLS", async () => {
+  it.skipIf(!hasProgram("pgbench") || !hasProgram("initdb"))("counts statements of Postgres that are sent over TLS", async () => {
     const server = await startPostgres({ certificate: programs.path("cert.pem"), key: programs.path("key.pem") });
     try {
       await observe(["libssl.so.3"]);
@@ -258,21 +257,17 @@ describe.skipIf(missing() !== undefined)(`HTTPS by probes in libraries${missing(
         observer
           .of(server.port, role)
           .reduce((sum, { route, count, isTls }) => sum + (isTls && /^select \? \+ \?/i.test(route) ? count : 0), 0);
-      await waitFor(
-        "the statements",
-        () => {
-          observer.look(true);
-          return seen("server") >= 200 && seen("client") >= 200;
-        },
-        { timeoutMs: 5_000 },
-      ).catch(() => undefined);
+      await waitFor("the statements", () => {
+        observer.look(true);
+        return seen("server") >= 200 && seen("client") >= 200;
+      }).catch(() => undefined);
       expect([seen("server"), seen("client")]).toEqual([200, 200]);
     } finally {
       await server[Symbol.asyncDispose]();
     }
   });
 
-  it.skipIf(libssl === undefined || !has("unshare"))("finds a library that only a container has", async () => {
+  it.skipIf(libssl === undefined || !hasProgram("unshare"))("finds a library that only a container has", async () => {
     const inner = programs.path("inner");
     const script = `mkdir -p ${inner} && mount -t tmpfs none ${inner} && cp ${libssl} ${inner}/libssl.so.3 && exec python3 server.py PORT ${programs.directory}`;
     const { port } = await programs.serve("unshare", ["-m", "sh", "-c", script], { LD_LIBRARY_PATH: inner });

@@ -1,6 +1,5 @@
 /** Two hundred violations of protocols, against real servers, while others on the same servers behave: those are counted exactly. */
 
-import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { Agent, createServer, get } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
@@ -9,19 +8,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { type RunningServer, startPostgres, startRedis } from "../support/database-servers.ts";
 import { type ViolatedProtocol, type Violation, violatedProtocols, violation } from "../support/protocol-violations.ts";
-import { observerProblem } from "../support/request-observer.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { TlsPrograms } from "../support/tls-programs.ts";
 import { TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const violations = 200;
 const mebibyte = 1024 ** 2;
-
-function problem(): string | undefined {
-  const absent = ["redis-server", "postgres", "nginx", "openssl"].filter((program) => spawnSync(program, ["-v"]).error !== undefined);
-  return absent.length > 0 ? `not installed: ${absent.join(", ")}` : observerProblem();
-}
 
 async function listening(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
@@ -34,7 +28,7 @@ describe("violations of protocols", () => {
   const ports = {} as Record<ViolatedProtocol | "echo" | "sink", number>;
 
   beforeAll(async () => {
-    if (problem() !== undefined) return;
+    if (whyNoProbes("redis-server", "postgres", "nginx", "openssl") !== undefined) return;
     const keep = <T extends Server>(server: T): T => {
       closing.push(() => {
         server.close();
@@ -68,7 +62,7 @@ describe("violations of protocols", () => {
   });
 
   beforeEach((context) => {
-    const reason = problem();
+    const reason = whyNoProbes("redis-server", "postgres", "nginx", "openssl");
     context.skip(reason !== undefined, reason);
   });
 

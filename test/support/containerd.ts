@@ -6,7 +6,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openGrpcSocket } from "../../src/host/runtime/grpc-socket.ts";
-import { hasProgram } from "./network-hosts.ts";
+import { hasProgram } from "./has-program.ts";
 import { waitFor } from "./wait-for.ts";
 
 const image = "docker.io/coral-test/busybox:1";

@@ -24,16 +24,15 @@ export class HeldPort implements AsyncDisposable {
   }
 }
 
-/** One that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  await using held = await HeldPort.take();
-  return held.port;
-}
+let given = 0;
 
-/** A free one that the kernel does not give out by itself, as a service that is there to stay would use. */
-export async function lastingPort(): Promise<number> {
+/**
+ * One that was free a moment ago, another with each call. The kernel does not give it out by itself, so it stays free until it is taken, and
+ * services that use it are there to stay.
+ */
+export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {
-    const port = 20_000 + ((process.pid * 31 + attempt * 101) % 10_000);
+    const port = 20_000 + ((process.pid * 31 + given++ * 101) % 10_000);
     try {
       await using held = await HeldPort.take(port);
       return held.port;

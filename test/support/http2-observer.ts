@@ -8,22 +8,14 @@ import { PayloadStreams } from "../../src/traffic/payload-streams.ts";
 import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
 import { createHttp2Decoder } from "../../src/traffic/protocols/http2-stream.ts";
 import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
+import { requestsObject } from "./why-no-bpf.ts";
 
 export interface SeenRequest extends FinishedRequest {
   pid: number;
   role: TrafficRole;
 }
-
-const settings = {
-  windowMs: 10_000,
-  maxRequestKinds: 4096,
-  maxConnections: 16_384,
-  maxRoutesPerService: 200,
-  ringBytes: 8 << 20,
-  tls: { isEnabled: false, excludedExecutables: [] },
-  cpuBudget: 1,
-};
 
 export class Http2Observer implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
@@ -51,8 +43,7 @@ export class Http2Observer implements AsyncDisposable {
   }
 
   static async open(kind: KernelHooks["kind"] = "sockets"): Promise<Http2Observer> {
-    const objectPath = process.env["CORAL_TEST_OBJECT"];
-    const hooks = await openKernelHooks({ settings, ownPids: [], kinds: [kind], ...(objectPath === undefined ? {} : { objectPath }) });
+    const hooks = await openKernelHooks({ settings: testTrafficSettings, ownPids: [], kinds: [kind], objectPath: requestsObject });
     return new Http2Observer(hooks);
   }
 
@@ -80,7 +71,7 @@ export class Http2Observer implements AsyncDisposable {
 
   /** Waits for what should come, then a moment for what should not. */
   async settle(isThere: () => boolean): Promise<void> {
-    await waitFor("the requests", isThere, { timeoutMs: 5000 }).catch(() => {});
+    await waitFor("the requests", isThere).catch(() => {});
     await sleep(150);
   }
 

@@ -3,6 +3,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { DaemonProcess } from "./daemon.ts";
+import { hasProgram } from "./has-program.ts";
 import { cleanEnvironment } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -150,15 +151,5 @@ export function whyNoNetworkHosts(): string | undefined {
     return undefined;
   } catch {
     return "root may not make network namespaces here (a container without CAP_SYS_ADMIN, or a kernel without bridges)";
-  }
-}
-
-/** Whether a program is in PATH. */
-export function hasProgram(name: string): boolean {
-  try {
-    execFileSync("sh", ["-c", 'command -v "$1"', "sh", name], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
   }
 }

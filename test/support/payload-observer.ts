@@ -10,17 +10,9 @@ import { databaseDecoders } from "../../src/traffic/protocols/decoders.ts";
 import { recognise } from "../../src/traffic/protocols/recognise.ts";
 import { RequestGroups } from "../../src/traffic/request-groups.ts";
 import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
+import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
-
-const settings = {
-  windowMs: 10_000,
-  maxRequestKinds: 4096,
-  maxConnections: 16_384,
-  maxRoutesPerService: 200,
-  ringBytes: 8 << 20,
-  tls: { isEnabled: false, excludedExecutables: [] },
-  cpuBudget: 1,
-};
+import { requestsObject } from "./why-no-bpf.ts";
 
 export type SeenRequest = FinishedRequest & StreamEnds;
 
@@ -56,16 +48,14 @@ export class PayloadObserver implements AsyncDisposable {
   }
 
   static async open(kind: KernelHooks["kind"] = "sockets"): Promise<PayloadObserver> {
-    const objectPath = process.env["CORAL_TEST_OBJECT"];
-    const options = { settings, ownPids: [], kinds: [kind], ...(objectPath === undefined ? {} : { objectPath }) };
+    const options = { settings: testTrafficSettings, ownPids: [], kinds: [kind], objectPath: requestsObject };
     return new PayloadObserver(await openKernelHooks(options), null);
   }
 
   /** Also the plaintext of libraries that running processes have loaded. */
   static async openWithTls(): Promise<PayloadObserver> {
-    const objectPath = process.env["CORAL_TEST_OBJECT"];
     const tls = { isEnabled: true, excludedExecutables: [] };
-    const options = { settings: { ...settings, tls }, ownPids: [], ...(objectPath === undefined ? {} : { objectPath }) };
+    const options = { settings: { ...testTrafficSettings, tls }, ownPids: [], objectPath: requestsObject };
     const hooks = await openKernelHooks(options);
     const probes = createTlsProbes({ object: hooks.object, settings: tls });
     await probes.refresh();
@@ -106,7 +96,7 @@ export class PayloadObserver implements AsyncDisposable {
 
   /** Waits for what should come, then a moment for what should not. */
   async settle(isThere: () => boolean): Promise<void> {
-    await waitFor("the requests", isThere, { timeoutMs: 6000, intervalMs: 20 }).catch(() => {});
+    await waitFor("the requests", isThere, { intervalMs: 20 }).catch(() => {});
     await sleep(150);
   }
 

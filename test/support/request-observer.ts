@@ -1,34 +1,13 @@
 /** The hooks in the kernel with all that makes requests of what they see, but without the process around it. */
 
-import { existsSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { createLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
+import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
-
-const builtObject = fileURLToPath(new URL("../../dist/probes/requests.bpf.o", import.meta.url));
-export const objectPath = process.env["CORAL_TEST_OBJECT"] ?? builtObject;
-
-/** Why requests cannot be observed here; undefined when they can. */
-export function observerProblem(): string | undefined {
-  if (process.getuid?.() !== 0) return "needs root";
-  if (!existsSync(objectPath)) return "the BPF objects are not built (no clang)";
-  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
-  return ((capabilities >> 39n) & 1n) === 0n ? "root lacks CAP_BPF here" : undefined;
-}
-
-const settings: TrafficSettings = {
-  windowMs: 10_000,
-  maxRequestKinds: 4096,
-  maxConnections: 16_384,
-  maxRoutesPerService: 200,
-  ringBytes: 4 << 20,
-  tls: { isEnabled: false, excludedExecutables: [] },
-  cpuBudget: 1,
-};
+import { requestsObject } from "./why-no-bpf.ts";
 
 export interface ObserverOptions {
   kind?: KernelHooks["kind"];
@@ -47,8 +26,8 @@ export class RequestObserver implements AsyncDisposable {
   }
 
   static async open({ kind = "sockets", settings: changed = {} }: ObserverOptions = {}): Promise<RequestObserver> {
-    const own = { ...settings, ...changed };
-    const hooks = await openKernelHooks({ settings: own, ownPids: [], kinds: [kind], objectPath });
+    const own = { ...testTrafficSettings, ...changed };
+    const hooks = await openKernelHooks({ settings: own, ownPids: [], kinds: [kind], objectPath: requestsObject });
     const log = createLogger("test", "error", () => {});
     return new RequestObserver(hooks, openTrafficParts({ hooks, settings: own, report: () => {}, log }));
   }

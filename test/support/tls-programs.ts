@@ -2,10 +2,10 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
+import { freePort } from "./held-port.ts";
 import { tlsRecordsSource } from "./tls-records-program.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -221,14 +221,6 @@ export class TlsClient {
   end(): void {
     this.#child.stdin?.end();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 /** True when a handshake is done; nothing is asked. */

@@ -271,7 +271,8 @@ External Egress: 2 destinations
     colony.tool("coral_get_topology", { ...sampleTopology(), nodes, edges });
     const startMs = performance.now();
     const { stdout } = await world.coral("network topology");
-    expect(performance.now() - startMs).toBeLessThan(2_000);
+    // A part of a second; squared by the number of edges it would be minutes.
+    expect(performance.now() - startMs).toBeLessThan(10_000);
     expect(stdout).toContain("    … and 80 more calls; -o wide shows them all\n");
     expect(stdout).toContain("  … and 4,900 more callers; narrow with --service");
     expect((await world.coral("network topology -o wide")).stdout.match(/→/g)).toHaveLength(edges.length);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => hosts[Symbol.asyncDispose]());
 
-const run = (sql: string) => runReadOnlySql(hosts.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 5_000 });
+const run = (sql: string) => runReadOnlySql(hosts.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000 });
 
 describe("runReadOnlySql() over a colony's store", () => {
   it("reads every published view, and describes it as it is", async () => {

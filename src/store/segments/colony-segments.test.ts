@@ -91,7 +91,7 @@ async function counts({ store, segments }: Colony): Promise<{ rows: number; dist
   return { rows: Number(row?.["rows"]), distinct: Number(row?.["spans"]) };
 }
 
-const sqlOf = (colony: Colony, sql: string) => runReadOnlySql(colony.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 5_000 });
+const sqlOf = (colony: Colony, sql: string) => runReadOnlySql(colony.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000 });
 
 describe("openColonySegments()", () => {
   it("has an agent's segments after a pull, each once, however often it is repeated", async () => {

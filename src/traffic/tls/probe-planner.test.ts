@@ -63,8 +63,8 @@ describe("createProbePlanner()", () => {
 
   it("ends a process that hangs", async () => {
     const body = `begin(0); if (firstByte(0) === "h") setInterval(() => {}, 1000); else { end(0, null); process.exit(0); }`;
-    const plans = await createProbePlanner({ childPath: fakeChild("hang", body), timeoutMs: 3_000 }).plan(letters("ha"));
-    expect(problems(plans)).toEqual(["the process that reads its machine code did not end within 3000 ms", null]);
+    const plans = await createProbePlanner({ childPath: fakeChild("hang", body), timeoutMs: 5_000 }).plan(letters("ha"));
+    expect(problems(plans)).toEqual(["the process that reads its machine code did not end within 5000 ms", null]);
   });
 
   it("does not start one process for each file when they do not even begin", async () => {

@@ -1,0 +1,17 @@
+import { execFileSync } from "node:child_process";
+
+/** Whether a program is in PATH. */
+export function hasProgram(name: string): boolean {
+  try {
+    execFileSync("sh", ["-c", 'command -v "$1"', "sh", name], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Why a test that starts these programs cannot run here; undefined when it can. */
+export function whyNoPrograms(...names: readonly string[]): string | undefined {
+  const missing = names.filter((name) => !hasProgram(name));
+  return missing.length > 0 ? `needs ${missing.join(", ")}` : undefined;
+}

@@ -1,0 +1,12 @@
+import type { TrafficSettings } from "../../src/traffic/messages.ts";
+
+/** Watches everything but TLS, whatever it costs. */
+export const testTrafficSettings: TrafficSettings = {
+  windowMs: 10_000,
+  maxRequestKinds: 4096,
+  maxConnections: 16_384,
+  maxRoutesPerService: 200,
+  ringBytes: 8 << 20,
+  tls: { isEnabled: false, excludedExecutables: [] },
+  cpuBudget: 1,
+};
