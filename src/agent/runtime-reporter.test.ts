@@ -116,9 +116,9 @@ describe("RuntimeWatch", () => {
         return Promise.resolve(isUp);
       },
     };
-    const toldNow = (): string => reporter.fingerprint();
-    change.tell(toldNow());
-    const watch = new RuntimeWatch({ reporter, link, change, toldNow, clock, log: createLogger("x", "error", () => undefined) });
+    change.tell(reporter.fingerprint());
+    const description = { change, fingerprint: () => reporter.fingerprint() };
+    const watch = new RuntimeWatch({ reporter, link, description, clock, log: createLogger("x", "error", () => undefined) });
     expect(await watch.refresh("refresh", signal)).toMatchObject({ changes: [], isTold: true });
     expect(told).toEqual([]);
     world.next = sidecar("cri");

@@ -7,15 +7,12 @@ import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import type { RuntimeRefreshed } from "../tools/index.ts";
 import type { ColonyLink } from "./colony-link.ts";
 import type { RuntimeReporter } from "./runtime-reporter.ts";
-import type { SteadyChange } from "./steady-change.ts";
+import type { SelfDescription } from "./self-description.ts";
 
 export interface RuntimeWatchOptions {
   reporter: RuntimeReporter;
   link: Pick<ColonyLink, "tellAgain">;
-  /** What the colony was told last. */
-  change: SteadyChange;
-  /** All that counts as told, as one text. */
-  toldNow: () => string;
+  description: Pick<SelfDescription, "change" | "fingerprint">;
   clock: Clock;
   log: Logger;
 }
@@ -39,17 +36,17 @@ export class RuntimeWatch {
 
   /** False when there is no tunnel now: the next registration tells it anyway. */
   async tell(reason: string, signal: AbortSignal): Promise<boolean> {
-    const { link, change, toldNow } = this.#options;
-    const told = toldNow();
+    const { link, description } = this.#options;
+    const told = description.fingerprint();
     if (!(await link.tellAgain(reason, signal))) return false;
-    change.tell(told);
+    description.change.tell(told);
     return true;
   }
 
   /** For what changes by itself, such as hooks that fail: told once it lasts. */
   async tellWhenDue(signal: AbortSignal): Promise<void> {
-    const { change, toldNow, clock } = this.#options;
-    if (change.isDue(toldNow(), clock.monotonicMs())) await this.tell("capabilities", signal);
+    const { description, clock } = this.#options;
+    if (description.change.isDue(description.fingerprint(), clock.monotonicMs())) await this.tell("capabilities", signal);
   }
 
   /** Until aborted. */

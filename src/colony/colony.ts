@@ -7,18 +7,9 @@ import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
-import { repeat } from "../base/repeat.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
-import { runtimeProtocolVersion } from "../base/runtime-facts.ts";
 import type { ColonyConfig, ColonyPaths, FileOwner } from "../config/index.ts";
-import {
-  type Authority,
-  type ColonyServer,
-  type ControlServerOptions,
-  openAuthority,
-  startColonyServer,
-  startControlServer,
-} from "../mesh/index.ts";
+import { type ColonyServer, type ControlServerOptions, openAuthority, startColonyServer, startControlServer } from "../mesh/index.ts";
 import { addOtlpMetrics } from "../otlp/index.ts";
 import {
   type ColonyStore,
@@ -35,16 +26,19 @@ import { AgentRegistry } from "./agent-registry.ts";
 import { auditedBackend } from "./audited-backend.ts";
 import { createAuthorize } from "./colony-authorize.ts";
 import { createColonyBackend } from "./colony-backend.ts";
-import { type AgentKinds, createColonyMetrics } from "./colony-metrics.ts";
+import { runColonyLoops } from "./colony-loops.ts";
+import { createColonyMetrics } from "./colony-metrics.ts";
 import { createColonyRoutes } from "./colony-routes.ts";
 import { addColonyService } from "./colony-service.ts";
 import { createCommands } from "./commands.ts";
+import { countByHealth, countByKind } from "./count-agents.ts";
 import { DeploymentWatch } from "./deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
 import { Ingest } from "./ingest.ts";
 import { openAudit } from "./open-audit.ts";
 import { openInbox } from "./open-inbox.ts";
+import { createOwnCertificate } from "./own-certificate.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 import { Revocations } from "./revocations.ts";
 import { RuntimeBook } from "./runtime-book.ts";
@@ -78,15 +72,6 @@ export interface Colony extends AsyncDisposable {
   reload(config: ColonyConfig): string[];
 }
 
-const certificateTtlMs = 30 * 86_400_000;
-const healthIntervalMs = 1_000;
-const flushIntervalMs = 10_000;
-const deriveIntervalMs = 5_000;
-const rollupIntervalMs = 60_000;
-const pruneIntervalMs = 60_000;
-const auditPruneIntervalMs = 600_000;
-const auditWatchIntervalMs = 15_000;
-const deploymentIntervalMs = 10_000;
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
 
@@ -139,7 +124,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const tokens = new TokenBook({ store, clock, colonyId: state.config.id, caFingerprint: authority.fingerprint, endpoints: advertised });
   const metrics = createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
-    agentKinds: { colonyId: state.config.id, read: () => countKinds(registry, runtimes) },
+    agentKinds: { colonyId: state.config.id, read: () => countByKind(registry, runtimes) },
     storeBytes: async () => {
       const { usedBytes, walBytes } = await store.database.size();
       return usedBytes + walBytes;
@@ -247,14 +232,14 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     log: log.child("http"),
   });
 
-  const tls = await createServerTls(authority);
+  const certificate = await createOwnCertificate(authority);
   const tunnels = new Set<Promise<void>>();
   server = stack.use(
     await startColonyServer({
       ...state.config.listen,
       portSearch: options.portSearch,
       colonyId: state.config.id,
-      tls: () => tls.current(),
+      tls: () => certificate.current(),
       routes: (router) =>
         addColonyService(router, {
           colonyId: state.config.id,
@@ -293,27 +278,10 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
       ...(owner ? { owner, ownerUid: owner.uid } : {}),
     }),
   );
-  const loops = [
-    repeat("Watching health", healthIntervalMs, () => registry.reportHealthChanges(), log, stopped.signal),
-    repeat("Writing contacts", flushIntervalMs, () => registry.flush(), log, stopped.signal),
-    repeat("Counting spans", deriveIntervalMs, () => store.derive(), log, stopped.signal),
-    repeat("Roll-up", rollupIntervalMs, () => store.rollup(), log, stopped.signal),
-    repeat("Retention", pruneIntervalMs, () => store.prune(), log, stopped.signal),
-    repeat("Retention of the audit", auditPruneIntervalMs, () => audit.prune(), log, stopped.signal),
-    repeat("Watching the audit", auditWatchIntervalMs, () => audit.watch.checkPulled(), log, stopped.signal),
-    repeat("Counting queries", auditWatchIntervalMs, () => audit.tellCounted(), log, stopped.signal),
-    repeat("Asking agents about the audit", auditPruneIntervalMs, () => audit.watch.askAgents(stopped.signal), log, stopped.signal),
-    discovery.run(stopped.signal),
-    repeat("Watching deployments", deploymentIntervalMs, () => deployments.step(), log, stopped.signal),
-    ...(inbox ? inbox.run(stopped.signal) : []),
-    repeat(
-      "Renewing the colony's certificate",
-      3_600_000,
-      () => tls.renewWhenDue(clock.wallMs(), () => server?.reloadTls()),
-      log,
-      stopped.signal,
-    ),
-  ];
+  const loops = runColonyLoops(
+    { store, registry, audit, discovery, deployments, inbox, certificate, onCertificate: () => server?.reloadTls(), clock, log },
+    stopped.signal,
+  );
   stack.defer(async () => {
     stopped.abort();
     await Promise.allSettled([...loops, ...tunnels]);
@@ -371,44 +339,6 @@ function watched(store: ColonyStore, state: { writeProblem: string }): Pick<Colo
       }
     },
   };
-}
-
-/** The colony's own certificate, kept in memory only and made anew at two thirds of its life. */
-async function createServerTls(authority: Authority) {
-  let issued = await authority.issueColony({ ttlMs: certificateTtlMs });
-  return {
-    current: () => ({ certPem: issued.certPem, keyPem: issued.keyPem, caPem: authority.caPem }),
-    renewWhenDue: async (nowMs: number, onRenewed: () => void): Promise<void> => {
-      if (issued.notAfterMs - nowMs > certificateTtlMs / 3) return;
-      issued = await authority.issueColony({ ttlMs: certificateTtlMs });
-      onRenewed();
-    },
-  };
-}
-
-function countByHealth(registry: AgentRegistry): Record<string, number> {
-  const counts: Record<string, number> = { healthy: 0, degraded: 0, unhealthy: 0 };
-  for (const entry of registry.entries()) {
-    if (registry.isRevoked(entry.record.agentId)) continue;
-    const health = registry.healthOf(entry);
-    counts[health] = (counts[health] ?? 0) + 1;
-  }
-  return counts;
-}
-
-function countKinds(registry: AgentRegistry, runtimes: RuntimeBook): AgentKinds {
-  const kinds: AgentKinds = { total: 0, legacy: 0, runtimes: [] };
-  const counts = new Map<string, { runtimeType: string; sidecarMode: string; agents: number }>();
-  for (const { record } of registry.entries()) {
-    if (registry.isRevoked(record.agentId)) continue;
-    kinds.total++;
-    if (record.protocolVersion < runtimeProtocolVersion) kinds.legacy++;
-    const { runtimeType = "unknown", sidecarMode = "" } = runtimes.of(record.agentId)?.facts ?? {};
-    const key = `${runtimeType} ${sidecarMode}`;
-    const count = counts.get(key) ?? { runtimeType, sidecarMode, agents: 0 };
-    counts.set(key, { ...count, agents: count.agents + 1 });
-  }
-  return { ...kinds, runtimes: [...counts.values()] };
 }
 
 function needsRestart(before: ColonyConfig, after: ColonyConfig): string[] {

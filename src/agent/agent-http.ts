@@ -1,0 +1,66 @@
+/** What an agent answers over HTTP: its health and metrics to this machine, everything else to its owner on the unix socket. */
+
+import { CoralError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { type Authorize, createHttpRoutes, type HttpHandler } from "../mesh/index.ts";
+import { addMetricIntakeMetrics, type MetricIntake, type OtlpIntake } from "../otlp/index.ts";
+import { createAgentMetrics } from "./agent-metrics.ts";
+import { agentRoutes } from "./agent-routes.ts";
+import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
+import type { AuditLog } from "./audit-log.ts";
+import { auditRoutes } from "./audit-routes.ts";
+import type { Collectors } from "./collectors.ts";
+import type { ColonyLink } from "./colony-link.ts";
+import { commandRoute } from "./command-route.ts";
+import type { ExecuteService } from "./execute-service.ts";
+import type { Managed } from "./open-managed.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
+
+export interface AgentHttpParts {
+  status: AgentStatusSources & { link: ColonyLink };
+  managed: Managed;
+  collectors: Pick<Collectors, "rescan">;
+  watch: RuntimeWatch;
+  commands: ExecuteService;
+  audit: AuditLog;
+  otlp: OtlpIntake;
+  metricIntake: MetricIntake;
+  /** Ends what an answer waits for. */
+  signal: AbortSignal;
+  log: Logger;
+}
+
+export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
+  const { status, managed, collectors, watch, commands, otlp, metricIntake, signal, log } = parts;
+  const { agentId, hostname, store, link, clock } = status;
+  const metrics = createAgentMetrics(store, link, status.traffic, () => otlp.status());
+  addMetricIntakeMetrics(metrics, () => metricIntake.counts);
+  return createHttpRoutes({
+    routes: [
+      ...agentRoutes({
+        status: () => readAgentStatus(status),
+        runtime: watch,
+        signal,
+        book: managed.book,
+        healthOf: (port) => managed.services.healthOf(port),
+        discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
+        onChange: () => {
+          managed.checks.refresh();
+          collectors.rescan();
+        },
+      }),
+      commandRoute({ agentId, hostname }, commands),
+      ...auditRoutes({ agentId, hostname, log: parts.audit, store, clock }),
+    ],
+    authorize: localOnly,
+    notReady: () => undefined,
+    metrics: () => metrics.text(),
+    log,
+  });
+}
+
+/** The agent has no tokens of its own. */
+const localOnly: Authorize = (caller) => {
+  if (caller.kind === "local") return { name: `local:uid=${caller.uid}` };
+  throw new CoralError({ code: "not-permitted", message: "Cannot serve this here: ask on the agent's unix socket, or ask the colony" });
+};

@@ -1,0 +1,69 @@
+/** What an agent does by itself while it runs, and how often. */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import { repeat } from "../base/repeat.ts";
+import type { AgentConfig } from "../config/index.ts";
+import type { MetricIntake } from "../otlp/index.ts";
+import type { AgentStore } from "../store/index.ts";
+import { runCollectLoop } from "./collect-loop.ts";
+import type { Collectors } from "./collectors.ts";
+import type { ColonyLink } from "./colony-link.ts";
+import type { KubernetesPods } from "./kubernetes-pods.ts";
+import type { LogPatterns } from "./log-patterns.ts";
+import type { LogTails } from "./log-tails.ts";
+import type { Managed } from "./open-managed.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
+import type { Scraper } from "./scraper.ts";
+
+export interface AgentLoopParts {
+  config: () => AgentConfig;
+  store: AgentStore;
+  link: ColonyLink;
+  managed: Managed;
+  collectors: Collectors;
+  watch: RuntimeWatch;
+  pods: KubernetesPods | undefined;
+  scraper: Scraper;
+  metricIntake: MetricIntake;
+  logTails: LogTails;
+  logPatterns: LogPatterns;
+  clock: Clock;
+  log: Logger;
+}
+
+const capabilityIntervalMs = 2_000;
+const podIntervalMs = 60_000;
+const lossIntervalMs = 60_000;
+const tailIntervalMs = 500;
+const patternIntervalMs = 60_000;
+const pruneIntervalMs = 60_000;
+
+/** One promise per loop; each resolves when aborted. */
+export function runAgentLoops(parts: AgentLoopParts, signal: AbortSignal): Promise<void>[] {
+  const { config, store, link, managed, collectors, watch, pods, scraper, clock, log } = parts;
+  const every = (intervalMs: number, name: string, work: () => Promise<unknown>): Promise<void> =>
+    repeat(name, intervalMs, work, log, signal);
+  return [
+    link.run(signal),
+    managed.checks.run(signal, () => collectors.rescan()),
+    ...collectors.run(signal),
+    every(capabilityIntervalMs, "Telling what this agent can do", () => watch.tellWhenDue(signal)),
+    watch.run(() => config().runtime.refreshIntervalMs, signal),
+    ...(pods ? [every(podIntervalMs, "Pod labels", () => pods.refresh(signal))] : []),
+    runCollectLoop(
+      {
+        name: "metrics of targets",
+        intervalMs: () => config().scrape.intervalMs,
+        collect: (until) => scraper.collect(until),
+        clock,
+        log: log.child("scrape"),
+      },
+      signal,
+    ),
+    every(lossIntervalMs, "Losses of metrics", () => parts.metricIntake.tellLosses()),
+    every(tailIntervalMs, "Reading logs", () => parts.logTails.round()),
+    every(patternIntervalMs, "Patterns of logs", () => parts.logPatterns.endWindow(store)),
+    every(pruneIntervalMs, "Retention", () => store.prune()),
+  ];
+}
