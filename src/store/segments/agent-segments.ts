@@ -1,7 +1,5 @@
 /** Segments of one agent: bodies in, files out, what a colony asks for, and what must go. */
 
-import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -9,25 +7,14 @@ import type { Logger } from "../../base/log.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import type { Database } from "../database.ts";
 import type { LossCounts } from "../loss-counts.ts";
-import type { CrashPoints } from "./crash-points.ts";
+import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
+import type { ChangingSegments } from "./changing-segments.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
-import { encodeParquet } from "./parquet/encode-parquet.ts";
+import { readSegmentFile } from "./read-segment-file.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
+import { damageOf, LateUnlinks, moveAside, removeOrphans } from "./segment-files.ts";
 import {
-  damageOf,
-  giveToFolderOwner,
-  LateUnlinks,
-  makeFolder,
-  moveAside,
-  removeOrphans,
-  segmentPath,
-  writeAheadNumber,
-  writeAheadPath,
-} from "./segment-files.ts";
-import { type CutFile, type CutLimits, SegmentIntake } from "./segment-intake.ts";
-import {
-  deleteEntries,
   ensureManifest,
   insertEntry,
   loadFilters,
@@ -37,35 +24,20 @@ import {
   type StoredHead,
   saveHead,
 } from "./segment-manifest.ts";
-import { chooseExpired } from "./segment-retention.ts";
-import { type ReadySegment, SegmentSealer } from "./segment-sealer.ts";
-import type { SealSegment } from "./segment-sealing.ts";
+import { removeExpired } from "./segment-retention.ts";
+import type { ReadySegment } from "./segment-sealer.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
 import { SegmentVerifier } from "./segment-verifier.ts";
-import { readWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
+import type { WriteAheadRecord } from "./write-ahead.ts";
 
-export interface AgentSegmentsOptions {
+export interface AgentSegmentsOptions extends LaneSettings {
   signals: readonly SegmentSignal[];
   /** Holds folders `segments` and `wal`; DuckDB must be allowed to read it. */
   directory: string;
   /** What all segments together may take before the oldest go. */
   maxBytes: number;
-  seal: SealSegment;
-  /** Files that are sealed at once; the number of workers behind `seal`. Default 1. */
-  sealConcurrency?: number;
-  /** Default: 20,000 rows, 16 MiB, 0.65 s: the rest of a second is for making the segment of them. */
-  cut?: Partial<CutLimits>;
-  /** Bytes of bodies per signal that may wait to become segments; more are refused as `exhausted`. Default 128 MiB. */
-  maxWaitingBytes?: number;
-  /** While more than these wait, an append takes until there is room, `maxHoldMs` at most. Default 20 MiB and 12 for each worker. */
-  holdBytes?: number;
-  /** Less than senders wait for an answer. Default 5 s. */
-  maxHoldMs?: number;
   /** How long a file outlives its manifest row. Default 60 s. */
   unlinkDelayMs?: number;
-  /** Between attempts on a full disk. Default 2 s. */
-  retryMs?: number;
-  crashPoints?: CrashPoints;
 }
 
 /** What a colony is told of one signal. */
@@ -121,25 +93,10 @@ export interface AgentSegmentsHost {
   log: Logger;
 }
 
-interface Lane {
-  signal: SegmentSignal;
-  intake: SegmentIntake;
-  sealer: SegmentSealer;
-  head: StoredHead;
-  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
-  offered: number;
-  emptyFile: string;
-  /** When a colony last asked, monotonic. */
-  askedAtMs: number;
-}
-
-const pieceBytes = 1024 * 1024;
 /** What `maintain` reads when damage is suspected. */
 const verifyBytes = 256 * 1024 * 1024;
 /** A colony that has not asked for so long does not read what is merged away. */
 const silentColonyMs = 10 * 60_000;
-const defaultCut: CutLimits = { rows: 20_000, bytes: 16 * 1024 * 1024, ageMs: 650 };
-
 export async function openAgentSegments(host: AgentSegmentsHost, options: AgentSegmentsOptions): Promise<AgentSegments> {
   const segmentsRoot = join(options.directory, "segments");
   await ensureManifest(host.database);
@@ -153,11 +110,11 @@ class FileAgentSegments implements AgentSegments {
   readonly #host: AgentSegmentsHost;
   readonly #options: AgentSegmentsOptions;
   readonly #segmentsRoot: string;
-  readonly #writeAheadRoot: string;
   readonly #catalog: SegmentCatalog;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Map<string, AgentLane>();
   readonly #unlinks: LateUnlinks;
   readonly #verifier: SegmentVerifier;
+  readonly #changing: ChangingSegments;
   #maintaining: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -167,10 +124,23 @@ class FileAgentSegments implements AgentSegments {
     this.#catalog = catalog;
     this.#verifier = new SegmentVerifier(catalog);
     this.#segmentsRoot = join(options.directory, "segments");
-    this.#writeAheadRoot = join(options.directory, "wal");
     this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
-    const slots = new Semaphore(options.sealConcurrency ?? 1);
-    for (const signal of options.signals) this.#lanes.set(signal.name, this.#openLane(signal, heads, slots));
+    this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints };
+    const laneHost: LaneHost = {
+      epoch: host.epoch,
+      segmentsRoot: this.#segmentsRoot,
+      writeAheadRoot: join(options.directory, "wal"),
+      slots: new Semaphore(options.sealConcurrency ?? 1),
+      commit: (lane, ready) => this.#commit(lane, ready),
+      onGivenUp: (signal, rows) => host.losses.add(signal, "undecodable", rows),
+      makeRoom: () => this.#makeRoom(),
+      nowMonotonicMs: () => host.clock.monotonicMs(),
+      log: host.log,
+    };
+    for (const signal of options.signals) {
+      const stored = heads.find((one) => one.signal === signal.name && one.epoch === host.epoch);
+      this.#lanes.set(signal.name, new AgentLane(signal, stored, laneHost, options));
+    }
   }
 
   async append(signal: string, record: WriteAheadRecord): Promise<void> {
@@ -222,29 +192,8 @@ class FileAgentSegments implements AgentSegments {
     return entry && { path: this.#catalog.fileOf(entry), sizeBytes: entry.sizeBytes };
   }
 
-  async *read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
-    const entry = this.locate(signal, number);
-    const gone = (cause?: unknown): CoralError =>
-      new CoralError({
-        code: "not-found",
-        message: `Cannot read segment ${number} of "${signal}": it is not there any more; list again`,
-        cause,
-      });
-    if (entry === undefined) throw gone();
-    const handle = await open(entry.path, "r").catch((error: unknown) => {
-      throw gone(error);
-    });
-    try {
-      for (let at = offsetBytes; at < entry.sizeBytes; ) {
-        const piece = Buffer.allocUnsafe(Math.min(pieceBytes, entry.sizeBytes - at));
-        const { bytesRead } = await handle.read(piece, 0, piece.length, at);
-        if (bytesRead === 0) throw gone();
-        at += bytesRead;
-        yield piece.subarray(0, bytesRead);
-      }
-    } finally {
-      await handle.close();
-    }
+  read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+    return readSegmentFile(this.locate(signal, number), { signal, number, offsetBytes });
   }
 
   suspect(): void {
@@ -260,11 +209,7 @@ class FileAgentSegments implements AgentSegments {
 
   stats(): Record<string, SegmentStats> {
     return Object.fromEntries(
-      [...this.#lanes].map(([name, { intake }]) => {
-        const stored = this.#catalog.of(name).filter(({ state }) => state === "stored");
-        const sum = (part: "rows" | "sizeBytes"): number => stored.reduce((total, entry) => total + entry[part], 0);
-        return [name, { files: stored.length, rows: sum("rows"), sizeBytes: sum("sizeBytes"), waitingBytes: intake.waitingBytes }];
-      }),
+      [...this.#lanes].map(([name, { intake }]) => [name, { ...this.#catalog.sizeOf(name), waitingBytes: intake.waitingBytes }]),
     );
   }
 
@@ -287,80 +232,7 @@ class FileAgentSegments implements AgentSegments {
     ]);
     const removed = removeOrphans(this.#segmentsRoot, wanted);
     if (removed.length > 0) log.info("files that no manifest row names were removed", { files: removed.length });
-    for (const lane of this.#lanes.values()) {
-      writeFileSync(lane.emptyFile, Buffer.concat(encodeParquet(lane.signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
-      giveToFolderOwner(lane.emptyFile);
-      for (const cut of this.#leftovers(lane)) {
-        lane.intake.adopt(cut);
-        lane.sealer.add(cut);
-      }
-    }
-  }
-
-  #openLane(signal: SegmentSignal, heads: readonly StoredHead[], slots: Semaphore): Lane {
-    const { host, options } = { host: this.#host, options: this.#options };
-    makeFolder(join(this.#segmentsRoot, signal.name));
-    makeFolder(join(this.#writeAheadRoot, signal.name));
-    const head = heads.find((one) => one.signal === signal.name && one.epoch === host.epoch) ?? {
-      agentId: "",
-      epoch: host.epoch,
-      signal: signal.name,
-      number: 0,
-      rows: 0,
-      known: 0,
-    };
-    const finalFileOf = (number: number): string =>
-      segmentPath(this.#segmentsRoot, { agentId: "", epoch: host.epoch, signal: signal.name, firstNumber: number, number });
-    const intake = new SegmentIntake({
-      signal: signal.name,
-      root: this.#writeAheadRoot,
-      nextNumber: Math.max(head.number, ...this.#writeAheadNumbers(signal.name)) + 1,
-      limits: { ...defaultCut, ...options.cut },
-      maxWaitingBytes: options.maxWaitingBytes ?? 128 * 1024 * 1024,
-      holdBytes: options.holdBytes ?? (20 + 12 * (options.sealConcurrency ?? 1)) * 1024 * 1024,
-      maxHoldMs: options.maxHoldMs ?? 5_000,
-      onCut: (cut) => sealer.add(cut),
-      crashPoints: options.crashPoints,
-      log: host.log,
-    });
-    const sealer = new SegmentSealer({
-      signal: signal.name,
-      seal: options.seal,
-      slots,
-      temporaryFileOf: (number) => `${finalFileOf(number)}.tmp`,
-      finalFileOf,
-      commit: (ready) => this.#commit(lane, ready),
-      onStored: (cut) => intake.release(cut),
-      onGivenUp: (cut) => host.losses.add(signal.name, "undecodable", cut.rows),
-      makeRoom: () => this.#makeRoom(),
-      crashPoints: options.crashPoints,
-      log: host.log,
-      retryMs: options.retryMs ?? 2_000,
-    });
-    const emptyFile = join(this.#segmentsRoot, signal.name, `empty-${signal.version}.parquet`);
-    const lane: Lane = { signal, intake, sealer, head, offered: head.number, emptyFile, askedAtMs: host.clock.monotonicMs() };
-    return lane;
-  }
-
-  #writeAheadNumbers(signal: string): number[] {
-    const numbers = readdirSync(join(this.#writeAheadRoot, signal)).map(writeAheadNumber);
-    return numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
-  }
-
-  /** Write-ahead files without a segment, oldest first. Those whose segment is in the manifest are only removed. */
-  #leftovers({ signal, head }: Lane): CutFile[] {
-    const cuts: CutFile[] = [];
-    for (const number of this.#writeAheadNumbers(signal.name)) {
-      const file = writeAheadPath(this.#writeAheadRoot, signal.name, number);
-      if (number <= head.number) {
-        rmSync(file, { force: true });
-        continue;
-      }
-      const { records } = readWriteAhead(file);
-      const rows = records.reduce((total, record) => total + record.rows, 0);
-      cuts.push({ number, file, rows, sizeBytes: statSync(file).size, closed: Promise.resolve() });
-    }
-    return cuts;
+    for (const lane of this.#lanes.values()) lane.recover();
   }
 
   async #moveDamagedAside(): Promise<void> {
@@ -378,7 +250,7 @@ class FileAgentSegments implements AgentSegments {
     entry.state = "lost";
   }
 
-  async #commit(lane: Lane, ready: readonly ReadySegment[]): Promise<void> {
+  async #commit(lane: AgentLane, ready: readonly ReadySegment[]): Promise<void> {
     const { database, losses } = this.#host;
     const nowUs = this.#nowUs();
     const head = { ...lane.head };
@@ -404,12 +276,12 @@ class FileAgentSegments implements AgentSegments {
         for (const [reason, rows] of lost) losses.add(head.signal, reason, rows);
       },
     );
-    if (this.#storedBytes() > this.#options.maxBytes)
+    if (this.#catalog.storedBytes() > this.#options.maxBytes)
       void this.maintain().catch((error: unknown) => this.#host.log.warn("retention failed", { error }));
   }
 
   async #maintain(): Promise<void> {
-    await this.#removeExpired(this.#options.maxBytes);
+    await this.#removeExpired();
     for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) await this.#lose(entry, reason);
     for (const lane of this.#lanes.values()) {
       // Many small files are slow, not wrong; a merge may need more memory than there is.
@@ -417,29 +289,22 @@ class FileAgentSegments implements AgentSegments {
     }
   }
 
-  async #removeExpired(maxBytes: number): Promise<void> {
+  async #removeExpired(): Promise<void> {
     const retained = [...this.#lanes.values()].map(({ signal }) => ({
       entries: this.#catalog.of(signal.name),
       retention: signal.retention.agent,
     }));
-    const expired = chooseExpired(retained, maxBytes, this.#nowUs());
-    if (expired.length === 0) return;
-    await this.#host.database.write(
-      (transaction) => deleteEntries(transaction, expired),
-      () => this.#catalog.remove(expired),
-    );
-    this.#options.crashPoints?.reached("prune-committed");
-    for (const entry of expired) this.#unlinks.add(this.#catalog.fileOf(entry));
+    await removeExpired(this.#changing, retained, this.#options.maxBytes, this.#nowUs());
   }
 
   /** Only what must go anyway: a disk that others fill must not cost the history. */
   async #makeRoom(): Promise<void> {
-    await this.#removeExpired(this.#options.maxBytes);
+    await this.#removeExpired();
     this.#unlinks.flush();
   }
 
-  async #mergeSmall(lane: Lane): Promise<void> {
-    const { database, clock } = this.#host;
+  async #mergeSmall(lane: AgentLane): Promise<void> {
+    const { clock } = this.#host;
     for (;;) {
       const own = this.#catalog.of(lane.signal.name).filter(({ epoch }) => epoch === lane.head.epoch);
       // A colony counts each segment once, by its number: one that it may have read must not come again as a part of another.
@@ -451,23 +316,15 @@ class FileAgentSegments implements AgentSegments {
         .map((entries) => chooseMerge(entries, lane.signal.version))
         .find((found) => found.length > 0);
       if (group === undefined || this.#closed) return;
-      await replaceByMerged(
-        { database, catalog: this.#catalog, unlinks: this.#unlinks, crashPoints: this.#options.crashPoints },
-        lane.signal,
-        group,
-      );
+      await replaceByMerged(this.#changing, lane.signal, group);
     }
-  }
-
-  #storedBytes(): number {
-    return this.#catalog.all().reduce((total, { sizeBytes, state }) => total + (state === "stored" ? sizeBytes : 0), 0);
   }
 
   #nowUs(): number {
     return Math.floor(this.#host.clock.wallMs() * 1_000);
   }
 
-  #lane(name: string): Lane {
+  #lane(name: string): AgentLane {
     const lane = this.#lanes.get(name);
     if (lane === undefined)
       throw new CoralError({ code: "not-found", message: `Cannot find segments of "${name}": there is no such signal` });

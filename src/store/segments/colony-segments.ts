@@ -1,6 +1,6 @@
 /** Segments that a colony has pulled from its agents: whole files, each exactly once. */
 
-import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
@@ -10,11 +10,12 @@ import type { Database, Transaction } from "../database.ts";
 import { insertGap } from "../gap-ledger.ts";
 import type { GapEntry } from "../pull-plan.ts";
 import { adoptSegments } from "./adopt-segments.ts";
+import type { ChangingSegments } from "./changing-segments.ts";
 import { checkSegment } from "./check-segment.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
+import { emptySegmentPath, writeEmptySegment } from "./empty-segment.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
-import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segments.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import {
@@ -37,7 +38,7 @@ import {
   type StoredHead,
   saveHead,
 } from "./segment-manifest.ts";
-import { chooseExpired } from "./segment-retention.ts";
+import { removeExpired } from "./segment-retention.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
 import { SegmentVerifier } from "./segment-verifier.ts";
 import { writeReceived } from "./write-received.ts";
@@ -124,6 +125,7 @@ class FileColonySegments implements ColonySegments {
   readonly #heads = new Map<string, StoredHead>();
   readonly #unlinks: LateUnlinks;
   readonly #verifier: SegmentVerifier;
+  readonly #changing: ChangingSegments;
   #maintaining: Promise<void> | undefined;
   #closed = false;
 
@@ -141,6 +143,7 @@ class FileColonySegments implements ColonySegments {
     this.#verifier = new SegmentVerifier(catalog);
     this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
     this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
+    this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints };
     for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
 
@@ -217,7 +220,7 @@ class FileColonySegments implements ColonySegments {
   }
 
   emptyFileOf(signal: SegmentSignal): string {
-    return join(this.#root, signal.name, `empty-${signal.version}.parquet`);
+    return emptySegmentPath(this.#root, signal);
   }
 
   entriesOf(signal: string): SegmentEntry[] {
@@ -229,13 +232,7 @@ class FileColonySegments implements ColonySegments {
   }
 
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }> {
-    return Object.fromEntries(
-      [...this.#signals.keys()].map((name) => {
-        const stored = this.#catalog.of(name).filter(({ state }) => state === "stored");
-        const sum = (part: "rows" | "sizeBytes"): number => stored.reduce((total, entry) => total + entry[part], 0);
-        return [name, { files: stored.length, rows: sum("rows"), sizeBytes: sum("sizeBytes") }];
-      }),
-    );
+    return Object.fromEntries([...this.#signals.keys()].map((name) => [name, this.#catalog.sizeOf(name)]));
   }
 
   async close(): Promise<void> {
@@ -262,10 +259,7 @@ class FileColonySegments implements ColonySegments {
     const wanted = new Set(this.#catalog.all().map((entry) => this.#catalog.fileOf(entry)));
     const removed = removeOrphans(this.#root, wanted);
     if (removed.length > 0) this.#host.log.info("files that no manifest row names were removed", { files: removed.length });
-    for (const signal of this.#signals.values()) {
-      writeFileSync(this.emptyFileOf(signal), Buffer.concat(encodeParquet(signal, { rows: 0, columns: {} }).parts), { mode: 0o600 });
-      giveToFolderOwner(this.emptyFileOf(signal));
-    }
+    for (const signal of this.#signals.values()) writeEmptySegment(this.emptyFileOf(signal), signal);
   }
 
   async #adopt(): Promise<void> {
@@ -352,15 +346,7 @@ class FileColonySegments implements ColonySegments {
       entries: this.#catalog.of(signal.name),
       retention: signal.retention.colony,
     }));
-    const expired = chooseExpired(retained, this.#options.maxBytes, this.#nowUs());
-    if (expired.length > 0) {
-      await this.#host.database.write(
-        (transaction) => deleteEntries(transaction, expired),
-        () => this.#catalog.remove(expired),
-      );
-      this.#options.crashPoints?.reached("prune-committed");
-      for (const entry of expired) this.#unlinks.add(this.#catalog.fileOf(entry));
-    }
+    await removeExpired(this.#changing, retained, this.#options.maxBytes, this.#nowUs());
     for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) {
       await this.#lose(entry, this.#catalog.fileOf(entry), reason);
     }
@@ -386,13 +372,7 @@ class FileColonySegments implements ColonySegments {
         signal.version,
       );
       if (group.length === 0 || this.#closed) continue;
-      const store = {
-        database: this.#host.database,
-        catalog: this.#catalog,
-        unlinks: this.#unlinks,
-        crashPoints: this.#options.crashPoints,
-      };
-      await replaceByMerged(store, signal, group);
+      await replaceByMerged(this.#changing, signal, group);
     }
   }
 

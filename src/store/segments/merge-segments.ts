@@ -4,12 +4,12 @@ import { createHash } from "node:crypto";
 import { createReadStream, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { Database } from "../database.ts";
-import type { CrashPoints } from "./crash-points.ts";
+import type { ChangingSegments } from "./changing-segments.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
 import { buildLookupFilter } from "./lookup-filter.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
-import { quoted, type SegmentCatalog } from "./segment-catalog.ts";
-import { type LateUnlinks, renameDurably } from "./segment-files.ts";
+import { quoted } from "./segment-catalog.ts";
+import { renameDurably } from "./segment-files.ts";
 import { deleteEntries, replaceEntry, type SegmentEntry } from "./segment-manifest.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
@@ -62,16 +62,8 @@ function sum(entries: readonly SegmentEntry[], part: "rows" | "sizeBytes"): numb
   return entries.reduce((total, entry) => total + entry[part], 0);
 }
 
-/** What a merge changes. */
-export interface MergingStore {
-  database: Database;
-  catalog: SegmentCatalog;
-  unlinks: LateUnlinks;
-  crashPoints: CrashPoints | undefined;
-}
-
 /** One file in place of those of `chosen`, or of as many as fit into memory, which go a while later. Without those that never do there is none. */
-export async function replaceByMerged(store: MergingStore, signal: SegmentSignal, chosen: readonly SegmentEntry[]): Promise<void> {
+export async function replaceByMerged(store: ChangingSegments, signal: SegmentSignal, chosen: readonly SegmentEntry[]): Promise<void> {
   const { database, catalog, unlinks, crashPoints } = store;
   const group = await fitting(store, signal, chosen);
   if (group.length === 0) return;
@@ -100,7 +92,7 @@ export async function replaceByMerged(store: MergingStore, signal: SegmentSignal
 }
 
 async function fitting(
-  { database, catalog }: MergingStore,
+  { database, catalog }: ChangingSegments,
   signal: SegmentSignal,
   chosen: readonly SegmentEntry[],
 ): Promise<SegmentEntry[]> {

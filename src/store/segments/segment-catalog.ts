@@ -82,6 +82,23 @@ export class SegmentCatalog {
     return [...this.#entries.values()].flat();
   }
 
+  /** Of the stored ones of a signal. */
+  sizeOf(signal: string): { files: number; rows: number; sizeBytes: number } {
+    const size = { files: 0, rows: 0, sizeBytes: 0 };
+    for (const { state, rows, sizeBytes } of this.of(signal)) {
+      if (state !== "stored") continue;
+      size.files++;
+      size.rows += rows;
+      size.sizeBytes += sizeBytes;
+    }
+    return size;
+  }
+
+  /** Of all signals. */
+  storedBytes(): number {
+    return [...this.#entries.keys()].reduce((total, signal) => total + this.sizeOf(signal).sizeBytes, 0);
+  }
+
   fileOf(entry: SegmentEntry): string {
     return segmentPath(this.#root, entry);
   }

@@ -1,5 +1,6 @@
 import type { SignalRetention } from "../define-signal.ts";
-import type { SegmentEntry } from "./segment-manifest.ts";
+import type { ChangingSegments } from "./changing-segments.ts";
+import { deleteEntries, type SegmentEntry } from "./segment-manifest.ts";
 
 export interface RetainedSegments {
   entries: readonly SegmentEntry[];
@@ -9,11 +10,28 @@ export interface RetainedSegments {
 /** Below the budget by so much, so that not every new segment removes an old one. */
 const slack = 0.95;
 
+/** Removes those that must go from the manifest; their files follow a while later. */
+export async function removeExpired(
+  { database, catalog, unlinks, crashPoints }: ChangingSegments,
+  signals: readonly RetainedSegments[],
+  maxBytes: number,
+  nowUs: number,
+): Promise<void> {
+  const expired = chooseExpired(signals, maxBytes, nowUs);
+  if (expired.length === 0) return;
+  await database.write(
+    (transaction) => deleteEntries(transaction, expired),
+    () => catalog.remove(expired),
+  );
+  crashPoints?.reached("prune-committed");
+  for (const entry of expired) unlinks.add(catalog.fileOf(entry));
+}
+
 /**
  * Segments that must go: those stored too long ago, and when all together take more than `maxBytes`, the oldest of the signals that take most for
  * their weight. The newest segment of a signal stays.
  */
-export function chooseExpired(signals: readonly RetainedSegments[], maxBytes: number, nowUs: number): SegmentEntry[] {
+function chooseExpired(signals: readonly RetainedSegments[], maxBytes: number, nowUs: number): SegmentEntry[] {
   const expired: SegmentEntry[] = [];
   const lines = signals.map(({ entries, retention }) => {
     const oldestUs = nowUs - retention.maxAgeMs * 1_000;
