@@ -1,7 +1,8 @@
 /** DNS (RFC 1035) over TCP, and the messages themselves for UDP. What is asked for is the route, with labels that chance made as `{id}`. */
 
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { PairedByName } from "../paired-streams.ts";
+import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { RequestsInFlight } from "../requests-in-flight.ts";
 import { idPlaceholder } from "./route-template.ts";
 
@@ -113,32 +114,18 @@ function isRandomLabel(label: string): boolean {
   return digits * 2 >= label.length || digits >= 5 || (label.length >= 16 && digits >= 3 && !label.includes("-"));
 }
 
-class DnsDecoder implements ProtocolDecoder {
+class DnsExchange {
+  readonly decoder: PairedByName;
   readonly #context: DecoderContext;
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: FramedStream;
-  readonly #replies: FramedStream;
 
   constructor(context: DecoderContext) {
     this.#context = context;
     this.#inFlight = new RequestsInFlight(context, 256);
     const onLost = () => context.sink.undecoded(1);
-    this.#requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onQuery(bytes, from, to, frame), onLost);
-    this.#replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
-  }
-
-  onRequestBytes(chunk: Chunk): void {
-    this.#requests.push(chunk);
-  }
-
-  onReplyBytes(chunk: Chunk): void {
-    this.#replies.push(chunk);
-  }
-
-  onQuiet(): void {}
-
-  onClose(atNs: number | null): void {
-    this.#inFlight.close(atNs);
+    const requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onQuery(bytes, from, to, frame), onLost);
+    const replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
+    this.decoder = new PairedByName(this.#inFlight, requests, replies);
   }
 
   #onQuery(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
@@ -171,5 +158,5 @@ const rules = {
 
 /** DNS over TCP: each message has its length before it. Messages over UDP go to `DnsDatagrams`. */
 export function createDnsDecoder(context: DecoderContext): ProtocolDecoder {
-  return new DnsDecoder(context);
+  return new DnsExchange(context).decoder;
 }

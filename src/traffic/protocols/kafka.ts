@@ -1,7 +1,8 @@
 /** Kafka: requests by API and, where it costs little to find, topic; paired by correlation id, errors by Kafka's own numbers. */
 
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { PairedByName } from "../paired-streams.ts";
+import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { kafkaApi, kafkaErrorOffset } from "./kafka-apis.ts";
 import { unknownRoute } from "./route-template.ts";
@@ -92,10 +93,10 @@ export function isKafkaRequest(bytes: Buffer, at: number, lengthBytes: number): 
   return true;
 }
 
-class KafkaDecoder implements ProtocolDecoder {
+class KafkaExchange {
+  readonly decoder: PairedByName;
   readonly #context: DecoderContext;
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: FramedStream;
   readonly #replies: FramedStream;
 
   constructor(context: DecoderContext) {
@@ -106,23 +107,10 @@ class KafkaDecoder implements ProtocolDecoder {
       headerBytes: requestHeadBytes,
       frameLength: (bytes: Buffer, at: number) => (isKafkaHead(bytes, at) ? bytes.readInt32BE(at) + 4 : 0),
     };
-    this.#requests = new FramedStream(requestRules, (bytes, from, to, frame) => this.#onRequest(bytes, from, to, frame), onLost);
+    const requests = new FramedStream(requestRules, (bytes, from, to, frame) => this.#onRequest(bytes, from, to, frame), onLost);
     const replyRules = { headerBytes: 8, maxHeadBytes: 128, frameLength: (bytes: Buffer, at: number) => this.#replyLength(bytes, at) };
     this.#replies = new FramedStream(replyRules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
-  }
-
-  onRequestBytes(chunk: Chunk): void {
-    this.#requests.push(chunk);
-  }
-
-  onReplyBytes(chunk: Chunk): void {
-    this.#replies.push(chunk);
-  }
-
-  onQuiet(): void {}
-
-  onClose(atNs: number | null): void {
-    this.#inFlight.close(atNs);
+    this.decoder = new PairedByName(this.#inFlight, requests, this.#replies);
   }
 
   /** Only answers to what was asked can be told from other bytes. */
@@ -238,5 +226,5 @@ function produceError(fields: Fields, isFlexible: boolean, version: number): num
 }
 
 export function createKafkaDecoder(context: DecoderContext): ProtocolDecoder {
-  return new KafkaDecoder(context);
+  return new KafkaExchange(context).decoder;
 }

@@ -1,5 +1,6 @@
 /** memcached's text protocol, classic and meta commands. The route is the command: keys are never looked at. */
 
+import { PairedByOrder } from "../paired-streams.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
@@ -104,12 +105,12 @@ const oneLine = 0;
 const untilEnd = 1;
 const meta = 2;
 
-class MemcachedTextDecoder implements ProtocolDecoder {
+class MemcachedTextExchange {
+  readonly decoder: PairedByOrder;
   readonly #context: DecoderContext;
   readonly #inFlight: RequestsInFlight;
   readonly #requests: LineStream;
   readonly #replies: LineStream;
-  #isReplyLost = false;
 
   constructor(context: DecoderContext) {
     this.#context = context;
@@ -120,31 +121,9 @@ class MemcachedTextDecoder implements ProtocolDecoder {
     );
     this.#replies = new LineStream(
       (line, chunk) => this.#onReply(line, chunk),
-      (chunk) => this.#loseReplies(chunk),
+      (chunk) => this.decoder.loseReplies(chunk),
     );
-  }
-
-  onRequestBytes(chunk: Chunk): void {
-    if (this.#isReplyLost) {
-      // Clients that wait for their answers before they go on are the rule.
-      this.#isReplyLost = false;
-      this.#replies.reset();
-      this.#inFlight.endAnswered();
-    } else if (this.#inFlight.oldest?.isHole === true && this.#inFlight.oldest.firstByteNs >= 0) this.#inFlight.giveUp();
-    this.#requests.push(chunk);
-  }
-
-  onReplyBytes(chunk: Chunk): void {
-    if (this.#isReplyLost) this.#loseReplies(chunk);
-    else this.#replies.push(chunk);
-  }
-
-  onQuiet(): void {
-    if (this.#isReplyLost) this.#inFlight.endAnswered();
-  }
-
-  onClose(atNs: number | null): void {
-    this.#inFlight.close(atNs);
+    this.decoder = new PairedByOrder(this.#inFlight, this.#requests, this.#replies);
   }
 
   #onCommand(line: string): number {
@@ -201,11 +180,6 @@ class MemcachedTextDecoder implements ProtocolDecoder {
     else if (!/^\d/.test(word) && word !== "VERSION") request.status = word;
     this.#inFlight.end(request);
   }
-
-  #loseReplies(chunk: Chunk): void {
-    this.#isReplyLost = true;
-    this.#inFlight.answerAll(chunk.atNs);
-  }
 }
 
 /** With the line end that follows the data. */
@@ -214,5 +188,5 @@ function blockLength(word: string | undefined): number {
 }
 
 export function createMemcachedTextDecoder(context: DecoderContext): ProtocolDecoder {
-  return new MemcachedTextDecoder(context);
+  return new MemcachedTextExchange(context).decoder;
 }

@@ -1,7 +1,8 @@
 /** MongoDB: OP_MSG, and what older drivers and servers still send. Command and collection are the route; documents are only walked over. */
 
 import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import { PairedByName } from "../paired-streams.ts";
+import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { type BsonElement, walkBson } from "./bson-walk.ts";
 import { unknownRoute } from "./route-template.ts";
@@ -37,30 +38,16 @@ const rules = {
   frameLength: (bytes: Buffer, at: number): number => (isMongoHeader(bytes, at) ? bytes.readInt32LE(at) : 0),
 };
 
-class MongoDecoder implements ProtocolDecoder {
+class MongoExchange {
+  readonly decoder: PairedByName;
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: FramedStream;
-  readonly #replies: FramedStream;
 
   constructor(context: DecoderContext) {
     this.#inFlight = new RequestsInFlight(context, 256);
     const onLost = () => context.sink.undecoded(1);
-    this.#requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onRequest(bytes, from, to, frame), onLost);
-    this.#replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
-  }
-
-  onRequestBytes(chunk: Chunk): void {
-    this.#requests.push(chunk);
-  }
-
-  onReplyBytes(chunk: Chunk): void {
-    this.#replies.push(chunk);
-  }
-
-  onQuiet(): void {}
-
-  onClose(atNs: number | null): void {
-    this.#inFlight.close(atNs);
+    const requests = new FramedStream(rules, (bytes, from, to, frame) => this.#onRequest(bytes, from, to, frame), onLost);
+    const replies = new FramedStream(rules, (bytes, from, to, frame) => this.#onReply(bytes, from, to, frame), onLost);
+    this.decoder = new PairedByName(this.#inFlight, requests, replies);
   }
 
   #onRequest(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
@@ -188,5 +175,5 @@ function firstWriteError(errors: BsonElement, bytes: Buffer, to: number): string
 }
 
 export function createMongoDecoder(context: DecoderContext): ProtocolDecoder {
-  return new MongoDecoder(context);
+  return new MongoExchange(context).decoder;
 }

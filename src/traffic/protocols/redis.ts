@@ -1,5 +1,6 @@
 /** Redis and what speaks like it (Valkey, KeyDB, Dragonfly): requests by command, pipelined or not. Keys and values are never looked at. */
 
+import { PairedByOrder } from "../paired-streams.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { RequestsInFlight } from "../requests-in-flight.ts";
 import { redisCommands } from "./redis-commands.ts";
@@ -30,51 +31,27 @@ export function redisErrorWord(text: string): string {
   return /^[A-Z][A-Z0-9_]{0,31}(?= |$)/.exec(text)?.[0] ?? "ERR";
 }
 
-class RedisDecoder implements ProtocolDecoder {
+class RedisExchange {
+  readonly decoder: PairedByOrder;
   readonly #context: DecoderContext;
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: RedisScanner;
-  readonly #replies: RedisScanner;
   readonly #names = new Map<string, { method: string; route: string }>();
   #isListening = false;
-  #isReplyLost = false;
 
   constructor(context: DecoderContext) {
     this.#context = context;
     this.#inFlight = new RequestsInFlight(context, 8192);
-    this.#requests = new RedisScanner(
+    const requests = new RedisScanner(
       { isFirstWanted: () => true, isSecondWanted: (first) => containerTexts.has(first) },
       (value) => this.#onCommand(value),
       (chunk) => this.#inFlight.beginHole(chunk),
     );
-    this.#replies = new RedisScanner(
+    const replies = new RedisScanner(
       { isFirstWanted: () => this.#isListening, isSecondWanted: () => false },
       (value, chunk) => this.#onReply(value, chunk),
-      (chunk) => this.#loseReplies(chunk),
+      (chunk) => this.decoder.loseReplies(chunk),
     );
-  }
-
-  onRequestBytes(chunk: Chunk): void {
-    if (this.#isReplyLost) {
-      // Clients that wait for all their answers before they go on are the rule: what was asked before is answered.
-      this.#isReplyLost = false;
-      this.#replies.reset();
-      this.#inFlight.endAnswered();
-    } else if (this.#inFlight.oldest?.isHole === true && this.#inFlight.oldest.firstByteNs >= 0) this.#inFlight.giveUp();
-    this.#requests.push(chunk);
-  }
-
-  onReplyBytes(chunk: Chunk): void {
-    if (this.#isReplyLost) this.#loseReplies(chunk);
-    else this.#replies.push(chunk);
-  }
-
-  onQuiet(): void {
-    if (this.#isReplyLost) this.#inFlight.endAnswered();
-  }
-
-  onClose(atNs: number | null): void {
-    this.#inFlight.close(atNs);
+    this.decoder = new PairedByOrder(this.#inFlight, requests, replies);
   }
 
   #onCommand(value: RedisValue): void {
@@ -136,13 +113,8 @@ class RedisDecoder implements ProtocolDecoder {
   #isAcknowledgement(value: RedisValue): boolean {
     return this.#inFlight.oldest?.method === value.first.toUpperCase();
   }
-
-  #loseReplies(chunk: Chunk): void {
-    this.#isReplyLost = true;
-    this.#inFlight.answerAll(chunk.atNs);
-  }
 }
 
 export function createRedisDecoder(context: DecoderContext): ProtocolDecoder {
-  return new RedisDecoder(context);
+  return new RedisExchange(context).decoder;
 }

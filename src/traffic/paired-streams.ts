@@ -1,0 +1,85 @@
+/** Decoders that read the two directions of a connection apart, and differ in how they find their way again after bytes were missed. */
+
+import type { Chunk, ProtocolDecoder } from "./protocol-decoder.ts";
+import type { RequestsInFlight } from "./requests-in-flight.ts";
+
+interface ByteStream {
+  push(chunk: Chunk): void;
+}
+
+interface ResettableStream extends ByteStream {
+  /** The next payload is expected to begin an answer. */
+  reset(): void;
+}
+
+/** Answers name their request: whatever was missed, the next one finds its own. */
+export class PairedByName implements ProtocolDecoder {
+  readonly #inFlight: RequestsInFlight;
+  readonly #requests: ByteStream;
+  readonly #replies: ByteStream;
+
+  constructor(inFlight: RequestsInFlight, requests: ByteStream, replies: ByteStream) {
+    this.#inFlight = inFlight;
+    this.#requests = requests;
+    this.#replies = replies;
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    this.#requests.push(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    this.#replies.push(chunk);
+  }
+
+  onQuiet(): void {}
+
+  onClose(atNs: number | null): void {
+    this.#inFlight.close(atNs);
+  }
+}
+
+/**
+ * Answers come in the order of the requests and name none. After bytes of answers were missed it is not known which requests the next ones answer,
+ * until the client asks again: those that wait for all their answers before they go on are the rule.
+ */
+export class PairedByOrder implements ProtocolDecoder {
+  readonly #inFlight: RequestsInFlight;
+  readonly #requests: ByteStream;
+  readonly #replies: ResettableStream;
+  #isReplyLost = false;
+
+  constructor(inFlight: RequestsInFlight, requests: ByteStream, replies: ResettableStream) {
+    this.#inFlight = inFlight;
+    this.#requests = requests;
+    this.#replies = replies;
+  }
+
+  onRequestBytes(chunk: Chunk): void {
+    if (this.#isReplyLost) {
+      this.#isReplyLost = false;
+      this.#replies.reset();
+      this.#inFlight.endAnswered();
+    } else if (this.#inFlight.oldest?.isHole === true && this.#inFlight.oldest.firstByteNs >= 0) this.#inFlight.giveUp();
+    this.#requests.push(chunk);
+  }
+
+  onReplyBytes(chunk: Chunk): void {
+    if (this.#isReplyLost) this.loseReplies(chunk);
+    else this.#replies.push(chunk);
+  }
+
+  onQuiet(): void {
+    if (this.#isReplyLost) this.#inFlight.endAnswered();
+  }
+
+  onClose(atNs: number | null): void {
+    this.#inFlight.close(atNs);
+  }
+
+  /** Told by whoever reads the answers. */
+  loseReplies(chunk: Chunk): void {
+    this.#isReplyLost = true;
+    this.#inFlight.answerAll(chunk.atNs);
+  }
+}
