@@ -7,8 +7,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
-import { type CoralRun, coralFile, coralJson, runCoral } from "../support/run-coral.ts";
-import { runProgram } from "../support/run-program.ts";
+import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
+import { type ProgramRun, runProgram } from "../support/run-program.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -17,9 +17,9 @@ let colony: ColonyDaemon;
 let agent: AgentDaemon;
 const listener = createServer();
 
-const coral = (...args: string[]): Promise<CoralRun> => runCoral(args, { home: home.path });
+const coral = (...args: string[]): Promise<ProgramRun> => runCoral(args, { home: home.path });
 /** Through a shell, with `coral` on the PATH. */
-const shell = (script: string): Promise<CoralRun> =>
+const shell = (script: string): Promise<ProgramRun> =>
   runProgram("bash", ["-o", "pipefail", "-c", script], {
     env: { ...cleanEnvironment(home.path), PATH: `${join(home.path, "bin")}:${process.env["PATH"]}` },
   });

@@ -6,7 +6,8 @@ import { expect, it } from "vitest";
 import { agentPaths } from "../../src/config/index.ts";
 import type { AgentList, AgentStatus, RuntimeContextList, RuntimeRefreshed } from "../../src/tools/index.ts";
 import { startAgent, startColony } from "../support/daemon.ts";
-import { type CoralRun, runCoral } from "../support/run-coral.ts";
+import { runCoral } from "../support/run-coral.ts";
+import type { ProgramRun } from "../support/run-program.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -22,7 +23,7 @@ it("a change of the runtime reaches the colony at once, and no command ends for 
   await using colony = await startColony({ home: home.path });
   await using agent = await startAgent({ home: home.path, config: config(shared) });
   await agent.waitUntilConnected();
-  const run = (args: string[]): Promise<CoralRun> => runCoral(args, { home: home.path });
+  const run = (args: string[]): Promise<ProgramRun> => runCoral(args, { home: home.path });
   const coral = async (args: string): Promise<string> => (await run(args.split(" "))).stdout;
   const list = async (args = ""): Promise<AgentList> => JSON.parse(await coral(`agent list${args} -o json`)) as AgentList;
   const [first] = (await list()).agents;

@@ -5,7 +5,8 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
-import { type CoralRun, coralJson, runCoral } from "../support/run-coral.ts";
+import { coralJson, runCoral } from "../support/run-coral.ts";
+import type { ProgramRun } from "../support/run-program.ts";
 import { shiftedClock } from "../support/shifted-clock.ts";
 import { makeTestHome, type TestHome } from "../support/test-home.ts";
 import { changedToken } from "../support/tokens.ts";
@@ -184,7 +185,7 @@ describe("people and programs elsewhere", () => {
     token = (await createToken(other, "--kind", "user", "--note", "e2e")).token;
   });
   afterAll(() => clientHome[Symbol.asyncDispose]());
-  const client = (args: string[], env: Record<string, string> = {}): Promise<CoralRun> => runCoral(args, { home: clientHome.path, env });
+  const client = (args: string[], env: Record<string, string> = {}): Promise<ProgramRun> => runCoral(args, { home: clientHome.path, env });
 
   it("ask with a token and a pinned authority, through a context or CORAL_TOKEN", async () => {
     const added = await runCoral(["config", "add-context", "prod", "--token", "-"], { home: clientHome.path, input: `${token}\n` });

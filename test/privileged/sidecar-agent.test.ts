@@ -8,7 +8,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentList, RuntimeContextList } from "../../src/tools/index.ts";
 import { TestContainerd, whyNoContainerd } from "../support/containerd.ts";
 import { type ColonyDaemon, startColony } from "../support/daemon.ts";
-import { type CoralRun, coralJson, runCoral } from "../support/run-coral.ts";
+import { coralJson, runCoral } from "../support/run-coral.ts";
+import type { ProgramRun } from "../support/run-program.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const skipReason = whyNoContainerd();
@@ -60,7 +61,7 @@ function kubeletMounts(uid: string, container: string): { from: string; to: stri
   ];
 }
 
-const coral = (...args: string[]): Promise<CoralRun> => runCoral(args, { home: colony.home });
+const coral = (...args: string[]): Promise<ProgramRun> => runCoral(args, { home: colony.home });
 
 describe("an agent in a pod", () => {
   beforeAll(async () => {

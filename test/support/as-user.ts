@@ -1,8 +1,8 @@
 /** Running commands as another user, for tests that run as root. */
 
 import { accessSync, chownSync, constants } from "node:fs";
-import { type CoralRun, coralFile } from "./run-coral.ts";
-import { runProgram } from "./run-program.ts";
+import { coralFile } from "./run-coral.ts";
+import { type ProgramRun, runProgram } from "./run-program.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "./test-home.ts";
 
 /** The conventional ids of nobody and nogroup. */
@@ -16,7 +16,7 @@ export function asUserWords(user: { uid: number; gid: number }): string[] {
 }
 
 /** Runs `coral …` as that user; HOME is the given home's parent, CORAL_HOME the home itself. */
-export function runCoralAs(user: { uid: number; gid: number }, args: readonly string[], home: string): Promise<CoralRun> {
+export function runCoralAs(user: { uid: number; gid: number }, args: readonly string[], home: string): Promise<ProgramRun> {
   const [setpriv = "", ...words] = asUserWords(user);
   return runProgram(setpriv, [...words, process.execPath, coralFile, ...args], { env: cleanEnvironment(home, { HOME: home }) });
 }
