@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createCallerMemory } from "./caller-memory.ts";
-import type { Owner } from "./connection-rows.ts";
+import type { Owner } from "./connection-owner.ts";
 
 const ownerOf = (service: string): Owner => ({ service, pid: 7, startTicks: 1, attribution: "process_fd" });
 

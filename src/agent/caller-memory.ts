@@ -1,7 +1,7 @@
 /** Whose processes made connections lately: the kernel tells of many only after their process has ended, and no scan knows it any more. */
 
 import type { Clock } from "../base/clock.ts";
-import type { Owner } from "./connection-rows.ts";
+import type { Owner } from "./connection-owner.ts";
 
 /** The kernel tells what it has added up every ten seconds, and the next scan may be half a minute away. */
 const keptMs = 120_000;

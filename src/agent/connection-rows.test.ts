@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { connection } from "../store/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
-import { createConnectionRows, type KernelNews } from "./connection-rows.ts";
+import { ConnectionRows, type KernelNews } from "./connection-rows.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "./discovery-scan.fixture.ts";
 import { createServiceNamer } from "./service-namer.ts";
 import { noTrafficNames } from "./traffic-names.ts";
 
 class Scans {
   nowMs = 0;
-  readonly rows = createConnectionRows({ clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs } });
+  readonly rows = new ConnectionRows({ clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs } });
 
   at(nowMs: number, { kernel, ...test }: TestScan & { kernel?: KernelNews }, portMapping: Record<string, string> = {}) {
     const { scan, namer } = this.#scan(nowMs, test, portMapping);
@@ -34,7 +34,7 @@ const processes = [
 ];
 const minuteMs = 60_000;
 
-describe("createConnectionRows()", () => {
+describe("ConnectionRows", () => {
   it("has a row for each end that is local, with its owner", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [6] });
     const client = socketOf("127.0.0.1:40000", "127.0.0.1:80", "client", {
@@ -172,7 +172,7 @@ describe("createConnectionRows()", () => {
   });
 });
 
-describe("createConnectionRows() with a kernel that tells", () => {
+describe("ConnectionRows with a kernel that tells", () => {
   const listener = socketOf("0.0.0.0:80", null, null, { owners: [6] });
   const times = { wallUs: (ns: bigint): number => Number(ns / 1_000n), scanEndedNs: 0n };
   const seconds = (s: number): bigint => BigInt(s) * 1_000_000_000n;

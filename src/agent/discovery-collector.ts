@@ -5,7 +5,8 @@ import type { Logger } from "../base/log.ts";
 import type { AgentDiscoveryConfig } from "../config/index.ts";
 import type { DiscoveryRequest, DiscoveryScan, DiscoveryScanner } from "../host/index.ts";
 import type { SampleTime } from "../store/index.ts";
-import { type ConnectionRow, createConnectionRows, type KernelNews } from "./connection-rows.ts";
+import { ConnectionRows, type KernelNews } from "./connection-rows.ts";
+import type { ConnectionRow } from "./connection-tracks.ts";
 import { discoveryNotes } from "./discovery-notes.ts";
 import type { KernelBatch, KernelConnections } from "./kernel-connections.ts";
 import type { ManagedServices } from "./managed-services.ts";
@@ -66,7 +67,7 @@ const nothing: DiscoveryRows = { instances: [], connections: [], events: [] };
 
 export function createDiscoveryCollector(options: DiscoveryCollectorOptions): DiscoveryCollector {
   const { scanner, managed, clock, log, traffic = noTrafficNames } = options;
-  const connections = createConnectionRows({ clock });
+  const connections = new ConnectionRows({ clock });
   const life = createProcessLife();
   const rulesOf = createRules();
   let notes: string[] = [];

@@ -4,7 +4,8 @@ import type { TrackedSocket } from "../host/index.ts";
 import { socketStates } from "../host/index.ts";
 import type { SampleTime } from "../store/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
-import type { ConnectionRow, Owner } from "./connection-rows.ts";
+import type { Owner } from "./connection-owner.ts";
+import type { ConnectionRow } from "./connection-tracks.ts";
 
 /** The kernel's clock in stored time. */
 export interface KernelTimes {
