@@ -64,6 +64,8 @@ describe("Scraper", () => {
       kind: "sum",
     });
     expect([0, 1, 2].map((index) => valueOf(`s${index}`, "up"))).toEqual([1, 0, 0]);
+    // Whatever else a target exposes, there is room for these.
+    expect(points.filter(({ service }) => service === "s0").map(({ name }) => name)).toEqual(["up", "scrape_duration_seconds", "asked"]);
     expect(valueOf("s1", "scrape_duration_seconds")).toBeGreaterThanOrEqual(0);
     expect(lost.sort()).toEqual([
       ["s0", "unusable", 1],

@@ -70,10 +70,11 @@ export class Scraper {
     this.#tell(target, problem);
     const durationSeconds = (clock.monotonicMs() - startMs) / 1_000;
     const own = { service: target.service, instance, atUs };
+    // First, so that a target with more series than are kept still has them.
     await intake.store([
-      ...points,
       ownGauge("up", "1", problem === "" ? 1 : 0, own),
       ownGauge("scrape_duration_seconds", "s", durationSeconds, own),
+      ...points,
     ]);
   }
 

@@ -15,6 +15,8 @@ import type { ColonyBackend } from "../tools/index.ts";
 const minuteMs = 60_000;
 /** Over more than this, PromQL reads points that are a minute apart. */
 const longMs = 24 * 60 * minuteMs;
+/** PromQL is evaluated up to a multiple of this. */
+const endAlignMs = 10_000;
 
 export type MetricsBackend = Pick<ColonyBackend, "metricNames" | "metric" | "promql" | "metricLosses">;
 
@@ -32,8 +34,9 @@ export function createMetricsBackend({ store, clock }: { store: ColonyStore; clo
       return await queryMetric(store, { ...request, nowMs, points });
     },
     promql: async ({ sinceMs, stepMs, ...request }, context) => {
-      // At multiples of the step, so that the same question a moment later has the same points.
-      const endMs = Math.floor(clock.wallMs() / stepMs) * stepMs;
+      // The last point is about now, however long a step is; the same question a moment later has the same points.
+      const alignMs = Math.min(stepMs, endAlignMs);
+      const endMs = Math.floor(clock.wallMs() / alignMs) * alignMs;
       const startMs = endMs - Math.floor(sinceMs / stepMs) * stepMs;
       // Ranges such as [5m] need several points: ten minutes are too far apart, and one is when as many as were sent are there.
       const points = await choosePoints(store, { startMs, endMs, finestMs: sinceMs > longMs ? minuteMs : 0 });

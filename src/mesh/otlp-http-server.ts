@@ -23,6 +23,8 @@ const paths: Readonly<Record<string, OtlpSignalName>> = { "/v1/traces": "traces"
 const protobufType = "application/x-protobuf";
 const jsonType = "application/json";
 const busyRetryMs = 1_000;
+/** How long the rest of a refused request is read. */
+const unreadMaxMs = 5_000;
 
 export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<OtlpServer> {
   const { host, limits, log } = options;
@@ -193,16 +195,28 @@ class Exchange {
     const all: OutgoingHttpHeaders = { "content-type": this.#isJson ? jsonType : protobufType, "content-length": body.length, ...headers };
     if (isUnread) all["connection"] = "close";
     this.#response.writeHead(status, all);
+    if (isUnread) {
+      this.#answerUnread(body);
+      return;
+    }
     // Most answers are empty: a head by itself leaves with one plain write.
     if (body.length > 0) this.#response.end(body);
     else this.#response.end();
-    if (isUnread) this.#drop();
   }
 
-  /** Reads and forgets the rest for a moment, so that the answer is not lost in a reset; then cuts. */
-  #drop(): void {
+  /**
+   * The answer is all there without `end()`, which would close the connection under a sender that still writes: it would see a reset instead of the
+   * answer. So the rest is read and forgotten for a moment first.
+   */
+  #answerUnread(body: Buffer): void {
     const { socket } = this.#request;
+    this.#response.flushHeaders();
+    if (body.length > 0) this.#response.write(body);
+    const timer = setTimeout(() => socket.destroy(), unreadMaxMs).unref();
+    this.#request.once("end", () => {
+      clearTimeout(timer);
+      this.#response.end();
+    });
     this.#request.resume();
-    setTimeout(() => socket.destroy(), 1_000).unref();
   }
 }

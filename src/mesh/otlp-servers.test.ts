@@ -340,6 +340,21 @@ describe("the HTTP server", () => {
     expect((await post("next")).status).toBe(200);
   });
 
+  it("lets a sender that still writes read why it was refused", async () => {
+    const socket = connect(servers.http?.port ?? 0, "127.0.0.1");
+    let [reply, problem] = ["", ""];
+    socket.on("data", (bytes) => (reply += bytes)).on("error", ({ message }) => (problem = message));
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    socket.write("POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\ncontent-length: 400000\r\n\r\n");
+    await expect.poll(() => reply).toContain("send smaller batches");
+    // Only now comes the body: it must not meet a connection that is gone.
+    socket.write(Buffer.alloc(200_000), () => socket.write(Buffer.alloc(200_000)));
+    await closed;
+    expect(problem).toBe("");
+    expect(socket.bytesWritten).toBeGreaterThan(400_000);
+    expect(reply).toMatch(/^HTTP\/1.1 413 [^]*connection: close/i);
+  });
+
   it("asks to come back when too many bytes are being worked on", async () => {
     budget.take(999_990);
     expect(await post(Buffer.alloc(50_000))).toMatchObject({ status: 429, headers: { "retry-after": "1" } });

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { parseExactJson } from "../base/exact-json.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
@@ -135,7 +136,7 @@ function recordOf(fact: LogFact, isShown: boolean): LogRecord {
 function objectIn(json: string | null): Record<string, unknown> | null {
   if (json === null) return null;
   try {
-    const value: unknown = JSON.parse(json);
+    const value = parseExactJson(json);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : { value };
   } catch {
     // A sender's text that is no JSON is shown as it is.

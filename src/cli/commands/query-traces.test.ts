@@ -108,7 +108,7 @@ describe("coral query traces, a search", () => {
 describe("coral query traces, one trace", () => {
   it("shows what its spans carry with --details", async () => {
     const carried = {
-      attributes: '{"shop.vip":true,"shop.note":"a\\u001bb"}',
+      attributes: '{"shop.vip":true,"shop.note":"a\\u001bb","shop.id":9223372036854775807}',
       events: '[{"offset_ns":1500,"name":"retry","attributes":{"count":2}}]',
       links: '[{"trace_id":"ab","span_id":"cd"}]',
       dropped: 4,
@@ -119,6 +119,7 @@ describe("coral query traces, one trace", () => {
     expect(stdout.split("\n").slice(stdout.split("\n").indexOf("Details") + 2)).toEqual([
       "    shop.vip = true",
       "    shop.note = a\\x1bb",
+      "    shop.id = 9223372036854775807",
       "    event retry at 2µs: count = 2",
       "    link trace_id ab, span_id cd",
       "    4 left out or shortened, by the sender or here",

@@ -1,6 +1,7 @@
 /** What the spans of one trace carry, below its waterfall: attributes, events and links, as `--details` asked for them. */
 
 import { escapeText } from "../../base/escape-text.ts";
+import { parseExactJson } from "../../base/exact-json.ts";
 import type { TraceSpan } from "../../tools/index.ts";
 import { truncateText } from "../output/text-width.ts";
 import type { Printer } from "../printer.ts";
@@ -62,7 +63,7 @@ function textOf(value: unknown): string {
 function parse(json: string | null): unknown {
   if (json === null) return "";
   try {
-    return JSON.parse(json);
+    return parseExactJson(json);
   } catch {
     // Cut at the colony: what is there is shown as it came.
     return json;

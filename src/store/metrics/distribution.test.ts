@@ -86,6 +86,12 @@ describe("quantileOf()", () => {
     expect(quantileOf(explicitOf([3], [1, 5]), 0)).toBe(1);
     expect(quantileOf({ ...explicitOf([], [1]), count: 0 }, 0.5)).toBeNull();
   });
+
+  it("does not know where values lie when one bucket is for all of them", () => {
+    const all = explicitOf([3, 5], []);
+    expect([quantileOf(all, 0.5), quantileOf({ ...all, max: 5 }, 0.5)]).toEqual([null, null]);
+    expect(quantileOf({ ...all, min: 3, max: 5 }, 1)).toBe(5);
+  });
 });
 
 describe("addDistributions()", () => {

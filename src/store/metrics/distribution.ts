@@ -83,6 +83,8 @@ export function scaleDistribution(distribution: Distribution, factor: number): D
 
 /** `share` between 0 and 1. Null when nothing was observed, or when the buckets cannot tell. */
 export function quantileOf({ buckets, min, max }: Distribution, share: number): number | null {
+  // One bucket for everything says nothing by itself.
+  if (buckets.type === "explicit" && buckets.bounds.length === 0 && (min === null || max === null)) return null;
   const spans = spansOf(buckets).filter(({ count }) => count > 0);
   const total = spans.reduce((sum, { count }) => sum + count, 0);
   if (!(total > 0)) return null;

@@ -1,6 +1,7 @@
 /** Points of metrics from the store, by series and in the order of time. */
 
 import { CoralError } from "../../base/errors.ts";
+import { parseExactJson } from "../../base/exact-json.ts";
 import {
   booleanIn,
   numberIn,
@@ -174,7 +175,7 @@ function seriesOf(row: QueryRow): MetricSeriesPoints {
     kind: textIn(row, "kind") as MetricKind,
     temporality: temporality === "delta" || temporality === "cumulative" ? temporality : null,
     isMonotonic: booleanIn(row, "is_monotonic"),
-    attributes: (jsonIn(row, "attributes") as Record<string, unknown> | null) ?? {},
+    attributes: (jsonIn(row, "attributes", parseExactJson) as Record<string, unknown> | null) ?? {},
     points: [],
   };
 }
@@ -239,11 +240,11 @@ function numbersIn(row: QueryRow, name: string): number[] {
 }
 
 /** Null for what is absent, and for what is no JSON: it was written by another version, or by somebody else. */
-function jsonIn(row: QueryRow, name: string): unknown {
+function jsonIn(row: QueryRow, name: string, parse: (text: string) => unknown = JSON.parse): unknown {
   const text = textOrNullIn(row, name);
   if (text === null || text === "") return null;
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     // Told as absent: one bad row must not hide the others.
     return null;

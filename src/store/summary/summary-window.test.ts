@@ -38,3 +38,14 @@ it("summaryRanges() covers the time since the first row, not since the beginning
     expect((await summaryRanges(store, "spans", { sinceMs, nowMs })).now.coveredMs, String(sinceMs)).toBe(40 * secondMs);
   }
 });
+
+it("summaryRanges() takes spans that are far ahead for none of now", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const clock = new TestClock();
+  await using store = await openColonyStore(engine, {
+    ...{ file: folder.file("colony.duckdb"), signals: [...signals, ...derivedSignals], maxBytes: 1024 ** 3, clock, log: silentLogger },
+  });
+  const { now } = await summaryRanges(store, "spans", { sinceMs: 5 * minuteMs, nowMs: clock.wall });
+  expect(now.endMs).toBe(clock.wall + 60 * minuteMs);
+});

@@ -1,5 +1,6 @@
 /** Which times a summary compares, and which rows it reads for them. */
 
+import { clockAheadMs } from "../queries/query-traces.ts";
 import { numberOrNullIn, type Queryable } from "../queries/queryable.ts";
 import type { PartsRange, RequestSource } from "../queries/request-parts.ts";
 
@@ -60,7 +61,8 @@ export async function summaryRanges(
   const seenMs = (from: number, until: number): number => Math.max(0, until - Math.max(from, firstMs ?? until));
   const now = {
     startMs,
-    endMs: Number.POSITIVE_INFINITY,
+    // Hooks have the clock of their agent; programs may send spans of any time, and what is far ahead is not of now.
+    endMs: source === "hooks" ? Number.POSITIVE_INFINITY : nowMs + clockAheadMs,
     resolution,
     coveredMs: Math.max(10 * secondMs, seenMs(startMs, newestMs)),
   } as const;

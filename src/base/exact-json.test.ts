@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { parseExactJson } from "./exact-json.ts";
+
+describe("parseExactJson()", () => {
+  it("keeps the digits of numbers that a double cannot hold", () => {
+    expect(parseExactJson('{"id":9223372036854775807,"low":-9223372036854775808,"list":[1234567890123456789]}')).toEqual({
+      id: "9223372036854775807",
+      low: "-9223372036854775808",
+      list: ["1234567890123456789"],
+    });
+  });
+
+  it("leaves alone what a double holds, fractions, powers and texts", () => {
+    const value = {
+      safe: 9_007_199_254_740_991,
+      fraction: 0.123_456_789_012_345_67,
+      power: 1.234_567_890_123_456_7e300,
+      text: '1234567890123456789 \\" 9223372036854775807',
+      "key 9223372036854775807": true,
+    };
+    expect(parseExactJson(JSON.stringify(value))).toEqual(value);
+  });
+
+  it("refuses what is no JSON", () => {
+    expect(() => parseExactJson('{"id":9223372036854775807')).toThrow(SyntaxError);
+    expect(() => parseExactJson('"9223372036854775807')).toThrow(SyntaxError);
+  });
+});
