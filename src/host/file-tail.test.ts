@@ -115,6 +115,40 @@ describe("FileTail", () => {
     await tail.close();
   });
 
+  it("reads what was written before the file was emptied from its copy", async () => {
+    writeFileSync(path, "the first line\nthe second line\n");
+    const tail = tailOf();
+    expect(await linesOf(tail)).toEqual(["the first line", "the second line"]);
+    appendFileSync(path, "half");
+    expect(await linesOf(tail)).toEqual([]);
+    // Another that begins the same, and one that is not of this file.
+    writeFileSync(`${path}.2`, "the first line\nthe other line\nof another day\n");
+    writeFileSync(join(directory, "other.log.1"), "the first line\nthe second line\nhalf of another file\n");
+    appendFileSync(path, " a line\nthe last one\n");
+    copyFileSync(path, `${path}.1`);
+    truncateSync(path);
+    appendFileSync(path, "new\n");
+    expect(await linesOf(tail)).toEqual(["half a line", "the last one"]);
+    expect(await linesOf(tail)).toEqual([]);
+    expect(await linesOf(tail, 3_000)).toEqual(["new"]);
+    expect(tail.counts).toMatchObject({ truncations: 1, lines: 5 });
+    await tail.close();
+  });
+
+  it("finds the copy of a file that was emptied while it was away", async () => {
+    writeFileSync(path, "the very first line\nthe second line\n");
+    const first = tailOf();
+    expect(await first.read(20, nowMs)).toHaveLength(1);
+    await first.close();
+    copyFileSync(path, `${path}-20261115`);
+    writeFileSync(path, "new\n");
+    const second = tailOf({ position: first.position });
+    expect(await linesOf(second)).toEqual(["the second line"]);
+    expect(await linesOf(second)).toEqual([]);
+    expect(await linesOf(second, 3_000)).toEqual(["new"]);
+    await second.close();
+  });
+
   it("cuts huge lines, leaves binary ones out, and counts both", async () => {
     writeFileSync(
       path,

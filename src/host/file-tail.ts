@@ -1,11 +1,11 @@
 /**
  * Lines that are written to a file, from where it was left, across rotation (the file is renamed and a new one begun) and truncation (it is
- * copied and emptied). A line is given once its end was written, or when nothing follows for some seconds.
+ * copied and emptied: what was not read by then is in the copy). A line is given once its end was written, or when nothing follows for some seconds.
  */
 
-import { constants } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { LineSplitter, type SplitLine } from "./line-splitter.ts";
 
 /** Where reading goes on after a restart. */
@@ -16,6 +16,8 @@ export interface TailPosition {
   offsetBytes: number;
   /** The first bytes of the file in hex: inodes are used again. */
   head: string;
+  /** The bytes before the offset in hex: a copy of the file has them, too. Absent or empty: not known. */
+  last?: string;
 }
 
 export interface FileTailOptions {
@@ -41,6 +43,12 @@ export interface FileTailCounts {
 }
 
 const headBytes = 64;
+/** Bytes before the offset that tell a copy of the file from other files that begin the same. */
+const lastBytes = 128;
+/** With fewer the copy cannot be told. */
+const lastMinBytes = 16;
+/** Of the files beside, the newest. */
+const maxCopies = 10;
 const partialWaitMs = 5_000;
 /** Writers may still have the old file open for a moment. */
 const rotationWaitMs = 2_000;
@@ -51,6 +59,8 @@ interface OpenFile {
   inode: number;
   readBytes: number;
   head: Buffer;
+  /** Up to `readBytes`. */
+  last: Buffer;
   splitter: LineSplitter;
   changedAtMs: number;
   /** Since when another file has its name; undefined while it has it. */
@@ -72,21 +82,24 @@ export class FileTail {
   get position(): TailPosition | undefined {
     const file = this.#open;
     if (file === undefined) return this.#position;
-    const { device, inode, readBytes, splitter, head } = file;
-    return { device, inode, offsetBytes: readBytes - splitter.pendingBytes, head: head.toString("hex") };
+    const { device, inode, readBytes, splitter, head, last } = file;
+    const { pendingBytes } = splitter;
+    const given = last.subarray(0, Math.max(0, last.length - pendingBytes));
+    return { device, inode, offsetBytes: readBytes - pendingBytes, head: head.toString("hex"), last: given.toString("hex") };
   }
 
   /** The next lines, of at most so many bytes; none when there are none. Throws what the file system says, such as EACCES; ENOENT is no failure. */
   async read(maxBytes: number, nowMs: number): Promise<SplitLine[]> {
     this.#open ??= await this.#find(nowMs);
-    const file = this.#open;
+    let file = this.#open;
     if (file === undefined) return [];
+    if (await wasEmptied(file)) file = await this.#restart(file, nowMs);
     const { size } = await file.handle.stat();
-    if (size < file.readBytes || !(await hasHead(file))) this.#restart(file);
     if (size - file.readBytes > this.#options.maxLagBytes) this.#skip(file, size);
     const chunk = await readAt(file.handle, file.readBytes, Math.min(maxBytes, size - file.readBytes));
     if (chunk.length === 0) return this.#count(file, await this.#idle(file, nowMs));
     file.readBytes += chunk.length;
+    file.last = Buffer.from(Buffer.concat([file.last, chunk.subarray(-lastBytes)]).subarray(-lastBytes));
     file.changedAtMs = nowMs;
     if (file.head.length < headBytes) file.head = await readAt(file.handle, 0, Math.min(headBytes, file.readBytes));
     return this.#count(file, file.splitter.push(chunk));
@@ -125,17 +138,27 @@ export class FileTail {
     return file.splitter.pendingBytes > 0 && nowMs - file.changedAtMs >= partialWaitMs ? file.splitter.flush() : [];
   }
 
-  #restart(file: OpenFile): void {
+  /** The file to go on with: the copy that was made before this one was emptied, then this one from its beginning. */
+  async #restart(file: OpenFile, nowMs: number): Promise<OpenFile> {
     this.counts.truncations++;
-    file.readBytes = 0;
-    file.head = Buffer.alloc(0);
-    file.splitter = this.#splitter(false);
+    const { device, inode, readBytes, head, last, splitter } = file;
+    const position = { device, inode, offsetBytes: readBytes, head: head.toString("hex"), last: last.toString("hex") };
+    const copy = await this.#findCopy(position, nowMs);
+    if (copy !== undefined) {
+      copy.splitter = splitter;
+      await file.handle.close();
+      this.#open = copy;
+      return copy;
+    }
+    Object.assign(file, { readBytes: 0, head: Buffer.alloc(0), last: Buffer.alloc(0), splitter: this.#splitter(false) });
+    return file;
   }
 
   #skip(file: OpenFile, sizeBytes: number): void {
     const nextBytes = sizeBytes - Math.floor(this.#options.maxLagBytes / 2);
     this.counts.skippedBytes += nextBytes - file.readBytes;
     file.readBytes = nextBytes;
+    file.last = Buffer.alloc(0);
     file.splitter = this.#splitter(true);
   }
 
@@ -154,7 +177,7 @@ export class FileTail {
       return file;
     }
     if (file !== undefined && (await resume(file, position))) return file;
-    const moved = await this.#findMoved(position, nowMs);
+    const moved = (await this.#findMoved(position, nowMs)) ?? (await this.#findCopy(position, nowMs));
     if (moved !== undefined) {
       await file?.handle.close();
       return moved;
@@ -167,20 +190,37 @@ export class FileTail {
     const { size } = await file.handle.stat();
     file.readBytes = size;
     file.head = await readAt(file.handle, 0, Math.min(headBytes, size));
-    const last = size === 0 ? undefined : (await readAt(file.handle, size - 1, 1))[0];
-    file.splitter = this.#splitter(last !== undefined && last !== 0x0a);
+    file.last = await readAt(file.handle, Math.max(0, size - lastBytes), Math.min(lastBytes, size));
+    file.splitter = this.#splitter(size > 0 && file.last.at(-1) !== 0x0a);
   }
 
   /** The file of a position under another name, as rotation leaves it. */
   async #findMoved(position: TailPosition, nowMs: number): Promise<OpenFile | undefined> {
-    const directory = dirname(this.#options.path);
-    const names = await readdir(directory).catch(() => []); // no folder, no file: the same as not found
-    for (const name of names.slice(0, 1_000)) {
-      const path = join(directory, name);
+    for (const path of await pathsBeside(this.#options.path)) {
       const found = await statOf(path);
       if (found?.ino !== position.inode || found.dev !== position.device) continue;
       const file = await this.#openAt(path, nowMs);
       if (file !== undefined && (await resume(file, position))) return file;
+      await file?.handle.close();
+    }
+    return undefined;
+  }
+
+  /** A copy of what the file of a position was before it was emptied, as `copytruncate` of logrotate leaves it; it stands at the position. */
+  async #findCopy(position: TailPosition, nowMs: number): Promise<OpenFile | undefined> {
+    const { path } = this.#options;
+    const stem = basename(path, extname(path));
+    const found: { path: string; mtimeMs: number }[] = [];
+    for (const beside of await pathsBeside(path)) {
+      if (beside === path || !basename(beside).startsWith(stem)) continue;
+      const facts = await statOf(beside);
+      if (facts?.isFile() && facts.ino !== position.inode && facts.size > position.offsetBytes)
+        found.push({ path: beside, mtimeMs: facts.mtimeMs });
+    }
+    found.sort((one, other) => other.mtimeMs - one.mtimeMs);
+    for (const each of found.slice(0, maxCopies)) {
+      const file = await this.#openAt(each.path, nowMs);
+      if (file !== undefined && (await standAt(file, position)) && file.last.length >= lastMinBytes) return file;
       await file?.handle.close();
     }
     return undefined;
@@ -200,25 +240,45 @@ export class FileTail {
       await handle.close();
       throw Object.assign(new Error(`${path} is no regular file`), { code: "EINVAL" });
     }
-    const start = { readBytes: 0, head: Buffer.alloc(0), splitter: this.#splitter(false), changedAtMs: nowMs, rotatedAtMs: undefined };
+    const start = {
+      readBytes: 0,
+      head: Buffer.alloc(0),
+      last: Buffer.alloc(0),
+      splitter: this.#splitter(false),
+      changedAtMs: nowMs,
+      rotatedAtMs: undefined,
+    };
     return { handle, device: facts.dev, inode: facts.ino, ...start };
   }
 }
 
 /** Whether the file is the one of the position, and now stands there. */
-async function resume(file: OpenFile, { device, inode, offsetBytes, head }: TailPosition): Promise<boolean> {
+async function resume(file: OpenFile, position: TailPosition): Promise<boolean> {
+  return file.device === position.device && file.inode === position.inode && (await standAt(file, position));
+}
+
+/** Whether the file has what the position says; then it is there now. */
+async function standAt(file: OpenFile, { offsetBytes, head, last = "" }: TailPosition): Promise<boolean> {
   const { size } = await file.handle.stat();
-  if (file.device !== device || file.inode !== inode || size < offsetBytes) return false;
+  if (size < offsetBytes) return false;
   const expected = Buffer.from(head, "hex");
   const found = await readAt(file.handle, 0, expected.length);
   if (!found.equals(expected)) return false;
-  file.readBytes = offsetBytes;
-  file.head = found;
+  const before = Buffer.from(last, "hex");
+  if (!(await readAt(file.handle, offsetBytes - before.length, before.length)).equals(before)) return false;
+  Object.assign(file, { readBytes: offsetBytes, head: found, last: before });
   return true;
 }
 
-async function hasHead({ handle, head }: OpenFile): Promise<boolean> {
-  return head.length === 0 || (await readAt(handle, 0, head.length)).equals(head);
+async function wasEmptied({ handle, readBytes, head }: OpenFile): Promise<boolean> {
+  const { size } = await handle.stat();
+  return size < readBytes || (head.length > 0 && !(await readAt(handle, 0, head.length)).equals(head));
+}
+
+/** What lies in the folder of a file, itself included. */
+async function pathsBeside(path: string): Promise<string[]> {
+  const names = await readdir(dirname(path)).catch(() => []); // no folder, no file: the same as not found
+  return names.slice(0, 1_000).map((name) => join(dirname(path), name));
 }
 
 async function readAt(handle: FileHandle, position: number, length: number): Promise<Buffer> {
@@ -228,7 +288,7 @@ async function readAt(handle: FileHandle, position: number, length: number): Pro
   return buffer.subarray(0, bytesRead);
 }
 
-async function statOf(path: string): Promise<{ ino: number; dev: number } | undefined> {
+async function statOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
   } catch {
