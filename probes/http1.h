@@ -297,7 +297,7 @@ subprogram u32 http1_has_more(struct scratch *scratch)
 	total = scratch->total;
 	scratch->at = 0;
 #pragma clang loop unroll(disable)
-	for (u32 place = 16; place < LEARN_BYTES; place += 4) {
+	for (u32 place = 12; place < LEARN_BYTES; place += 4) {
 		if (place >= total)
 			break;
 		if (scratch->bytes[place] <= '\r' && http1_empty_line(scratch, place))
@@ -465,11 +465,17 @@ static always_inline u32 http1_status_number(const u8 *text)
 	return (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
 }
 
+/* Of an answer that another one follows: 100, 103. */
+static always_inline int http1_is_interim(u32 status)
+{
+	return status >= 100 && status < 200 && status != 101;
+}
+
 static always_inline void http1_status(struct payload *payload, struct connection *connection, const u8 *text)
 {
 	u32 status = http1_status_number(text);
 
-	if (status >= 100 && status < 200 && status != 101)
+	if (http1_is_interim(status))
 		return;
 	if (status < 100 || status > 999) {
 		count_loss(LOSS_UNDECODED);
@@ -516,6 +522,38 @@ subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
 	return 0;
 }
 
+/* Most interim answers in one payload that are passed over. */
+#define HTTP_INTERIM_ANSWERS 4
+
+/*
+ * While scratch->bytes begin with an interim answer, `kept` bytes of which came before this payload: puts what follows it there, up to 16 bytes. Their number; 0
+ * when nothing does.
+ */
+subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scratch, u32 kept)
+{
+	u32 offset = 0, total;
+
+	if (!payload || !scratch || kept > 16)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_INTERIM_ANSWERS; index++) {
+		total = kept + read_bytes(payload, scratch, kept, offset, LEARN_BYTES);
+		total &= 2 * LEARN_BYTES - 1;
+		*(u64 *)(scratch->bytes + total) = 0;
+		scratch->total = total;
+		http1_has_more(scratch);
+		if (!scratch->at || scratch->at >= total)
+			return 0;
+		offset += scratch->at - kept;
+		kept = 0;
+		__builtin_memset(scratch->bytes, 0, 16);
+		total = read_bytes(payload, scratch, 0, offset, 16);
+		if (total < HTTP_STATUS_BYTES || !is_http1_version(scratch->bytes) || !http1_is_interim(http1_status_number(scratch->bytes)))
+			return total;
+	}
+	return 0;
+}
+
 static always_inline void http1_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 kept, total;
@@ -537,6 +575,13 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 		return;
 	}
 	total += kept;
+	if (total >= HTTP_STATUS_BYTES && connection->state == STATE_ASKED && is_http1_version(scratch->bytes) &&
+	    http1_is_interim(http1_status_number(scratch->bytes))) {
+		connection->answer_bytes = 0;
+		total = http1_after_interim(payload, scratch, kept);
+		if (!total)
+			return;
+	}
 	if (total >= HTTP_STATUS_BYTES) {
 		connection->answer_bytes = 0;
 		if (is_http1_version(scratch->bytes))

@@ -188,6 +188,16 @@ describe("HTTP/1 at sockets", () => {
       expect(observer.counts(port, role)).toEqual({ "POST /expect 200": 1, "GET /socket 101": 1 });
   });
 
+  it("takes the answer that comes together with early hints", async () => {
+    await using observer = await RequestObserver.open();
+    using client = new Client(port);
+    for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/hints")], answers: 1, keep: true });
+    await client.send({ sends: [head("GET", "/after")], answers: 1 });
+    await observer.waitForCount(port, 4);
+    for (const role of ["server", "client"] as const)
+      expect(observer.counts(port, role)).toEqual({ "GET /hints 200": 3, "GET /after 200": 1 });
+  });
+
   it("counts a request without an answer when its connection ends", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
