@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../base/clock.ts";
-import { silentLogger } from "../base/log.ts";
+import { createLogger, silentLogger } from "../base/log.ts";
 import type { ConnectionEvent, ConnectionsReport } from "../traffic/index.ts";
 import { createKernelConnections, type KernelConnectionsOptions } from "./kernel-connections.ts";
 
@@ -97,6 +97,17 @@ describe("createKernelConnections()", () => {
     expect(await kernel.beginScan()).toBe(true);
     kernel.lost("it ended");
     expect([kernel.isScanning, kernel.problem(), await kernel.endScan()]).toEqual([false, "it ended", false]);
+  });
+
+  it("warns of a process that was lost, not of one that was ended", () => {
+    const lines: string[] = [];
+    const { kernel } = setUp({ log: createLogger("test", "warn", ({ message }) => lines.push(message)) });
+    kernel.accept(on);
+    kernel.ended("the agent is stopping");
+    expect([kernel.problem(), lines]).toEqual(["the agent is stopping", []]);
+    kernel.accept(on);
+    kernel.lost("it ended");
+    expect(lines).toEqual(["Connections are only scanned: it ended"]);
   });
 
   it("takes nothing when another backend is wanted", async () => {

@@ -15,6 +15,8 @@ export interface KernelReports {
   accept(report: ConnectionsReport | ConnectionsState): void;
   /** The process is gone; scans do without it until it is back. */
   lost(why: string): void;
+  /** The process was ended on purpose: as lost(), but nothing to warn of. */
+  ended(why: string): void;
   /** Why nothing is to be expected; says nothing while something is told. */
   explain(why: string): void;
 }
@@ -70,6 +72,10 @@ export function createKernelConnections(options: KernelConnectionsOptions): Kern
 
   const stop = (why: string): void => {
     if (problem === null) log.warn(`Connections are only scanned: ${why}`);
+    end(why);
+  };
+
+  const end = (why: string): void => {
     problem = why;
     isCounting = false;
     isScanning = false;
@@ -133,6 +139,7 @@ export function createKernelConnections(options: KernelConnectionsOptions): Kern
       onNewPeer();
     },
     lost: stop,
+    ended: end,
     explain: (why) => {
       if (problem === starting) problem = why;
     },

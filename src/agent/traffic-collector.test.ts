@@ -61,6 +61,7 @@ beforeEach(async () => {
     connections: {
       accept: ({ kind }) => told.push(kind),
       lost: (why) => told.push(why),
+      ended: (why) => told.push(`ended: ${why}`),
       explain: (why) => told.push(why),
     },
     clock,
@@ -185,6 +186,8 @@ describe("TrafficCollector", () => {
     expect((await stored("traffic_loss")).map(({ loss, count }) => [loss, count])).toEqual([["connections-full", 9]]);
     traffic.options?.onUnexpectedEnd?.("SIGKILL", 1_000);
     expect(told).toEqual(["connections-state", "connections", "connections", "the traffic process is being started again"]);
+    await collector[Symbol.asyncDispose]();
+    expect(told.at(-1)).toBe("ended: the agent is stopping");
   });
 
   it("tells of restarts and of steps of the ladder", async () => {
