@@ -215,17 +215,34 @@ int socket_sending(u64 *context)
 	return 0;
 }
 
+/* The end of a stream counts as one. */
+static always_inline int has_unread(struct sock *sk)
+{
+	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
+
+	return (s32)(tcp->rcv_nxt - tcp->copied_seq) > 1;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int socket_state(u64 *context)
 {
 	struct sock *sk = (struct sock *)context[0];
 	s32 before = (s32)context[1], after = (s32)context[2];
 
-	if (after == TCP_CLOSE)
-		end_connection((u64)sk);
-	else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT))
+	if (after == TCP_CLOSE) {
+		/* Who has sent its own end first has the answer still to read when the other end comes with it. */
+		if (!has_unread(sk))
+			end_connection((u64)sk);
+	} else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT))
 		add_connection(sk, before == TCP_SYN_RECV ? SIDE_ACCEPTED : SIDE_CONNECTED);
 	return 0;
+}
+
+/* Nobody can read from it any more. */
+SEC("tp_btf/tcp_destroy_sock")
+int socket_destroyed(u64 *context)
+{
+	return end_connection(context[0]);
 }
 
 #endif

@@ -8,6 +8,7 @@ describe("hookSetOf()", () => {
     ["tp_btf/tcp_sendmsg_locked", "sockets"],
     ["tp_btf/sk_data_ready", "both"],
     ["tp_btf/inet_sock_set_state", "both"],
+    ["tp_btf/tcp_destroy_sock", "both"],
     ["tracepoint/syscalls/sys_enter_read", "syscalls"],
     ["tp_btf/sys_exit", "syscalls"],
     ["raw_tracepoint/sys_enter", "syscalls"],

@@ -24,6 +24,8 @@ interface Step {
   answers: number;
   /** The next step uses the same connection. */
   keep?: boolean;
+  /** Ends its half of the connection with the last send, and reads when the server has ended the other. */
+  half?: boolean;
 }
 
 /** A client in a process of its own: the observer's is not observed. */
@@ -196,6 +198,16 @@ describe("HTTP/1 at sockets", () => {
     await observer.waitForCount(port, 4);
     for (const role of ["server", "client"] as const)
       expect(observer.counts(port, role)).toEqual({ "GET /hints 200": 3, "GET /after 200": 1 });
+  });
+
+  it.each(["sockets", "syscalls"] as const)("knows the answer to a client that has closed its half before it reads (%s)", async (kind) => {
+    await using observer = await RequestObserver.open({ kind });
+    using client = new Client(port);
+    for (let count = 0; count < 3; count++)
+      await client.send({ sends: [head("GET", "/half", "Connection: close\r\n")], answers: 1, half: true });
+    await observer.waitForCount(port, 3);
+    for (const role of ["server", "client"] as const) expect(observer.counts(port, role)).toEqual({ "GET /half 200": 3 });
+    expect(connectionsWith(observer, port, "protocol", 255)).toBe(0);
   });
 
   it("counts a request without an answer when its connection ends", async () => {

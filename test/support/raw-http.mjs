@@ -1,7 +1,7 @@
 /**
  * A server of HTTP/1 and a client that sends bytes as they are, for tests. `server` prints its port. `client <host> <port>` reads lines of JSON
  * `{ "sends": [text, …], "answers": n }`: each line is a connection (or goes on with the last one when `keep` was set there), each text a write of its
- * own; prints a line when n final answers have come, or the connection has ended.
+ * own; prints a line when n final answers have come, or the connection has ended. With `half` it says that it is done sending and reads late.
  */
 
 import * as http from "node:http";
@@ -47,6 +47,14 @@ async function answer(request, response) {
 
 const finalAnswer = /HTTP\/1\.[01] (?!10[03])\d{3}/g;
 
+/** Reads only when the answer and the server's end are there. */
+async function halfClosed(socket, { sends }) {
+  socket.end(Buffer.from(sends.join(""), "latin1"));
+  await sleep(100);
+  socket.resume();
+  await new Promise((resolve) => socket.once("close", resolve));
+}
+
 async function exchange(socket, { sends, answers }) {
   let text = "";
   const over = new Promise((resolve) => {
@@ -78,10 +86,12 @@ else {
     if (socket === undefined) {
       socket = net.connect(Number(port), host);
       socket.setNoDelay(true);
+      if (step.half) socket.pause();
       socket.on("error", () => {});
       await new Promise((resolve) => socket.once("connect", resolve));
     }
-    if (step.sends.length > 0) await exchange(socket, step);
+    if (step.half) await halfClosed(socket, step);
+    else if (step.sends.length > 0) await exchange(socket, step);
     if (!step.keep) {
       socket.destroy();
       socket = undefined;
