@@ -14,6 +14,7 @@ export function redRow(service: string, change: Partial<RedRow> = {}): RedRow {
     route: null,
     status: null,
     requests: 12_300,
+    tlsRequests: 0,
     errors: 0,
     requestBytes: 2_048_000,
     responseBytes: 40_960_000,

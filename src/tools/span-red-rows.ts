@@ -105,6 +105,7 @@ type SpanRow = SpanRedFacts["rows"][number];
 /** What hooks tell and spans do not. */
 const notInSpans = {
   isTls: false,
+  tlsRequests: 0,
   peer: null,
   requestBytes: 0,
   responseBytes: 0,

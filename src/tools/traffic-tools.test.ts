@@ -26,6 +26,7 @@ function redFact(service: string, more: Partial<RedFact> = {}): RedFact {
     route: null,
     status: null,
     requests: 600,
+    tlsRequests: 0,
     errors: 0,
     requestBytes: 6_000,
     responseBytes: 60_000,

@@ -48,9 +48,10 @@ export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
   return { title: "REQ/S", key: "perSecond", align: "right", cell: (row) => rate(read(row)), raw: read };
 }
 
-/** HTTP over TLS is told as people know it. */
-export function protocolText({ protocol, isTls, source }: Pick<RedRow, "protocol" | "isTls"> & Partial<Pick<RedRow, "source">>): string {
+/** HTTP over TLS is told as people know it; where only some requests came over it, that is in brackets. */
+export function protocolText({ source, protocol, isTls, requests, tlsRequests }: RedRow): string {
   if (source === "spans") return protocol === "span" ? "by spans" : `${protocol} by spans`;
   if (!isTls || protocol === "tls") return protocol;
-  return protocol === "http" ? "https" : `${protocol}+tls`;
+  const tls = protocol === "http" ? "s" : "+tls";
+  return `${protocol}${tlsRequests < requests ? `(${tls})` : tls}`;
 }

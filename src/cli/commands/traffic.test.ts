@@ -24,7 +24,8 @@ describe("coral query red", () => {
   it("prints a line per service with the course of its rate, and what stands out first", async () => {
     const rows = [
       redRow("api", { errors: 12, errorRatio: 0.001 }),
-      redRow("web", { role: "client", isTls: true, queueMeanUs: null, serviceMeanUs: null }),
+      redRow("web", { role: "client", isTls: true, tlsRequests: 12_300, queueMeanUs: null, serviceMeanUs: null }),
+      redRow("both", { isTls: true, tlsRequests: 300 }),
     ];
     const finding = {
       rule: "error-share",
@@ -41,11 +42,12 @@ describe("coral query red", () => {
     expect(code).toBe(0);
     expect(stdout).toBe(
       [
-        "Requests  last 5m by service · answered 12,300 (41/s, 0.1% failed) · asked 12,300 (41/s, 0% failed)",
+        "Requests  last 5m by service · answered 24,600 (82/s, <0.1% failed) · asked 12,300 (41/s, 0% failed)",
         "  warning: api: bad",
         "SERVICE  ROLE    PROTOCOL  REQ/S  ERRORS    P50    P95   P99  QUEUE  SERVICE TIME  RATE",
         "api      server  http         41    0.1%  950µs  4.2ms  13ms  120µs         1.3ms  ▁▂▅█",
         "web      client  https        41      0%  950µs  4.2ms  13ms      -             -  ▁▂▅█",
+        "both     server  http(s)      41      0%  950µs  4.2ms  13ms  120µs         1.3ms  ▁▂▅█",
         "",
       ].join("\n"),
     );

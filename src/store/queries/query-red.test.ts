@@ -179,6 +179,12 @@ describe("queryRed()", () => {
       ["api.pay.example", true],
       ["shop", false],
     ]);
+    const [both] = (await ask({ service: "cart", by: "service", role: "client" })).rows;
+    expect([both?.isTls, both?.requests, both?.tlsRequests]).toEqual([
+      true,
+      peers.rows.reduce((sum, { requests }) => sum + requests, 0),
+      peers.rows[0]?.requests,
+    ]);
     expect((await ask({ peer: "api.pay.example" })).rows).toHaveLength(1);
     expect((await ask({ peer: "203.0.113.5" })).rows).toHaveLength(1);
     expect((await ask({ peer: "nobody" })).rows).toEqual([]);

@@ -1,6 +1,6 @@
 /** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the time before. */
 
-import { booleanIn, numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
 import {
   percentileIn,
   percentilesSql,
@@ -42,6 +42,8 @@ export interface RedGroupRow {
   route: string | null;
   status: string | null;
   requests: number;
+  /** Of them, those that were read inside TLS. */
+  tlsRequests: number;
   errors: number;
   requestBytes: number;
   responseBytes: number;
@@ -113,7 +115,7 @@ export async function queryRed(store: Queryable, query: RedQuery): Promise<RedAn
 
 const sums = `sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(request_bytes) AS request_bytes,
   sum(response_bytes) AS response_bytes, sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples,
-  bool_or(is_tls) AS is_tls`;
+  coalesce(sum(requests) FILTER (is_tls), 0) AS tls_requests`;
 
 /** The same groups get the same numbers, most requests first. */
 function numberedSql(keys: readonly string[], limit: number): string {
@@ -168,6 +170,7 @@ function groupsIn(rows: readonly QueryRow[]): RedGroupRow[] {
 
 function groupIn(row: QueryRow): RedGroupRow {
   const requests = numberIn(row, "requests");
+  const tlsRequests = numberIn(row, "tls_requests");
   const queueSamples = numberIn(row, "queue_samples");
   const meanUs = requests > 0 ? numberIn(row, "duration_us") / requests : null;
   const queueMeanUs = queueSamples > 0 ? numberIn(row, "queue_us") / queueSamples : null;
@@ -175,12 +178,13 @@ function groupIn(row: QueryRow): RedGroupRow {
     service: textIn(row, "service"),
     role: textIn(row, "role") === "client" ? "client" : "server",
     protocol: textIn(row, "protocol"),
-    isTls: booleanIn(row, "is_tls"),
+    isTls: tlsRequests > 0,
     peer: textOrNullIn(row, "who"),
     method: textOrNullIn(row, "method"),
     route: textOrNullIn(row, "route"),
     status: textOrNullIn(row, "status"),
     requests,
+    tlsRequests,
     errors: numberIn(row, "errors"),
     requestBytes: numberIn(row, "request_bytes"),
     responseBytes: numberIn(row, "response_bytes"),

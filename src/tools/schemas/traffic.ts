@@ -14,6 +14,8 @@ export type RedGrouping = (typeof redGroupings)[number];
 /** Everything that is told of requests that agree in the keys. Times in microseconds; null when nothing was measured. */
 const amountFields = {
   requests: z.number(),
+  /** Of them, those that came over TLS and were read there. */
+  tlsRequests: z.number(),
   errors: z.number(),
   requestBytes: z.number(),
   responseBytes: z.number(),
@@ -100,6 +102,7 @@ export interface RedFact {
   route: string | null;
   status: string | null;
   requests: number;
+  tlsRequests: number;
   errors: number;
   requestBytes: number;
   responseBytes: number;
