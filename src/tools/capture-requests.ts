@@ -12,8 +12,8 @@ import type { AgentInfo } from "./schemas/agent.ts";
 import { type CapturedRequest, type CaptureEnd, type CaptureEvent, captureResultSchema } from "./schemas/capture.ts";
 import { trafficProblemOf } from "./traffic-notes.ts";
 
-/** Whose single requests cannot be shown: what is inside TLS that nobody can read, and datagrams, which are only counted. */
-const unshownProtocols: ReadonlySet<string> = new Set(["tls", "dns"]);
+/** Whose single requests cannot be shown: what is inside TLS that nobody can read. */
+const unshownProtocols: ReadonlySet<string> = new Set(["tls"]);
 const recentMs = 900_000;
 
 const filters = {

@@ -1,5 +1,6 @@
 /** Deterministic rules over requests: each that fires says what was seen, the number and the threshold. */
 
+import { beginsWithWord } from "../base/begins-with-word.ts";
 import type { RedFinding, RedRow } from "./schemas/traffic.ts";
 
 const findingsMax = 10;
@@ -31,7 +32,7 @@ export function redSubject(row: Pick<RedRow, "method" | "route" | "peer" | "stat
 
 /** A normalised statement begins with its verb already. */
 function routeText(method: string, route: string): string {
-  return method === "" || route.toUpperCase().startsWith(method.toUpperCase()) ? route : `${method} ${route}`;
+  return method === "" || beginsWithWord(route, method) ? route : `${method} ${route}`;
 }
 
 function errorShare(row: RedRow): RedFinding[] {

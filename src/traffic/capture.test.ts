@@ -224,6 +224,8 @@ describe("Captures", () => {
     kernel.captures.onRequest(ends, request);
     kernel.captures.onRequest({ ...ends, pid: 99 }, request);
     kernel.captures.onRequest({ ...ends, protocol: "mysql" }, request);
+    const { detail: _none, ...query } = { ...request, protocol: "dns", method: "A", route: "shop.test", status: "NOERROR" } as const;
+    kernel.captures.onRequest({ ...ends, protocol: "dns" }, query);
     expect(kernel.requests).toMatchObject([
       {
         protocol: "grpc",
@@ -233,6 +235,7 @@ describe("Captures", () => {
         clientPort: 6000,
         requestHeaders: [["x-token", "***"]],
       },
+      { protocol: "dns", method: "A", target: "shop.test", status: "NOERROR" },
     ]);
   });
 });

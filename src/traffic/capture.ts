@@ -1,6 +1,6 @@
 /**
  * Captures: single requests of chosen processes, for a while. The kernel is told which processes, and until when; it then copies their payloads besides
- * counting them. Copies go through decoders of their own; HTTP/2 is read by those that count it. What leaves here is filtered and redacted.
+ * counting them. Copies go through decoders of their own; HTTP/2 and DNS are read by those that count them. What leaves here is filtered and redacted.
  */
 
 import type { BpfMap } from "../probes/index.ts";
@@ -16,7 +16,7 @@ export interface CapturesOptions {
   /** Tells the kernel whether there is anything in it. */
   setActive(isActive: boolean): void;
   report(report: TrafficReport): void;
-  /** Of protocols whose payloads are copied; HTTP/2 is not among them. */
+  /** Of protocols whose payloads are copied; HTTP/2 and DNS are not among them. */
   decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
   recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null;
   /** CLOCK_MONOTONIC. */
@@ -85,9 +85,9 @@ export class Captures implements Disposable {
     this.#streams?.onClose(connectionId, atNs);
   }
 
-  /** A request that was decoded anyway. Only those of HTTP/2 are taken: payloads of all others are copied. */
+  /** A request that was decoded anyway. Only those of HTTP/2 and DNS are taken: payloads of all others are copied. */
   onRequest(ends: StreamEnds, request: FinishedRequest): void {
-    if (ends.protocol === "http2") this.#take(ends, request);
+    if (ends.protocol === "http2" || ends.protocol === "dns") this.#take(ends, request);
   }
 
   /** To be called about once a second. */

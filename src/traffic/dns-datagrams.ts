@@ -125,6 +125,7 @@ export class DnsDatagrams {
         peerAddress,
         peerPort: record.peerPort,
         localPort: record.localPort,
+        ...(record.localAddress === undefined ? {} : { localAddress: record.localAddress }),
       },
       type,
       route,

@@ -72,10 +72,11 @@ class Parts implements OpenedParts {
     this.#limiter = new RouteLimiter({ maxRoutesPerService: settings.maxRoutesPerService });
     this.#table = new KernelTable({ object: hooks.object });
     const template = createRouteTemplater();
-    const copied: Partial<Record<TrafficProtocol, DecoderFactory>> = {
+    const decoders: Partial<Record<TrafficProtocol, DecoderFactory>> = {
       ...databaseDecoders,
       http: (context) => createHttp1Decoder(context, { template }),
     };
+    const { dns: _counted, ...copied } = decoders;
     this.#captures = this.#resources.use(
       new Captures({
         targets: hooks.object.map("capture_targets"),
@@ -87,7 +88,7 @@ class Parts implements OpenedParts {
     );
     this.#streams = new PayloadStreams({
       groups: this.#groups,
-      decoders: { ...copied, http2: (context) => createHttp2Decoder(context, { template }) },
+      decoders: { ...decoders, http2: (context) => createHttp2Decoder(context, { template }) },
       recognise,
       onLoss: (loss, count) => this.#lost(loss, count),
       // Payloads of the others are copied for a capture.

@@ -1,5 +1,6 @@
 /** One captured request as people read it: a line, and with more room what lies behind it. */
 
+import { beginsWithWord } from "../../base/begins-with-word.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { CapturedRequest } from "../../tools/index.ts";
@@ -35,8 +36,7 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
 
 /** A statement begins with its verb, a command is one: the method stands before it already. */
 function targetText({ method, target }: CapturedRequest): string {
-  const isRepeated = method !== "" && target.toUpperCase().startsWith(method.toUpperCase());
-  return isRepeated ? target.slice(method.length).trimStart() : target;
+  return beginsWithWord(target, method) ? target.slice(method.length).trimStart() : target;
 }
 
 /** The rest: who, how the time was spent, allowed headers, the beginnings of bodies. */

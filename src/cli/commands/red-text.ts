@@ -1,5 +1,6 @@
 /** How requests are told in tables, pages and lines. */
 
+import { beginsWithWord } from "../../base/begins-with-word.ts";
 import type { RedFinding, RedRow } from "../../tools/index.ts";
 import { sparkline } from "../output/sparkline.ts";
 import type { StyleName } from "../output/style.ts";
@@ -11,7 +12,7 @@ export const findingStyles: Record<RedFinding["severity"], StyleName> = { critic
 /** A normalised statement begins with its verb already. */
 export function routeText(method: string, route: string): string {
   if (route === "") return method;
-  return method === "" || route.toUpperCase().startsWith(method.toUpperCase()) ? route : `${method} ${route}`;
+  return method === "" || beginsWithWord(route, method) ? route : `${method} ${route}`;
 }
 
 /** Red from 5 % on, yellow when any. */

@@ -1,0 +1,18 @@
+import { describe, expect, it } from "vitest";
+import { beginsWithWord } from "./begins-with-word.ts";
+
+describe("beginsWithWord()", () => {
+  it.each([
+    ["select 1", "SELECT", true],
+    ["SELECT(1)", "select", true],
+    ["PING", "PING", true],
+    ["CONFIG GET", "CONFIG", true],
+    ["a.example", "A", false],
+    ["api.example", "A", false],
+    ["setup", "SET", false],
+    ["/get", "GET", false],
+    ["text", "", false],
+  ])("%s, %s: %s", (text, word, expected) => {
+    expect(beginsWithWord(text, word)).toBe(expected);
+  });
+});
