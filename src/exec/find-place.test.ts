@@ -78,7 +78,7 @@ describe("findPlace()", () => {
   });
 
   it("says when a container's name cannot be told", async () => {
-    const silent = { ...containers(20), of: () => Promise.reject(new CoralError({ code: "unavailable", message: "no" })) };
+    const silent = { ...containers(20), of: () => Promise.reject(new CoralError({ code: "timeout", message: "no" })) };
     const unnamed = { ...containers(20), of: async () => ({ ...container, name: "" }) };
     for (const wanted of [{}, { kind: "host" as const, pid: 20 }]) {
       expect(await find(wanted, [20])).toMatchObject({ isUnnamed: false });

@@ -147,7 +147,7 @@ async function contained(place: Place, { containers }: FindPlaceOptions, signal:
     return container === null ? place : { ...place, container, isUnnamed: container.name === "" };
   } catch (error) {
     // A runtime that does not answer is not needed to enter the process's namespaces.
-    if (error instanceof CoralError && error.code === "unavailable") return { ...place, isUnnamed: true };
+    if (error instanceof CoralError && (error.code === "unavailable" || error.code === "timeout")) return { ...place, isUnnamed: true };
     throw error;
   }
 }

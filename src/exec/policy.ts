@@ -88,7 +88,10 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
   const rule = settings.rules.find(
     (candidate) => (candidate.action !== "allow" || !question.isReadOnly) && isMatch(candidate, question, stage, program),
   );
-  if (rule?.action === "deny") return denied(rule.name, `the rule "${rule.name}" denies ${program.name}`);
+  if (rule?.action === "deny") {
+    const doubt = isNamed(rule, question) ? "" : "; the name of its container cannot be told now, so that it may be meant";
+    return denied(rule.name, `the rule "${rule.name}" denies ${program.name}${doubt}`);
+  }
   const bound = rule && boundProblem(rule, workingDirectory);
   if (bound !== undefined) return denied(rule?.name ?? "", `${program.name}: ${bound}`);
   if (rule?.action === "allow") return openly(stage, program, rule);
@@ -174,12 +177,13 @@ function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program
 }
 
 /** What is not sure does not allow, and does deny. */
-function isTarget(rule: ExecRule, { targets, neighbours = [], isUnnamed = false }: PolicyQuestion): boolean {
-  if (targets.some((target) => fits(rule.target, target))) return true;
-  if (rule.action === "allow") return false;
-  return (
-    neighbours.some((target) => fits(rule.target, target)) || (isUnnamed && rule.target.some((name) => !/^(?:host|service )/.test(name)))
-  );
+function isTarget(rule: ExecRule, question: PolicyQuestion): boolean {
+  if (isNamed(rule, question)) return true;
+  return rule.action !== "allow" && question.isUnnamed === true && rule.target.some((name) => !/^(?:host|service )/.test(name));
+}
+
+function isNamed({ action, target: patterns }: ExecRule, { targets, neighbours = [] }: PolicyQuestion): boolean {
+  return [...targets, ...(action === "allow" ? [] : neighbours)].some((target) => fits(patterns, target));
 }
 
 function fits(patterns: readonly string[], value: string): boolean {
