@@ -62,7 +62,8 @@ ip netns del x ## ip netns set x 1 ## ip -netns x link ## ip -n x addr show ## i
 ip link delete lo ## ip address show dev lo scope host save ## ip address flush dev lo ## ip address showdump ## ip addr sh
 ip a s lo up ## ip addr replace 1.2.3.4/32 dev lo ## ip route add 1.2.3.4 dev lo ## ip route flush cache ## ip route showdump
 ip rule flush ## ip rule save ## ip neigh add x ## ip neigh get x ## ip maddr add x ## ip mroute ## ip monitor all ## ip l2tp
-ip fou add ## ip ila ## ip macsec ## ip sr ## ip token ## ip tunnel add ## ip vrf exec x id ## ip mptcp ## ip nexthop flush ## ip stats
+ip link show type x/../../../tmp/x ## tcpdump -c 1 -i dbus-system ## tcpdump -c 1 -i usbmon0
+tcpdump -c 1 -inflog:5 ## tcpdump -c 1 --interface=nfqueue ## tcpdump -c 1 -i bluetooth-monitor ## tcpdump -c 1 -i 9 ## ip fou add ## ip ila ## ip macsec ## ip sr ## ip token ## ip tunnel add ## ip vrf exec x id ## ip mptcp ## ip nexthop flush ## ip stats
 ip ioam ## ip addrlabel flush ## ip link afstats ## ip link xstats ## ip link property add dev lo altname x ## ip -c=always link
 ip -V ## ip help ## ip -rcvbuf 9999999 link ## ip -l 1 a ## ip -f inet link set lo down ## ip tcp_metrics flush
 ip tcp_metrics delete 1.1.1.1 ## ip ntable change name x ## dmesg -TC ## dmesg -Tn1 ## dmesg --console-level 1 ## dmesg --console-off

@@ -1,6 +1,16 @@
 /** Programs of the read-only profile whose arguments have a grammar of their own. */
 
-import { absolutePath, anyText, checkArguments, matching, oneOf, plainWord, upTo, type ValueCheck } from "../argument-grammar.ts";
+import {
+  type ArgumentGrammar,
+  absolutePath,
+  anyText,
+  checkArguments,
+  matching,
+  oneOf,
+  plainWord,
+  upTo,
+  type ValueCheck,
+} from "../argument-grammar.ts";
 
 /** Fields of `ps -o`; those that show an environment are not among them. */
 const fields = matching(/^(?!.*env)[\w%,=:. +-]{1,512}$/i, "is not a list of fields");
@@ -110,34 +120,73 @@ export function checkIp(args: readonly string[]): string | undefined {
   if (!isGet && verb !== "show" && verb !== "list") return `"${verb}" is not allowed; only show and list are, and get of routes`;
   for (const word of rest) {
     const wrong = ipWord(word);
-    if (wrong !== undefined || word === "save" || word === "restore" || word === "showdump")
+    // The word behind `type` becomes part of a library's name.
+    if (wrong !== undefined || word.includes("..") || word === "save" || word === "restore" || word === "showdump")
       return `"${word}" ${wrong ?? "is not allowed"}`;
   }
   return undefined;
 }
 
-/**
- * Few packets and their headers: no file is written, read or named, no payload is dumped. Of protocols made of text it shows the first line by itself,
- * and with -v also what follows, such as HTTP's headers with their credentials; -q leaves all of it out.
- */
+const maxPackets = 10_000;
+/** Not the other things that can be listened to (D-Bus, USB, Bluetooth, netfilter's logs and queues), nor the numbers by which all of them go. */
+const networkInterface: ValueCheck = (value) =>
+  /^\d+$|^(?:dbus|usbmon|bluetooth|nflog|nfqueue|rdma|netmap|rpcap|dag|snf)/i.test(value) ? "is not a network interface" : plainWord(value);
+/** Few packets and their headers: no file is written, read or named, no payload is dumped. */
+const tcpdumpGrammar: ArgumentGrammar = {
+  flags: "DefKlnNOpqStuv#J",
+  short: {
+    c: { value: upTo(maxPackets) },
+    i: { value: networkInterface },
+    s: { value: upTo(512) },
+    Q: { value: oneOf("in", "out", "inout") },
+    B: { value: upTo(32_768) },
+  },
+  long: { count: "flag", "list-interfaces": "flag", interface: { value: networkInterface }, "immediate-mode": "flag", number: "flag" },
+  operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
+};
+
 export function checkTcpdump(args: readonly string[]): string | undefined {
-  const max = 10_000;
   return checkArguments(args, {
-    flags: "DefKlnNOpqStuv#J",
-    short: {
-      c: { value: upTo(max) },
-      i: { value: plainWord },
-      s: { value: upTo(512) },
-      Q: { value: oneOf("in", "out", "inout") },
-      B: { value: upTo(32_768) },
-    },
-    long: { count: "flag", "list-interfaces": "flag", interface: { value: plainWord }, "immediate-mode": "flag", number: "flag" },
-    operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
+    ...tcpdumpGrammar,
     whole: ({ options }) => {
-      if (options.has("-v") && !options.has("-q")) return "-v would show the headers of requests with their credentials; add -q";
-      return options.has("-c") || options.has("-D") || options.has("--list-interfaces") ? undefined : `it needs -c with at most ${max}`;
+      if (options.has("-v") && !options.has("-q")) return "-v would show what packets hold; add -q";
+      return options.has("-c") || options.has("-D") || options.has("--list-interfaces")
+        ? undefined
+        : `it needs -c with at most ${maxPackets}`;
     },
   });
+}
+
+/** Of queries for names, and nothing else. */
+const namesOnly = /^(?:udp |tcp )?port (?:53|domain)(?: and (?:src |dst )?host [\w.:]+)?$/;
+
+/**
+ * By itself tcpdump shows what it understands: passwords and values of Redis, of FTP, SMTP and SNMP, lines of HTTP. Payload that it is told to take for CARP, which
+ * is a protocol beside TCP, is not looked at in TCP; of other packets `-q` leaves addresses, ports and lengths.
+ */
+export function rewriteTcpdump(args: readonly string[]): string[] {
+  let filter = "";
+  let isQuiet = false;
+  checkArguments(args, {
+    ...tcpdumpGrammar,
+    whole: ({ options, operands }) => {
+      filter = operands.join(" ").trim();
+      isQuiet = options.has("-q");
+      return undefined;
+    },
+  });
+  if (isQuiet || namesOnly.test(filter)) return [...args];
+  return [...(isTcpOnly(filter) ? ["-T", "carp"] : ["-q"]), ...args];
+}
+
+/** What it does not understand it would dump, so nothing else may come along. */
+function isTcpOnly(filter: string): boolean {
+  let outer = filter;
+  for (let inner = ""; inner !== outer; ) {
+    inner = outer;
+    outer = inner.replaceAll(/\([^()]*\)/g, " ");
+  }
+  return /^tcp\b/.test(outer) && !/\bor\b|\|\||[()]/.test(outer);
 }
 
 /** Only the table of counts of processes that run. */

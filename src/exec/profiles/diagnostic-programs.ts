@@ -13,7 +13,7 @@ import {
 } from "../argument-grammar.ts";
 import type { RootFiles } from "../root-files.ts";
 import { checkCurl, curlFirst } from "./curl-arguments.ts";
-import { checkFind, checkIp, checkPs, checkStrace, checkTcpdump, rewritePs } from "./diagnostic-arguments.ts";
+import { checkFind, checkIp, checkPs, checkStrace, checkTcpdump, rewritePs, rewriteTcpdump } from "./diagnostic-arguments.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 import { logReaders, textFilters } from "./text-filters.ts";
 
@@ -258,7 +258,7 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
     whole: ({ operands }) => (operands.length === 0 ? "a name is missing" : undefined),
   }),
   curl: { check: checkCurl, prepend: curlFirst },
-  tcpdump: { check: checkTcpdump, capabilities: ["net_raw"], stopAfterMs: 60_000 },
+  tcpdump: { check: checkTcpdump, rewrite: rewriteTcpdump, capabilities: ["net_raw"], stopAfterMs: 60_000 },
   strace: { check: checkStrace, capabilities: ["sys_ptrace", "kill"], stopAfterMs: 10_000 },
   // Not -C, -c, -n, -D, -E, which change the kernel's log; not -F, which reads a file; not -H, which starts a pager.
   dmesg: simple(
