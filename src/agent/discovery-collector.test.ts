@@ -75,8 +75,8 @@ describe("createDiscoveryCollector() on this machine", () => {
         protocol: "tcp",
         method: "listening_socket",
       });
-      // Within the second that the two clocks may be apart, and the tick.
-      expect(Math.abs(instance!.started! / 1_000 - (Date.now() - process.uptime() * 1_000))).toBeLessThan(3_000);
+      // The clocks may be a second apart, and Node counts from when it runs.
+      expect(Math.abs(instance!.started! / 1_000 - (Date.now() - process.uptime() * 1_000))).toBeLessThan(10_000);
       expect(Object.keys(instance!).sort()).toEqual([...Object.keys(serviceInstance.columns), "at", "mono_ms"].sort());
       const ends = rows.connections.filter((row) => row.server_port === port).sort((a, b) => a.role.localeCompare(b.role));
       expect(ends).toMatchObject([

@@ -1,7 +1,14 @@
-/** Milliseconds of processor time that the work takes in this process: others on the same machine do not make it more. */
-export function cpuMsOf(work: () => void): number {
+/** Tells the milliseconds of processor time that this process has taken since: others on the same machine do not make them more. */
+export function startCpuClock(): () => number {
   const before = process.cpuUsage();
+  return () => {
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1_000;
+  };
+}
+
+export function cpuMsOf(work: () => void): number {
+  const cpuMs = startCpuClock();
   work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1_000;
+  return cpuMs();
 }

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { CoralError } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 import { brokenEnd, type CommandAsk, type CommandEnd, CommandInput, commandOrder, type FrameToSend } from "../mesh/index.ts";
 import type { CommandOutcome, CommandRequest, CommandResult, ToolCallContext } from "../tools/index.ts";
 import { followCommand } from "./follow-command.ts";
@@ -28,9 +29,7 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
     timeoutMs,
     readOnly,
     maxOutputBytes: maxAgentOutputBytes,
-    ...(argv === undefined ? {} : { argv }),
-    ...(text === undefined ? {} : { text }),
-    ...(workingDirectory === undefined ? {} : { workingDirectory }),
+    ...given({ argv, text, workingDirectory }),
   };
   const order = commandOrder(ask, commandId, where, caller);
   const routed: RoutedCommand = {

@@ -1,5 +1,6 @@
 /** Changes the contexts file. Reading it is in `contexts.ts`, which every command loads. */
 
+import { given } from "../base/given.ts";
 import { type Context, type Contexts, readContexts } from "./contexts.ts";
 import { homePaths } from "./home.ts";
 import { writePrivateFile } from "./ownership.ts";
@@ -11,9 +12,7 @@ export async function writeContexts(home: string, next: Contexts): Promise<void>
   const lines = next.contexts.map((context) => ({
     name: context.name,
     colony_id: context.colonyId,
-    ...(context.endpoint === undefined ? {} : { endpoint: context.endpoint }),
-    ...(context.caFingerprint === undefined ? {} : { ca_fingerprint: context.caFingerprint }),
-    ...(context.tokenFile === undefined ? {} : { token_file: context.tokenFile }),
+    ...given({ endpoint: context.endpoint, ca_fingerprint: context.caFingerprint, token_file: context.tokenFile }),
   }));
   const body = { ...(next.currentContext === undefined ? {} : { current_context: next.currentContext }), contexts: lines };
   await writePrivateFile(

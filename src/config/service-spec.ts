@@ -1,6 +1,7 @@
 /** What `coral connect` takes: `name:port[:health][:type]`. The CLI reads the text, the agent checks what arrives; both keep to the rules here. */
 
 import { CoralError, type ErrorCode } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 
 /** A service as a user names it to the agent of its host. */
 export interface ServiceSpec {
@@ -43,8 +44,7 @@ export function checkServiceSpec(value: unknown): ServiceSpec {
   return checkedSpec("invalid", shown, {
     name,
     port,
-    ...(health === undefined ? {} : { health }),
-    ...(type === undefined ? {} : { type }),
+    ...given({ health, type }),
   });
 }
 

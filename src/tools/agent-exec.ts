@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { CoralError, isErrorCode } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { resolveTargets, usableTargets } from "./command-targets.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
@@ -44,8 +45,7 @@ export const agentExec = defineTool({
     }
     const result = await backend.execute(
       {
-        ...(input.command === undefined ? {} : { text: input.command }),
-        ...(input.argv === undefined ? {} : { argv: input.argv }),
+        ...given({ text: input.command, argv: input.argv }),
         agents: usable.map(({ agentId, hostname }) => ({ agentId, hostname })),
         where: placeOf(resolved.service, input.container, input.onHost),
         ...(input.workingDirectory === undefined ? {} : { workingDirectory: input.workingDirectory }),

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
@@ -35,11 +36,7 @@ export const listAudit = defineTool({
     const request = {
       sinceMs: input.since,
       limit: input.limit + 1,
-      ...(input.user === undefined ? {} : { caller: input.user }),
-      ...(input.command === undefined ? {} : { command: input.command }),
-      ...(input.target === undefined ? {} : { target: input.target }),
-      ...(input.kind === undefined ? {} : { kind: input.kind }),
-      ...(input.outcome === undefined ? {} : { outcome: input.outcome }),
+      ...given({ caller: input.user, command: input.command, target: input.target, kind: input.kind, outcome: input.outcome }),
       ...(input.agent === undefined ? {} : { agentIds: matchAgents(agents, input.agent).map(({ agentId }) => agentId) }),
       ...(named === undefined
         ? {}

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { CoralError, isErrorCode } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 import { formatDurationMs } from "../base/units.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
@@ -102,8 +103,7 @@ async function prepare(backend: ColonyBackend, input: z.infer<typeof streamInput
       limit: input.limit,
       durationMs: input.duration,
       includeBody: input.body,
-      ...(input.route === undefined ? {} : { route: input.route }),
-      ...(input.status === undefined ? {} : { status: input.status }),
+      ...given({ route: input.route, status: input.status }),
     },
     context,
   );

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
@@ -31,8 +32,7 @@ export const listEvents = defineTool({
       // One more than wanted tells whether there are more.
       limit: input.limit + 1,
       ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
-      ...(input.kind === undefined ? {} : { kind: input.kind }),
-      ...(input.service === undefined ? {} : { service: input.service }),
+      ...given({ kind: input.kind, service: input.service }),
     };
     const events = await backend.events(request, context);
     const { items, notes } = cutList(

@@ -1,4 +1,6 @@
 import { CoralError } from "../base/errors.ts";
+import type { ColonyBackend } from "./backend.ts";
+import type { ToolCallContext } from "./define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 
 const shownMax = 10;
@@ -31,4 +33,20 @@ export function matchAgents(agents: AgentInfo[], text: string): AgentInfo[] {
 /** Agents that count: revoked ones are history. */
 export function activeAgents(agents: AgentInfo[]): AgentInfo[] {
   return agents.filter((agent) => !agent.revoked);
+}
+
+/** The agents that a question is about. */
+export interface ChosenAgents {
+  /** All that count. */
+  agents: AgentInfo[];
+  /** Those that are meant; undefined when none was named: then it is about all. */
+  chosen: AgentInfo[] | undefined;
+  /** The same, for a request to the backend. */
+  which: { agentIds?: string[] };
+}
+
+export async function chooseAgents(backend: ColonyBackend, text: string | undefined, context: ToolCallContext): Promise<ChosenAgents> {
+  const agents = activeAgents(await backend.agents(context));
+  const chosen = text === undefined ? undefined : matchAgents(agents, text);
+  return { agents, chosen, which: chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) } };
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { ColonyBackend, EdgePageRequest, NetworkFacts } from "./backend.ts";
 import type { CompletenessNote } from "./completeness.ts";
 import type { ToolCallContext } from "./define-tool.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { networkNotes, networkSignals } from "./network-notes.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { EdgeFact } from "./schemas/network.ts";
@@ -35,21 +35,19 @@ interface NetworkAsked {
 
 /** Edges as asked for, without Coral's own unless wanted, and what is not known about them. */
 export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
-  const agents = activeAgents(await backend.agents(context));
-  const chosen = asked.agent === undefined ? undefined : matchAgents(agents, asked.agent);
-  const agentIds = chosen?.map((agent) => agent.agentId);
+  const { agents, chosen, which } = await chooseAgents(backend, asked.agent, context);
   const isOwnWanted = asked.coral || asked.service === ownService;
   const [facts, losses] = await Promise.all([
     backend.edges(
       {
         sinceMs: asked.since,
-        ...(agentIds ? { agentIds } : {}),
+        ...which,
         ...(asked.service === undefined ? {} : { service: asked.service }),
         ...(asked.page === undefined ? {} : { page: { ...asked.page, ...(isOwnWanted ? {} : { without: ownService }) } }),
       },
       context,
     ),
-    backend.losses({ signals: networkSignals, sinceMs: asked.since, ...(agentIds ? { agentIds } : {}) }, context),
+    backend.losses({ signals: networkSignals, sinceMs: asked.since, ...which }, context),
   ]);
   const edges = isOwnWanted ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
   return { facts: { ...facts, edges }, agents, notes: networkNotes(facts, chosen ?? agents, losses) };

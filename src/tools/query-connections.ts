@@ -1,10 +1,11 @@
 import * as z from "zod";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { findService } from "./find-service.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
 import { type ConnectionsFacts, type ConnectionsRequest, connectionListSchema, trafficRoleSchema } from "./schemas/traffic.ts";
 
@@ -27,20 +28,16 @@ export const queryConnections = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const agents = activeAgents(await backend.agents(context));
-    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
-    const agentIds = chosen?.map((agent) => agent.agentId);
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const request: ConnectionsRequest = {
       sinceMs: input.since,
       limit: input.limit,
-      ...(input.service === undefined ? {} : { service: input.service }),
-      ...(input.peer === undefined ? {} : { peer: input.peer }),
-      ...(input.role === undefined ? {} : { role: input.role }),
-      ...(agentIds === undefined ? {} : { agentIds }),
+      ...given({ service: input.service, peer: input.peer, role: input.role }),
+      ...which,
     };
     const [facts, losses] = await Promise.all([
       readConnections(backend, request, context),
-      backend.losses({ signals: ["connection"], sinceMs: input.since, ...(agentIds === undefined ? {} : { agentIds }) }, context),
+      backend.losses({ signals: ["connection"], sinceMs: input.since, ...which }, context),
     ]);
     const notes = [...silentAgentNotes(chosen ?? agents), ...lossNotes(losses)];
     if (agents.length === 0) notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });

@@ -1,11 +1,12 @@
 import * as z from "zod";
 import { parseExactJson } from "../base/exact-json.ts";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { findSender } from "./find-service.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
 import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
 import { type LogFact, type LogRecord, type LogResult, type LogsRequest, logLevels, logResultSchema } from "./schemas/logs.ts";
@@ -40,24 +41,21 @@ export const queryLogs = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const agents = activeAgents(await backend.agents(context));
-    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
-    const agentIds = chosen?.map((agent) => agent.agentId);
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const request: LogsRequest = {
       sinceMs: input.since,
       limit: input.limit,
-      ...(input.service === undefined ? {} : { service: input.service }),
       ...(input.level === undefined ? {} : { minSeverity: logLevels.indexOf(input.level) * 4 + 1 }),
-      ...(input.grep === undefined ? {} : { grep: input.grep }),
-      ...(input.pattern === undefined ? {} : { pattern: input.pattern }),
-      ...(input.traceId === undefined ? {} : { traceId: input.traceId.toLowerCase() }),
-      ...(input.page === undefined ? {} : { page: input.page }),
-      ...(agentIds === undefined ? {} : { agentIds }),
+      ...given({
+        service: input.service,
+        grep: input.grep,
+        pattern: input.pattern,
+        traceId: input.traceId?.toLowerCase(),
+        page: input.page,
+      }),
+      ...which,
     };
-    const losses = await backend.losses(
-      { signals: ["log"], sinceMs: input.since, ...(agentIds === undefined ? {} : { agentIds }) },
-      context,
-    );
+    const losses = await backend.losses({ signals: ["log"], sinceMs: input.since, ...which }, context);
     const notes = [...silentAgentNotes(chosen ?? agents), ...lossNotes(losses)];
     if (agents.length === 0) notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
     const answer = input.by === "pattern" ? await byPattern(backend, request, context) : await byRecord(backend, request, context);

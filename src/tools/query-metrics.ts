@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { type CompletenessNote, completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { lossNotes, silentAgentNotes } from "./missing-data.ts";
 import { ownStoreNotes, ownStoresOf } from "./own-stores.ts";
 import { type MetricLossFact, type MetricResult, metricResultSchema } from "./schemas/metrics.ts";
@@ -43,16 +44,14 @@ export const queryMetrics = defineTool({
     const steps = step === undefined ? input.points : Math.ceil(input.since / step);
     if (steps > maxSteps)
       throw invalid(`Cannot answer with ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
-    const agents = activeAgents(await backend.agents(context));
-    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const asked: Asked = {
       sinceMs: input.since,
       limit: input.limit,
       points: input.points,
       ...(step === undefined ? {} : { stepMs: step }),
-      ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
-      ...(input.service === undefined ? {} : { service: input.service }),
-      ...(input.by === undefined ? {} : { by: input.by }),
+      ...which,
+      ...given({ service: input.service, by: input.by }),
     };
     const part =
       promql === undefined
@@ -60,7 +59,6 @@ export const queryMetrics = defineTool({
           ? await listNames(backend, asked, undefined, context)
           : await oneMetric(backend, asked, name, context)
         : await expression(backend, asked, promql, context);
-    const which = asked.agentIds === undefined ? {} : { agentIds: asked.agentIds };
     const [gaps, losses] = await Promise.all([
       backend.losses({ signals: ["metric_point"], sinceMs: input.since, ...which }, context),
       backend.metricLosses({ sinceMs: input.since, ...which }, context),
@@ -95,8 +93,7 @@ async function listNames(backend: ColonyBackend, asked: Asked, contains: string 
       sinceMs,
       limit,
       ...(agentIds && { agentIds }),
-      ...(service === undefined ? {} : { service }),
-      ...(contains === undefined ? {} : { contains }),
+      ...given({ service, contains }),
     },
     context,
   );

@@ -1,10 +1,11 @@
 import * as z from "zod";
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool, type ToolCallContext } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
 import { findSender } from "./find-service.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { redFindings } from "./red-findings.ts";
 import { redRowOf } from "./red-rows.ts";
 import { type RedFacts, type RedRequest, redGroupings, redResultSchema, trafficRoleSchema } from "./schemas/traffic.ts";
@@ -34,8 +35,7 @@ export const queryRed = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const agents = activeAgents(await backend.agents(context));
-    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const by = input.by ?? (input.service === undefined ? "service" : "route");
     const request: RedRequest = {
       by,
@@ -43,12 +43,8 @@ export const queryRed = defineTool({
       maxPoints: input.points,
       limit: input.limit,
       compare: true,
-      ...(input.service === undefined ? {} : { service: input.service }),
-      ...(input.peer === undefined ? {} : { peer: input.peer }),
-      ...(input.route === undefined ? {} : { route: input.route }),
-      ...(input.protocol === undefined ? {} : { protocol: input.protocol }),
-      ...(input.role === undefined ? {} : { role: input.role }),
-      ...(chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) }),
+      ...given({ service: input.service, peer: input.peer, route: input.route, protocol: input.protocol, role: input.role }),
+      ...which,
     };
     const { facts, spans } = await readRed(backend, request, context);
     const rows = [...facts.rows.map((fact) => redRowOf(fact, facts)), ...spans.rows]

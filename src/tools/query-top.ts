@@ -3,7 +3,7 @@ import type { ColonyBackend } from "./backend.ts";
 import { completenessOf } from "./completeness.ts";
 import { defineTool } from "./define-tool.ts";
 import { durationInput } from "./duration-input.ts";
-import { activeAgents, matchAgents } from "./match-agents.ts";
+import { chooseAgents } from "./match-agents.ts";
 import { cutList } from "./missing-data.ts";
 import { ratio, redRowOf } from "./red-rows.ts";
 import { type RedRow, type ServiceCpuFact, type TopRow, topResultSchema } from "./schemas/traffic.ts";
@@ -28,9 +28,7 @@ export const queryTop = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const agents = activeAgents(await backend.agents(context));
-    const chosen = input.agent === undefined ? undefined : matchAgents(agents, input.agent);
-    const which = chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) };
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const request = { by: "service" as const, sinceMs: input.since, maxPoints: input.points, limit: servicesMax, compare: false, ...which };
     const [facts, cpu] = await Promise.all([backend.red(request, context), backend.serviceCpu(context)]);
     const red = facts.rows.map((fact) => redRowOf(fact, facts));

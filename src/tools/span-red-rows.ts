@@ -1,5 +1,6 @@
 /** Requests by spans, of services that no hook saw: so that none is counted twice, and none is missing where there are no hooks. */
 
+import { given } from "../base/given.ts";
 import type { ColonyBackend } from "./backend.ts";
 import type { ToolCallContext } from "./define-tool.ts";
 import { perSecond, ratio } from "./red-rows.ts";
@@ -59,8 +60,7 @@ async function seenByHooks(
     ? hooks
     : await backend.red(
         {
-          ...(service === undefined ? {} : { service }),
-          ...(agentIds === undefined ? {} : { agentIds }),
+          ...given({ service, agentIds }),
           by: "service",
           sinceMs,
           maxPoints: 0,
@@ -89,10 +89,7 @@ async function readPart(
     by,
     sinceMs,
     limit,
-    ...(service === undefined ? {} : { service }),
-    ...(role === undefined ? {} : { role }),
-    ...(route === undefined ? {} : { route }),
-    ...(agentIds === undefined ? {} : { agentIds }),
+    ...given({ service, role, route, agentIds }),
   };
   const now = await backend.spanRed({ ...asked, points: maxPoints }, context);
   if (!compare || now.rows.length === 0) return { now, before: null };

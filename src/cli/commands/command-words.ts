@@ -1,6 +1,7 @@
 /** What the words and options of `coral exec`, `coral shell` and `coral run` mean. */
 
 import { CoralError } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
 import { parseSizeBytes } from "../../base/units.ts";
 import type { CommandAsk, CommandPlace, CommandTargets } from "../../mesh/index.ts";
 import type { Invocation } from "../invocation.ts";
@@ -22,15 +23,9 @@ export function wantedCommand(invocation: Invocation, command: CommandAsk["comma
   const serviceName = options.text("name");
   return {
     command,
-    ...(argv === undefined ? {} : { argv }),
-    ...(text === undefined ? {} : { text }),
+    ...given({ argv, text }),
     ...(all === undefined ? {} : { targets: command === "shell" ? { ...all, one: true } : all }),
-    ...(where === undefined ? {} : { where }),
-    ...(workingDirectory === undefined ? {} : { workingDirectory }),
-    ...(environment === undefined ? {} : { environment }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(maxOutputBytes === undefined ? {} : { maxOutputBytes }),
-    ...(serviceName === undefined ? {} : { serviceName }),
+    ...given({ where, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
     ...(options.flag("detach") ? { isDetached: true } : {}),
     ...(options.flag("read-only") ? { readOnly: true } : {}),
   };
@@ -72,9 +67,7 @@ function targetsOf({ options }: Invocation): CommandTargets | undefined {
   const environment = options.text("env");
   const targets: CommandTargets = {
     ...(agents.length === 0 ? {} : { agents }),
-    ...(labels === undefined ? {} : { labels }),
-    ...(service === undefined ? {} : { service }),
-    ...(environment === undefined ? {} : { environment }),
+    ...given({ labels, service, environment }),
     ...(options.flag("all") ? { all: true } : {}),
   };
   return Object.keys(targets).length === 0 ? undefined : targets;

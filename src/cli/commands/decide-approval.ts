@@ -1,4 +1,5 @@
 import { escapeText } from "../../base/escape-text.ts";
+import { given } from "../../base/given.ts";
 import type { ApprovalDecided } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -15,8 +16,7 @@ export async function decideApproval(invocation: Invocation, approve: boolean): 
   const input = {
     id: args[0] ?? "",
     approve,
-    ...(reason === undefined ? {} : { reason }),
-    ...(agent === undefined ? {} : { agent }),
+    ...given({ reason, agent }),
   };
   const ask = async () => {
     const answer = await colony.call<ApprovalDecided>("coral_decide_approval", input);

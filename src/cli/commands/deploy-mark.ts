@@ -1,3 +1,4 @@
+import { given } from "../../base/given.ts";
 import type { DeploymentMarked } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -13,8 +14,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const input = {
     service: args[0],
     note: options.text("note") ?? "",
-    ...(version === undefined ? {} : { version }),
-    ...(ago === undefined ? {} : { ago }),
+    ...given({ version, ago }),
   };
   const marked = await colony.call<DeploymentMarked>("coral_mark_deployment", input);
   await showAnswer(invocation, () => Promise.resolve(marked), {

@@ -1,5 +1,6 @@
 /** `coral network ingress` and `coral network egress`: services with the addresses outside that call them or that they call. */
 
+import { given } from "../../base/given.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { EndpointList, EndpointUse } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
@@ -31,8 +32,7 @@ export async function showEndpoints(invocation: Invocation, screen: EndpointScre
   const input = {
     since,
     limit,
-    ...(service === undefined ? {} : { service }),
-    ...(agent === undefined ? {} : { agent }),
+    ...given({ service, agent }),
     ...(options.flag("coral") ? { coral: true } : {}),
   };
   const tableAt = (answer: EndpointList): Table => tableOf(screen.sort([...answer.endpoints]), columnsAt(Date.now()));

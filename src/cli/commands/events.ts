@@ -1,3 +1,4 @@
+import { given } from "../../base/given.ts";
 import type { EventList } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -17,10 +18,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const limit = options.integer("limit", 1, 1_000);
   const input = {
     since,
-    ...(agent === undefined ? {} : { agent }),
-    ...(kind === undefined ? {} : { kind }),
-    ...(service === undefined ? {} : { service }),
-    ...(limit === undefined ? {} : { limit }),
+    ...given({ agent, kind, service, limit }),
   };
   await showAnswer(invocation, () => colony.call<EventList>("coral_list_events", input), {
     table: ({ events }) => {

@@ -1,3 +1,4 @@
+import { given } from "../../base/given.ts";
 import type { HostQueryResult, HostReport } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -14,8 +15,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const limit = options.integer("limit", 1, 50);
   const input = {
     since: options.durationText("since") ?? "5m",
-    ...(args[0] === undefined ? {} : { agent: args[0] }),
-    ...(limit === undefined ? {} : { limit }),
+    ...given({ agent: args[0], limit }),
   };
   await showAnswer(invocation, () => colony.call<HostQueryResult>("coral_query_host", input), {
     table: (answer) => tableOf(answer.hosts, columns),

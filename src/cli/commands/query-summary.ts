@@ -1,3 +1,4 @@
+import { given } from "../../base/given.ts";
 import type { SummaryResult } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -14,8 +15,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const limit = options.integer("limit", 1, 1_000);
   const input = {
     since: options.durationText("since") ?? "5m",
-    ...(service === undefined ? {} : { service }),
-    ...(limit === undefined ? {} : { limit }),
+    ...given({ service, limit }),
   };
   await showAnswer(invocation, () => colony.call<SummaryResult>("coral_query_summary", input), {
     table: ({ services }) => tableOf(services, summaryColumns),

@@ -1,4 +1,5 @@
 import { CoralError } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
 import type { Invocation } from "../invocation.ts";
 import type { DaemonStarted, RunOptions } from "../runtime.ts";
 
@@ -10,10 +11,7 @@ export function runOptionsOf(invocation: Invocation): RunOptions {
   const token = options.text("token") ?? (invocation.io.env["CORAL_JOIN_TOKEN"] || undefined);
   const logFormat = options.text("log-format");
   return {
-    ...(config === undefined ? {} : { config }),
-    ...(listen === undefined ? {} : { listen }),
-    ...(token === undefined ? {} : { token }),
-    ...(logLevel === undefined ? {} : { logLevel }),
+    ...given({ config, listen, token, logLevel }),
     ...(logFormat === "json" || logFormat === "text" ? { logFormat } : {}),
   };
 }

@@ -1,3 +1,4 @@
+import { given } from "../../base/given.ts";
 import type { TokenCreated } from "../../tools/index.ts";
 import { connectColony } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -15,8 +16,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const input = {
     kind,
     name: options.text("note") ?? "",
-    ...(permission === undefined ? {} : { permission }),
-    ...(uses === undefined ? {} : { uses }),
+    ...given({ permission, uses }),
     validFor: options.durationText("ttl") ?? "24h",
   };
   const answer = await colony.call<TokenCreated>("coral_create_token", input);

@@ -1,5 +1,6 @@
 /** One name out of what is known of an address. */
 
+import { given } from "../../base/given.ts";
 import type { RangeLabel } from "../../tools/index.ts";
 import type { EndpointName } from "./endpoint-names.ts";
 import { findSaasHost, type SaasHost } from "./saas-hosts.ts";
@@ -41,8 +42,7 @@ function ofSaas(hostName: string, saas: SaasHost, range: RangeLabel | undefined)
     method: "saas",
     confidence: saas.isMachine ? 0.8 : 0.9,
     provider: saas.provider,
-    ...(saas.product === undefined ? {} : { product: saas.product }),
-    ...(region === undefined ? {} : { region }),
+    ...given({ product: saas.product, region }),
   };
 }
 

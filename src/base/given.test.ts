@@ -1,0 +1,8 @@
+import { expect, it } from "vitest";
+import { given } from "./given.ts";
+
+it("given() leaves out what is undefined, and only that", () => {
+  const parts = given({ a: undefined, b: null, c: 0, d: "", e: false, f: [1] });
+  expect(Object.keys(parts)).toEqual(["b", "c", "d", "e", "f"]);
+  expect(parts).toEqual({ b: null, c: 0, d: "", e: false, f: [1] });
+});
