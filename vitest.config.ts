@@ -17,10 +17,10 @@ export default defineConfig({
     expect: { poll: { timeout: 10_000 } },
     setupFiles: ["./test/patience.ts"],
     projects: [
-      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 30_000, hookTimeout: 30_000 } },
+      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },
       {
         extends: true,
-        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
+        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },
       },
       // Daemons with homes and ports of their own; most of the time they wait.
       { extends: true, test: { ...repeated, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },

@@ -93,7 +93,7 @@ struct {
 #define MAX_CHUNKS 4
 #define MAX_VECTORS 8
 
-/* The segment of a path that is being read; see http1.h. */
+/* The segment of a path that is being read; see http1-head.h. */
 struct path_parser {
 	u64 segment;
 	u64 previous;

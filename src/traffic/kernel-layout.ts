@@ -87,5 +87,5 @@ export const statuses = { none: 0, noReply: 1 } as const;
 /** `REQUEST_TLS` of a key's flags. */
 export const tlsFlag = 1;
 
-/** `enum http_method` of probes/http1.h, from 1 on; the last one stands for all others. */
+/** `enum http_method` of probes/http1-head.h, from 1 on; the last one stands for all others. */
 export const httpMethods = ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "CONNECT", "TRACE", "OTHER"] as const;
