@@ -2,12 +2,20 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { BaselineMemory, type ColonyStore, queryServiceDetails, queryServices, querySpanProcesses, querySummary } from "../store/index.ts";
+import {
+  BaselineMemory,
+  type ColonyStore,
+  queryLogServices,
+  queryServiceDetails,
+  queryServices,
+  querySpanProcesses,
+  querySummary,
+} from "../store/index.ts";
 import { type ColonyBackend, serviceAliases } from "../tools/index.ts";
 import type { DeploymentWatch } from "./deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery-loop.ts";
 
-export type SummaryBackend = Pick<ColonyBackend, "summary" | "serviceDetails" | "deployments" | "markDeployment">;
+export type SummaryBackend = Pick<ColonyBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
 
 export interface SummaryBackendOptions {
   store: ColonyStore;
@@ -37,6 +45,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
       return { ...facts, requests, nowMs, aliases: known };
     },
     serviceDetails: (request) => queryServiceDetails(store, { ...request, nowMs: clock.wallMs() }),
+    logServices: (request) => queryLogServices(store, { ...request, nowMs: clock.wallMs() }),
     deployments: (request) => deployments.list(request),
     markDeployment: (request, context) => deployments.mark(request, context.caller ?? null),
   };

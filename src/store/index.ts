@@ -67,6 +67,7 @@ export { type EdgeEndRow, type EdgeRow, type EdgesQuery, type EdgesResult, query
 export { type EventRow, type EventsQuery, queryEvents } from "./queries/query-events.ts";
 export { type HostsQuery, queryHosts } from "./queries/query-hosts.ts";
 export { type HostNowRow, queryHostsNow } from "./queries/query-hosts-now.ts";
+export { queryLogServices } from "./queries/query-log-services.ts";
 export {
   type LogPatternRow,
   type LogPatternsAnswer,

@@ -247,6 +247,8 @@ export interface ColonyBackend {
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Names that senders of spans gave themselves. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
+  /** Names that log records came under. */
+  logServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */
   serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
   /**

@@ -24,13 +24,14 @@ export async function findService(backend: ColonyBackend, text: string, context:
 
 const dayMs = 86_400_000;
 
-/** The same; a name that is in spans only is taken as it is. */
+/** The same; a name that is in spans or logs only is taken as it is. */
 export async function findSender(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
   try {
     return await findService(backend, text, context);
   } catch (error) {
-    const spans = await backend.spanServices({ sinceMs: dayMs }, context);
-    const own = spans.find((name) => name === text) ?? spans.find((name) => name.toLowerCase() === text.toLowerCase());
+    const day = { sinceMs: dayMs };
+    const sent = (await Promise.all([backend.spanServices(day, context), backend.logServices(day, context)])).flat();
+    const own = sent.find((name) => name === text) ?? sent.find((name) => name.toLowerCase() === text.toLowerCase());
     if (own === undefined) throw error;
     return own;
   }

@@ -37,7 +37,7 @@ export const querySummary = defineTool({
       backend.summary(request, context),
       backend.deployments({ ...request, sinceMs: dayMs, limit: 1_000 }, context),
     ]);
-    const all = summarizeServices({ facts, deployments, agents, nowMs: facts.nowMs });
+    const all = summarizeServices({ service, facts, deployments, agents, nowMs: facts.nowMs });
     const shown = service === undefined ? all.slice(0, input.limit) : all.filter(({ summary }) => summary.service === service).slice(0, 1);
     const services =
       service === undefined

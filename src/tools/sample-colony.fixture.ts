@@ -227,6 +227,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     trace: async () => ({ spans: [], total: 0 }),
     spanRed: async ({ sinceMs }) => ({ rows: [], total: 0, startMs: 0, endMs: sinceMs, coveredMs: sinceMs }),
     spanServices: async () => [],
+    logServices: async () => [],
     spanProcesses: async () => [],
     spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
     summary: async () => ({
@@ -238,6 +239,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
       cgroups: [],
       patterns: [],
       events: [],
+      logServices: [],
       aliases: new Map(),
     }),
     serviceDetails: async () => ({

@@ -44,6 +44,7 @@ const emptyFacts: SummaryFacts = {
   cgroups: [],
   patterns: [],
   events: [],
+  logServices: [],
   aliases: new Map(),
 };
 
@@ -432,6 +433,28 @@ describe("coral_query_summary", () => {
       },
     );
     expect(traced.services).toMatchObject([{ service: "lambda", requests: { source: "spans" } }]);
+  });
+
+  it("tells of a service that is known by its log only", async () => {
+    const facts = { logServices: ["cron", "backup", "shop-web"], aliases: new Map([["shop-web", "shop"]]) };
+    const loud = {
+      service: "backup",
+      pattern: "p",
+      template: "disk full",
+      severity: "error",
+      isNew: true,
+      records: 40,
+      recordsBefore: 0,
+      firstAt: null,
+    };
+    const { services } = await ask({}, { facts: { ...facts, patterns: [loud] } });
+    expect(services.map(({ service, health }) => `${service} ${health}`)).toEqual(["backup degraded", "cron ok", "shop ok"]);
+    const one = await ask({ service: "CRON" }, { facts, colony: { logServices: async () => ["cron"] } });
+    expect(one.services).toMatchObject([{ service: "cron", health: "ok", requests: null }]);
+  });
+
+  it("says of a service that is asked for by name that nothing is heard of it", async () => {
+    expect((await ask({ service: "shop" }, {})).services).toMatchObject([{ service: "shop", health: "unknown", findings: [] }]);
   });
 
   it("gives the same answer to the same facts", async () => {

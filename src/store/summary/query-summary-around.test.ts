@@ -69,6 +69,13 @@ describe("querySummary() of what is around requests", () => {
         await transaction.run(
           `INSERT INTO raw.log_pattern (${names}, service, pattern, template, severity, records, is_new) VALUES (${head(agoMs)}, 'api', '${pattern}', 't ${pattern}', '${severity}', 5, ${isNew})`,
         );
+      for (const [agoMs, service] of [
+        [2 * minuteMs, "cron"],
+        [10 * minuteMs, "quiet"],
+      ] as const)
+        await transaction.run(
+          `INSERT INTO raw.log_pattern (${names}, service, pattern, template, severity, records, is_new) VALUES (${head(agoMs)}, '${service}', 'p5', 't', 'info', 1, false)`,
+        );
       await transaction.run(
         `INSERT INTO registry.events VALUES (${at(minuteMs)}, 'egress-new', 'web-1', 'new', '{"service": "api"}'), (${at(minuteMs)}, 'agent-joined', 'web-1', 'no', '{}')`,
       );
@@ -95,6 +102,11 @@ describe("querySummary() of what is around requests", () => {
       "p2 false 5 5",
       "p3 true 5 0",
     ]);
+    expect(all.logServices).toEqual(["api", "cron"]);
+    const short = { sinceMs: minuteMs, nowMs };
+    expect((await querySummary(store, short)).logServices).toEqual(["api", "cron"]);
+    expect((await querySummary(store, { ...short, service: "cron" })).logServices).toEqual(["cron"]);
+    expect((await querySummary(store, { ...short, service: "quiet" })).logServices).toEqual([]);
     expect(all.windowMs).toBeGreaterThan(4 * minuteMs);
     expect(all.events).toMatchObject([{ kind: "egress-new", service: "api", severity: "warning" }]);
     const { peers, routes } = await queryServiceDetails(store, { service: "lambda", source: "spans", sinceMs: 5 * minuteMs, nowMs });

@@ -1,5 +1,6 @@
 /** The facts of a summary: few statements, over what was added up when rows came. */
 
+import { queryLogServices } from "../queries/query-log-services.ts";
 import {
   booleanIn,
   isoTimeIn,
@@ -112,6 +113,8 @@ export interface SummaryAnswer {
   patterns: SummaryPatternRow[];
   /** Newest first. */
   events: SummaryEventRow[];
+  /** Services that log records came of. */
+  logServices: string[];
   /** Whether there is anything by spans at all. */
   hasSpans: boolean;
 }
@@ -121,6 +124,8 @@ const hourMs = 3_600_000;
 const loadMaxMs = 900_000;
 /** Events that are looked at are of this long at least. */
 const eventsMinMs = 900_000;
+/** Log records are counted once a minute: of less time there may be no count yet. */
+const logsMinMs = 180_000;
 const eventsMax = 1_000;
 const patternsMax = 2_000;
 /** Kinds that explain what a service does; captures and joins do not. */
@@ -134,13 +139,14 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
   const sources: RequestSource[] = ["hooks", ...((await hasRequests(store, "spans")) ? (["spans"] as const) : [])];
   const ranges = await Promise.all(sources.map((source) => summaryRanges(store, source, query)));
   const requests = Promise.all(sources.map((source, index) => readRequests(store, query, source, ranges[index], memory)));
-  const [rows, places, hosts, cgroups, patterns, events] = await Promise.all([
+  const [rows, places, hosts, cgroups, patterns, events, logServices] = await Promise.all([
     requests,
     readPlaces(store, query),
     readHosts(store, query),
     readCgroups(store, query),
     readPatterns(store, query),
     readEvents(store, query),
+    queryLogServices(store, { ...query, sinceMs: Math.max(query.sinceMs, logsMinMs) }),
   ]);
   // Where nothing was ever counted, nothing is covered either, and that must not decide.
   const covered = ranges.filter(({ isWatched }) => isWatched).map(({ now }) => now.coveredMs);
@@ -153,6 +159,7 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
     cgroups,
     patterns,
     events,
+    logServices,
     hasSpans: sources.includes("spans"),
   };
 }

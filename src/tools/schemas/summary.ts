@@ -225,6 +225,8 @@ export interface SummaryFacts {
   patterns: SummaryPatternFact[];
   /** Newest first. */
   events: SummaryEventFact[];
+  /** Services that log records came of. */
+  logServices: string[];
   /** From a name in spans to the service that the same process was found as. */
   aliases: ReadonlyMap<string, string>;
 }

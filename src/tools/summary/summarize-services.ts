@@ -17,6 +17,8 @@ import {
 import { type ServiceFacts, summaryFindings } from "./summary-rules.ts";
 
 export interface SummarizeInput {
+  /** Told of in any case; absent: all that something is known of. */
+  service?: string | undefined;
   facts: SummaryFacts;
   /** Of the last day, newest first. */
   deployments: readonly Deployment[];
@@ -74,17 +76,17 @@ function summaryOf(facts: ServiceFacts, agents: readonly AgentInfo[]): ServiceSu
 /** Without requests, what a service is up to is known only while its hosts are heard. */
 export function healthOf(
   findings: readonly SummaryFinding[],
-  { requests, places }: Pick<ServiceFacts, "requests" | "places">,
+  { requests, places, isLogging }: Pick<ServiceFacts, "requests" | "places" | "isLogging">,
   agents: readonly AgentInfo[],
 ): SummaryHealth {
   if (findings.some(({ severity }) => severity === "critical")) return "critical";
   if (findings.some(({ severity }) => severity === "warning")) return "degraded";
-  if (requests !== null && requests.requests > 0) return "ok";
+  if (isLogging || (requests !== null && requests.requests > 0)) return "ok";
   const isHeard = (agentId: string): boolean => agents.some((agent) => agent.agentId === agentId && agent.health !== "unhealthy");
   return places.some(({ isPresent, isStale, agentId }) => isPresent && !isStale && isHeard(agentId)) ? "ok" : "unknown";
 }
 
-function factsByService({ facts, deployments, agents, nowMs }: SummarizeInput): ServiceFacts[] {
+function factsByService({ service: asked, facts, deployments, agents, nowMs }: SummarizeInput): ServiceFacts[] {
   const requests = requestsByService(facts);
   const grouped = <T extends { service: string }>(rows: readonly T[]): Map<string, T[]> => {
     const groups = new Map<string, T[]>();
@@ -103,7 +105,9 @@ function factsByService({ facts, deployments, agents, nowMs }: SummarizeInput): 
     for (const service of group.services) cgroupsOf.set(service, [...(cgroupsOf.get(service) ?? []), group]);
   const names = new Map(agents.map((agent) => [agent.agentId, agent.hostname]));
   const hostname = (agentId: string): string => names.get(agentId) ?? agentId;
-  const live = new Set([...requests.keys(), ...facts.places.filter(({ isStale }) => !isStale).map(({ service }) => service)]);
+  const logging = new Set(facts.logServices.map((service) => facts.aliases.get(service) ?? service));
+  const seen = facts.places.filter(({ isStale }) => !isStale).map(({ service }) => service);
+  const live = new Set([...requests.keys(), ...seen, ...logging, ...(asked === undefined ? [] : [asked])]);
   return [...live].map((service): ServiceFacts => {
     const own = places.get(service) ?? [];
     const answered = requests.get(service);
@@ -120,6 +124,7 @@ function factsByService({ facts, deployments, agents, nowMs }: SummarizeInput): 
         .filter((host) => host !== undefined),
       cgroups: cgroupsOf.get(service) ?? [],
       patterns: patterns.get(service) ?? [],
+      isLogging: logging.has(service),
       events: events.get(service) ?? [],
       deployment: deploymentOf.get(service) ?? null,
       windowMs: facts.windowMs,

@@ -34,6 +34,8 @@ export interface ServiceFacts {
   hosts: SummaryHostFact[];
   cgroups: SummaryCgroupFact[];
   patterns: SummaryPatternFact[];
+  /** Log records came of it. */
+  isLogging: boolean;
   events: SummaryEventFact[];
   deployment: Deployment | null;
   windowMs: number;
