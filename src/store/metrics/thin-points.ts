@@ -6,6 +6,9 @@
 
 import { columnTypeOf, type Signal } from "../define-signal.ts";
 
+/** Exponential histograms whose buckets begin further apart than about this are not added up: what lies between would be zeros. */
+const offsetsApart = 1_024;
+
 const quoted = (name: string): string => `"${name}"`;
 
 /** Parameters: $ingest and $stored_at of the new rows, and the range $after to $ingest of raw rows to consume. */
@@ -26,6 +29,8 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
       WHEN kind = 'gauge' OR (kind = 'sum' AND NOT is_monotonic AND temporality IS DISTINCT FROM 'delta') THEN 'gauge'
       WHEN kind = 'sum' AND temporality = 'delta' THEN 'delta'
       WHEN kind = 'histogram' AND temporality = 'delta' AND json_valid(counts) THEN 'buckets'
+      WHEN kind = 'exponential_histogram' AND temporality = 'delta' AND json_valid(coalesce(positive_counts, '[]')) AND json_valid(coalesce(negative_counts, '[]'))
+        THEN 'exponential'
       WHEN temporality = 'delta' THEN 'kept' ELSE 'total' END`;
   const totals = `SELECT ${names} FROM (
       SELECT *, lead(part) OVER next AS next_part, lead(start_time) OVER next AS next_start, lead("value") OVER next AS next_value,
@@ -36,6 +41,7 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
       OR (place = 1 AND start_time IS NULL AND NOT EXISTS (SELECT 1 FROM known k WHERE k.source = t.source AND k.series = t.series))`;
   const addedCounts = `to_json(list_transform(range(1, len(first(CAST(counts AS UBIGINT[]))) + 1),
       lambda i: list_sum(list_transform(list(CAST(counts AS UBIGINT[])), lambda c: c[i]))::UBIGINT))::VARCHAR`;
+  const histogram = { count: `sum("count")::BIGINT`, sum: `sum("sum")`, min: `min("min")`, max: `max("max")` };
   const span = { time: `max("time")`, start_time: "min(start_time)" };
   return `INSERT INTO "${database}".rollup."${target}" (source, ingest, stored_at, ${own.map(quoted).join(", ")})
     WITH point AS MATERIALIZED (
@@ -50,11 +56,29 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
       UNION ALL ${merged({ count: "count(*)", sum: `sum("value")`, min: `min("value")`, max: `max("value")` }, "gauge", "source, series, part")}
       UNION ALL ${merged({ ...span, value: `sum("value")` }, "delta", "source, series, part")}
       UNION ALL ${merged(
-        { ...span, count: `sum("count")::BIGINT`, sum: `sum("sum")`, min: `min("min")`, max: `max("max")`, counts: addedCounts },
+        { ...span, ...histogram, counts: addedCounts },
         "buckets",
         "source, series, part, bounds, json_array_length(counts)",
       )}
+      UNION ALL ${merged(
+        { ...span, ...histogram, zero_count: "sum(zero_count)::BIGINT", ...addedSide("positive"), ...addedSide("negative") },
+        "exponential",
+        `source, series, part, scale, zero_threshold, positive_offset // ${offsetsApart}, negative_offset // ${offsetsApart}`,
+      )}
     ) ORDER BY "time"`;
+}
+
+/** Buckets of one scale lie at the same places whatever the offset: from the lowest of all points to the highest they are added one by one. */
+function addedSide(side: "positive" | "negative"): Record<string, string> {
+  const [offset, counts] = [`${side}_offset`, `CAST(coalesce(${side}_counts, '[]') AS UBIGINT[])`];
+  const filled = `FILTER (len(${counts}) > 0)`;
+  const lowest = `coalesce(min(${offset}) ${filled}, 0)`;
+  const countAt = "CASE WHEN i >= p.o THEN coalesce(p.c[i - p.o + 1], 0) ELSE 0 END";
+  return {
+    [offset]: lowest,
+    [`${side}_counts`]: `to_json(list_transform(range(${lowest}, coalesce(max(${offset} + len(${counts})) ${filled}, 0)),
+      lambda i: list_sum(list_transform(list({o: ${offset}, c: ${counts}}) ${filled}, lambda p: ${countAt}))::UBIGINT))::VARCHAR`,
+  };
 }
 
 function isNullable(signal: Signal, name: string): boolean {

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { AttributeKeys } from "./attribute-keys.ts";
+import { ByteWriter, sourceOf } from "./byte-writer.ts";
+import { KnownKeys } from "./known-keys.ts";
+
+/** What is told of a key that comes next. */
+function told(keys: AttributeKeys, name: string): { code: number; id: number; secrecy: unknown; json: string } {
+  const bytes = Buffer.from(name);
+  // Among others, as keys lie in a request.
+  const around = Buffer.concat([Buffer.from("xx"), bytes, Buffer.from("yy")]);
+  const code = keys.codeOf(sourceOf(around), 2, 2 + bytes.length);
+  const out = new ByteWriter(16);
+  keys.writeTo(out, code);
+  return { code, id: keys.idOf(code), secrecy: keys.secrecyOf(code), json: Buffer.from(out.bytes.subarray(0, out.size)).toString() };
+}
+
+describe("AttributeKeys", () => {
+  it("tells the same of a key whatever came before it", () => {
+    const keys = new AttributeKeys();
+    const names = ["a", "b", "a", "c", "b", "a", "b", "", "c", "a", ""];
+    const codes = new Map<string, number>();
+    for (const name of names) {
+      const { code, json } = told(keys, name);
+      expect(json).toBe(`${JSON.stringify(name)}:`);
+      expect(codes.get(name) ?? code).toBe(code);
+      codes.set(name, code);
+    }
+    expect(new Set(codes.values()).size).toBe(4);
+  });
+
+  it("writes keys as JSON", () => {
+    const keys = new AttributeKeys();
+    for (const name of ['quo"te', "back\\slash", "new\nline", "ümläut 😀", "http.route"])
+      expect(told(keys, name).json).toBe(`${JSON.stringify(name)}:`);
+  });
+
+  it("knows secrets by their names", () => {
+    const keys = new AttributeKeys();
+    expect([told(keys, "db.password").secrecy, told(keys, "http.route").secrecy]).toEqual(["all", "none"]);
+  });
+
+  it("has the numbers of known keys", () => {
+    const keys = new AttributeKeys(
+      new KnownKeys([
+        ["http.method", 3],
+        ["http.request.method", 3],
+      ]),
+    );
+    const names = ["http.method", "http.route", "http.request.method", "", "http.method"];
+    expect(names.map((name) => told(keys, name).id)).toEqual([3, -1, 3, -1, 3]);
+  });
+
+  it("forgets when there are too many, and goes on as before", () => {
+    const keys = new AttributeKeys();
+    for (let round = 0; round < 3; round++) {
+      for (let index = 0; index < 5_000; index++) {
+        const name = `key.${index}`;
+        const { code, json } = told(keys, name);
+        expect(json).toBe(`"${name}":`);
+        expect(code).toBeLessThanOrEqual(4_097);
+      }
+    }
+    expect(told(keys, "key.0").code).toBe(told(keys, "key.0").code);
+  });
+});
