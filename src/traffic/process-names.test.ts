@@ -47,6 +47,17 @@ it("ProcessNames takes a name that is told later, and one that was told in the w
   expect(names.nameOf(5)).toBe("curl");
 });
 
+it("ProcessNames keeps the name of whoever is asked for in each window", () => {
+  const names = new ProcessNames(() => null);
+  names.see(5, record("curl"), at);
+  names.see(6, record("wget"), at);
+  for (let window = 0; window < 4; window++) {
+    expect(names.nameOf(5)).toBe("curl");
+    names.turn();
+  }
+  expect(names.nameOf(6)).toBeUndefined();
+});
+
 it("ProcessNames reads no more processes than it may keep", () => {
   const names = new ProcessNames((pid) => `p${pid}`, 2);
   for (const pid of [1, 2, 3]) names.see(pid, record(), at);

@@ -2,7 +2,7 @@ import { decodeProcessName, readProcessName } from "../host/index.ts";
 
 /**
  * Names of processes at the moment their traffic is seen, for those that have ended before the agent looks. Kept for the window that saw them and
- * the next: whoever lives longer is known to the agent.
+ * the next, and for as long as they are asked for in each: a request like one before brings no name.
  */
 export class ProcessNames {
   readonly #read: (pid: number) => string | null;
@@ -24,7 +24,9 @@ export class ProcessNames {
   }
 
   nameOf(pid: number): string | undefined {
-    return this.#now.get(pid) ?? this.#before.get(pid) ?? undefined;
+    const name = this.#now.get(pid) ?? this.#before.get(pid) ?? undefined;
+    if (name !== undefined && this.#now.size < this.#maxNames) this.#now.set(pid, name);
+    return name;
   }
 
   /** A window has ended. */
