@@ -194,7 +194,8 @@ export class TlsPrograms implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const child of this.#children) child.kill("SIGKILL");
+    // Workers of nginx outlive a master that is killed; one that is told to end ends them.
+    for (const child of this.#children) child.kill(child.spawnfile === "nginx" ? "SIGTERM" : "SIGKILL");
     rmSync(this.directory, { recursive: true, force: true });
   }
 }
