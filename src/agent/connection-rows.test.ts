@@ -247,6 +247,34 @@ describe("ConnectionRows with a kernel that tells", () => {
     ]);
   });
 
+  it("takes the owner from the kernel where a scan found none", () => {
+    const scans = new Scans();
+    // It ended before the scan looked for who holds it.
+    const rows = scans.at(2_000, { ...world, connections: [open({ owners: [] })], kernel: news([ended()]) });
+    expect(rows).toMatchObject([
+      { state: "open", service: null, attribution: null },
+      { state: "closed", service: "api", pid: 5, attribution: "process_fd" },
+    ]);
+    const second = open({ owners: [] });
+    scans.at(3_000, { ...world, connections: [second], kernel: news([]) });
+    expect(scans.at(4_000, { ...world, more: { closed: [second] }, kernel: news([]) })).toMatchObject([{ state: "closed", service: null }]);
+    expect(scans.between(5_000, world, news([ended()]))).toMatchObject([{ state: "closed", service: "api", first_seen: 3_000_000 }]);
+  });
+
+  it("waits for the owner of what a scan has seen, if its process is new", () => {
+    const scans = new Scans();
+    const socket = open({ owners: [] });
+    const known = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
+    const rows = scans.at(2_000, { ...world, connections: [socket], kernel: news([ended({ pid: 9 })]) });
+    expect(rows).toMatchObject([{ state: "open", service: null }]);
+    const later = scans.at(3_000, { ...known, more: { closed: [socket] }, kernel: news([]) });
+    expect(later).toMatchObject([{ state: "closed", service: "job", pid: 9, bytes_sent: 100, first_seen: 2_000_000 }]);
+    // Only once: who is gone by then stays unknown.
+    const other = open({ owners: [] });
+    scans.at(4_000, { ...world, connections: [other], kernel: news([ended({ pid: 10 })]) });
+    expect(scans.at(5_000, { ...world, kernel: news([]) })).toMatchObject([{ state: "closed", service: null, pid: 10 }]);
+  });
+
   it("gives what no scan has seen a row of its own: who called, or who listens", () => {
     const scans = new Scans();
     scans.at(1_000, { ...world, kernel: news([]) });

@@ -9,7 +9,7 @@ import type { SampleTime } from "../store/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../traffic/index.ts";
 import { type CallerMemory, createCallerMemory } from "./caller-memory.ts";
 import { nobody, type Owner, ownerOfListener } from "./connection-owner.ts";
-import { type ConnectionRow, ConnectionTracks, endedRow, type Sight } from "./connection-tracks.ts";
+import { type ConnectionRow, ConnectionTracks, endedRow, type OwnerSource, type Sight } from "./connection-tracks.ts";
 import type { KernelBatch } from "./kernel-connections.ts";
 import { foldedKernelRows, type KernelTimes, socketOfEvent } from "./kernel-rows.ts";
 import { servingOwners } from "./listener-owners.ts";
@@ -62,14 +62,15 @@ export class ConnectionRows {
       peers: [...waited.peers, ...told.peers.filter((peer) => !this.#isPutAside(this.#waiting.peers, peer, scan))],
     };
     // Before the scan's own: what the kernel closes here the scan has not to close again.
-    const before = kernel ? this.#tracks.closeByKernel(kernel.events, time, kernel.times) : { rows: [], rest: [] };
+    const hasWaited = new Set(waited.events);
+    const owners = this.#owners(sight, hasWaited);
+    const before = kernel ? this.#tracks.closeByKernel(kernel.events, time, kernel.times, owners) : { rows: [], rest: [] };
     const followed = this.#tracks.follow(sight, (pid, owner) => this.#callers.remember(pid, owner));
     const rows = [...before.rows, ...followed, ...this.#folded(sight)];
     if (!kernel) return rows;
     // Seen by this scan for the first time, and ended while it went on.
-    const after = this.#tracks.closeByKernel(before.rest, time, kernel.times);
-    const hasWaited = new Set(waited.events);
-    const unseen = after.rest.filter((event) => hasWaited.has(event) || !this.#isPutAside(this.#waiting.events, event, scan));
+    const after = this.#tracks.closeByKernel(before.rest, time, kernel.times, owners);
+    const unseen = after.rest.filter((event) => !owners.putAside(event));
     return [...rows, ...after.rows, ...this.#unseen(unseen, sight, kernel.times), ...this.#sums(kernel, sight)];
   }
 
@@ -77,10 +78,18 @@ export class ConnectionRows {
   between(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, kernel: KernelNews): ConnectionRow[] {
     const sight = { scan, namer, time };
     this.#tracks.listenToKernel();
-    const { rows, rest } = this.#tracks.closeByKernel(kernel.events, time, kernel.times);
-    const events = rest.filter((event) => !this.#isPutAside(this.#waiting.events, event, scan));
+    const owners = this.#owners(sight);
+    const { rows, rest } = this.#tracks.closeByKernel(kernel.events, time, kernel.times, owners);
+    const events = rest.filter((event) => !owners.putAside(event));
     const peers = kernel.peers.filter((peer) => !this.#isPutAside(this.#waiting.peers, peer, scan));
     return [...rows, ...this.#unseen(events, sight, kernel.times), ...this.#sums({ ...kernel, peers }, sight)];
+  }
+
+  #owners(sight: Sight, hasWaited: ReadonlySet<ConnectionEvent> = new Set()): OwnerSource {
+    return {
+      find: (socket, pid) => this.#ownerByKernel(socket, pid, sight),
+      putAside: (event) => !hasWaited.has(event) && this.#isPutAside(this.#waiting.events, event, sight.scan),
+    };
   }
 
   /** The process that called connect(2), also when it has ended meanwhile, or whoever listens. */

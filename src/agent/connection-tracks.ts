@@ -32,8 +32,16 @@ interface Track extends SeenConnection {
   isPending: boolean;
 }
 
+/** Who knows whose connections are that no scan found an owner of: they had ended before it looked. */
+export interface OwnerSource {
+  find(socket: TrackedSocket, pid: number): Owner;
+  /** True when the event is kept for the next scan, which may know more; it comes again then. */
+  putAside(event: ConnectionEvent): boolean;
+}
+
 /** An end that a scan has told: the kernel may still tell its last amounts. */
 interface Ended {
+  socket: TrackedSocket;
   row: ConnectionRow;
   /** Monotonic. */
   untilMs: number;
@@ -85,7 +93,7 @@ export class ConnectionTracks {
   }
 
   /** Rows for those that scans have told, and the events that are left. */
-  closeByKernel(events: readonly ConnectionEvent[], time: SampleTime, times: KernelTimes) {
+  closeByKernel(events: readonly ConnectionEvent[], time: SampleTime, times: KernelTimes, owners: OwnerSource) {
     const rows: ConnectionRow[] = [];
     const rest: ConnectionEvent[] = [];
     for (const event of events) {
@@ -93,14 +101,19 @@ export class ConnectionTracks {
       const ends = endsOf(event);
       const track = this.#byEnds.get(ends);
       const told = this.#ended.get(ends);
+      const isOwnerMissing = (track?.owner ?? told?.row)?.attribution === null;
+      if (isOwnerMissing && owners.putAside(event)) continue;
       if (track) {
+        if (isOwnerMissing) track.owner = owners.find(track.socket, event.pid);
         this.#forget(track);
         track.lastSeenUs = Math.max(track.firstSeenUs, times.wallUs(event.atNs));
         rows.push(endedRow(track, event, time));
       }
       // Told by a scan already; the same row again, with what went through it at the very last.
-      else if (told) rows.push({ ...told.row, at: time.at, mono_ms: time.mono_ms, ...lastAmounts(event) });
-      else rest.push(event);
+      else if (told) {
+        const owner = isOwnerMissing ? ownerColumns(owners.find(told.socket, event.pid)) : {};
+        rows.push({ ...told.row, ...owner, at: time.at, mono_ms: time.mono_ms, ...lastAmounts(event) });
+      } else rest.push(event);
       this.#ended.delete(ends);
     }
     return { rows, rest };
@@ -178,7 +191,7 @@ export class ConnectionTracks {
       if (untilMs > nowMs && this.#ended.size < maxEnded) break;
       this.#ended.delete(ends);
     }
-    this.#ended.set(endsOf(socket), { row, untilMs: nowMs + endedMs });
+    this.#ended.set(endsOf(socket), { socket, row, untilMs: nowMs + endedMs });
   }
 }
 
@@ -201,6 +214,10 @@ function lastAmounts(event: ConnectionEvent) {
   };
 }
 
+function ownerColumns({ service, pid, startTicks, attribution }: Owner) {
+  return { service, pid, start_ticks: startTicks, attribution };
+}
+
 function rowOf(seen: SeenConnection, state: "open" | "closed" | "failed", time: SampleTime): ConnectionRow {
   const { socket, owner } = seen;
   const isServer = socket.role === "server";
@@ -208,11 +225,8 @@ function rowOf(seen: SeenConnection, state: "open" | "closed" | "failed", time: 
     at: time.at,
     mono_ms: time.mono_ms,
     role: isServer ? "server" : "client",
-    service: owner.service,
-    pid: owner.pid,
-    start_ticks: owner.startTicks,
+    ...ownerColumns(owner),
     netns: socket.networkNamespace === 0 ? null : socket.networkNamespace,
-    attribution: owner.attribution,
     protocol: socket.protocol,
     client_address: isServer ? socket.remoteAddress : socket.localAddress,
     client_port: isServer ? socket.remotePort : socket.localPort,
