@@ -51,7 +51,6 @@ const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
 };
 
 describe("an agent that listens to the kernel", () => {
-  // Once more when it fails: with a load of ten on two processors, ten of the 2,000 were missing in one of four runs. Why is not known.
   it("tells 2,000 short connections, long ones and refused ones, each once", { timeout: 120_000 }, async () => {
     const [port, closed] = [await freePort(), await freePort()];
     const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "kitchen" } });
