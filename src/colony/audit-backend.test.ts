@@ -107,6 +107,24 @@ test("verifyAudit() finds that entries that were pulled are gone at the agent", 
   expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: cut 4"]);
 });
 
+test("verifyAudit() finds that entries were gone with the agent's store before they were pulled", async () => {
+  await using world = await filled(5);
+  const begunAnew = (chainId: string, entry: number) => ({
+    kind: "chain",
+    phase: "noted",
+    reason: "begun-anew",
+    details: JSON.stringify({ before: { chainId, entry, hash: hash("a") } }),
+  });
+  // What was pulled is here; and of a chain that was another colony's nothing can be said.
+  await world.write(begunAnew(world.agent.epoch, 5), begunAnew("elsewhere", 99));
+  await world.pull();
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect((await backend.verifyAudit({}, context)).isWhole).toBe(true);
+  await world.write(begunAnew(world.agent.epoch, 12), { ...begunAnew("", 0), details: "{}" });
+  await world.pull();
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 colony: cut 10"]);
+});
+
 test("verifyAudit() finds that the colony's copy was rewritten", async () => {
   await using world = await filled(5);
   await world.store.write((transaction) => transaction.run("UPDATE raw.audit SET command = 'x' WHERE seq = 2"));

@@ -51,6 +51,7 @@ export async function verifyCopies(store: ColonyStore, agentId?: string): Promis
     { agent: agentId ?? null },
   );
   const vouched = await prunedCopies(store);
+  const left = await leftChains(store);
   const latest = new Map(sources.toSorted(byLastPull).map((row) => [String(row["agent_id"]), Number(row["source"])]));
   const chains: CopiedChain[] = [];
   for (const row of sources) {
@@ -63,6 +64,13 @@ export async function verifyCopies(store: ColonyStore, agentId?: string): Promis
       (entry) => take(check, pruned, entry),
     );
     const expected = { entry: pulledThrough(row), hash: "" };
+    const end = left.get(`${agent} ${chainId}`);
+    if (end && end.entry > expected.entry)
+      check.report(
+        "cut",
+        expected.entry + 1,
+        `the agent had written it up to entry ${end.entry} when its store was begun anew: what came after entry ${expected.entry} is gone`,
+      );
     const report = check.finish(pruned, isPrunedAway(vouched.get(chainId), expected) ? undefined : expected);
     if (report.entries > 0 || expected.entry > 0) chains.push({ agentId: agent, chainId, isCurrent: latest.get(agent) === source, report });
   }
@@ -102,6 +110,22 @@ function take(check: ChainCheck, pruned: ChainLink[], row: Row): void {
   }
 }
 
+/** Where chains ended whose agent has begun its store anew, by agent and chain: the next chain begins with that. */
+async function leftChains(store: ColonyStore): Promise<Map<string, ChainLink>> {
+  const database = `"${store.database.name}"`;
+  const rows = await store.query(
+    `SELECT s.agent_id, r.details FROM ${database}.raw."${audit.name}" r JOIN ${database}.internal.sources s USING (source)
+     WHERE r.kind = 'chain' AND r.reason = 'begun-anew' ORDER BY r.seq`,
+  );
+  const left = new Map<string, ChainLink>();
+  for (const row of rows) {
+    const before = beforeIn(row["details"]);
+    const key = `${String(row["agent_id"])} ${before?.chainId}`;
+    if (before && before.entry > (left.get(key)?.entry ?? 0)) left.set(key, before);
+  }
+  return left;
+}
+
 /** How far the copy of each chain was pruned by this colony, by its own chain. */
 async function prunedCopies(store: ColonyStore): Promise<Map<string, ChainLink[]>> {
   const rows = await store.query(
@@ -133,6 +157,17 @@ function linkIn(text: unknown): ChainLink | undefined {
   try {
     const value = JSON.parse(String(text)) as Partial<ChainLink> | null;
     return typeof value?.entry === "number" && typeof value.hash === "string" ? { entry: value.entry, hash: value.hash } : undefined;
+  } catch {
+    // Not written by Coral.
+    return undefined;
+  }
+}
+
+function beforeIn(text: unknown): (ChainLink & { chainId: string }) | undefined {
+  try {
+    const { before } = JSON.parse(String(text)) as { before?: { chainId?: unknown } };
+    const link = linkIn(JSON.stringify(before));
+    return link && typeof before?.chainId === "string" ? { ...link, chainId: before.chainId } : undefined;
   } catch {
     // Not written by Coral.
     return undefined;
