@@ -244,7 +244,7 @@ async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Ag
       colony: link,
       pidsOf: traffic.pidsOf,
       servicesOf: traffic.servicesOf,
-      podScope: () => runtime.current().runtimeType === "k8s-sidecar",
+      runtime: () => runtime.current(),
       onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
       onLoad: (isBusy) => options.onCommandLoad?.(isBusy),
       clock,

@@ -3,6 +3,7 @@
 import type { Clock } from "../base/clock.ts";
 import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
+import { impossibleBecause, type RuntimeFacts } from "../base/runtime-facts.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { CommandAudit, LaunchedProgram } from "../exec/index.ts";
 import { createContainerDirectory } from "../host/index.ts";
@@ -19,8 +20,8 @@ export interface OpenCommandsOptions {
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
   servicesOf: (isMeant: (pid: number) => boolean) => readonly string[];
-  /** Whether nothing beyond the agent's own pod may be reached. */
-  podScope: () => boolean;
+  /** Where it runs: what can be run there, and whether nothing beyond the agent's own pod may be reached. */
+  runtime: () => Pick<RuntimeFacts, "runtimeType" | "sidecarMode">;
   onLaunched: (program: LaunchedProgram) => () => void;
   /** Told when commands write so much that being fast is worth memory, and when that is over. */
   onLoad: (isBusy: boolean) => void;
@@ -36,7 +37,8 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
     audit,
     pidsOf: async (service) => options.pidsOf(service),
     servicesOf: options.servicesOf,
-    containers: createContainerDirectory({ env: process.env, podScope: options.podScope }),
+    absent: (kind) => impossibleBecause(kind, options.runtime().runtimeType, options.runtime().sidecarMode),
+    containers: createContainerDirectory({ env: process.env, podScope: () => options.runtime().runtimeType === "k8s-sidecar" }),
     recordingsDirectory: `${options.directory}/recordings`,
     onLaunched: options.onLaunched,
     clock,

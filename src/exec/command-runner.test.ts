@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { processesWithVariable } from "../host/index.ts";
 import { createTestRunner, type TestRunner, testOrder, testRule } from "./command-runner.fixture.ts";
+import type { CommandRunnerOptions } from "./command-runner.ts";
 import type { ExecSettings } from "./exec-settings.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -15,8 +16,8 @@ const noHold = (): void => undefined;
 let directory: string;
 let made: TestRunner[] = [];
 
-function create(settings: Partial<ExecSettings> = {}): TestRunner {
-  const runner = createTestRunner(settings, join(directory, "recordings"));
+function create(settings: Partial<ExecSettings> = {}, options: Partial<CommandRunnerOptions> = {}): TestRunner {
+  const runner = createTestRunner(settings, join(directory, "recordings"), options);
   made.push(runner);
   return runner;
 }
@@ -37,6 +38,17 @@ describe("CommandRunner", () => {
   it("keeps standard output, standard error and the exit code apart", async () => {
     const end = await create().run({ argv: ["sh", "-c", "echo out; echo err >&2; exit 7"] });
     expect(end).toMatchObject({ stdout: "out\n", stderr: "err\n", exitCode: 7, reason: "exited", stdoutBytes: 4, stderrBytes: 4 });
+  });
+
+  it("runs nothing that cannot be run where it is, whoever sent it, and writes that down", async () => {
+    const absent = (kind: string) => (kind === "exec" ? { reason: "passive mode", fix: "Mount CRI socket" } : null);
+    const { run, audit } = create({}, { absent });
+    await expect(run({ argv: ["true"] })).rejects.toMatchObject({
+      code: "unsupported",
+      message: "Cannot exec here: passive mode; Mount CRI socket",
+    });
+    expect(audit).toMatchObject([{ phase: "denied", reason: "Cannot exec here: passive mode; Mount CRI socket" }]);
+    expect(await run({ kind: "run", argv: ["true"] })).toMatchObject({ exitCode: 0 });
   });
 
   it("joins programs by pipes and tells the last one's exit code", async () => {

@@ -57,6 +57,8 @@ export interface CommandRunnerOptions {
   pidsOf: (service: string) => Promise<readonly number[]>;
   /** Names of the services that have a process which is meant. Default: none is known. */
   servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
+  /** Why nothing of this kind can be run where the agent is, and what helps; null when it can. Default: it can. */
+  absent?: (kind: CommandOrder["kind"]) => { reason: string; fix: string } | null;
   containers: ContainerDirectory | undefined;
   recordingsDirectory: string;
   /** A program of `run` begins; the returned function is called at its end. */
@@ -166,6 +168,9 @@ export class CommandRunner implements AsyncDisposable {
     const settings = this.#options.settings();
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
       throw new CoralError({ code: "invalid", message: "Cannot run a command: its id is not a UUID" });
+    // Whoever sent it may have known another place than this one.
+    const absent = this.#options.absent?.(order.kind) ?? null;
+    if (absent) throw new CoralError({ code: "unsupported", message: `Cannot ${order.kind} here: ${absent.reason}; ${absent.fix}` });
     if (settings.profile === "off") {
       known.rule = "profile off";
       throw refusal({ rule: known.rule, why: "commands are switched off on this host (exec.profile: off)" });
