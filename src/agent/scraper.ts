@@ -6,7 +6,7 @@ import type { Logger } from "../base/log.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import type { AgentScrapeConfig, ScrapeTarget } from "../config/index.ts";
 import { type ReadUrlOptions, type ReadUrlResult, readUrl } from "../mesh/index.ts";
-import { type MetricIntake, type MetricPoint, parsePrometheusText } from "../otlp/index.ts";
+import { type MetricIntake, type MetricPoint, parsePrometheusText, scrapedFrom } from "../otlp/index.ts";
 
 export interface ScraperOptions {
   config: () => AgentScrapeConfig;
@@ -89,19 +89,8 @@ export class Scraper {
 }
 
 function ownGauge(name: string, unit: string, value: number, source: { service: string; instance: string; atUs: number }): MetricPoint {
-  const { service, instance, atUs } = source;
   return {
-    service,
-    serviceVersion: "",
-    serviceInstance: instance,
-    environment: "",
-    hostName: "",
-    resource: JSON.stringify({
-      "service.instance.id": instance,
-      "service.name": service,
-    }),
-    scopeName: "prometheus",
-    scopeVersion: "",
+    ...scrapedFrom(source),
     name,
     description: "",
     unit,
@@ -109,10 +98,7 @@ function ownGauge(name: string, unit: string, value: number, source: { service: 
     temporality: "unspecified",
     isMonotonic: false,
     attributes: "{}",
-    startTimeUs: 0,
-    timeUs: atUs,
-    hasNoValue: false,
+    timeUs: source.atUs,
     value,
-    exemplars: [],
   };
 }

@@ -20,6 +20,6 @@ export type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint, Temporality
 export { OtlpIntake, type OtlpIntakeConfig, type OtlpIntakeOptions, type OtlpStatus, type OtlpStore } from "./otlp-intake.ts";
 export { addOtlpMetrics } from "./otlp-metrics.ts";
 export { type ParsedLine, parseLogLine, severityOfPriority } from "./parse-log-line.ts";
-export { parsePrometheusText } from "./prometheus-text.ts";
+export { parsePrometheusText, scrapedFrom } from "./prometheus-text.ts";
 export type { OtlpReply, OtlpRequest, SignalCounts } from "./receiver.ts";
 export { type DecodePort, runDecodeWorker } from "./run-decode-worker.ts";

@@ -166,32 +166,35 @@ class TextReader {
   }
 
   #common(name: string, family: string, kind: MetricKind, timeUs: number): Omit<MetricPoint, "attributes"> {
-    const { service, instance } = this.#source;
     const { help = "", unit = "" } = this.#families.get(family) ?? {};
     return {
-      service,
-      serviceVersion: "",
-      serviceInstance: instance,
-      environment: "",
-      hostName: "",
-      resource: JSON.stringify({
-        "service.instance.id": instance,
-        "service.name": service,
-      }),
-      scopeName: "prometheus",
-      scopeVersion: "",
+      ...scrapedFrom(this.#source),
       name,
       description: help,
       unit: unit || unitOfName(name),
       kind,
       temporality: kind === "gauge" || kind === "summary" ? "unspecified" : "cumulative",
       isMonotonic: kind === "sum",
-      startTimeUs: 0,
       timeUs,
-      hasNoValue: false,
-      exemplars: [],
     };
   }
+}
+
+/** What is the same in all points of a target. */
+export function scrapedFrom({ service, instance }: Pick<ScrapeSource, "service" | "instance">) {
+  return {
+    service,
+    serviceVersion: "",
+    serviceInstance: instance,
+    environment: "",
+    hostName: "",
+    resource: JSON.stringify({ "service.instance.id": instance, "service.name": service }),
+    scopeName: "prometheus",
+    scopeVersion: "",
+    startTimeUs: 0,
+    hasNoValue: false,
+    exemplars: [],
+  };
 }
 
 /** Counts up to each bound as counts of each bucket. Undefined when they do not rise, or when nobody knows how many there are. */
