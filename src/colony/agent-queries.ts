@@ -35,8 +35,8 @@ export class AgentQueries {
     return await this.#ask<T>(agentId, kind, request, AbortSignal.any([signal, AbortSignal.timeout(oneTimeoutMs)]));
   }
 
-  /** Of all that are connected and answer in time. */
-  async all<T>(kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<OwnAnswer<T>[]> {
+  /** Of all that are connected; `silent` are those that did not answer in time. */
+  async all<T>(kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<{ answers: OwnAnswer<T>[]; silent: string[] }> {
     const connected = [...this.#registry.entries()].filter((entry) => entry.session?.tunnel).map((entry) => entry.record.agentId);
     const slots = new Semaphore(atOnce);
     const until = AbortSignal.any([signal, AbortSignal.timeout(allTimeoutMs)]);
@@ -44,7 +44,10 @@ export class AgentQueries {
       connected.slice(0, maxAgents).map((agentId) => slots.run(() => this.#ask<T>(agentId, kind, request, until))),
     );
     signal.throwIfAborted();
-    return outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    return {
+      answers: outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : [])),
+      silent: connected.filter((_, index) => outcomes[index]?.status !== "fulfilled"),
+    };
   }
 
   async #ask<T>(agentId: string, kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<OwnAnswer<T>> {

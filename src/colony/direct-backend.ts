@@ -52,12 +52,16 @@ export function createDirectBackend({ own, agents, clock }: DirectBackendOptions
     trace: async (request, context) => {
       const found = await own.trace(request, context);
       if (!mayBeIncomplete(found, clock.wallMs())) return found;
-      const answers = await agents.all<TraceFacts>("trace", request, context.signal);
-      return merged(
-        found,
+      const { answers, silent } = await agents.all<TraceFacts>("trace", request, context.signal);
+      const facts = merged(
+        // While an agent was waited for, its spans may have come.
+        silent.length === 0 ? found : await own.trace(request, context),
         answers.map(({ agentId, answer }) => ({ agentId, ...named(answer, agentId) })),
         request.maxSpans,
       );
+      if (silent.length === 0 || !mayBeIncomplete(facts, clock.wallMs())) return facts;
+      const who = silent.length === 1 ? `agent "${silent[0]}"` : `${silent.length} agents`;
+      return { ...facts, directProblem: `Cannot ask ${who} for what came just now: no answer in time` };
     },
   };
 }

@@ -143,7 +143,7 @@ async function readTrace(
   const facts = await backend.trace(wanted, context);
   const { spans, total } = facts;
   if (spans.length === 0) {
-    const message = `Cannot find trace "${traceId}": no span of it was stored; it may be too new (agents are asked every few seconds), too old, sampled out, or of a service that does not send to an agent`;
+    const message = `Cannot find trace "${traceId}": no span of it was stored; it may be too new (agents are asked every few seconds), too old, sampled out, or of a service that does not send to an agent${facts.directProblem === undefined ? "" : `. ${facts.directProblem}; ask again`}`;
     throw new CoralError({ code: "not-found", message, details: { traceId } });
   }
   const tree = buildTraceTree(spans);
@@ -156,7 +156,7 @@ async function readTrace(
     services: [...new Set(spans.map(({ service }) => service))].sort(),
     spans: tree.nodes.map(spanOf),
   };
-  return { trace, treeNotes: treeNotes(tree, spans, total), own: ownStoresOf(facts) };
+  return { trace, treeNotes: [...treeNotes(tree, spans, total), ...ownStoreNotes(facts)], own: ownStoresOf(facts) };
 }
 
 function spanOf({
