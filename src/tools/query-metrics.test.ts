@@ -69,6 +69,11 @@ describe("coral_query_metrics", () => {
     );
     expect(two.metrics).toHaveLength(2);
     expect(two.completeness.notes.at(-1)?.message).toBe('no metric is called "took"; these hold it: a.took, b.took');
+    const early = await call(
+      { name: "took" },
+      { metric, metricNames: async () => ({ rows: [nameOf("took"), nameOf("b.took")], total: 2 }) },
+    );
+    expect(early.completeness.notes[0]?.message).toMatch(/^too little came of the metric "took" within this time/);
     expect((await call({ name: "took" })).completeness.notes[0]?.message).toBe('nothing was sent of a metric "took" within this time');
   });
 

@@ -128,8 +128,11 @@ async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, con
   const names = new Set(listed.output.metrics.map((metric) => metric.name));
   const [only] = names;
   if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, asked, only, context);
-  const none: CompletenessNote = { kind: "no-data", message: `nothing was sent of a metric "${name}" within this time` };
-  if (names.size <= 1) return { output: emptyResult(asked), notes: [none] };
+  const message = names.has(name)
+    ? `too little came of the metric "${name}" within this time: what was counted shows between two points`
+    : `nothing was sent of a metric "${name}" within this time`;
+  const none: CompletenessNote = { kind: "no-data", message };
+  if (names.size === 0 || names.has(name)) return { output: emptyResult(asked), notes: [none] };
   const some = [...names].slice(0, namesShown).join(", ");
   return { ...listed, notes: [...listed.notes, { kind: "no-data", message: `no metric is called "${name}"; these hold it: ${some}` }] };
 }
