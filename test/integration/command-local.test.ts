@@ -57,6 +57,13 @@ beforeEach(async () => {
             handle: () => ({ kind: "json", value: { runtime, changes: [], isTold: true } }),
           },
           {
+            kind: "json",
+            method: "GET",
+            path: "/v1/status",
+            permission: "read",
+            handle: () => ({ kind: "json", value: { agentId: "a-1" } }),
+          },
+          {
             kind: "frames",
             path: "/v1/commands",
             permission: "exec",
@@ -169,7 +176,7 @@ describe("coral exec without a target", () => {
     const terminal = new Terminal();
     expect(await terminal.run(["shell"])).toBe(2);
     expect(terminal.stderr).toContain("Error: 'shell' not supported in K8s Sidecar (Passive) mode\n");
-    expect(terminal.stderr).toContain("Runtime: Kubernetes Sidecar\nMode: Passive (no CRI socket, no shared namespace)\n");
+    expect(terminal.stderr).toContain("Agent: a-1\nRuntime: Kubernetes Sidecar\nMode: Passive (no CRI socket, no shared namespace)\n");
     expect(terminal.stderr).toContain("To enable shell, update pod spec:\n\n  Option 1 (Recommended): Mount CRI socket\n");
     expect(await terminal.run(["run", "--", "x"])).toBe(2);
     expect(terminal.stderr).toContain("Reason: sidecar is passive for launching");

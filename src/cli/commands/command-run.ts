@@ -1,11 +1,10 @@
 /** Runs a command from the first look at its targets to its exit code; `coral exec`, `coral shell` and `coral run` are this. */
 
-import { hostname } from "node:os";
 import { exitCodeOf } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import { capabilityOf } from "../../base/runtime-facts.ts";
 import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../mesh/index.ts";
-import type { ResolvedTargets, RuntimeRefreshed } from "../../tools/index.ts";
+import type { AgentStatus, ResolvedTargets, RuntimeRefreshed } from "../../tools/index.ts";
 import { CommandClient, type CommandEvents, type CommandOutcome, type Routed } from "../command-client.ts";
 import { askAgent, connectColony, openAgentFrames } from "../connection.ts";
 import type { Invocation } from "../invocation.ts";
@@ -73,7 +72,8 @@ async function localProblem(invocation: Invocation, command: CommandAsk["command
   if (capability === undefined || capability.available) return undefined;
   // Where the place allows it, only the agent's own policy does not: it refuses by itself, says why, and writes that down.
   if (!runtime.runtimeType.startsWith("k8s-")) return undefined;
-  return localUnsupportedPage({ command, hostname: hostname(), runtime, capability }, invocation.print.noteStyle);
+  const { agentId } = await askAgent<AgentStatus>(invocation, "/v1/status");
+  return localUnsupportedPage({ command, agentId, runtime, capability }, invocation.print.noteStyle);
 }
 
 class Conversation implements CommandEvents {

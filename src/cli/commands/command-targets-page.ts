@@ -58,13 +58,13 @@ function compatibilityLine({ runtime, supported, reason }: TargetAgent, name: st
 
 export interface LocalProblem {
   command: string;
-  hostname: string;
+  agentId: string;
   runtime: RuntimeFacts;
   capability: CapabilityFact;
 }
 
 /** Of the agent of this machine. */
-export function localUnsupportedPage({ command, hostname, runtime, capability }: LocalProblem, style: Style): string {
+export function localUnsupportedPage({ command, agentId, runtime, capability }: LocalProblem, style: Style): string {
   const { reason, fix } = capability;
   const mode = modeLabel(runtime);
   const isPassive = runtime.sidecarMode === "passive";
@@ -72,7 +72,7 @@ export function localUnsupportedPage({ command, hostname, runtime, capability }:
   return [
     `${style("red", "Error:")} '${command}' not supported in ${escapeText(place)} mode`,
     "",
-    `Agent: ${escapeText(hostname)}`,
+    `Agent: ${escapeText(agentId)}`,
     `Runtime: ${escapeText(runtimeLabel(runtime.runtimeType))}`,
     ...(mode === "-" ? [] : [`Mode: ${escapeText(mode)}${isPassive ? " (no CRI socket, no shared namespace)" : ""}`]),
     ...(isPassive && command !== "run" ? [] : [`Reason: ${escapeText(reason)}`]),
