@@ -215,12 +215,15 @@ int socket_sending(u64 *context)
 	return 0;
 }
 
-/* The end of a stream counts as one. */
+/* The end of a stream counts as one. Also on kernels without kernel_cast(): connections end there too. */
 static always_inline int has_unread(struct sock *sk)
 {
-	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
+	struct tcp_sock *tcp = (struct tcp_sock *)sk;
+	u32 received = 0, read = 0;
 
-	return (s32)(tcp->rcv_nxt - tcp->copied_seq) > 1;
+	core_read(&received, &tcp->rcv_nxt);
+	core_read(&read, &tcp->copied_seq);
+	return (s32)(received - read) > 1;
 }
 
 SEC("tp_btf/inet_sock_set_state")
