@@ -90,7 +90,7 @@ struct {
 #define LEARN_BYTES 1024
 #define CHUNK_BYTES 4096
 /* Most of one payload that goes to the ring, in records of CHUNK_BYTES. */
-#define MAX_CHUNKS 4
+#define MAX_CHUNKS 8
 #define MAX_VECTORS 8
 
 /* The segment of a path that is being read; see http1-head.h. */

@@ -44,7 +44,7 @@ export interface PayloadRecord {
 
 /** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/payload.h). */
 const pieceBytes = 4096;
-const maxPieces = 4;
+const maxPieces = 8;
 
 /** What is known of a connection, for those who look at single requests. */
 export interface StreamEnds extends Endpoint {

@@ -56,6 +56,15 @@ describe("Redis at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["INCR INCR"]).toBe(300);
   });
 
+  it("counts all commands of a long pipeline, of which the server reads 20 KiB at once", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    const commands = Array.from({ length: 3_000 }, (_, index) => `*3\r\n$3\r\nSET\r\n$4\r\n${1_000 + index}\r\n$2\r\nxx\r\n`);
+    spawnSync("redis-cli", ["-p", String(port), "--pipe"], { input: commands.join(""), encoding: "utf8" });
+    await observer.waitForCount(port, 3_000);
+    for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["SET SET"]).toBe(3_000);
+  });
+
   it("follows values that take several writes", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
