@@ -20,7 +20,7 @@ const skipReason = process.arch === "x64" ? whyNoProbes("openssl") : "needs x86-
 let programs: TlsPrograms;
 let observer: RequestObserver;
 
-/** Resolves when files of these names are attached to; Node's is always there, since this test runs it. */
+/** Resolves when files of these names are attached to: a program that has them must run. Node's always does, since this test runs it. */
 async function observe(
   names: readonly string[],
   tls: Partial<TrafficSettings["tls"]> = {},
@@ -124,8 +124,8 @@ describe("HTTPS by probes in libraries", () => {
 
   it("counts a server of Node with many connections at once", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
-    await observe(["libssl.so.3", nodeName]);
     const clients = Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? python(port) : node(port)));
+    await observe(["libssl.so.3", nodeName]);
     await Promise.all(clients.map((client) => client.ask("/together", 40)));
     await clients[0]?.ask("/missing", 3);
     await expectCounts(port, { "GET /together 200": 240, "GET /missing 404": 3 });
@@ -153,8 +153,8 @@ describe("HTTPS by probes in libraries", () => {
 
   it("counts with hooks at system calls as well", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
-    await observe(["libssl.so.3", nodeName], {}, "syscalls");
     const clients = [python(port), node(port)];
+    await observe(["libssl.so.3", nodeName], {}, "syscalls");
     await Promise.all(clients.map((client) => client.ask("/by-system-calls", 40)));
     await expectCounts(port, { "GET /by-system-calls 200": 80 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
@@ -212,9 +212,9 @@ describe("HTTPS by probes in libraries", () => {
     ] as [string, string, string[]][])("counts server and client %s", async (_, kind, options) => {
       const binary = programs.buildGo("program", ...options);
       const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory, kind]);
-      await observe(["program", "libssl.so.3"]);
       const client = programs.client(binary, ["client", String(port), kind]);
       const other = python(port);
+      await observe(["program", "libssl.so.3"]);
       await Promise.all([client.ask("/from-go", 60), other.ask("/from-python", 40)]);
       await other.ask("/missing", 2);
       await expectCounts(port, { "GET /from-go 200": 60, "GET /from-python 200": 40, "GET /missing 404": 2 });
