@@ -44,6 +44,8 @@ interface Waiting extends HeldCommand {
 
 /** More than this wait at their agents all the same, and are found by the audit that was pulled. */
 const maxWaiting = 1_000;
+/** Of those that do not wait any more, so many are remembered until their audit says so, too. */
+const maxGone = 1_000;
 /** The longest that an agent's config lets a command wait. */
 const longestWaitMs = 86_400_000;
 const shortestPrefix = 4;
@@ -52,6 +54,8 @@ const decideTimeoutMs = 10_000;
 export class ApprovalBook {
   readonly #options: ApprovalBookOptions;
   readonly #waiting = new Map<string, Waiting>();
+  /** What was pulled of an agent's audit may end with the wait: the end comes with a later pull. Oldest first. */
+  readonly #gone = new Set<string>();
 
   constructor(options: ApprovalBookOptions) {
     this.#options = options;
@@ -72,7 +76,13 @@ export class ApprovalBook {
 
   /** It does not wait any more, for whatever reason. */
   gone(agentId: string, approvalId: string): void {
-    this.#waiting.delete(keyOf({ agentId, approvalId }));
+    const key = keyOf({ agentId, approvalId });
+    this.#waiting.delete(key);
+    this.#gone.add(key);
+    for (const oldest of this.#gone) {
+      if (this.#gone.size <= maxGone) break;
+      this.#gone.delete(oldest);
+    }
   }
 
   /** Oldest first. Those of commands that did not come through this colony are known by the audit of their agents. */
@@ -84,6 +94,7 @@ export class ApprovalBook {
     for (const record of await queryAudit(store, { sinceUs, limit: maxWaiting, outcome: "open" })) {
       if (record.phase !== "held" || record.agentId === null) continue;
       const info = { ...record, agentId: record.agentId, approvalId: record.commandId };
+      if (this.#gone.has(keyOf(info))) continue;
       waiting.set(keyOf(info), this.#infoOf(info, record.at / 1_000, null));
     }
     for (const command of this.#waiting.values()) waiting.set(keyOf(command), this.#infoOf(command, command.heldAtMs, command.expiresAtMs));
