@@ -55,9 +55,11 @@ export const agentTrafficSection = section({
   ring_size: size("Buffer between kernel and agent, a power of two", { min: "256KiB", max: "256MiB" })
     .refine(isPowerOfTwo, "it must be a power of two, such as 4MiB or 8MiB")
     .prefault("8MiB"),
-  cpu_budget: percentage("Share of a core, per core of the host, that watching may take before it leaves out detail", 0.001, 0.5).prefault(
-    "1%",
-  ),
+  cpu_budget: percentage(
+    "Share of a core, per core of the host, that watching may take on average of ten minutes before it leaves out detail",
+    0.001,
+    0.5,
+  ).prefault("1%"),
   capture: section({
     enabled: flag("Let `coral capture` look at single requests").prefault(true),
     max_duration: duration("Longest capture", { min: "1s", max: "1h" }).prefault("5m"),

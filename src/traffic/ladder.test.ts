@@ -3,19 +3,41 @@ import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./
 
 const budget = 0.02;
 
+const windowMs = 10_000;
+/** Nothing is saved: every window counts by itself. */
+const spent: LadderState = { ...initialLadder(), savedMs: 0 };
+
 /** The step after each window. */
-function walk(costs: readonly MeasuredCost[], from: LadderState = initialLadder()): number[] {
+function walk(costs: readonly MeasuredCost[], from: LadderState = spent): number[] {
   let state = from;
   return costs.map((cost) => {
     state = nextStep(state, cost, budget);
     return state.step;
   });
 }
-const process = (processShare: number, times = 1): MeasuredCost[] => Array.from({ length: times }, () => ({ processShare, bpfShare: 0 }));
+const process = (processShare: number, times = 1): MeasuredCost[] =>
+  Array.from({ length: times }, () => ({ processShare, bpfShare: 0, windowMs }));
 
 describe("nextStep()", () => {
   it("stays where it is while the cost is below the budget", () => {
     expect(walk(process(0.019, 5))).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  it("lets a burst have what ten minutes have saved: a minute of ten times the budget, but no more", () => {
+    const atFull = initialLadder();
+    expect(walk(process(0.2, 7), atFull)).toEqual([0, 0, 0, 0, 0, 0, 2]);
+    // Half of the ten minutes without cost save half of it.
+    expect(walk([...process(0.2, 6), ...process(0, 30), ...process(0.2, 4)], atFull).slice(-4)).toEqual([0, 0, 0, 2]);
+  });
+
+  it("steps down at once when a burst takes more than a quarter of the host, whatever was saved", () => {
+    expect(walk(process(0.49, 2), initialLadder())).toEqual([0, 0]);
+    expect(walk(process(0.51, 1), initialLadder())).toEqual([2]);
+  });
+
+  it("owes what it took for ten minutes at most", () => {
+    const state = process(0.03, 10_000).reduce((before, cost) => nextStep(before, cost, budget), initialLadder());
+    expect(state.savedMs).toBe(-12_000);
   });
 
   it("steps down after two windows above the budget, by two and at once when far above, and never pauses for the process alone", () => {
@@ -26,7 +48,7 @@ describe("nextStep()", () => {
 
   it("pauses only when the programs in the kernel take twenty times the budget", () => {
     const programs = (bpfShare: number | null, times: number): MeasuredCost[] =>
-      Array.from({ length: times }, () => ({ processShare: 0, bpfShare }));
+      Array.from({ length: times }, () => ({ processShare: 0, bpfShare, windowMs }));
     expect(walk(programs(0.39, 3))).toEqual([0, 0, 0]);
     expect(walk(programs(0.41, 2))).toEqual([0, 4]);
     expect(walk(programs(1.7, 1))).toEqual([4]);
@@ -42,14 +64,15 @@ describe("nextStep()", () => {
   });
 
   it("waits twice as long after stepping up was a mistake, with a limit", () => {
-    let state = initialLadder();
+    let state = spent;
     const waits: number[] = [];
     for (let round = 0; round < 8; round++) {
-      for (let dear = 0; dear < 2; dear++) state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
+      for (let dear = 0; dear < 2; dear++)
+        state = nextStep({ ...state, savedMs: 0 }, { processShare: 0.03, bpfShare: 0, windowMs }, budget);
       expect(state.step).toBe(1);
       let windows = 0;
       while (state.step === 1) {
-        state = nextStep(state, { processShare: 0.001, bpfShare: 0 }, budget);
+        state = nextStep(state, { processShare: 0.001, bpfShare: 0, windowMs }, budget);
         windows++;
       }
       waits.push(windows);
@@ -58,8 +81,8 @@ describe("nextStep()", () => {
   });
 
   it("forgets the longer wait when detail went well for a while", () => {
-    let state: LadderState = { step: 0, dearWindows: 1, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
-    state = nextStep(state, { processShare: 0.03, bpfShare: 0 }, budget);
+    let state: LadderState = { step: 0, savedMs: 0, dearWindows: 1, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
+    state = nextStep(state, { processShare: 0.03, bpfShare: 0, windowMs }, budget);
     expect(state).toMatchObject({ step: 1, patienceWindows: 3 });
   });
 });

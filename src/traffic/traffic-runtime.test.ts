@@ -150,14 +150,17 @@ describe("TrafficRuntime", () => {
     state.cpuMicros += 1_000_000;
     pass(19_900);
     expect(steps).toEqual([]);
-    state.cpuMicros += 150_000;
+    // What ten minutes have saved is used up by a window of 24 times the budget, and two more.
+    state.cpuMicros += 2_400_000;
     pass(9_900);
-    expect(steps).toEqual([]);
-    state.cpuMicros += 150_000;
-    pass(200);
-    expect(steps).toEqual([1]);
+    state.cpuMicros += 2_400_000;
     pass(10_000);
-    expect(states().map(({ step }) => step)).toEqual([0, 1]);
+    expect(steps).toEqual([]);
+    state.cpuMicros += 2_400_000;
+    pass(10_000);
+    expect(steps).toEqual([2]);
+    pass(10_000);
+    expect(states().map(({ step }) => step)).toEqual([0, 2]);
     state.tls = [{ path: "/usr/lib/libssl.so.3", library: "openssl", processes: 2, problem: null }];
     pass(10_000);
     expect(states().at(-1)?.tls).toHaveLength(1);

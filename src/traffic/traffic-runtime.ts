@@ -4,7 +4,7 @@ import type { Logger } from "../base/log.ts";
 import type { RecordVisitor, RingBuffer } from "../probes/index.ts";
 import { BpfCostMeter, type CountedPrograms } from "./bpf-cost.ts";
 import { nextDrainDelayMs } from "./drain-pace.ts";
-import { initialLadder, type LadderState, nextStep } from "./ladder.ts";
+import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./ladder.ts";
 import type {
   LossKind,
   PeerName,
@@ -182,14 +182,15 @@ export class TrafficRuntime implements Disposable {
     const sampleAfterMs = Math.random() * this.#settings.windowMs * (1 - 2 * sampledShare);
     this.#sampleFromMs = toMs + sampleAfterMs;
     // The first window is dear in any case: decoders are compiled, and processes looked at for the first time.
-    if (this.#isWarm) this.#step(cpuNs / 1e6 / windowMs, bpf.ns === null ? null : bpf.ns / 1e6 / windowMs);
+    if (this.#isWarm)
+      this.#step({ processShare: cpuNs / 1e6 / windowMs, bpfShare: bpf.ns === null ? null : bpf.ns / 1e6 / windowMs, windowMs });
     this.#isWarm = true;
     this.#tellState();
   }
 
-  #step(processShare: number, bpfShare: number | null): void {
+  #step(cost: MeasuredCost): void {
     const before = this.#ladder.step;
-    this.#ladder = nextStep(this.#ladder, { processShare, bpfShare }, this.#settings.cpuBudget);
+    this.#ladder = nextStep(this.#ladder, cost, this.#settings.cpuBudget);
     if (this.#ladder.step !== before) this.#guard("a step", () => this.#options.parts.setStep(this.#ladder.step));
   }
 
