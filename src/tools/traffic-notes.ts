@@ -43,7 +43,11 @@ const lossTexts: Record<string, LossText> = {
     what: of("TLS connection", "TLS connections"),
     meaning: "unread: the library is unknown, stripped or excluded; coral agent status tells",
   },
-  "sampled-out": { kind: "sampled", what: of("request", "requests"), meaning: "left out to stay within the agent's CPU budget" },
+  "sampled-out": {
+    kind: "sampled",
+    what: of("connection", "connections"),
+    meaning: "left out with all their requests, to stay within the agent's CPU budget",
+  },
   "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "not watched: the traffic process was away" },
 };
 

@@ -73,7 +73,7 @@ export const lossKinds = [
   "unreadable",
   /** TLS connections whose plaintext cannot be seen: library unknown, symbols missing, switched off. */
   "tls-opaque",
-  /** Requests left out because the agent stepped down its ladder. */
+  /** Connections left out, with all that is asked on them, because the agent stepped down its ladder. */
   "sampled-out",
   /** Seconds without any observation: the process was restarted. */
   "away-seconds",
