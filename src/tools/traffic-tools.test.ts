@@ -159,15 +159,17 @@ describe("coral_query_red", () => {
       { agentId: "web-1", loss: "tls-opaque", count: 2 },
       { agentId: "web-3", loss: "tls-opaque", count: 1 },
       { agentId: "web-1", loss: "ring-full", count: 0 },
+      { agentId: "web-3", loss: "sampled-out", count: 16 },
       { agentId: "web-1", loss: "away-seconds", count: 1 },
     ];
     const answer = await call<RedResult>("coral_query_red", {}, { agents, trafficLosses, red: redOf([redFact("api")]) });
     expect(messages(answer)).toEqual([
       "web-2.example.org sees no requests: needs CAP_BPF; run it as root",
       "3 TLS connections on web-1.example.org, web-3.example.org unread: the library is unknown, stripped or excluded; coral agent status tells",
+      "16 connections on web-3.example.org left out with all their requests, to stay within the agent's CPU budget",
       "1 second on web-1.example.org not watched: the traffic process was away",
     ]);
-    expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "rows-lost"]);
+    expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
   });
 
   it("says when rows were cut, when no agent can see and when there is none", async () => {
