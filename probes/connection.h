@@ -72,13 +72,16 @@ struct connection {
 	u64 sk;
 	/* Fingerprint of `head`. */
 	u64 head_fingerprint;
-	/* Length of the payload that `head` began. */
+	/* These five are one word: see what_is_followed(). Length of the payload that `head` began. */
 	u32 head_payload_bytes;
-	u16 local_port;
-	u16 remote_port;
 	u8 protocol;
 	u8 role;
 	u8 flags;
+	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
+	u8 prefix_bytes;
+
+	u16 local_port;
+	u16 remote_port;
 	/* SIDE_*: who opened the connection, where that was seen. */
 	u8 side;
 	u8 method;
@@ -87,8 +90,6 @@ struct connection {
 	u8 head_generation;
 	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
 	u8 head_bytes;
-	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
-	u8 prefix_bytes;
 	u8 prefix_direction;
 	/* Bytes of an unfinished beginning of an answer in `answer`. */
 	u8 answer_bytes;
@@ -117,19 +118,13 @@ struct connection {
 
 	/* Server: when bytes came that are being read. Client: when the send that is under way began. 0: unknown. */
 	u64 arrival_ns;
-	/* Where the first piece of the send that is under way begins, and its bytes; 0: unknown. */
-	u64 send_buffer;
-	u32 send_bytes;
-	/* Of the send that is under way: what is still to be copied. */
-	u32 send_left;
 	/* Bytes of the open request that are still to come; Postgres. */
 	u32 request_left;
-	/* What http1_look() saw at the begin of the send that is under way. */
-	u16 send_seen;
 	/* The last send found no room. */
-	u16 send_failed;
+	u32 send_failed;
 	/* What a protocol has to remember; see there. */
 	u64 extra[4];
+	u8 answer[16];
 
 	/* Server: when bytes came that nobody has read yet, and what had been read until then (tcp_sock.copied_seq). */
 	u64 ready_ns;
@@ -142,8 +137,7 @@ struct connection {
 	u64 tls_buffer;
 	u64 tls_count_at;
 	u64 tls_written;
-	u8 answer[16];
-	u8 reserved4[24];
+	u8 reserved4[40];
 };
 
 /*
@@ -250,6 +244,13 @@ static always_inline struct controls *controls_now(void)
 	return bpf_map_lookup_elem(&controls, &zero);
 }
 
+static always_inline int is_capturing(void)
+{
+	struct controls *control = controls_now();
+
+	return !control || control->capturing;
+}
+
 static always_inline u32 connection_place(u64 sk)
 {
 	return (half_of(sk) * 0x9e3779b1U) >> 16 & connection_place_mask;
@@ -260,7 +261,7 @@ static always_inline struct connection *find_connection(u64 sk)
 	u32 place = connection_place(sk);
 	struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
 
-	if (connection && connection->sk == sk)
+	if (likely(connection && connection->sk == sk))
 		return connection;
 	place ^= 1;
 	connection = bpf_map_lookup_elem(&connection_places, &place);

@@ -18,6 +18,9 @@ typedef signed long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define always_inline inline __attribute__((always_inline))
+/* Instructions of the usual way come first, and together: what is passed over is not fetched. */
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
 /*
  * A function that is not static, is checked by the verifier once and alone, instead of again for every way that leads to a call of it. It takes
  * numbers and pointers to structures, which may be null for all that the verifier knows, and returns a number.
@@ -68,8 +71,9 @@ static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
  * anyway; elsewhere the symbol stays unresolved.
  */
 extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
-/* The value that an enumeration's name has in the running kernel. */
-#define ENUM_VALUE(type, name) __builtin_preserve_enum_value(*(typeof(type) *)name, 1)
+/* Of the running kernel's structures: FIELD_OFFSET(struct sock, sk_protocol). What reads a field that is not there must not be reached. */
+#define FIELD_OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
+#define FIELD_EXISTS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define kernel_cast(type, address) ((type *)bpf_rdonly_cast(address, __builtin_btf_type_id(*(type *)0, 1)))
 
 /* The lower half of an address as a number; the verifier lets nobody calculate with a pointer itself. */

@@ -117,7 +117,7 @@ int syscall_exits(u64 *context)
 	/* The result is the number of messages; the first one is looked at. */
 	if (number == NR_RECVMMSG || number == NR_SENDMMSG)
 		payload.length = payload.first_bytes;
-	if (http1_quick(&payload, connection, HTTP_SEEN_NOTHING))
+	if (http1_quick(&payload, connection))
 		return 0;
 	if (connection->flags & CONNECTION_TLS)
 		on_tls_record(&payload, connection, scratch);

@@ -282,64 +282,82 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 	}
 }
 
-/* What http1_look() saw; above them it is the status of an answer. */
-#define HTTP_SEEN_NOTHING 0
-#define HTTP_SEEN_SAME 1 /* the same request as the one before on this connection */
-
 static always_inline int http1_is_followed(const struct connection *connection)
 {
 	return connection->protocol == PROTOCOL_HTTP && !(connection->flags & CONNECTION_STREAMED);
 }
 
-/* Reads the beginning of a payload of `length` bytes, `first_bytes` of which are at `buffer`, for what most payloads are. Changes nothing. */
-static always_inline u32 http1_look(const struct connection *connection, u32 direction, u64 buffer, u32 first_bytes, u32 length)
+/* Whether the process has the same head there as the request before. Only of a connection that is repeatable, and as many bytes as are compared. */
+static always_inline int http1_is_head_again(const struct connection *connection, u64 buffer)
 {
 	u64 words[HEAD_KEPT / 8] = {};
-	const u8 *text = (const u8 *)words;
-	u32 status;
+	u32 size = connection->head_bytes;
 
-	if (is_request(connection, direction)) {
-		u32 size = connection->head_bytes;
+	return size <= HEAD_KEPT && !bpf_probe_read_user(words, size, (void *)buffer) && is_same_head(words, connection);
+}
 
-		if (!(connection->flags & CONNECTION_REPEATABLE) || connection->state == STATE_ASKED || connection->prefix_bytes ||
-		    length != connection->head_payload_bytes || first_bytes < size || length < size || connection->head_generation != generation_now())
-			return HTTP_SEEN_NOTHING;
-		if (size > HEAD_KEPT || bpf_probe_read_user(words, size, (void *)buffer) || !is_same_head(words, connection))
-			return HTTP_SEEN_NOTHING;
-		return HTTP_SEEN_SAME;
-	}
-	if (connection->state != STATE_ASKED || connection->answer_bytes || length < 16 || first_bytes < 16 || connection->method == HTTP_CONNECT)
-		return HTTP_SEEN_NOTHING;
-	if (bpf_probe_read_user(words, 16, (void *)buffer) || !is_http1_version(text))
-		return HTTP_SEEN_NOTHING;
-	status = http1_status_number(text);
-	return status < 200 || status > 999 ? HTTP_SEEN_NOTHING : status;
+/* Whether a payload may be the same request again; whether it is, http1_is_head_again() tells. */
+static always_inline int http1_may_ask_again(const struct connection *connection, u32 first_bytes, u32 length)
+{
+	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_ASKED && !connection->prefix_bytes &&
+	       length == connection->head_payload_bytes && first_bytes >= connection->head_bytes && connection->head_generation == generation_now();
+}
+
+static always_inline int http1_may_answer(const struct connection *connection, u32 first_bytes)
+{
+	return connection->state == STATE_ASKED && !connection->answer_bytes && first_bytes >= 16 && connection->method != HTTP_CONNECT;
+}
+
+/* The status of an answer by its first 16 bytes; 0 when it is none, or one that another answer or protocol follows. */
+static always_inline u32 http1_final_status(u64 first, u64 second)
+{
+	u32 status = ((u8)(second >> 8) - '0') * 100 + ((u8)(second >> 16) - '0') * 10 + ((u8)(second >> 24) - '0');
+
+	return (first & 0xffffffffffffULL) != 0x312f50545448ULL || status < 200 || status > 999 ? 0 : status; /* HTTP/1 */
+}
+
+/* The same, of an answer that a process has there. */
+static always_inline u32 http1_status_at(u64 buffer)
+{
+	u64 words[2];
+
+	return bpf_probe_read_user(words, sizeof(words), (void *)buffer) ? 0 : http1_final_status(words[0], words[1]);
+}
+
+static always_inline void http1_ask_again(struct payload *payload, struct connection *connection)
+{
+	if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
+		count_request_here(connection);
+	open_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
+}
+
+static always_inline void http1_answer(struct payload *payload, struct connection *connection, u32 status)
+{
+	extend_answer(payload, connection);
+	begin_answer(payload, connection, status);
 }
 
 /*
  * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
- * the one before on this connection, or the head of an answer. `seen` is what http1_look() saw before. 0: it is neither, and nothing has changed.
+ * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. For sockets see http1-socket.h.
  */
-static always_inline int http1_quick(struct payload *payload, struct connection *connection, u32 seen)
+static always_inline int http1_quick(struct payload *payload, struct connection *connection)
 {
-	struct controls *control = controls_now();
-
-	if (!http1_is_followed(connection) || !payload->buffer || !control || control->capturing)
+	if (!http1_is_followed(connection) || !payload->buffer || is_capturing())
 		return 0;
 	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
 		return 0;
-	if (seen == HTTP_SEEN_NOTHING)
-		seen = http1_look(connection, payload->direction, payload->buffer, payload->first_bytes, payload->length);
-	if (seen == HTTP_SEEN_NOTHING)
-		return 0;
-	if (seen == HTTP_SEEN_SAME) {
-		if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
-			count_request_here(connection);
-		begin_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
-		return 1;
+	if (is_request(connection, payload->direction)) {
+		if (!http1_may_ask_again(connection, payload->first_bytes, payload->length) || !http1_is_head_again(connection, payload->buffer))
+			return 0;
+		http1_ask_again(payload, connection);
+	} else {
+		u32 status = http1_may_answer(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
+
+		if (!status)
+			return 0;
+		http1_answer(payload, connection, status);
 	}
-	extend_answer(payload, connection);
-	begin_answer(payload, connection, seen);
 	return 1;
 }
 

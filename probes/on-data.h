@@ -194,9 +194,14 @@ static always_inline int is_server(const struct connection *connection)
  * Bytes are being read; `read_before` is what had been read (tcp_sock.copied_seq) before them. They came when socket_ready() stamped them, if nothing
  * was read since. The end of a stream, read with its last bytes, counts as one more.
  */
+static always_inline int is_ready(const struct connection *connection, u32 read_before)
+{
+	return connection->ready_ns && read_before - connection->ready_seq <= 1;
+}
+
 static always_inline void take_ready(struct connection *connection, u32 read_before)
 {
-	if (connection->ready_ns && read_before - connection->ready_seq <= 1 && !connection->arrival_ns && is_server(connection))
+	if (is_ready(connection, read_before) && !connection->arrival_ns && is_server(connection))
 		connection->arrival_ns = connection->ready_ns;
 }
 
@@ -209,6 +214,26 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
 		payload->start_ns = connection->arrival_ns;
 		connection->arrival_ns = 0;
 	}
+}
+
+/*
+ * When a send began. The stamp of a long one, else when TCP sent it: on loopback the receiver may answer before the send returns, and that its answer
+ * came is what TCP's clock tells then; when the last bytes that it acknowledged were sent, TCP knows by the microsecond.
+ */
+static always_inline void take_send_stamp(struct payload *payload, struct connection *connection)
+{
+	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, (void *)payload->sk);
+	u64 first_ns;
+
+	take_stamp(payload, connection);
+	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) || (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
+		return;
+	payload->start_ns = payload->at_ns;
+	if (tcp->rcv_nxt == tcp->copied_seq || (connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2)
+		return;
+	first_ns = tcp->first_tx_mstamp * 1000;
+	if (first_ns < payload->start_ns)
+		payload->start_ns = first_ns;
 }
 
 /*

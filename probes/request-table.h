@@ -246,12 +246,11 @@ static always_inline void finish_answered(struct connection *connection)
 		count_request(connection);
 }
 
-/* A request was read or written. A request that is answered is counted; `bytes` are those of the payload and of a prefix. */
-static always_inline void begin_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
+/* A request was read or written, and none is open; `bytes` are those of the payload and of a prefix. */
+static always_inline void open_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
 {
 	u64 start = payload->start_ns;
 
-	finish_answered(connection);
 	/* A beginning that came in pieces has its start already. */
 	if (!connection->prefix_bytes) {
 		connection->queue_ns = ~0ULL;
@@ -278,6 +277,13 @@ static always_inline void begin_request(struct payload *payload, struct connecti
 	connection->end_ns = 0;
 	connection->request_left = 0;
 	connection->state = STATE_ASKED;
+}
+
+/* The same; a request that is answered is counted. */
+static always_inline void begin_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
+{
+	finish_answered(connection);
+	open_request(payload, connection, fingerprint, method, bytes);
 }
 
 /* An unfinished beginning of a request: its time counts, its bytes wait. */

@@ -48,22 +48,8 @@ struct tcp_sock {
 	u32 copied_seq;
 };
 
-/* What a send copies from: one piece of the process's memory, or several. */
-enum iter_type {
-	ITER_UBUF,
-	ITER_IOVEC,
-};
-
-struct iovec {
-	void *iov_base;
-	u64 iov_len;
-};
-
+/* Of the bytes of a send those that are still to be copied. */
 struct iov_iter {
-	u8 iter_type;
-	u64 iov_offset;
-	void *ubuf;
-	const struct iovec *__iov;
 	u64 count;
 };
 

@@ -277,7 +277,7 @@ subprogram int tls_counts(struct payload *payload, struct connection *connection
 	if (!payload || !connection)
 		return 1;
 	take_stamp(payload, connection);
-	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection, HTTP_SEEN_NOTHING);
+	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection);
 }
 
 /*

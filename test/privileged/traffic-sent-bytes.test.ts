@@ -1,0 +1,83 @@
+/** What was sent is read where TCP has put it (probes/sent-bytes.h), so statuses must be right however a process sends, and whatever lies there from before. */
+
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { readBtfLayout } from "../../src/probes/index.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { RequestObserver } from "../support/request-observer.ts";
+import { runProgram } from "../support/run-program.ts";
+import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
+
+const script = fileURLToPath(new URL("../support/answers.py", import.meta.url));
+
+function bytesOf(observer: RequestObserver, variable: string): bigint {
+  const place = readBtfLayout(requestsObject).variables(".bss").get(variable);
+  let value = 0n;
+  observer.hooks.object.map(".bss").readAll((_keys, _keyAt, values, at) => {
+    value = values.readBigUInt64LE(at + (place?.offsetBytes ?? Number.NaN));
+  });
+  return value;
+}
+
+describe("what a process has sent", () => {
+  let server: ChildProcessByStdio<null, Readable, null> | undefined;
+  let port = 0;
+
+  beforeAll(async () => {
+    if (whyNoProbes() !== undefined || !hasProgram("python3")) return;
+    server = spawn("python3", [script, "server"], { stdio: ["ignore", "pipe", "inherit"] });
+    const [text] = await once(server.stdout, "data");
+    port = Number(String(text));
+  });
+
+  afterAll(() => {
+    server?.kill();
+  });
+
+  beforeEach((context) => {
+    const reason = whyNoProbes() ?? (hasProgram("python3") ? undefined : "there is no python3");
+    context.skip(reason !== undefined, reason);
+  });
+
+  const ask = async (...paths: string[]): Promise<void> => {
+    const run = await runProgram("python3", [script, "client", String(port), ...paths], { env: { PATH: process.env["PATH"] ?? "" } });
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+  };
+
+  it("is found in the kernel after the first few answers", async (context) => {
+    context.skip(process.arch !== "x64", "only x86-64 maps all memory in one piece");
+    await using observer = await RequestObserver.open();
+    await ask(...Array.from({ length: 20 }, () => "/send/200"));
+    await observer.waitForCount(port, 20);
+    expect(bytesOf(observer, "page_base")).not.toBe(0n);
+  });
+
+  it.each(["send", "write", "pieces", "message", "long"])("is read right when it is sent by %s", async (way) => {
+    await using observer = await RequestObserver.open();
+    await ask(...Array.from({ length: 60 }, (_, index) => `/${way}/${[200, 404, 500][index % 3]}`));
+    await observer.waitForCount(port, 60);
+    const expected = Object.fromEntries([200, 404, 500].map((status) => [`GET /${way}/{id} ${status}`, 20]));
+    expect(observer.counts(port, "server")).toEqual(expected);
+    expect(observer.counts(port, "client")).toEqual(expected);
+  });
+
+  it.each(["zerocopy", "zerosend"])("is not taken for what was sent before, of the same length, when it is sent by %s", async (way) => {
+    await using observer = await RequestObserver.open();
+    await ask(...Array.from({ length: 60 }, (_, index) => (index % 2 === 0 ? "/send/200" : `/${way}/500`)));
+    await observer.waitForCount(port, 60);
+    expect(observer.counts(port, "server")).toEqual({ "GET /send/{id} 200": 30, [`GET /${way}/{id} 500`]: 30 });
+  });
+
+  it("is each thread's own", async () => {
+    await using observer = await RequestObserver.open();
+    await Promise.all(
+      [200, 404, 500, 503].map((status) => ask(...Array.from({ length: 100 }, (_, index) => `/${["send", "pieces"][index % 2]}/${status}`))),
+    );
+    await observer.waitForCount(port, 400);
+    const expected = Object.fromEntries([200, 404, 500, 503].flatMap((status) => ["send", "pieces"].map((way) => [`GET /${way}/{id} ${status}`, 50])));
+    expect(observer.counts(port, "server")).toEqual(expected);
+  });
+});
