@@ -74,10 +74,14 @@ describe("what a process has sent", () => {
   it("is each thread's own", async () => {
     await using observer = await RequestObserver.open();
     await Promise.all(
-      [200, 404, 500, 503].map((status) => ask(...Array.from({ length: 100 }, (_, index) => `/${["send", "pieces"][index % 2]}/${status}`))),
+      [200, 404, 500, 503].map((status) =>
+        ask(...Array.from({ length: 100 }, (_, index) => `/${["send", "pieces"][index % 2]}/${status}`)),
+      ),
     );
     await observer.waitForCount(port, 400);
-    const expected = Object.fromEntries([200, 404, 500, 503].flatMap((status) => ["send", "pieces"].map((way) => [`GET /${way}/{id} ${status}`, 50])));
+    const expected = Object.fromEntries(
+      [200, 404, 500, 503].flatMap((status) => ["send", "pieces"].map((way) => [`GET /${way}/{id} ${status}`, 50])),
+    );
     expect(observer.counts(port, "server")).toEqual(expected);
   });
 });
