@@ -69,6 +69,8 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 	find_buffer(&payload, registers_of(task));
 	if (direction == SENT && !page_base)
 		learn_page_base(&payload);
+	if (http1_quick(&payload, connection))
+		return 0;
 	scratch = scratch_at(SCRATCH_SOCKET);
 	if (!scratch)
 		return 0;

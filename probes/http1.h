@@ -339,7 +339,8 @@ static always_inline void http1_answer(struct payload *payload, struct connectio
 
 /*
  * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
- * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. For sockets see http1-socket.h.
+ * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. At
+ * sockets http1-socket.h comes first.
  */
 static always_inline int http1_quick(struct payload *payload, struct connection *connection)
 {
