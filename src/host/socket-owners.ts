@@ -3,9 +3,12 @@
  * is known are not looked for again, likely owners come first, and looking ends when all are found.
  */
 
+import { DescriptorDirectory } from "./descriptor-directory.ts";
+import { DescriptorWalk } from "./descriptor-walk.ts";
 import { createReadTally, type HostRoot } from "./host-root.ts";
 import type { Pacer } from "./pacer.ts";
 import type { ProcessEntry } from "./process-table.ts";
+import { type Holder, SocketHolders } from "./socket-holders.ts";
 
 export interface SocketOwnerLimits {
   /** Descriptors looked at per scan; default 100,000. */
@@ -53,231 +56,170 @@ export interface SocketOwners {
   readonly looked: number;
 }
 
-interface Holder {
-  startTicks: number;
-  /** Sockets by descriptor. */
-  sockets: Map<number, number>;
-  isDenied: boolean;
-  /** The scan that read all of its descriptors; 0 for none so far. */
-  wholeScan: number;
-  /** Descriptors at the last look; -1 when unknown. */
-  count: number;
-}
-
-const maxOwnersPerSocket = 64;
 /** Sockets stand together in the table of descriptors: after this many other things in a row, the rest of the process waits for a second turn. */
 const patience = 5;
 /** Before the first: runtimes open a dozen pipes and event descriptors when they start. */
 const initialPatience = 24;
-const socketLink = "socket:[";
-
-/** Input, output and errors come last: they are sockets only for programs that inetd and its kin start. */
-const standardStreams = 3;
-
-/** Missing numbers that are tried before all are listed: a miss costs about as much as listing twenty. */
-const maxGaps = 2;
-
-function denseAt(index: number, count: number): number {
-  const number = index + standardStreams;
-  return number < count ? number : count > standardStreams ? number - count : index;
-}
-
-function inodeOf(link: string): number {
-  return link.startsWith(socketLink) ? Number(link.slice(socketLink.length, -1)) : 0;
-}
 
 export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {}): SocketOwners {
-  const { perScan = 100_000 } = limits;
-  /** Bounded by the living processes and their sockets: both are forgotten when they end. */
-  const holders = new Map<number, Holder>();
-  const byInode = new Map<number, number[]>();
-  let scan = 0;
-  let left = perScan;
-  let cut = 0;
-  // Since Linux 6.2 the size of the fd directory is the number of descriptors. The listing itself holds one more open.
-  const ownSize = root.stat("/proc/self/fd")?.sizeBytes ?? 0;
-  const kernelCounts = ownSize > 0 && Math.abs(ownSize - (root.list("/proc/self/fd")?.length ?? 0)) <= 1;
+  return new ProcSocketOwners(root, limits.perScan ?? 100_000);
+}
 
-  const holderOf = (process: ProcessEntry): Holder => {
-    const known = holders.get(process.pid);
-    if (known?.startTicks === process.startTicks) return known;
-    if (known) forgetProcess(process.pid);
-    const holder: Holder = { startTicks: process.startTicks, sockets: new Map(), isDenied: false, wholeScan: 0, count: -1 };
-    holders.set(process.pid, holder);
-    return holder;
-  };
+/** What is to be learned from a process, and when it is enough. */
+type Aim = Pick<SocketSearch, "wanted" | "isAlive">;
 
-  const addOwner = (inode: number, pid: number): void => {
-    const pids = byInode.get(inode);
-    if (!pids) byInode.set(inode, [pid]);
-    else if (!pids.includes(pid) && pids.length < maxOwnersPerSocket) {
-      pids.push(pid);
-      pids.sort((one, other) => one - other);
-    }
-  };
+/** A process that is being read. */
+interface Visit {
+  holder: Holder;
+  walk: DescriptorWalk;
+}
 
-  const countOf = (pid: number): number => (kernelCounts ? (root.stat(`/proc/${pid}/fd`)?.sizeBytes ?? -1) : -1);
+class ProcSocketOwners implements SocketOwners {
+  readonly #directory: DescriptorDirectory;
+  readonly #holders = new SocketHolders();
+  readonly #perScan: number;
+  #scan = 0;
+  /** Descriptors that may still be looked at in this scan. */
+  #budget: number;
+  #cut = 0;
 
-  function forgetProcess(pid: number): void {
-    for (const inode of holders.get(pid)?.sockets.values() ?? []) {
-      const pids = byInode.get(inode)?.filter((one) => one !== pid) ?? [];
-      if (pids.length === 0) byInode.delete(inode);
-      else byInode.set(inode, pids);
-    }
-    holders.delete(pid);
+  constructor(root: HostRoot, perScan: number) {
+    this.#directory = new DescriptorDirectory(root);
+    this.#perScan = perScan;
+    this.#budget = perScan;
   }
 
-  /** What is left of a process for the second turn. */
-  interface Rest {
-    process: ProcessEntry;
-    holder: Holder;
-    /** Numbers in the order they are read; null while they are taken to be all from 0 on, which saves listing them. */
-    descriptors: readonly number[] | null;
-    count: number;
-    /** Numbers that were missing. */
-    gaps: number;
-    next: number;
+  beginScan(): void {
+    this.#scan++;
+    this.#budget = this.#perScan;
+    this.#cut = 0;
   }
 
-  /** Remembers what a descriptor is; true when it is a socket of any kind. */
-  const note = ({ process, holder }: Rest, descriptor: number, link: string | null, search: SocketSearch): boolean => {
-    const inode = link === null ? 0 : inodeOf(link);
-    // Only those of the tables are remembered: unix sockets come and go unseen, and would pile up.
-    if (inode > 0 && (search.wanted.delete(inode) || search.isAlive(inode))) {
-      holder.sockets.set(descriptor, inode);
-      addOwner(inode, process.pid);
-    } else holder.sockets.delete(descriptor);
-    return inode > 0;
-  };
+  async find(search: SocketSearch, pacer: Pacer): Promise<void> {
+    const unfinished: Visit[] = [];
+    for (const process of search.processes) {
+      if (search.wanted.size === 0) return;
+      if (pacer.due()) await pacer.rest();
+      const visit = this.#begin(process);
+      if (visit && !this.#read(visit, search, false)) unfinished.push(visit);
+    }
+    if (search.isSweep) unfinished.sort((one, other) => one.holder.sockets.size - other.holder.sockets.size);
+    for (const visit of unfinished) {
+      if (search.wanted.size === 0 || !search.isWorthTheRest(search.wanted.size)) return;
+      if (pacer.due()) await pacer.rest();
+      if (this.#budget <= 0) this.#cut += visit.walk.left;
+      else this.#read(visit, search, true);
+    }
+  }
 
-  /** Reads descriptors from `next` on; stops early after too many that are no sockets, unless `toTheEnd`. True when none is left. */
-  const read = (rest: Rest, search: SocketSearch, toTheEnd: boolean): boolean => {
-    const { holder } = rest;
-    const directory = `/proc/${rest.process.pid}/fd/`;
+  explore(processes: Iterable<ProcessEntry>, isAlive: (inode: number) => boolean, limit: number, again = false): void {
+    // Never found, so that reading goes to the end.
+    const aim: Aim = { wanted: new Set([-1]), isAlive };
+    const end = this.#budget - limit;
+    for (const process of processes) {
+      if (this.#budget <= end) return;
+      if (!again && this.#holders.of(process).wholeScan > 0) continue;
+      const visit = this.#begin(process);
+      if (visit) this.#read(visit, aim, true);
+    }
+  }
+
+  probe(process: ProcessEntry, descriptor: number, inode: number): boolean {
+    const holder = this.#holders.of(process);
+    const isKnown = holder.sockets.get(descriptor) === inode;
+    if (isKnown || holder.isDenied || holder.wholeScan === this.#scan) return isKnown;
+    this.#budget--;
+    if (this.#directory.socketAt(process.pid, descriptor) !== inode) return false;
+    this.#holders.add(holder, descriptor, inode);
+    return true;
+  }
+
+  of(inode: number): readonly number[] {
+    return this.#holders.ownersOf(inode);
+  }
+
+  socketsOf(pid: number): Iterable<readonly [descriptor: number, inode: number]> {
+    return this.#holders.socketsOf(pid);
+  }
+
+  hasChanged(process: ProcessEntry): boolean {
+    const before = this.#holders.known(process)?.count ?? -1;
+    const now = before < 0 ? -1 : this.#directory.count(process.pid);
+    return now < 0 || now !== before;
+  }
+
+  forgetProcess(pid: number): void {
+    this.#holders.forgetProcess(pid);
+  }
+
+  forgetSocket(inode: number): void {
+    this.#holders.forgetSocket(inode);
+  }
+
+  get denied(): number {
+    return this.#holders.denied;
+  }
+
+  get cut(): number {
+    return this.#cut;
+  }
+
+  get looked(): number {
+    return this.#perScan - this.#budget;
+  }
+
+  /** Null when the process has ended or may not be looked into. */
+  #begin(process: ProcessEntry): Visit | null {
+    const holder = this.#holders.of(process);
+    if (holder.isDenied) return null;
+    const count = this.#directory.count(process.pid);
+    if (count > 0) {
+      holder.count = count;
+      return { holder, walk: DescriptorWalk.counted(count) };
+    }
+    const numbers = this.#list(holder);
+    if (!numbers) return null;
+    holder.count = numbers.length;
+    return { holder, walk: DescriptorWalk.listed(numbers) };
+  }
+
+  /** Reads on where the visit stopped; stops early after too many that are no sockets, unless `toTheEnd`. True when none is left. */
+  #read({ holder, walk }: Visit, aim: Aim, toTheEnd: boolean): boolean {
     const tally = createReadTally();
     let misses = 0;
     let limit = holder.sockets.size > 0 ? patience : initialPatience;
-    for (; rest.next < rest.count; rest.next++) {
-      if (left <= 0 || search.wanted.size === 0 || (misses >= limit && !toTheEnd)) return false;
-      const descriptor = rest.descriptors ? (rest.descriptors[rest.next] ?? 0) : denseAt(rest.next, rest.count);
+    for (; walk.left > 0; walk.advance()) {
+      if (this.#budget <= 0 || aim.wanted.size === 0 || (misses >= limit && !toTheEnd)) return false;
+      const descriptor = walk.current;
       const before = holder.sockets.get(descriptor);
-      if (before !== undefined && search.isAlive(before)) continue;
-      left--;
-      const link = root.readLink(directory + descriptor, tally);
+      if (before !== undefined && aim.isAlive(before)) continue;
+      this.#budget--;
+      const inode = this.#directory.socketAt(holder.pid, descriptor, tally);
       // May be listed but not looked at: so are all others of this process, and each refusal costs more than a read.
-      if (link === null && tally.denied > 0) {
+      if (inode === null && tally.denied > 0) {
         holder.isDenied = true;
         return true;
       }
-      if (link === null && !rest.descriptors && rest.gaps < maxGaps) {
-        // One number is missing, so there is one more behind.
-        rest.gaps++;
-        rest.count++;
-        continue;
-      }
-      if (link === null && !rest.descriptors) {
-        // Too many are missing, so they have to be listed; those before were read.
-        rest.descriptors = (list(rest.process, holder) ?? []).filter((number) => number > descriptor || number < standardStreams);
-        rest.count = rest.descriptors.length;
-        rest.next = -1;
-        continue;
-      }
-      if (note(rest, descriptor, link, search)) {
+      if (inode === null && walk.skipGap(() => this.#list(holder) ?? [])) continue;
+      this.#note(holder, descriptor, inode ?? 0, aim);
+      if (inode) {
         misses = 0;
         limit = patience;
       } else misses++;
     }
-    holder.wholeScan = scan;
+    holder.wholeScan = this.#scan;
     return true;
-  };
+  }
 
-  const list = (process: ProcessEntry, holder: Holder): number[] | null => {
-    const tally = createReadTally();
-    const numbers = root.list(`/proc/${process.pid}/fd`, tally)?.map(Number);
-    if (!numbers && tally.denied > 0) holder.isDenied = true;
-    return numbers
-      ? [...numbers.filter((number) => number >= standardStreams), ...numbers.filter((number) => number < standardStreams)]
-      : null;
-  };
+  /** Only those of the kernel's tables are remembered: unix sockets come and go unseen, and would pile up. */
+  #note(holder: Holder, descriptor: number, inode: number, aim: Aim): void {
+    if (inode > 0 && (aim.wanted.delete(inode) || aim.isAlive(inode))) this.#holders.add(holder, descriptor, inode);
+    else holder.sockets.delete(descriptor);
+  }
 
-  /** Null when the process has ended or may not be looked into. */
-  const begin = (process: ProcessEntry): Rest | null => {
-    const holder = holderOf(process);
-    if (holder.isDenied) return null;
-    const count = countOf(process.pid);
-    const descriptors = count > 0 ? null : list(process, holder);
-    if (count <= 0 && !descriptors) return null;
-    holder.count = descriptors?.length ?? count;
-    return { process, holder, descriptors, count: holder.count, gaps: 0, next: 0 };
-  };
-
-  const find = async (search: SocketSearch, pacer: Pacer): Promise<void> => {
-    const second: Rest[] = [];
-    for (const process of search.processes) {
-      if (search.wanted.size === 0) return;
-      if (pacer.due()) await pacer.rest();
-      const rest = begin(process);
-      if (rest && !read(rest, search, false)) second.push(rest);
-    }
-    if (search.isSweep) second.sort((one, other) => one.holder.sockets.size - other.holder.sockets.size);
-    for (const rest of second) {
-      if (search.wanted.size === 0 || !search.isWorthTheRest(search.wanted.size)) return;
-      if (pacer.due()) await pacer.rest();
-      if (left <= 0) cut += rest.count - rest.next;
-      else read(rest, search, true);
-    }
-  };
-
-  return {
-    find,
-    explore: (processes, isAlive, limit, again = false) => {
-      // Never found, so that reading goes to the end.
-      const search = { wanted: new Set([-1]), processes: [], isSweep: false, isAlive, isWorthTheRest: () => true };
-      const end = left - limit;
-      for (const process of processes) {
-        if (left <= end) return;
-        if (!again && holderOf(process).wholeScan > 0) continue;
-        const rest = begin(process);
-        if (rest) read(rest, search, true);
-      }
-    },
-    probe: (process, descriptor, inode) => {
-      const holder = holderOf(process);
-      const isKnown = holder.sockets.get(descriptor) === inode;
-      if (isKnown || holder.isDenied || holder.wholeScan === scan) return isKnown;
-      left--;
-      const link = root.readLink(`/proc/${process.pid}/fd/${descriptor}`);
-      if (link === null || inodeOf(link) !== inode) return false;
-      holder.sockets.set(descriptor, inode);
-      addOwner(inode, process.pid);
-      return true;
-    },
-    of: (inode) => byInode.get(inode) ?? [],
-    socketsOf: (pid) => holders.get(pid)?.sockets ?? [],
-    hasChanged: (process) => {
-      const holder = holders.get(process.pid);
-      if (!holder || holder.startTicks !== process.startTicks || !kernelCounts || holder.count < 0) return true;
-      return countOf(process.pid) !== holder.count;
-    },
-    forgetProcess,
-    forgetSocket: (inode) => {
-      byInode.delete(inode);
-    },
-    beginScan: () => {
-      scan++;
-      left = perScan;
-      cut = 0;
-    },
-    get denied() {
-      let count = 0;
-      for (const holder of holders.values()) if (holder.isDenied) count++;
-      return count;
-    },
-    get cut() {
-      return cut;
-    },
-    get looked() {
-      return perScan - left;
-    },
-  };
+  #list(holder: Holder): readonly number[] | null {
+    const { numbers, isDenied } = this.#directory.list(holder.pid);
+    if (isDenied) holder.isDenied = true;
+    return numbers;
+  }
 }

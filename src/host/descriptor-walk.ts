@@ -1,0 +1,67 @@
+/** The order in which the descriptors of one process are read: from the fourth on, the three standard streams last. */
+
+/** Input, output and errors are sockets only for programs that inetd and its kin start. */
+const standardStreams = 3;
+/** Missing numbers that are tried before all are listed: a miss costs about as much as listing twenty. */
+const maxGaps = 2;
+
+export class DescriptorWalk {
+  /** Null while they are taken to be all from 0 on, which saves listing them. */
+  #numbers: readonly number[] | null;
+  #count: number;
+  #gaps = 0;
+  #next = 0;
+
+  private constructor(numbers: readonly number[] | null, count: number) {
+    this.#numbers = numbers;
+    this.#count = count;
+  }
+
+  /** Over so many descriptors that are taken to have no gaps. */
+  static counted(count: number): DescriptorWalk {
+    return new DescriptorWalk(null, count);
+  }
+
+  static listed(numbers: readonly number[]): DescriptorWalk {
+    return new DescriptorWalk(standardStreamsLast(numbers), numbers.length);
+  }
+
+  /** How many are still to be read. */
+  get left(): number {
+    return this.#count - this.#next;
+  }
+
+  get current(): number {
+    return this.#numbers ? (this.#numbers[this.#next] ?? 0) : numberWithoutGaps(this.#next, this.#count);
+  }
+
+  advance(): void {
+    this.#next++;
+  }
+
+  /** The current number does not exist. True when that shows a gap, false when it was closed since the listing. `list` gives all numbers. */
+  skipGap(list: () => readonly number[]): boolean {
+    if (this.#numbers) return false;
+    if (this.#gaps < maxGaps) {
+      // One number is missing, so there is one more behind.
+      this.#gaps++;
+      this.#count++;
+      return true;
+    }
+    // Too many are missing, so they have to be listed; those before were read.
+    const missing = this.current;
+    this.#numbers = standardStreamsLast(list()).filter((number) => number > missing || number < standardStreams);
+    this.#count = this.#numbers.length;
+    this.#next = -1;
+    return true;
+  }
+}
+
+function numberWithoutGaps(index: number, count: number): number {
+  const number = index + standardStreams;
+  return number < count ? number : count > standardStreams ? number - count : index;
+}
+
+function standardStreamsLast(numbers: readonly number[]): number[] {
+  return [...numbers.filter((number) => number >= standardStreams), ...numbers.filter((number) => number < standardStreams)];
+}
