@@ -1,5 +1,6 @@
 /** One look at everything that listens, serves and calls on this host. Keeps what it knows from scan to scan: what has not changed costs nothing. */
 
+import { remembered } from "../base/remembered.ts";
 import { readKernelUnits } from "./auxiliary-vector.ts";
 import { createCommandLines } from "./command-lines.ts";
 import { createContainerReader } from "./container-facts.ts";
@@ -218,14 +219,6 @@ function runningPathOf({ entry, exe, isExeGone, containerId }: ProcessFacts): st
 function statesOf(protocol: SocketProtocol, connections: boolean): readonly number[] {
   if (protocol === "udp") return connections ? [socketStates.close, socketStates.established] : [socketStates.close];
   return connections ? [socketStates.listen, ...connectionStates] : [socketStates.listen];
-}
-
-function remembered<K, V>(memory: Map<K, V>, key: K, make: () => V): V {
-  const known = memory.get(key);
-  if (known !== undefined) return known;
-  const value = make();
-  memory.set(key, value);
-  return value;
 }
 
 function countIn(sockets: ReadonlyMap<number, TrackedSocket>, isCounted: (socket: TrackedSocket) => boolean): number {
