@@ -10,7 +10,7 @@ import { fieldsOf } from "./kernel-text.ts";
 import { noPodLabels, type PodLabels } from "./kubernetes-facts.ts";
 import { parseUptimeS } from "./loadavg.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
-import { createOwnerSearch } from "./owner-search.ts";
+import { OwnerSearch } from "./owner-search.ts";
 import { createPacer, type Pacer } from "./pacer.ts";
 import { createEnvironmentMemory, type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
 import { createProcessTable, namespaceInode, type ProcessEntry } from "./process-table.ts";
@@ -98,7 +98,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
   const table = createProcessTable(root);
   const owners = createSocketOwners(root);
   const tracker = createSocketTracker(options);
-  const search = createOwnerSearch(table, owners, tracker);
+  const search = new OwnerSearch(table, owners, tracker);
   const reader = createSocketReader(root, options.dumper ?? null);
   const builds = createExecutableBuilds(root);
   const sources: FactsSources = {
