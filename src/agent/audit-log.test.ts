@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Clock } from "../base/clock.ts";
 import { silentLogger } from "../base/log.ts";
+import { openFiles } from "../base/open-files.fixture.ts";
 import { noExtraRules } from "../base/redact-line.ts";
 import type { CommandAuditEntry } from "../exec/index.ts";
 import { type AgentStore, audit, type Engine, linkAuditEntry, openAgentStore, openEngine, type Signal } from "../store/index.ts";
@@ -293,6 +294,14 @@ describe("AuditLog", () => {
     clock.nowMs += 200 * dayMs;
     await store.prune();
     expect(await log.verify()).toMatchObject({ firstEntry: 1, entries: 4, problems: [] });
+  });
+
+  it("keeps nothing open when it cannot be opened", async () => {
+    await using store = await openStore();
+    const query: AgentStore["query"] = (sql, ...rest) =>
+      sql.includes("'begun'") ? Promise.reject(new Error("gone")) : store.query(sql, ...rest);
+    await expect(openLog({ ...bound(store), query } as unknown as AgentStore)).rejects.toThrow("gone");
+    expect(openFiles()).not.toContain(`${headFile()}.journal`);
   });
 
   it("begins a new chain with a new store, and says which one it follows", async () => {

@@ -76,20 +76,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       isCommitted: (entry) => isStored(store, entry),
       log,
     });
-    if (remembered && remembered.chainId !== store.epoch) await opened.note(begunAnew(remembered));
-    const problem = await opened.#cutSince(remembered, last);
-    if (problem !== undefined) {
-      log.error(`The audit is not whole: ${problem}`);
-      await opened.note({
-        kind: "chain",
-        phase: "noted",
-        target: "chain",
-        reason: "broken",
-        details: JSON.stringify({ problem, remembered }),
-      });
+    try {
+      await opened.#begin(remembered, last);
+    } catch (error) {
+      await opened.close();
+      throw error;
     }
-    await opened.#closeLost();
-    await opened.settled();
     return opened;
   }
 
@@ -269,6 +261,24 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       written = text;
     }
     this.#remembering = undefined;
+  }
+
+  async #begin(remembered: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<void> {
+    const { store, log } = this.#options;
+    if (remembered && remembered.chainId !== store.epoch) await this.note(begunAnew(remembered));
+    const problem = await this.#cutSince(remembered, last);
+    if (problem !== undefined) {
+      log.error(`The audit is not whole: ${problem}`);
+      await this.note({
+        kind: "chain",
+        phase: "noted",
+        target: "chain",
+        reason: "broken",
+        details: JSON.stringify({ problem, remembered }),
+      });
+    }
+    await this.#closeLost();
+    await this.settled();
   }
 
   async #cutSince(remembered: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<string | undefined> {

@@ -1,10 +1,15 @@
+import { rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { silentLogger } from "../base/log.ts";
+import { openFiles } from "../base/open-files.fixture.ts";
 import { brokenEnd } from "../mesh/index.ts";
-import { verifyOwnChain } from "../store/index.ts";
+import { type ColonyStore, verifyOwnChain } from "../store/index.ts";
 import type { ColonyBackend } from "../tools/index.ts";
 import { openAuditWorld } from "./audit.fixture.ts";
+import { AuditBook } from "./audit-book.ts";
 import { auditedBackend } from "./audited-backend.ts";
 import type { RoutedCommand } from "./routed-command.ts";
 
@@ -171,6 +176,15 @@ test("auditedBackend() writes down captures from their beginning to their end, a
     ["cap-1", "ended", "cancelled", "capture route=/pay with bodies"],
   ]);
   expect(JSON.parse(String(rows[1]?.["details"]))).toMatchObject({ requests: 3 });
+});
+
+test("AuditBook keeps nothing open when it cannot be opened", async () => {
+  await using world = await openAuditWorld();
+  const journalFile = join(tmpdir(), `coral-audit-book-${process.pid}.jsonl`);
+  const store = { database: world.store.database, query: () => Promise.reject(new Error("gone")) } as unknown as ColonyStore;
+  await expect(AuditBook.open({ chain: world.chain, journalFile, clock: world.clock, log: silentLogger }, store)).rejects.toThrow("gone");
+  expect(openFiles()).not.toContain(journalFile);
+  rmSync(journalFile);
 });
 
 test("auditedBackend() writes down who looks at a recording before it is read", async () => {

@@ -61,8 +61,13 @@ export class AuditBook implements CommandRouteAudit, AsyncDisposable {
       options,
       await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
     );
-    const open = await openCommands(store, maxLost);
-    await options.chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
+    try {
+      const open = await openCommands(store, maxLost);
+      await chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
+    } catch (error) {
+      await book.close();
+      throw error;
+    }
     return book;
   }
 

@@ -1,10 +1,23 @@
-import { appendFileSync, chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openFiles } from "../base/open-files.fixture.ts";
 import { SeededRandom } from "../base/seeded-random.fixture.ts";
 import { expandPaths } from "./expand-paths.ts";
-import { FileTail, type FileTailOptions } from "./file-tail.ts";
+import { FileTail, type FileTailOptions, type TailPosition } from "./file-tail.ts";
 import { LineSplitter } from "./line-splitter.ts";
 
 let directory: string;
@@ -28,6 +41,12 @@ async function linesOf(tail: FileTail, passMs = 0): Promise<string[]> {
     lines.push(...read.map(({ text }) => text));
     if (read.length === 0 && tail.position?.offsetBytes === before) return lines;
   }
+}
+
+/** In a file whose first byte was a zero. */
+function positionOf(file: string): TailPosition {
+  const { dev, ino } = statSync(file);
+  return { device: dev, inode: ino, offsetBytes: 0, head: "00" };
 }
 
 describe("FileTail", () => {
@@ -184,6 +203,23 @@ describe("FileTail", () => {
 });
 
 describe("LineSplitter", () => {
+  it("keeps nothing open of a file that cannot be read", async () => {
+    const unreadable = positionOf("/proc/self/mem");
+    const tail = tailOf({ path: "/proc/self/mem", position: unreadable });
+    await expect(tail.read(1_000, nowMs)).rejects.toMatchObject({ code: "EIO" });
+    expect(openFiles()).not.toContain(`/proc/${process.pid}/mem`);
+  });
+
+  it("reads on with the new file when the one before it cannot be read", async () => {
+    writeFileSync(path, "new\n");
+    symlinkSync("/proc/self/mem", `${path}.1`);
+    const tail = tailOf({ position: positionOf(`${path}.1`) });
+    expect(await linesOf(tail)).toEqual(["new"]);
+    expect(openFiles()).not.toContain(`/proc/${process.pid}/mem`);
+    await tail.close();
+    expect(openFiles()).not.toContain(path);
+  });
+
   it("gives the same lines however the bytes are cut", () => {
     const random = new SeededRandom(7);
     const text = Array.from({ length: 200 }, (_, index) => `${"é".repeat(random.below(40))} ${index}`).join("\n");

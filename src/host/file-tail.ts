@@ -167,22 +167,28 @@ export class FileTail {
   }
 
   async #find(nowMs: number): Promise<OpenFile | undefined> {
-    const { path, fromStart } = this.#options;
-    const position = this.#position;
     const isFirst = this.#isFirst;
     this.#isFirst = false;
-    const file = await this.#openAt(path, nowMs);
+    const file = await this.#openAt(this.#options.path, nowMs);
+    try {
+      const chosen = await this.#choose(file, isFirst, nowMs);
+      if (chosen !== file) await file?.handle.close();
+      return chosen;
+    } catch (error) {
+      await file?.handle.close();
+      throw error;
+    }
+  }
+
+  /** The file that has the name, where it is to be read from; or the one of the position, when that is another by now. */
+  async #choose(file: OpenFile | undefined, isFirst: boolean, nowMs: number): Promise<OpenFile | undefined> {
+    const position = this.#position;
     if (position === undefined) {
-      if (file !== undefined && isFirst && !fromStart) await this.#toEnd(file);
+      if (file !== undefined && isFirst && !this.#options.fromStart) await this.#toEnd(file);
       return file;
     }
     if (file !== undefined && (await resume(file, position))) return file;
-    const moved = (await this.#findMoved(position, nowMs)) ?? (await this.#findCopy(position, nowMs));
-    if (moved !== undefined) {
-      await file?.handle.close();
-      return moved;
-    }
-    return file;
+    return (await this.#findMoved(position, nowMs)) ?? (await this.#findCopy(position, nowMs)) ?? file;
   }
 
   /** Only what is written from now on; when that begins inside of a line, after it. */
@@ -199,9 +205,8 @@ export class FileTail {
     for (const path of await pathsBeside(this.#options.path)) {
       const found = await statOf(path);
       if (found?.ino !== position.inode || found.dev !== position.device) continue;
-      const file = await this.#openAt(path, nowMs);
-      if (file !== undefined && (await resume(file, position))) return file;
-      await file?.handle.close();
+      const file = await this.#openIf(path, nowMs, (opened) => resume(opened, position));
+      if (file !== undefined) return file;
     }
     return undefined;
   }
@@ -219,10 +224,18 @@ export class FileTail {
     }
     found.sort((one, other) => other.mtimeMs - one.mtimeMs);
     for (const each of found.slice(0, maxCopies)) {
-      const file = await this.#openAt(each.path, nowMs);
-      if (file !== undefined && (await standAt(file, position)) && file.last.length >= lastMinBytes) return file;
-      await file?.handle.close();
+      const isCopy = async (opened: OpenFile): Promise<boolean> => (await standAt(opened, position)) && opened.last.length >= lastMinBytes;
+      const file = await this.#openIf(each.path, nowMs, isCopy);
+      if (file !== undefined) return file;
     }
+    return undefined;
+  }
+
+  /** A file beside the one to read. When that may not be read it is passed over: the one that has the name is worth more than what came before it. */
+  async #openIf(path: string, nowMs: number, isRight: (file: OpenFile) => Promise<boolean>): Promise<OpenFile | undefined> {
+    const file = await this.#openAt(path, nowMs).catch(() => undefined);
+    if (file !== undefined && (await isRight(file).catch(() => false))) return file;
+    await file?.handle.close();
     return undefined;
   }
 
@@ -235,20 +248,22 @@ export class FileTail {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
       throw error;
     }
-    const facts = await handle.stat();
-    if (!facts.isFile()) {
+    try {
+      const facts = await handle.stat();
+      if (!facts.isFile()) throw Object.assign(new Error(`${path} is no regular file`), { code: "EINVAL" });
+      const start = {
+        readBytes: 0,
+        head: Buffer.alloc(0),
+        last: Buffer.alloc(0),
+        splitter: this.#splitter(false),
+        changedAtMs: nowMs,
+        rotatedAtMs: undefined,
+      };
+      return { handle, device: facts.dev, inode: facts.ino, ...start };
+    } catch (error) {
       await handle.close();
-      throw Object.assign(new Error(`${path} is no regular file`), { code: "EINVAL" });
+      throw error;
     }
-    const start = {
-      readBytes: 0,
-      head: Buffer.alloc(0),
-      last: Buffer.alloc(0),
-      splitter: this.#splitter(false),
-      changedAtMs: nowMs,
-      rotatedAtMs: undefined,
-    };
-    return { handle, device: facts.dev, inode: facts.ino, ...start };
   }
 }
 

@@ -121,7 +121,6 @@ describe("coral query traces", () => {
     const found = await waitFor(
       "the trace",
       async () => (await coralJson<TracesResult>(["query", "traces", "shop-web"], { home: home.path })).traces[0],
-      { timeoutMs: 15_000 },
     );
     expect(found).toMatchObject({
       traceId,
@@ -164,10 +163,8 @@ describe("coral query traces", () => {
   it("tells what is missing, and who has sent nothing", async () => {
     const other = randomBytes(16).toString("hex");
     await send(requestOf(other, Date.now(), checkout().slice(2)));
-    const answer = await waitFor(
-      "the other trace",
-      () => coralJson<TracesResult>(["query", "traces", "--trace-id", other], { home: home.path }),
-      { timeoutMs: 15_000 },
+    const answer = await waitFor("the other trace", () =>
+      coralJson<TracesResult>(["query", "traces", "--trace-id", other], { home: home.path }),
     );
     expect(answer.trace?.spans.map(({ isOrphan }) => isOrphan)).toEqual([true, false]);
     const shown = await runCoral(["query", "traces", other], { home: home.path });
@@ -184,14 +181,10 @@ describe("coral query traces", () => {
     const body = requestOf(twice, Date.now(), checkout());
     await send(body);
     await send(body);
-    const trace = await waitFor(
-      "all of it",
-      async () => {
-        const answer = await coralJson<TracesResult>(["query", "traces", twice], { home: home.path });
-        return answer.trace;
-      },
-      { timeoutMs: 15_000 },
-    );
+    const trace = await waitFor("all of it", async () => {
+      const answer = await coralJson<TracesResult>(["query", "traces", twice], { home: home.path });
+      return answer.trace;
+    });
     expect(trace.total).toBe(4);
   });
 

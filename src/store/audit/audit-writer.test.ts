@@ -55,7 +55,8 @@ describe("AuditWriter", () => {
   });
 
   it("commits what a killed process left, each entry once, in order, and passes over half a line", async () => {
-    const stuck = await openWriter({ commit: () => new Promise(() => undefined) });
+    const { passed, open } = gate();
+    const stuck = await openWriter({ commit: () => passed });
     for (const id of ["a", "b", "c"]) await stuck.write(entry(id));
     appendFileSync(file(), '{"kind":"ex');
     committed.push(entry("a"));
@@ -64,6 +65,8 @@ describe("AuditWriter", () => {
     await next.write(entry("d"));
     await next.settled();
     expect(ids()).toEqual(["a", "b", "c", "d"]);
+    open();
+    await stuck.close();
   });
 
   it("tries again until the database takes them, and loses nothing that is told meanwhile", async () => {
@@ -94,18 +97,22 @@ describe("AuditWriter", () => {
   });
 
   it("refuses what cannot be kept: too many that wait, or a file that cannot be written", async () => {
-    const writer = await openWriter({ commit: () => new Promise(() => undefined) });
+    const { passed, open } = gate();
+    const writer = await openWriter({ commit: () => passed });
     const told = await Promise.allSettled(Array.from({ length: 1_100 }, (_, index) => writer.write(entry(`${index}`))));
     expect(told.filter(({ status }) => status === "rejected")).toHaveLength(100);
     await using full = await openWriter({ file: "/dev/full", isCommitted: async () => true }).catch(() => undefined);
     if (full) await expect(full.write(entry("x"))).rejects.toMatchObject({ code: "unavailable" });
+    open();
+    await writer.close();
   });
 
   it("leaves in its file at the end what the database does not take", async () => {
-    const writer = await openWriter({ commit: () => Promise.reject(new Error("full")), retryMs: 60_000 });
+    const commit = vi.fn<AuditWriterOptions["commit"]>(() => Promise.reject(new Error("full")));
+    const writer = await openWriter({ commit, retryMs: 60_000 });
     await writer.write(entry("a"));
-    await vi.waitFor(() => expect(lines()).toHaveLength(1));
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await vi.waitFor(() => expect(commit).toHaveBeenCalled());
+    expect(lines()).toHaveLength(1);
     await writer.close();
     await expect(writer.write(entry("b"))).rejects.toThrow("closed");
     await using next = await openWriter();

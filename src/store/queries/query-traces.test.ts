@@ -185,6 +185,17 @@ describe("querySpanServices()", () => {
     expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd", "web"]);
     expect(await querySpanServices(spans.store, { sinceMs: 600_000, nowMs: spans.clock.wall + hourMs })).toEqual(["odd"]);
   });
+
+  it("knows a service as soon as its spans came, before they were counted", async () => {
+    await spans.add([{ trace: "b0", id: "1", atUs: 1_000 * ms, service: 'a "new" one' }]);
+    await spans.add([{ trace: "b0", id: "2", atUs: 1_000 * ms, service: "first of its agent" }], "a3");
+    const names = () => querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall });
+    const expected = ['a "new" one', "api", "first of its agent", "loop", "odd", "web"];
+    expect(await names()).toEqual(expected);
+    expect(await querySpanServices(spans.store, { sinceMs: 600_000, nowMs: spans.clock.wall + hourMs })).toEqual(["odd"]);
+    await spans.store.derive();
+    expect(await names()).toEqual(expected);
+  });
 });
 
 describe("querySpanProcesses()", () => {

@@ -2,6 +2,7 @@
 
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { span } from "../signals/span.ts";
+import { spanRed } from "../signals/spans-derived.ts";
 import {
   isoTimeIn,
   numberIn,
@@ -177,14 +178,18 @@ export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<
   };
 }
 
-/** Names that spans have had within the time, by name; at most 1,000. */
+/** Names that spans have had within the time, by name; at most 1,000. Those of spans that were not counted yet are among them. */
 export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<string[]> {
   if (store.segments === undefined) return [];
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
-  // Windows of ten seconds that end after it; of older ones, ten minutes.
+  // Windows of ten seconds that end after it; of older ones, ten minutes; what came in the last seconds, by whole segments (null: too many names).
   const rows = await store.query(
     `SELECT service FROM raw.span_red WHERE "time" > make_timestamp($from) - INTERVAL 10 SECONDS
-     UNION SELECT service FROM rollup.span_red_10m WHERE bucket > make_timestamp($from) ORDER BY service LIMIT 1000`,
+     UNION SELECT service FROM rollup.span_red_10m WHERE bucket > make_timestamp($from)
+     UNION SELECT unnest(from_json(m.services, '["VARCHAR"]')) FROM segment.manifest m
+       LEFT JOIN segment.derived d ON d.product = '${spanRed.name}' AND d.epoch = m.epoch
+       WHERE m.signal = '${span.name}' AND m.state = 'stored' AND m.number > coalesce(d.number, 0) AND m.max_time >= $from
+     ORDER BY service LIMIT 1000`,
     { from: fromUs },
   );
   return rows.map((row) => textIn(row, "service"));
