@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Calls of OpenSSL and its relatives: SSL_read() and SSL_write(), plain and _ex. A call is noted when it begins and has its plaintext when it ends;
+ * once the connection of its object is known, a write is read when it begins and a read without the note.
+ */
+#ifndef CORAL_TLS_CALLS_H
+#define CORAL_TLS_CALLS_H
+
+#include "tls-object.h"
+
+/* The context of uprobes as programs see it, which never changes. With pt_regs, whose places are looked up, the compiler makes addresses that the verifier refuses. */
+struct call_registers {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, number, ip, cs, flags, sp, ss;
+};
+
+/* The end of a call, or its return: the result is in its register. */
+static always_inline void tls_call_ends(struct pt_regs *context, struct payload *payload)
+{
+	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
+	struct connection *connection;
+	s32 result = context->ax;
+	u64 sk = 0;
+	u32 what;
+
+	if (!thread || !thread->operation)
+		return;
+	what = thread->operation;
+	thread->operation = 0;
+	connection = tls_connection_of(thread, thread->object, thread->call_sk, payload->tgid, &sk);
+	if (!connection)
+		return;
+	if (result <= 0) {
+		/* Whatever arrived held no plaintext: part of a handshake, a ticket. The next request begins with what comes next. */
+		if ((what & TLS_OPERATION) == TLS_READ)
+			connection->arrival_ns = 0;
+		return;
+	}
+	if (what & TLS_COUNT_BY_POINTER) {
+		u64 count = 0;
+
+		bpf_probe_read_user(&count, sizeof(count), (void *)thread->count_at);
+		result = count > 0x7fffffff ? 0 : count;
+	}
+	payload->buffer = thread->buffer;
+	payload->length = result;
+	/* Of what was received, the arrival at the socket counts; of what is sent, the call. */
+	if ((what & TLS_OPERATION) == TLS_WRITE) {
+		payload->direction = SENT;
+		payload->start_ns = thread->start_ns;
+		if (connection->side == SIDE_CONNECTED)
+			connection->arrival_ns = 0;
+	}
+	payload->sk = sk;
+}
+
+/* For a payload whose connection is known. 0: it has to go the way of all others. */
+subprogram int tls_counts(struct payload *payload, struct connection *connection)
+{
+	if (!payload || !connection)
+		return 1;
+	take_stamp(payload, connection);
+	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection);
+}
+
+/*
+ * A write of an object whose socket is known is read when it begins. One that finds no room is called again with what is left, or with all of it: that
+ * was counted already.
+ */
+static always_inline void tls_write_begins(const struct call_registers *context, u32 what, struct connection *connection, struct payload *payload)
+{
+	/* SSL_write() takes an int. */
+	u64 length = what & TLS_COUNT_BY_POINTER ? context->dx : (u32)context->dx;
+	u32 is_again = connection->send_failed && length <= connection->tls_written;
+
+	connection->send_failed = 0;
+	if (is_again || !length || length > 0x7fffffff)
+		return;
+	connection->tls_written = length;
+	payload->buffer = context->si;
+	payload->length = length;
+	payload->first_bytes = length;
+	payload->direction = SENT;
+	payload->at_ns = bpf_ktime_get_ns();
+	payload->start_ns = payload->at_ns;
+	if (connection->side == SIDE_CONNECTED)
+		connection->arrival_ns = 0;
+	if (!tls_counts(payload, connection))
+		on_data(payload);
+}
+
+/* 1: the return is not wanted. */
+static always_inline int tls_call_begins(const struct call_registers *context, u32 what, u64 *bound)
+{
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct tls_thread *thread;
+	u64 sk = 0;
+	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
+
+	*bound = 0;
+	/* During a handshake a write takes nothing, and is called again after it; so until the first plaintext, only the return tells what was written. */
+	if (connection && ((what & TLS_OPERATION) != TLS_WRITE || connection->protocol != PROTOCOL_UNKNOWN)) {
+		payload.sk = sk;
+		if ((what & TLS_OPERATION) == TLS_WRITE) {
+			tls_write_begins(context, what, connection, &payload);
+			return 1;
+		}
+		connection->tls_buffer = context->si;
+		connection->tls_count_at = what & TLS_COUNT_BY_POINTER ? context->cx : 0;
+		*bound = sk;
+		return 0;
+	}
+	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 1;
+	thread->operation = what;
+	thread->object = context->di;
+	thread->buffer = context->si;
+	thread->count_at = context->cx;
+	thread->call_sk = 0;
+	thread->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A read of an object whose socket is known returns. */
+static always_inline void tls_read_returns(const struct call_registers *context, u64 sk)
+{
+	struct payload payload = { .flags = PAYLOAD_TLS, .sk = sk };
+	struct connection *connection = find_connection(sk);
+	s32 result = context->ax;
+
+	if (!connection)
+		return;
+	if (result <= 0) {
+		connection->arrival_ns = 0;
+		return;
+	}
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	if (connection->tls_count_at) {
+		u64 count = 0;
+
+		bpf_probe_read_user(&count, sizeof(count), (void *)connection->tls_count_at);
+		result = count > 0x7fffffff ? 0 : count;
+	}
+	if (!result)
+		return;
+	payload.buffer = connection->tls_buffer;
+	payload.length = result;
+	payload.first_bytes = result;
+	payload.direction = RECEIVED;
+	/* When its records were read. */
+	payload.at_ns = tcp_time((struct sock *)sk);
+	if (!tls_counts(&payload, connection))
+		on_data(&payload);
+}
+
+#endif
