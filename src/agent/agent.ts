@@ -76,14 +76,8 @@ export interface Agent extends AsyncDisposable {
   reload(config: AgentConfig): string[];
 }
 
-export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const stack = new ResourceStack();
-  try {
-    return await assemble(options, stack);
-  } catch (error) {
-    await stack[Symbol.asyncDispose]();
-    throw error;
-  }
+export function startAgent(options: AgentOptions): Promise<Agent> {
+  return ResourceStack.assemble((stack) => assemble(options, stack));
 }
 
 async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Agent> {

@@ -27,3 +27,21 @@ it("closing twice closes once, and a closed stack takes nothing more", async () 
   expect(count).toBe(1);
   expect(() => stack.defer(() => undefined)).toThrow(/closed/);
 });
+
+it("ResourceStack.assemble() closes what was opened when a part fails, and only then", async () => {
+  const closed: string[] = [];
+  const build = async (stack: ResourceStack, isBroken: boolean): Promise<AsyncDisposable> => {
+    stack.defer(() => void closed.push("first"));
+    await Promise.resolve();
+    stack.defer(() => void closed.push("second"));
+    if (isBroken) throw new Error("the third fails");
+    return { [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose]() };
+  };
+  await expect(ResourceStack.assemble((stack) => build(stack, true))).rejects.toThrow("the third fails");
+  expect(closed).toEqual(["second", "first"]);
+  {
+    await using _whole = await ResourceStack.assemble((stack) => build(stack, false));
+    expect(closed).toHaveLength(2);
+  }
+  expect(closed).toEqual(["second", "first", "second", "first"]);
+});

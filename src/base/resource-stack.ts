@@ -6,6 +6,17 @@ export class ResourceStack implements AsyncDisposable {
   #closers: (() => void | Promise<void>)[] = [];
   #closed: Promise<void> | undefined;
 
+  /** Puts something together of several resources; what was opened is closed again when a part fails. The result closes the stack. */
+  static async assemble<T extends AsyncDisposable>(build: (stack: ResourceStack) => Promise<T>): Promise<T> {
+    const stack = new ResourceStack();
+    try {
+      return await build(stack);
+    } catch (error) {
+      await stack[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
   /** Takes ownership and returns the resource. */
   use<T extends AsyncDisposable | Disposable>(resource: T): T {
     this.defer(

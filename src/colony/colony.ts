@@ -75,14 +75,8 @@ export interface Colony extends AsyncDisposable {
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
 
-export async function startColony(options: ColonyOptions): Promise<Colony> {
-  const stack = new ResourceStack();
-  try {
-    return await assemble(options, stack);
-  } catch (error) {
-    await stack[Symbol.asyncDispose]();
-    throw error;
-  }
+export function startColony(options: ColonyOptions): Promise<Colony> {
+  return ResourceStack.assemble((stack) => assemble(options, stack));
 }
 
 async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<Colony> {

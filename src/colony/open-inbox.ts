@@ -65,8 +65,7 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
   const log = options.log.child("otlp");
   const directory = join(options.paths.dataDirectory, "inbox");
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const stack = new ResourceStack();
-  try {
+  return ResourceStack.assemble(async (stack) => {
     const doors = { listen: startOtlpServers, connect: createOtlpClient };
     const intake = stack.use(new OtlpIntake({ config, doors, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }));
     const store = await openAgentStore(engine, {
@@ -86,15 +85,9 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
     const move = async (): Promise<void> => {
       if (segments) while (await moveSegments(store, segments, target));
     };
+    const metricNames = metricSignals.map(({ name }) => name);
     const moveMetrics = async (): Promise<void> => {
-      while (
-        await moveRows(
-          store,
-          rowTarget,
-          inboxId,
-          metricSignals.map(({ name }) => name),
-        )
-      );
+      while (await moveRows(store, rowTarget, inboxId, metricNames));
     };
     return {
       status: () => intake.status(),
@@ -106,10 +99,7 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
       ],
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
     };
-  } catch (error) {
-    await stack[Symbol.asyncDispose]();
-    throw error;
-  }
+  });
 }
 
 async function moveSegments(store: AgentStore, segments: AgentSegments, colony: Target): Promise<boolean> {

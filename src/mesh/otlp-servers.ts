@@ -32,16 +32,12 @@ export interface OtlpServers extends AsyncDisposable {
   http: OtlpServer | undefined;
 }
 
-export async function startOtlpServers(options: OtlpServersOptions): Promise<OtlpServers> {
+export function startOtlpServers(options: OtlpServersOptions): Promise<OtlpServers> {
   const { handler, authorize, limits, budget, log } = options;
-  const stack = new ResourceStack();
   const common = { handler, ...(authorize && { authorize }), limits, budget, log };
-  try {
+  return ResourceStack.assemble(async (stack) => {
     const grpc = options.grpc && stack.use(await startOtlpGrpcServer({ ...options.grpc, ...common }));
     const http = options.http && stack.use(await startOtlpHttpServer({ ...options.http, ...common }));
     return { grpc, http, [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose]() };
-  } catch (error) {
-    await stack[Symbol.asyncDispose]();
-    throw error;
-  }
+  });
 }
