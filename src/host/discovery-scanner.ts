@@ -4,22 +4,23 @@ import { remembered } from "../base/remembered.ts";
 import { readKernelUnits } from "./auxiliary-vector.ts";
 import { createCommandLines } from "./command-lines.ts";
 import { createContainerReader } from "./container-facts.ts";
-import { createExecutableBuilds, type ExecutableBuild, type ExecutableFile } from "./executable-builds.ts";
-import { createReadTally, type HostRoot, type ReadTally } from "./host-root.ts";
+import { createExecutableBuilds, type ExecutableBuild, type ExecutableBuilds, type ExecutableFile } from "./executable-builds.ts";
+import { FactsMemory } from "./facts-memory.ts";
+import { createReadTally, type HostRoot } from "./host-root.ts";
 import { fieldsOf } from "./kernel-text.ts";
 import { noPodLabels, type PodLabels } from "./kubernetes-facts.ts";
 import { parseUptimeS } from "./loadavg.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { OwnerSearch } from "./owner-search.ts";
 import { createPacer, type Pacer } from "./pacer.ts";
-import { createEnvironmentMemory, type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
-import { createProcessTable, namespaceInode, type ProcessEntry } from "./process-table.ts";
-import { createSocketOwners } from "./socket-owners.ts";
-import { createSocketReader } from "./socket-reader.ts";
-import { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
-import { createSocketTracker, type SocketChanges, type SocketTrackerOptions } from "./socket-tracker.ts";
+import { createEnvironmentMemory, type FactsRules, type ProcessFacts } from "./process-facts.ts";
+import { createProcessTable, namespaceInode, type ProcessChanges, type ProcessEntry, type ProcessTable } from "./process-table.ts";
+import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
+import { createSocketReader, type SocketReader } from "./socket-reader.ts";
+import { type SocketDumper, type SocketProtocol, type SocketView, socketStates } from "./socket-source.ts";
+import { createSocketTracker, type SocketChanges, type SocketTracker, type SocketTrackerOptions } from "./socket-tracker.ts";
 import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
-import { createUserNames } from "./user-names.ts";
+import { createUserNames, type UserNames } from "./user-names.ts";
 
 export interface DiscoveryScannerOptions extends SocketTrackerOptions {
   /** Netlink; null or absent reads the kernel's text tables. */
@@ -88,128 +89,162 @@ export interface DiscoveryScanner {
 }
 
 const maxNamespaces = 1024;
-/** Facts are read again after so many scans: titles, groups and labels change. */
-const factsScans = 20;
 /** A process that just started may not have given itself its title yet: it is read a second time. */
 const youngS = 60;
 const connectionStates = [socketStates.established, socketStates.synSent, socketStates.closeWait];
 
 export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScannerOptions = {}): DiscoveryScanner {
-  const table = createProcessTable(root);
-  const owners = createSocketOwners(root);
-  const tracker = createSocketTracker(options);
-  const search = new OwnerSearch(table, owners, tracker);
-  const reader = createSocketReader(root, options.dumper ?? null);
-  const builds = createExecutableBuilds(root);
-  const sources: FactsSources = {
-    root,
-    users: createUserNames(root),
-    containers: createContainerReader(root),
-    builds,
-    pods: options.pods ?? noPodLabels,
-    places: new Map(),
-    commandLines: createCommandLines(),
-    environments: createEnvironmentMemory(root),
-  };
-  const facts = createFactsMemory(sources);
-  const units = readKernelUnits();
+  return new Scanner(root, options);
+}
 
-  const readSockets = async (request: DiscoveryRequest, pacer: Pacer, tally: ReadTally): Promise<{ unread: number; cut: number }> => {
+/** What reading the sockets of all namespaces left out. */
+interface LeftOut {
+  unreadNamespaces: number;
+  cutNamespaces: number;
+}
+
+class Scanner implements DiscoveryScanner {
+  readonly #root: HostRoot;
+  readonly #table: ProcessTable;
+  readonly #owners: SocketOwners;
+  readonly #tracker: SocketTracker;
+  readonly #search: OwnerSearch;
+  readonly #reader: SocketReader;
+  readonly #builds: ExecutableBuilds;
+  readonly #users: UserNames;
+  readonly #facts: FactsMemory;
+  readonly #units = readKernelUnits();
+
+  constructor(root: HostRoot, options: DiscoveryScannerOptions) {
+    this.#root = root;
+    this.#table = createProcessTable(root);
+    this.#owners = createSocketOwners(root);
+    this.#tracker = createSocketTracker(options);
+    this.#search = new OwnerSearch(this.#table, this.#owners, this.#tracker);
+    this.#reader = createSocketReader(root, options.dumper ?? null);
+    this.#builds = createExecutableBuilds(root);
+    this.#users = createUserNames(root);
+    this.#facts = new FactsMemory({
+      root,
+      users: this.#users,
+      containers: createContainerReader(root),
+      builds: this.#builds,
+      pods: options.pods ?? noPodLabels,
+      places: new Map(),
+      commandLines: createCommandLines(),
+      environments: createEnvironmentMemory(root),
+    });
+  }
+
+  async scan(request: DiscoveryRequest, signal?: AbortSignal): Promise<DiscoveryScan> {
+    signal?.throwIfAborted();
+    const pacer = createPacer(signal);
+    this.#users.refresh();
+    this.#builds.beginScan();
+    const processes = await this.#table.refresh(pacer);
+    const uptimeS = parseUptimeS(this.#root.readText("/proc/uptime") ?? "");
+    const youngAfterTicks = (uptimeS - youngS) * this.#units.ticksPerS;
+    this.#facts.begin({ rules: request.rules, scan: this.#table.scan, youngAfterTicks }, processes.removed);
+    this.#tracker.beginScan(this.#table.scan);
+    const leftOut = await this.#readSockets(request, pacer);
+    const changes = this.#tracker.endScan((socket) => this.#owners.forgetSocket(socket.inode));
+    await this.#search.run(processes, pacer);
+    await this.#readFacts(pacer);
+    return { ...this.#sight(), ...changes, uptimeS, limits: this.#limits(processes, changes, leftOut) };
+  }
+
+  hashBuilds(signal?: AbortSignal): Promise<number> {
+    return this.#builds.hashWaiting(signal);
+  }
+
+  async #readSockets(request: DiscoveryRequest, pacer: Pacer): Promise<LeftOut> {
+    const tally = createReadTally();
+    const { own, namespaces } = this.#namespaces();
+    let unreadNamespaces = 0;
+    for (const [inode, members] of [...namespaces].slice(0, maxNamespaces)) {
+      // Under the agent's own root its namespace is its own also when links may not be read.
+      const view = { members, isOwn: inode === own || (own === null && members[0] === this.#root.viewpoint) };
+      for (const protocol of request.protocols) {
+        const states = statesOf(protocol, request.connections);
+        const see = (socket: SocketView): void => this.#tracker.see(socket, protocol, inode);
+        if (await this.#reader.read(view, { protocol, states }, see, pacer, tally)) continue;
+        this.#tracker.keep(inode);
+        unreadNamespaces++;
+      }
+    }
+    return { unreadNamespaces, cutNamespaces: Math.max(0, namespaces.size - maxNamespaces) };
+  }
+
+  /** All network namespaces with directories of members in /proc, the viewpoint's first; `own` is this thread's, null when it may not be read. */
+  #namespaces(): { own: number | null; namespaces: Map<number, readonly string[]> } {
+    const root = this.#root;
     const own = namespaceInode(root.readLink(`${root.threadView}/ns/net`));
     const first = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`));
     const namespaces = new Map<number, readonly string[]>([[first ?? own ?? 0, [root.viewpoint]]]);
-    for (const [inode, members] of table.namespaces())
-      if (!namespaces.has(inode))
-        namespaces.set(
-          inode,
-          members.map(({ pid }) => `/proc/${pid}`),
-        );
-    let unread = 0;
-    for (const [inode, members] of [...namespaces].slice(0, maxNamespaces)) {
-      // Under the agent's own root its namespace is its own also when links may not be read.
-      const view = { members, isOwn: inode === own || (own === null && members[0] === root.viewpoint) };
-      for (const protocol of request.protocols) {
-        const states = statesOf(protocol, request.connections);
-        const wasRead = await reader.read(view, { protocol, states }, (socket) => tracker.see(socket, protocol, inode), pacer, tally);
-        if (wasRead) continue;
-        tracker.keep(inode);
-        unread++;
-      }
-    }
-    return { unread, cut: Math.max(0, namespaces.size - maxNamespaces) };
-  };
+    for (const [inode, members] of this.#table.namespaces()) remembered(namespaces, inode, () => members.map(({ pid }) => `/proc/${pid}`));
+    return { own, namespaces };
+  }
 
   /** Of everybody who holds a socket, here and in slices, so that whoever asks later gets an answer from memory. */
-  const readFacts = async (pacer: Pacer): Promise<void> => {
+  async #readFacts(pacer: Pacer): Promise<void> {
     const asked = new Set<number>();
-    for (const sockets of [tracker.listeners, tracker.connections]) {
+    for (const sockets of [this.#tracker.listeners, this.#tracker.connections]) {
       for (const { inode } of sockets.values()) {
-        for (const pid of owners.of(inode)) {
+        for (const pid of this.#owners.of(inode)) {
           if (asked.has(pid)) continue;
           asked.add(pid);
           if (pacer.due()) await pacer.rest();
-          facts.of(table.get(pid));
+          this.#facts.of(this.#table.get(pid));
         }
       }
     }
-  };
+  }
 
-  const scan = async (request: DiscoveryRequest, signal?: AbortSignal): Promise<DiscoveryScan> => {
-    signal?.throwIfAborted();
-    const pacer = createPacer(signal);
-    const tally = createReadTally();
-    sources.users.refresh();
-    builds.beginScan();
-    const processes = await table.refresh(pacer);
-    const uptimeS = parseUptimeS(root.readText("/proc/uptime") ?? "");
-    facts.begin({ rules: request.rules, scan: table.scan, youngAfterTicks: (uptimeS - youngS) * units.ticksPerS }, processes.removed);
-    tracker.beginScan(table.scan);
-    const { unread, cut } = await readSockets(request, pacer, tally);
-    const changes = tracker.endScan((socket) => owners.forgetSocket(socket.inode));
-    await search.run(processes, pacer);
-    await readFacts(pacer);
-    const isWithoutOwner = (socket: TrackedSocket): boolean => owners.of(socket.inode).length === 0;
+  /** What can be asked about the host as it was just seen. */
+  #sight(): Omit<DiscoveryScan, keyof SocketChanges | "uptimeS" | "limits"> {
+    const root = this.#root;
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
     const addresses = new Map<number, readonly string[]>();
     const disk = new Map<string, ExecutableFile | null>();
     const hostNamespace = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0;
     return {
-      ...changes,
-      number: table.scan,
-      listeners: tracker.listeners,
-      connections: tracker.connections,
-      ownersOf: (socket) => owners.of(socket.inode),
-      listenersOf: (socket) => tracker.index.match(localEndOf(socket)),
-      processOf: (pid) => table.get(pid),
-      factsOf: (pid) => facts.of(table.get(pid)),
-      buildOf: (process) => process.file?.build ?? (process.file && builds.of(runningPathOf(process))?.build) ?? null,
-      fileOnDisk: (process) => {
-        if (process.exe === null) return null;
-        const path = process.containerId === null ? process.exe : `/proc/${process.entry.pid}/root${process.exe}`;
-        return remembered(disk, `${process.containerId} ${process.exe}`, () => builds.of(path));
+      number: this.#table.scan,
+      listeners: this.#tracker.listeners,
+      connections: this.#tracker.connections,
+      ownersOf: (socket) => this.#owners.of(socket.inode),
+      listenersOf: (socket) => this.#tracker.index.match(localEndOf(socket)),
+      processOf: (pid) => this.#table.get(pid),
+      factsOf: (pid) => this.#facts.of(this.#table.get(pid)),
+      buildOf: (process) => process.file?.build ?? (process.file && this.#builds.of(runningPathOf(process))?.build) ?? null,
+      fileOnDisk: ({ exe, containerId, entry }) => {
+        if (exe === null) return null;
+        const path = containerId === null ? exe : `/proc/${entry.pid}/root${exe}`;
+        return remembered(disk, `${containerId} ${exe}`, () => this.#builds.of(path));
       },
       addressesIn: (inode) =>
         remembered(addresses, inode, () => {
-          const [member] = table.namespaces().get(inode) ?? [];
+          const [member] = this.#table.namespaces().get(inode) ?? [];
           return readLocalAddresses(root, member ? `/proc/${member.pid}` : root.viewpoint);
         }),
       hostNamespace,
-      isSeenNamespace: (inode) => inode === hostNamespace || table.namespaces().has(inode),
+      isSeenNamespace: (inode) => inode === hostNamespace || this.#table.namespaces().has(inode),
       isEphemeral: (port) => port >= firstPort && port <= lastPort,
-      uptimeS,
-      limits: {
-        deniedProcesses: Math.max(processes.denied, owners.denied),
-        listenersWithoutProcess: countIn(tracker.listeners, isWithoutOwner),
-        connectionsWithoutProcess: countIn(tracker.connections, isWithoutOwner),
-        cut: cut + processes.cut + owners.cut + tracker.cutListeners + changes.cut,
-        folded: changes.folded.reduce((sum, row) => sum + row.connections, 0),
-        unreadNamespaces: unread,
-        skippedBuilds: builds.skipped,
-        withoutCounters: reader.fallback,
-      },
     };
-  };
-  return { scan, hashBuilds: (signal) => builds.hashWaiting(signal) };
+  }
+
+  #limits(processes: ProcessChanges, changes: SocketChanges, { unreadNamespaces, cutNamespaces }: LeftOut): DiscoveryLimits {
+    const isWithoutOwner = (socket: TrackedSocket): boolean => this.#owners.of(socket.inode).length === 0;
+    return {
+      deniedProcesses: Math.max(processes.denied, this.#owners.denied),
+      listenersWithoutProcess: countIn(this.#tracker.listeners, isWithoutOwner),
+      connectionsWithoutProcess: countIn(this.#tracker.connections, isWithoutOwner),
+      cut: cutNamespaces + processes.cut + this.#owners.cut + this.#tracker.cutListeners + changes.cut,
+      folded: changes.folded.reduce((sum, row) => sum + row.connections, 0),
+      unreadNamespaces,
+      skippedBuilds: this.#builds.skipped,
+      withoutCounters: this.#reader.fallback,
+    };
+  }
 }
 
 function runningPathOf({ entry, exe, isExeGone, containerId }: ProcessFacts): string {
@@ -225,39 +260,4 @@ function countIn(sockets: ReadonlyMap<number, TrackedSocket>, isCounted: (socket
   let count = 0;
   for (const socket of sockets.values()) if (isCounted(socket)) count++;
   return count;
-}
-
-interface FactsContext {
-  rules: FactsRules;
-  scan: number;
-  /** Processes that started later are read again in the next scan. */
-  youngAfterTicks: number;
-}
-
-/** Facts of the processes that were asked for, until they end or become another program. */
-function createFactsMemory(sources: FactsSources) {
-  const known = new Map<number, { facts: ProcessFacts; validUntil: number }>();
-  let context: FactsContext | undefined;
-  return {
-    begin: (next: FactsContext, removed: readonly ProcessEntry[]): void => {
-      // New rules may change every name and what is masked.
-      if (context?.rules !== next.rules) {
-        known.clear();
-        sources.environments?.clear();
-      }
-      context = next;
-      for (const { pid } of removed) known.delete(pid);
-    },
-    of: (entry: ProcessEntry | undefined): ProcessFacts | null => {
-      if (!entry || !context) return null;
-      const memory = known.get(entry.pid);
-      const isSame = memory?.facts.entry.startTicks === entry.startTicks && memory.facts.entry.execMark === entry.execMark;
-      if (memory && isSame && context.scan < memory.validUntil) return memory.facts;
-      const facts = readProcessFacts(sources, entry, context.rules);
-      const isYoung = !isSame && entry.startTicks > context.youngAfterTicks;
-      // Spread, so that not all are read again in the same scan.
-      if (facts) known.set(entry.pid, { facts, validUntil: context.scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });
-      return facts;
-    },
-  };
 }
