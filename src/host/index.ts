@@ -20,6 +20,7 @@ export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } 
 export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";
 export { expandPaths } from "./expand-paths.ts";
 export { FileTail, type FileTailCounts, type FileTailOptions, type TailPosition } from "./file-tail.ts";
+export type { FoldedConnections } from "./folded-connections.ts";
 export { type GoProgram, isGoProgram, readGoProgram } from "./go-symbols.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
 export { closeInheritedFiles } from "./inherited-files.ts";
@@ -62,6 +63,5 @@ export {
 export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type PodOwner } from "./runtime/detect-runtime.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
-export type { FoldedConnections } from "./socket-tracker.ts";
 export { lowerThreadPriority } from "./thread-priority.ts";
 export type { TrackedSocket } from "./tracked-socket.ts";
