@@ -62,15 +62,18 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 	payload.tgid = task->tgid;
 	payload.direction = direction;
 	payload.flags = 0;
+	payload.is_in_kernel = 0;
 	if (direction == SENT)
 		take_send_stamp(&payload, connection);
 	else
 		take_stamp(&payload, connection);
-	find_buffer(&payload, registers_of(task));
-	if (direction == SENT && !page_base)
-		learn_page_base(&payload);
-	if (http1_quick(&payload, connection))
-		return 0;
+	if (direction != SENT || !find_sent(&payload, connection, task)) {
+		find_buffer(&payload, registers_of(task));
+		if (direction == SENT && !page_base)
+			learn_page_base(&payload);
+		if (http1_quick(&payload, connection))
+			return 0;
+	}
 	scratch = scratch_at(SCRATCH_SOCKET);
 	if (!scratch)
 		return 0;

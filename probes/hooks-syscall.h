@@ -106,6 +106,7 @@ int syscall_exits(u64 *context)
 	payload.tgid = bpf_get_current_pid_tgid() >> 32;
 	payload.direction = direction;
 	payload.flags = 0;
+	payload.is_in_kernel = 0;
 	if (direction == RECEIVED && connection->ready_ns) {
 		u32 read_until = 0;
 

@@ -30,7 +30,9 @@ struct payload {
 	u32 tgid;
 	u8 direction;
 	u8 flags;
-	u8 reserved[6];
+	/* `buffer` is an address of the kernel: see sent-bytes.h. */
+	u8 is_in_kernel;
+	u8 reserved[5];
 };
 
 #define RECORD_LEARN 1
@@ -173,6 +175,12 @@ subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u3
 	return filled;
 }
 
+/* `size` bytes at an address in the payload's buffer. Not 0: they cannot be read. */
+static always_inline long read_buffer(const struct payload *payload, void *target, u32 size, u64 address)
+{
+	return payload->is_in_kernel ? bpf_probe_read_kernel(target, size, (void *)address) : bpf_probe_read_user(target, size, (void *)address);
+}
+
 /*
  * Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to scratch->bytes + kept (at most HEAD_KEPT); how many, 0 when
  * they cannot be read.
@@ -190,7 +198,7 @@ static always_inline u32 read_bytes(struct payload *payload, struct scratch *scr
 		return gather_bytes(payload, scratch, kept, offset, size);
 	if (size > CHUNK_BYTES)
 		size = CHUNK_BYTES;
-	if (bpf_probe_read_user(scratch->bytes + kept, size, (void *)(payload->buffer + offset)))
+	if (read_buffer(payload, scratch->bytes + kept, size, payload->buffer + offset))
 		return 0;
 	return size;
 }

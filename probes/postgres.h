@@ -93,7 +93,7 @@ static always_inline void postgres_parse(struct payload *payload, struct connect
 	key.name = postgres_name(scratch);
 	postgres_sql(scratch);
 	/* Learned from the first statement of a payload only; several are not counted here. */
-	fingerprint = asked->parses++ ? scratch->fingerprint : learn(payload, connection, scratch, POSTGRES_BYTES);
+	fingerprint = asked->parses++ ? scratch->fingerprint : learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
 	if (key.name) {
 		asked->named++;
 		bpf_map_update_elem(&statements, &key, &fingerprint, BPF_ANY);
@@ -140,7 +140,7 @@ subprogram int postgres_message(struct payload *payload, struct connection *conn
 		if (asked->queries == 1) {
 			scratch->at = at + 5;
 			postgres_sql(scratch);
-			asked->fingerprint = learn(payload, connection, scratch, POSTGRES_BYTES);
+			asked->fingerprint = learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
 		}
 		break;
 	case 'P':
@@ -306,7 +306,7 @@ static always_inline void postgres_answered(struct payload *payload, struct conn
 		connection->flags |= CONNECTION_COPY;
 	/* ReadyForQuery is the last message: 'Z', length 5, a letter. */
 	if (payload->length >= 6 && !payload->vectors)
-		bpf_probe_read_user(tail, 6, (void *)(payload->buffer + payload->length - 6));
+		read_buffer(payload, tail, 6, payload->buffer + payload->length - 6);
 	if (scratch->method == 'Z' || (*(u32 *)tail == 0x0000005a && tail[4] == 5)) {
 		finish_answered(connection);
 		connection->flags &= ~CONNECTION_COPY;

@@ -281,7 +281,7 @@ static always_inline void redis_begin(struct payload *payload, struct connection
 	connection->extra[REDIS_VERB_AT] = scratch->verb_at;
 	connection->extra[REDIS_VERB_END] = scratch->verb_end;
 	scratch->fingerprint = mix(PROTOCOL_REDIS, verb);
-	begin_request(payload, connection, learn(payload, connection, scratch, HEAD_KEPT), 0, length);
+	begin_request(payload, connection, learn_unless_last(payload, connection, scratch, HEAD_KEPT), 0, length);
 	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
 	if (end > length)
 		connection->request_left = end - length;

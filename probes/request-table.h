@@ -372,4 +372,18 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	return fingerprint;
 }
 
+/* The same, without looking for what the connection's process has told last. For protocols other than HTTP, whose heads are kept. */
+static always_inline u64 learn_unless_last(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
+{
+	u64 fingerprint = scratch->fingerprint;
+	u8 generation = generation_now();
+
+	if (connection->head_fingerprint == fingerprint && connection->head_generation == generation && connection->tgid == payload->tgid)
+		return fingerprint;
+	connection->head_generation = generation;
+	fingerprint = learn(payload, connection, scratch, limit);
+	connection->head_fingerprint = fingerprint;
+	return fingerprint;
+}
+
 #endif

@@ -162,4 +162,19 @@ static always_inline u64 sent_bytes(struct task_struct *task, u32 length)
 	return end_of_sent(page_base, fragment->tv_sec, offset) - length;
 }
 
+/* Sets buffer, vectors and sizes to what was sent, for protocols that read it by read_buffer(); 0 when it is not known where that is. */
+static always_inline int find_sent(struct payload *payload, const struct connection *connection, struct task_struct *task)
+{
+	if (connection->protocol == PROTOCOL_UNKNOWN || connection->protocol == PROTOCOL_HTTP2 || connection->protocol == PROTOCOL_GRPC)
+		return 0;
+	payload->buffer = sent_bytes(task, payload->length);
+	if (!payload->buffer)
+		return 0;
+	payload->is_in_kernel = 1;
+	payload->vectors = 0;
+	payload->vector_count = 0;
+	payload->first_bytes = payload->length;
+	return 1;
+}
+
 #endif
