@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildHttpExchange } from "./lib/http-exchange.ts";
 import { measureOnOff, type OnOff } from "./lib/on-off.ts";
+import { startRedisLoad } from "./lib/redis.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
 import { otherWatchers, type ProgramTime, RequestWatch, requireBpf } from "./lib/request-watch.ts";
 import { quartilesOf } from "./lib/spread.ts";
@@ -50,7 +51,7 @@ async function measure(): Promise<void> {
     await using nginx = await startNginx();
     const load = loadOn(nginx);
     await sleep(warmMs);
-    figures.push(...(await measurePrograms(watches, notes)), ...(await measureCpu("nginx, empty reply", nginx, 1.1, emptyTurns)));
+    figures.push(...(await measurePrograms("nginx", watches, notes)), ...(await measureCpu("nginx, empty reply", nginx, 1.1, emptyTurns)));
     await load.stop();
   }
   {
@@ -67,6 +68,14 @@ async function measure(): Promise<void> {
   {
     await using node = await startNode();
     figures.push(...(await measureCounts("node", node, sockets)));
+  }
+  {
+    await using redis = await startRedisLoad(connections);
+    if (redis === null) notes.push("Redis is not installed: what its requests cost was not measured");
+    else {
+      await sleep(warmMs);
+      figures.push(...(await measurePrograms("redis", watches, notes)));
+    }
   }
   figures.push(...(await measureExchanges(sockets, notes)));
   report({
@@ -93,7 +102,7 @@ function loadOn({ url }: WebServer): Wrk {
 }
 
 /** The kernel measures programs only meanwhile. What else is on the host is in both the time and the count. */
-async function measurePrograms(watches: Watches, notes: string[]): Promise<Figure[]> {
+async function measurePrograms(name: string, watches: Watches, notes: string[]): Promise<Figure[]> {
   const us = { sockets: [] as number[], syscalls: [] as number[] };
   for (let slice = 0; slice < timedSlices; slice++) {
     for (const kind of variants) {
@@ -109,15 +118,15 @@ async function measurePrograms(watches: Watches, notes: string[]): Promise<Figur
       const requests = watch.countAll();
       us[kind].push(times.reduce((sum, { runNs }) => sum + runNs, 0) / requests / 1_000);
       if (slice === timedSlices - 1)
-        notes.push(`${kind}, per request and role: ${times.flatMap((time) => described(time, requests)).join(", ")}`);
+        notes.push(`${name}, ${kind}, per request and role: ${times.flatMap((time) => described(time, requests)).join(", ")}`);
       await watch.detach();
     }
   }
   return [
-    figureOf("time in programs per request and role, at sockets", "µs", us.sockets, { kind: "at-most", value: 0.75 }),
-    figureOf("time in programs per request and role, at system calls", "µs", us.syscalls),
+    figureOf(`${name}: time in programs per request and role, at sockets`, "µs", us.sockets, { kind: "at-most", value: 0.75 }),
+    figureOf(`${name}: time in programs per request and role, at system calls`, "µs", us.syscalls),
     figureOf(
-      "time in programs, sockets to system calls",
+      `${name}: time in programs, sockets to system calls`,
       "×",
       quartilesOf(us.sockets.map((value, slice) => value / (us.syscalls[slice] ?? Number.NaN))),
     ),
