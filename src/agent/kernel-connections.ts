@@ -3,6 +3,8 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { ConnectionEvent, ConnectionsReport, ConnectionsState, PeerConnections } from "../traffic/index.ts";
+import { ScanAllowance } from "./scan-allowance.ts";
+import { ScanMarks } from "./scan-marks.ts";
 
 /** What has arrived since the last time. */
 export interface KernelBatch {
@@ -53,124 +55,112 @@ export interface KernelConnectionsOptions {
 /** What waits for the next batch at most. */
 const maxEvents = 50_000;
 const maxPeers = 50_000;
-/** Scans for the sake of new peers: a few at once, then one each quarter of a minute. */
-const scansAtOnce = 3;
-const scanRefillMs = 15_000;
 const starting = "the traffic process has not said yet whether it can watch them";
 
 export function createKernelConnections(options: KernelConnectionsOptions): KernelConnections {
-  const { isWanted, mark, onNews, onNewPeer, clock, log, timeoutMs = 2_000 } = options;
-  let problem: string | null = starting;
-  let batch: KernelBatch = { events: [], peers: [] };
-  let lastMark = 0;
-  let waiting: { mark: number; resolve: (isAnswered: boolean) => void } | undefined;
-  let isScanning = false;
+  return new ReportedConnections(options);
+}
+
+class ReportedConnections implements KernelConnections {
+  readonly #options: KernelConnectionsOptions;
+  readonly #marks: ScanMarks;
+  /** Scans for the sake of new peers. */
+  readonly #allowance: ScanAllowance;
+  #problem: string | null = starting;
+  #batch: KernelBatch = { events: [], peers: [] };
+  #isScanning = false;
   /** From the first scan on that the kernel knew of; before it nobody can tell who has seen what. */
-  let isCounting = false;
-  let scansLeft = scansAtOnce;
-  let refilledMs = clock.monotonicMs();
+  #isCounting = false;
 
-  const stop = (why: string): void => {
-    if (problem === null) log.warn(`Connections are only scanned: ${why}`);
-    end(why);
-  };
+  constructor(options: KernelConnectionsOptions) {
+    this.#options = options;
+    this.#marks = new ScanMarks(options.mark, options.timeoutMs ?? 2_000);
+    this.#allowance = new ScanAllowance(options.clock);
+  }
 
-  const end = (why: string): void => {
-    problem = why;
-    isCounting = false;
-    isScanning = false;
-    waiting?.resolve(false);
-    batch = { events: [], peers: [] };
-  };
+  get isScanning(): boolean {
+    return this.#isScanning;
+  }
 
-  const say = async (phase: "begin" | "end", signal?: AbortSignal): Promise<boolean> => {
-    const number = ++lastMark;
-    const answered = new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), timeoutMs);
-      const onAbort = (): void => resolve(false);
-      signal?.addEventListener("abort", onAbort, { once: true });
-      waiting = {
-        mark: number,
-        resolve: (isAnswered) => {
-          clearTimeout(timer);
-          signal?.removeEventListener("abort", onAbort);
-          resolve(isAnswered);
-        },
-      };
-    });
-    if (!mark(phase, number)) waiting?.resolve(false);
-    const isAnswered = await answered;
-    waiting = undefined;
-    if (!isAnswered && signal?.aborted !== true && problem === null) stop("the traffic process does not answer");
-    return isAnswered;
-  };
+  accept(report: ConnectionsReport | ConnectionsState): void {
+    if (!this.#options.isWanted()) return;
+    if (report.kind === "connections") this.#takeReport(report);
+    else if (report.problem !== null) this.lost(report.problem);
+    else this.#startAnew();
+  }
 
-  const mayScan = (): boolean => {
-    const nowMs = clock.monotonicMs();
-    const refills = Math.floor((nowMs - refilledMs) / scanRefillMs);
-    if (refills > 0) {
-      scansLeft = Math.min(scansAtOnce, scansLeft + refills);
-      refilledMs += refills * scanRefillMs;
+  lost(why: string): void {
+    if (this.#problem === null) this.#options.log.warn(`Connections are only scanned: ${why}`);
+    this.ended(why);
+  }
+
+  ended(why: string): void {
+    this.#problem = why;
+    this.#isCounting = false;
+    this.#isScanning = false;
+    this.#marks.giveUp();
+    this.take();
+  }
+
+  explain(why: string): void {
+    if (this.#problem === starting) this.#problem = why;
+  }
+
+  async beginScan(signal?: AbortSignal): Promise<boolean> {
+    if (!this.#options.isWanted()) {
+      this.#isCounting = false;
+      return false;
     }
-    if (scansLeft === 0) return false;
-    scansLeft--;
+    if (this.#problem !== null || !(await this.#mark("begin", signal))) return false;
+    this.#isScanning = true;
+    this.#isCounting = true;
     return true;
-  };
+  }
 
-  const takeReport = ({ events, peers, mark: answered }: ConnectionsReport): void => {
-    if (isCounting) {
-      if (batch.events.length < maxEvents) batch.events.push(...events);
-      if (batch.peers.length < maxPeers) batch.peers.push(...peers);
-      if (events.some(({ kind }) => kind === "opened") && mayScan()) onNewPeer();
-      if (!isScanning && (events.length > 0 || peers.length > 0)) onNews();
+  async endScan(signal?: AbortSignal): Promise<boolean> {
+    if (!this.#isScanning) return false;
+    const isAnswered = await this.#mark("end", signal);
+    this.#isScanning = false;
+    return isAnswered;
+  }
+
+  take(): KernelBatch {
+    const taken = this.#batch;
+    this.#batch = { events: [], peers: [] };
+    return taken;
+  }
+
+  problem(): string | null {
+    return this.#problem;
+  }
+
+  capability(): { name: string; available: boolean; reason: string } {
+    const problem = this.#problem === starting ? null : this.#problem;
+    const reason = this.#options.isWanted() ? problem : "the config wants another backend for connections";
+    return { name: "connections", available: reason === null, reason: reason ?? "" };
+  }
+
+  async #mark(phase: "begin" | "end", signal: AbortSignal | undefined): Promise<boolean> {
+    const isAnswered = await this.#marks.set(phase, signal);
+    if (!isAnswered && signal?.aborted !== true && this.#problem === null) this.lost("the traffic process does not answer");
+    return isAnswered;
+  }
+
+  /** Programs that were loaded just now know of no scan. */
+  #startAnew(): void {
+    this.#problem = null;
+    this.#isCounting = false;
+    this.#isScanning = false;
+    this.#options.onNewPeer();
+  }
+
+  #takeReport({ events, peers, mark }: ConnectionsReport): void {
+    if (this.#isCounting) {
+      if (this.#batch.events.length < maxEvents) this.#batch.events.push(...events);
+      if (this.#batch.peers.length < maxPeers) this.#batch.peers.push(...peers);
+      if (events.some(({ kind }) => kind === "opened") && this.#allowance.take()) this.#options.onNewPeer();
+      if (!this.#isScanning && (events.length > 0 || peers.length > 0)) this.#options.onNews();
     }
-    if (answered !== null && answered === waiting?.mark) waiting.resolve(true);
-  };
-
-  return {
-    accept: (report) => {
-      if (!isWanted()) return;
-      if (report.kind === "connections") return takeReport(report);
-      if (report.problem !== null) return stop(report.problem);
-      problem = null;
-      // Programs that were loaded just now know of no scan.
-      isCounting = false;
-      isScanning = false;
-      onNewPeer();
-    },
-    lost: stop,
-    ended: end,
-    explain: (why) => {
-      if (problem === starting) problem = why;
-    },
-    beginScan: async (signal) => {
-      if (!isWanted()) {
-        isCounting = false;
-        return false;
-      }
-      if (problem !== null || !(await say("begin", signal))) return false;
-      isScanning = true;
-      isCounting = true;
-      return true;
-    },
-    endScan: async (signal) => {
-      if (!isScanning) return false;
-      const isAnswered = await say("end", signal);
-      isScanning = false;
-      return isAnswered;
-    },
-    take: () => {
-      const taken = batch;
-      batch = { events: [], peers: [] };
-      return taken;
-    },
-    get isScanning() {
-      return isScanning;
-    },
-    problem: () => problem,
-    capability: () => {
-      const reason = isWanted() ? (problem === starting ? null : problem) : "the config wants another backend for connections";
-      return { name: "connections", available: reason === null, reason: reason ?? "" };
-    },
-  };
+    if (mark !== null) this.#marks.answer(mark);
+  }
 }
