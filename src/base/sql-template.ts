@@ -3,6 +3,7 @@
  * server's settings decide what a quote means the template ends there.
  */
 
+import { SqlTemplateWriter } from "./sql-template-writer.ts";
 import { blank, classes, digit, isDigit, knownVerbs, letter, looksGenerated, mainVerbs, operator, other, valueWords } from "./sql-words.ts";
 
 const unknownStatement = "unknown";
@@ -28,30 +29,14 @@ export interface SqlTemplateOptions {
   maxLength?: number;
 }
 
-/** What was written last; decides about spaces and about the meaning of a sign. */
-type Token = "start" | "word" | "literal" | "open" | "close" | "comma" | "dot" | "operator" | "comparison";
-
+/** Reads the text piece by piece and hands each to the writer. */
 class SqlScanner {
   readonly #text: string;
   readonly #isMysql: boolean;
   readonly #hasBackslashEscapes: boolean;
-  readonly #maxLength: number;
+  readonly #writer: SqlTemplateWriter;
   #end: number;
   #at = 0;
-  #out = "";
-  #last: Token = "start";
-  #lastWord = "";
-  #isBlankBefore = false;
-  #isCommaPending = false;
-  #isEndPending = false;
-  #isStopped = false;
-  #depth = 0;
-  /** One bit per depth: the list there holds values, which collapse into one. Deeper than 31 nothing collapses. */
-  #valueLists = 0;
-  /** Depth at which tuples of values follow each other, or -1; all but the first are left out. */
-  #tuplesDepth = -1;
-  #isTupleOver = false;
-  #isMuted = false;
   #verb = "";
   #isVerbOpen = true;
 
@@ -59,7 +44,7 @@ class SqlScanner {
     this.#text = text;
     this.#isMysql = options.dialect === "mysql";
     this.#hasBackslashEscapes = this.#isMysql && options.hasBackslashEscapes !== false;
-    this.#maxLength = options.maxLength ?? 200;
+    this.#writer = new SqlTemplateWriter(options.maxLength ?? 200);
     this.#end = text.length;
     if (options.isCut === true) {
       while (this.#end > 0 && this.#isWordAt(this.#end - 1)) this.#end--;
@@ -67,20 +52,16 @@ class SqlScanner {
   }
 
   scan(isCut: boolean): SqlTemplate {
-    while (!this.#isStopped && this.#at < this.#end) this.#step();
-    if (this.#verb === "") return { verb: "", template: unknownStatement };
-    let template = this.#out;
-    if (this.#isStopped || isCut) template = `${template.slice(0, this.#maxLength - 1).trimEnd()}…`;
-    // A quoted name may hold anything, and the template is shown on terminals.
-    if (/\p{Cc}/u.test(template)) template = template.replace(/\p{Cc}/gu, " ");
-    return { verb: this.#verb, template };
+    const writer = this.#writer;
+    while (!writer.isStopped && this.#at < this.#end) this.#step();
+    return this.#verb === "" ? { verb: "", template: unknownStatement } : { verb: this.#verb, template: writer.finish(isCut) };
   }
 
   #step(): void {
     const code = this.#text.charCodeAt(this.#at);
     const kind = code < 128 ? (classes[code] ?? other) : letter;
     if (kind === blank) {
-      this.#isBlankBefore = true;
+      this.#writer.blank();
       this.#at++;
     } else if (kind === letter) this.#word();
     else if (kind === digit) this.#number();
@@ -112,19 +93,18 @@ class SqlScanner {
     const word = this.#text.slice(from, at);
     const upper = at - from <= 9 ? word.toUpperCase() : "";
     if (this.#isVerbOpen) this.#findVerb(word);
-    if (this.#isInValueList() && valueWords.has(upper)) {
-      this.#literal();
+    if (this.#writer.isInValueList && valueWords.has(upper)) {
+      this.#writer.literal();
       return;
     }
-    if (upper === "VALUES" || (upper === "VALUE" && this.#isMysql)) this.#tuplesDepth = this.#depth;
-    this.#put(looksGenerated(word) ? "{id}" : word, "word");
-    this.#lastWord = upper;
+    if (upper === "VALUES" || (upper === "VALUE" && this.#isMysql)) this.#writer.expectTuples();
+    this.#writer.word(looksGenerated(word) ? "{id}" : word, upper);
   }
 
   #findVerb(word: string): void {
     const upper = word.length <= 17 ? word.toUpperCase() : "";
     if (this.#verb === "WITH") {
-      if (this.#depth > 0 || !mainVerbs.has(upper)) return;
+      if (this.#writer.depth > 0 || !mainVerbs.has(upper)) return;
       this.#verb = upper;
     } else if (knownVerbs.has(upper)) this.#verb = upper;
     this.#isVerbOpen = this.#verb === "WITH";
@@ -139,7 +119,7 @@ class SqlScanner {
       if ((code !== 43 && code !== 45) || (this.#text.charCodeAt(at - 1) | 32) !== 101) break;
     }
     this.#at = at;
-    this.#literal();
+    this.#writer.literal();
   }
 
   #operator(code: number): void {
@@ -156,17 +136,17 @@ class SqlScanner {
     if (code === 42 && next === 47) {
       // The end of /*! … */, whose inside was read as SQL.
       this.#at += 2;
-      this.#isBlankBefore = true;
+      this.#writer.blank();
       return;
     }
-    if ((code === 45 || code === 43) && isDigit(next) && isSignAfter(this.#last)) {
+    if ((code === 45 || code === 43) && isDigit(next) && this.#writer.isSignNext) {
       this.#at++;
       return;
     }
     if (code === 58 && next !== 58 && next !== 61 && this.#isWordAt(this.#at + 1)) {
       this.#at++;
       while (this.#at < this.#end && this.#isWordAt(this.#at)) this.#at++;
-      this.#literal();
+      this.#writer.literal();
       return;
     }
     this.#operatorRun();
@@ -188,7 +168,7 @@ class SqlScanner {
       if (code !== 61 && code !== 60 && code !== 62 && code !== 33) isComparison = false;
     }
     this.#at = at;
-    this.#put(text.slice(from, at), isComparison ? "comparison" : "operator");
+    this.#writer.put(text.slice(from, at), isComparison ? "comparison" : "operator");
   }
 
   #isDashComment(): boolean {
@@ -199,7 +179,7 @@ class SqlScanner {
   }
 
   #blockComment(): void {
-    this.#isBlankBefore = true;
+    this.#writer.blank();
     if (this.#isMysql) {
       const third = this.#text.charCodeAt(this.#at + 2);
       if (third === 33 || (third === 77 && this.#text.charCodeAt(this.#at + 3) === 33)) {
@@ -240,34 +220,35 @@ class SqlScanner {
       case 63: // ?
         this.#at++;
         // Postgres has operators made of it for JSON: ?| and ?&.
-        this.#literal();
+        this.#writer.literal();
         return;
       case 40: // (
       case 91: // [
-        this.#open(code);
+        this.#at++;
+        this.#writer.open(code === 40 ? "(" : "[");
         return;
       case 41: // )
       case 93: // ]
-        this.#close(code);
+        this.#at++;
+        this.#writer.close(code === 41 ? ")" : "]");
         return;
       case 44: // ,
-        this.#comma();
+        this.#at++;
+        this.#writer.comma();
         return;
       case 59: // ;
         this.#at++;
-        if (this.#out !== "") this.#isEndPending = true;
-        this.#isMuted = false;
-        this.#tuplesDepth = -1;
+        this.#writer.endStatement();
         return;
       case 46: // .
-        if (isDigit(this.#text.charCodeAt(this.#at + 1)) && (this.#isBlankBefore || this.#last !== "word")) this.#number();
+        if (isDigit(this.#text.charCodeAt(this.#at + 1)) && this.#writer.isNumberNext) this.#number();
         else {
           this.#at++;
-          this.#put(".", "dot");
+          this.#writer.put(".", "dot");
         }
         return;
       default:
-        this.#put(this.#text.charAt(this.#at++), "operator");
+        this.#writer.put(this.#text.charAt(this.#at++), "operator");
     }
   }
 
@@ -287,7 +268,7 @@ class SqlScanner {
       if (code === quote) {
         // 'a\' ends here only if the server takes backslashes as they are. Where that is not known, nothing behind it can be trusted.
         if (backslashes % 2 === 1 && !this.#isMysql) {
-          this.#stopAfterLiteral();
+          this.#writer.stopAfterLiteral();
           return;
         }
         if (text.charCodeAt(at + 1) !== quote) break;
@@ -296,7 +277,7 @@ class SqlScanner {
       backslashes = 0;
     }
     this.#at = at + 1;
-    this.#literal();
+    this.#writer.literal();
   }
 
   #quotedName(quote: number): void {
@@ -308,8 +289,7 @@ class SqlScanner {
       at++;
     }
     this.#at = at + 1;
-    this.#put(this.#text.slice(from, Math.min(this.#at, this.#end)), "word");
-    this.#lastWord = "";
+    this.#writer.word(this.#text.slice(from, Math.min(this.#at, this.#end)), "");
   }
 
   #dollar(): void {
@@ -319,117 +299,24 @@ class SqlScanner {
     while (at < this.#end && this.#text.charCodeAt(at) !== 36 && this.#isWordAt(at)) at++;
     if (isDigit(this.#text.charCodeAt(from + 1))) {
       this.#at = at;
-      this.#literal();
+      this.#writer.literal();
       return;
     }
     if (this.#isMysql) {
       this.#at = at;
-      this.#put(this.#text.slice(from, at), "word");
+      this.#writer.put(this.#text.slice(from, at), "word");
       return;
     }
     if (this.#text.charCodeAt(at) !== 36) {
       // Half a tag at the end of cut text, or no SQL at all.
-      this.#stopAfterLiteral();
+      this.#writer.stopAfterLiteral();
       return;
     }
     const tag = this.#text.slice(from, at + 1);
     const close = this.#text.indexOf(tag, at + 1);
     this.#at = close < 0 ? this.#end : close + tag.length;
-    this.#literal();
+    this.#writer.literal();
   }
-
-  #open(code: number): void {
-    const isValueList =
-      code === 91 || this.#lastWord === "IN" || this.#lastWord === "VALUES" || (this.#tuplesDepth === this.#depth && this.#last !== "word");
-    this.#at++;
-    if (this.#isTupleOver && this.#tuplesDepth === this.#depth && this.#isCommaPending) {
-      this.#isMuted = true;
-      this.#isCommaPending = false;
-    }
-    this.#isTupleOver = false;
-    // A tuple right inside IN ( … ).
-    if (this.#last === "open" && this.#isInValueList()) this.#tuplesDepth = this.#depth;
-    if (isValueList && this.#last === "word" && code === 40) this.#isBlankBefore = true;
-    this.#put(code === 40 ? "(" : "[", "open");
-    this.#depth++;
-    if (this.#depth > 31) return;
-    if (isValueList || this.#tuplesDepth === this.#depth - 1) this.#valueLists |= 1 << this.#depth;
-    else this.#valueLists &= ~(1 << this.#depth);
-  }
-
-  #close(code: number): void {
-    this.#at++;
-    this.#isCommaPending = false;
-    if (this.#depth > 0) this.#depth--;
-    this.#put(code === 41 ? ")" : "]", "close");
-    if (this.#depth < this.#tuplesDepth) this.#tuplesDepth = -1;
-    if (this.#depth === this.#tuplesDepth) {
-      this.#isMuted = false;
-      this.#isTupleOver = true;
-    }
-  }
-
-  #comma(): void {
-    this.#at++;
-    if ((this.#isTupleOver && this.#depth === this.#tuplesDepth) || (this.#last === "literal" && this.#isInValueList())) {
-      this.#isCommaPending = true;
-      return;
-    }
-    this.#put(",", "comma");
-  }
-
-  #isInValueList(): boolean {
-    return this.#depth > 0 && this.#depth <= 31 && (this.#valueLists & (1 << this.#depth)) !== 0;
-  }
-
-  #literal(): void {
-    if (this.#isCommaPending && !this.#isTupleOver) {
-      this.#isCommaPending = false;
-      return;
-    }
-    // 'a' 'b' is one string.
-    if (this.#last === "literal" && !this.#isEndPending) return;
-    this.#put("?", "literal");
-  }
-
-  #stopAfterLiteral(): void {
-    this.#literal();
-    this.#isStopped = true;
-  }
-
-  #put(text: string, token: Token): void {
-    const isBlankBefore = this.#isBlankBefore;
-    this.#isBlankBefore = false;
-    if (this.#isMuted) return;
-    if (this.#isEndPending) {
-      this.#isEndPending = false;
-      this.#out += ";";
-      this.#last = "comma";
-    } else if (this.#isCommaPending) {
-      this.#isCommaPending = false;
-      this.#isTupleOver = false;
-      this.#out += ",";
-      this.#last = "comma";
-    }
-    if (isSpaced(this.#last, token, isBlankBefore)) this.#out += " ";
-    this.#out += text;
-    this.#last = token;
-    if (token !== "word") this.#lastWord = "";
-    if (this.#out.length > this.#maxLength) this.#isStopped = true;
-  }
-}
-
-function isSpaced(last: Token, next: Token, isBlankBefore: boolean): boolean {
-  if (last === "start" || last === "open" || last === "dot") return false;
-  if (next === "close" || next === "comma" || next === "dot") return false;
-  if (last === "comma" || last === "comparison" || next === "comparison") return true;
-  if ((last === "word" || last === "literal" || last === "close") && (next === "word" || next === "literal")) return true;
-  return isBlankBefore;
-}
-
-/** A plus or minus there belongs to the number that follows. */
-function isSignAfter(last: Token): boolean {
-  return last === "open" || last === "comma" || last === "comparison" || last === "operator";
 }
 
 /** The verb and the template of a statement, or of several in one text. */
