@@ -101,6 +101,24 @@ describe("createTrafficDirectory()", () => {
     expect([at(8, "203.0.113.1", 80), at(8, "10.0.0.1", 81)]).toEqual([null, null]);
   });
 
+  it("finds the service behind loopback for a caller that nobody saw, when only one listens at the port", () => {
+    const directory = createTrafficDirectory();
+    update(directory, {
+      processes: [
+        { pid: 5, service: "web" },
+        { pid: 6, service: "cache" },
+        { pid: 7, service: "inner", networkNamespace: 200 },
+      ],
+      listeners: [
+        socketOf("0.0.0.0:80", null, null, { owners: [5] }),
+        socketOf("127.0.0.1:6379", null, null, { owners: [6] }),
+        socketOf("0.0.0.0:80", null, null, { owners: [7], networkNamespace: 200 }),
+      ],
+    });
+    const gone = 99;
+    expect([6379, 80, 81].map((port) => directory.listenerAt(gone, "127.0.0.1", port))).toEqual(["cache", null, null]);
+  });
+
   it("tells the caller on this host when there is only one", () => {
     const directory = createTrafficDirectory();
     const connections = [

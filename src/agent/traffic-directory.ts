@@ -155,7 +155,11 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
     owners: [...owners.values()],
     onlyAt: (port) => ports.get(String(port)) ?? null,
     listenerAt: (namespace, address, port) => {
-      if (isLoopback(address)) return here.get(`${namespace} ${address} ${port}`) ?? here.get(`${namespace} * ${port}`) ?? null;
+      if (isLoopback(address)) {
+        // Callers that ended before a scan have no known namespace; one service at the port leaves no doubt.
+        if (namespace === null) return ports.get(String(port)) ?? null;
+        return here.get(`${namespace} ${address} ${port}`) ?? here.get(`${namespace} * ${port}`) ?? null;
+      }
       return here.get(`${namespace} ${address} ${port}`) ?? anywhere.get(`${address} ${port}`) ?? null;
     },
     callerOf: (namespace, port, address) => callers.get(`${isLoopback(address) ? namespace : ""} ${port} ${address}`) ?? null,
