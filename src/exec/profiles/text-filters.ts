@@ -7,19 +7,14 @@ import {
   matching,
   type OptionRule,
   oneOf,
-  plainWord,
   upTo,
   type ValueCheck,
 } from "../argument-grammar.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
+import { flags, logReaders, small, text, word } from "./option-rules.ts";
 import { readablePath } from "./readable-path.ts";
 
-const word: OptionRule = { value: plainWord };
-const text: OptionRule = { value: anyText };
-const small: OptionRule = { value: upTo(1_000) };
 const many: OptionRule = { value: (value) => (/^[+-]?\d{1,9}[bkKMG]?$/.test(value) ? undefined : "is not a number") };
-/** Who may read logs. */
-export const logReaders: readonly string[] = ["adm", "systemd-journal"];
 
 /** Files that may be read, or standard input. */
 function reader(grammar: ArgumentGrammar): DiagnosticProgram {
@@ -47,22 +42,20 @@ const grep: DiagnosticProgram = {
       flags: "abcEFGHhiIlLnoPqrsTvwxyZz0123456789",
       short: { e: text, A: small, B: small, C: small, m: { value: upTo(1_000_000) }, f: { value: readable } },
       long: {
-        ...Object.fromEntries(
-          [
-            "ignore-case",
-            "invert-match",
-            "count",
-            "line-number",
-            "only-matching",
-            "extended-regexp",
-            "fixed-strings",
-            "perl-regexp",
-            "word-regexp",
-            "line-buffered",
-            "recursive",
-            "text",
-            "no-filename",
-          ].map((name): [string, OptionRule] => [name, "flag"]),
+        ...flags(
+          "ignore-case",
+          "invert-match",
+          "count",
+          "line-number",
+          "only-matching",
+          "extended-regexp",
+          "fixed-strings",
+          "perl-regexp",
+          "word-regexp",
+          "line-buffered",
+          "recursive",
+          "text",
+          "no-filename",
         ),
         regexp: text,
         include: text,
