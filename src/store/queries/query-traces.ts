@@ -61,7 +61,7 @@ export interface TraceRow {
 
 export interface TracesAnswer {
   rows: TraceRow[];
-  /** Traces that fit; to about 3 % when there are more than `limit`. */
+  /** Traces that fit; when they are tens of thousands, to a percent or two. */
   traces: number;
   /** Spans that fit, as they are stored, and how many they stand for. */
   storedSpans: number;
@@ -123,6 +123,11 @@ const traceReachUs = 3_600_000_000;
 export const clockAheadMs = 3_600_000;
 /** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
 const maxCandidates = 262_144;
+/** Spans whose traces are told apart to count them, and too few of them to estimate from. */
+const maxCounted = 65_536;
+const minCounted = 8_192;
+/** How far back the newest are looked for, one after the other. */
+const newestWithinMs = [10_000, 60_000, 600_000, 3_600_000, 6 * 3_600_000, 24 * 3_600_000];
 const servicesShown = 20;
 /** Processes that have sent nothing for so long are not looked at for their names. */
 const processesMs = 300_000;
@@ -130,29 +135,33 @@ const processesMs = 300_000;
 const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
 
 export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesAnswer> {
-  if (store.segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
-  const fromUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
-  const untilUs = Math.floor((query.nowMs + clockAheadMs) * 1_000);
-  const source = await store.segments.segmentSource(span, {
-    fromUs,
-    untilUs,
-    ...(query.service !== undefined && { service: query.service }),
-  });
-  const filter = filterOf(query, fromUs, untilUs);
-  const [totals] = await store.query(
-    `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, approx_count_distinct(trace_id) AS traces FROM ${source.sql} ${filter.sql}`,
-    filter.parameters,
+  const { segments } = store;
+  if (segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
+  const all = await searchOf(segments, query, query.sinceMs);
+  const oneIn = oneInOf(all.rows);
+  const [totals = {}] = await store.query(
+    `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, ${tracesSql(oneIn)} AS traces ${all.fitting}`,
+    all.parameters,
   );
-  const storedSpans = numberIn(totals ?? {}, "spans");
+  const storedSpans = numberIn(totals, "spans");
   if (storedSpans === 0) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
-  const found = await findTraces(store, query, source.sql, filter);
-  const rows = await describeTraces(store, found);
-  return {
-    rows,
-    traces: rows.length < query.limit ? rows.length : Math.max(rows.length, numberIn(totals ?? {}, "traces")),
-    storedSpans,
-    estimatedSpans: numberIn(totals ?? {}, "estimated"),
-  };
+  const rows = await describeTraces(store, await findTraces(store, segments, query, storedSpans / all.rows));
+  let traces = rows.length;
+  if (traces >= query.limit) {
+    const isRough = oneIn > 1 && storedSpans < oneIn * minCounted;
+    const counted = isRough ? await store.query(`SELECT ${tracesSql(oneInOf(storedSpans))} AS traces ${all.fitting}`, all.parameters) : [];
+    traces = Math.max(traces, numberIn(counted[0] ?? totals, "traces"));
+  }
+  return { rows, traces, storedSpans, estimatedSpans: numberIn(totals, "estimated") };
+}
+
+/** To count traces among so many spans: all, or one in so many by chance. */
+function oneInOf(spans: number): number {
+  return 2 ** Math.max(0, Math.ceil(Math.log2(spans / maxCounted)));
+}
+
+function tracesSql(oneIn: number): string {
+  return oneIn === 1 ? "count(DISTINCT trace_id)" : `${oneIn} * count(DISTINCT trace_id) FILTER (hash(trace_id) % ${oneIn} = 0)`;
 }
 
 export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
@@ -213,12 +222,20 @@ export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: 
   return rows.map((row) => ({ agentId: textIn(row, "agent_id"), service: textIn(row, "service"), resource: textIn(row, "resource") }));
 }
 
-interface Filter {
-  sql: string;
+interface Search {
+  /** `FROM … WHERE …` */
+  fitting: string;
   parameters: (string | number)[];
+  /** In the files that are read: as many as fit, or more. */
+  rows: number;
 }
 
-function filterOf({ service, route, minDurationNs, error, agentIds }: TracesQuery, fromUs: number, untilUs: number): Filter {
+/** Spans that fit, of the last `sinceMs`. */
+async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: number): Promise<Search> {
+  const { service, route, minDurationNs, error, agentIds, nowMs } = query;
+  const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
+  const untilUs = Math.floor((nowMs + clockAheadMs) * 1_000);
+  const source = await segments.segmentSource(span, { fromUs, untilUs, ...(service !== undefined && { service }) });
   const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
   const parameters: (string | number)[] = [fromUs, untilUs];
   if (agentIds !== undefined) {
@@ -238,7 +255,7 @@ function filterOf({ service, route, minDurationNs, error, agentIds }: TracesQuer
     conditions.push(`(${routeColumns.map((column) => `contains(lower(${column}), lower(?))`).join(" OR ")})`);
     parameters.push(...routeColumns.map(() => route));
   }
-  return { sql: `WHERE ${conditions.join(" AND ")}`, parameters };
+  return { fitting: `FROM ${source.sql} WHERE ${conditions.join(" AND ")}`, parameters, rows: source.rows };
 }
 
 interface FoundTrace {
@@ -251,23 +268,32 @@ interface FoundTrace {
   weight: number;
 }
 
-/** The first spans in the wanted order are read, not all: what they are grouped in stays small. */
-async function findTraces(store: TraceStore, query: TracesQuery, source: string, filter: Filter): Promise<FoundTrace[]> {
+/**
+ * The first spans in the wanted order are read, not all: what they are grouped in stays small. The newest are looked for in the last seconds first, and
+ * further back only while those have too few: to sort all that fits takes longer than everything else. `share` of the rows in files fit.
+ */
+async function findTraces(store: Queryable, segments: SegmentReader, query: TracesQuery, share: number): Promise<FoundTrace[]> {
   const limit = wholeLimit(query.limit);
   const order = query.order === "newest" ? `"time"` : "duration_ns";
-  for (let candidates = Math.max(1_024, limit * 16); ; candidates *= 16) {
+  const times = query.order === "newest" ? newestWithinMs.filter((ms) => ms < query.sinceMs) : [];
+  let candidates = Math.max(1_024, limit * 16);
+  for (;;) {
+    const { fitting, parameters, rows: atMost } = await searchOf(segments, query, times[0] ?? query.sinceMs);
+    if (atMost * share < candidates && times.shift() !== undefined) continue;
     const rows = await store.query(
       `WITH candidate AS (
-         SELECT trace_id, "time", duration_ns, service, name, weight, ${order} AS place FROM ${source} ${filter.sql} ORDER BY place DESC LIMIT ${candidates}
+         SELECT trace_id, "time", duration_ns, service, name, weight, ${order} AS place ${fitting} ORDER BY place DESC LIMIT ${candidates}
        )
        SELECT ${hexSql("id16", "trace_id")} AS trace_id, epoch_us(min("time")) AS first_us, epoch_us(max("time")) AS last_us,
          arg_max(service, duration_ns) AS service, arg_max(name, duration_ns) AS name, max(duration_ns) AS duration_ns, max(weight) AS weight,
          (SELECT count(*) FROM candidate) AS read
        FROM candidate GROUP BY trace_id ORDER BY max(place) DESC, trace_id LIMIT ${limit}`,
-      filter.parameters,
+      parameters,
     );
     const isAll = numberIn(rows[0] ?? {}, "read") < candidates;
+    if (isAll && times.shift() !== undefined) continue;
     if (rows.length >= limit || isAll || candidates >= maxCandidates) return rows.map(foundIn);
+    candidates *= 16;
   }
 }
 

@@ -87,7 +87,7 @@ export type WholeTrace = z.infer<typeof wholeTraceSchema>;
 /** Output of coral_query_traces. */
 export const tracesResultSchema = z.object({
   sinceMs: z.number(),
-  /** Traces that fit; to about 3 % when there are more than are shown. */
+  /** Traces that fit; when they are tens of thousands, to a percent or two. */
   total: z.number(),
   /** Spans that fit: stored, and how many they stand for where traces were sampled. */
   storedSpans: z.number(),
