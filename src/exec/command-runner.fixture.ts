@@ -1,6 +1,9 @@
 /** A runner for tests: settings that can be changed, and an audit that is kept in a list. */
 
 import { randomUUID } from "node:crypto";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { createLogger } from "../base/log.ts";
 import type { CommandAuditEntry } from "./command-audit.ts";
@@ -93,4 +96,31 @@ export function createTestRunner(
     },
     [Symbol.asyncDispose]: () => runner[Symbol.asyncDispose](),
   };
+}
+
+/** The runners of one test, and a directory that commands of every user may write to: closed and removed together. */
+export class TestRunners implements AsyncDisposable {
+  readonly directory: string;
+  readonly #made: TestRunner[] = [];
+
+  private constructor(directory: string) {
+    this.directory = directory;
+  }
+
+  static async open(): Promise<TestRunners> {
+    const directory = await mkdtemp(join(tmpdir(), "coral-exec-"));
+    await chmod(directory, 0o777);
+    return new TestRunners(directory);
+  }
+
+  create(settings: Partial<ExecSettings> = {}, options: Partial<CommandRunnerOptions> = {}): TestRunner {
+    const runner = createTestRunner(settings, join(this.directory, "recordings"), options);
+    this.#made.push(runner);
+    return runner;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const runner of this.#made) await runner[Symbol.asyncDispose]();
+    await rm(this.directory, { recursive: true });
+  }
 }

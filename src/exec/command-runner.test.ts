@@ -1,36 +1,21 @@
-import { createHash, randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { createHash } from "node:crypto";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { processesWithVariable } from "../host/index.ts";
-import { createTestRunner, type TestRunner, testOrder, testRule } from "./command-runner.fixture.ts";
-import type { CommandRunnerOptions } from "./command-runner.ts";
-import type { ExecSettings } from "./exec-settings.ts";
+import { TestRunners, testOrder, testRule } from "./command-runner.fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
 const never = new AbortController().signal;
 const noHold = (): void => undefined;
-let directory: string;
-let made: TestRunner[] = [];
-
-function create(settings: Partial<ExecSettings> = {}, options: Partial<CommandRunnerOptions> = {}): TestRunner {
-  const runner = createTestRunner(settings, join(directory, "recordings"), options);
-  made.push(runner);
-  return runner;
-}
+let runners: TestRunners;
+const create: TestRunners["create"] = (...given) => runners.create(...given);
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "coral-exec-"));
-  await chmod(directory, 0o777);
+  runners = await TestRunners.open();
 });
-afterEach(async () => {
-  for (const runner of made) await runner[Symbol.asyncDispose]();
-  made = [];
-  await rm(directory, { recursive: true });
-});
+afterEach(() => runners[Symbol.asyncDispose]());
 
 const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);
 
@@ -111,8 +96,7 @@ describe("CommandRunner", () => {
 
   it("finds what forked away also where control groups cannot be made", async () => {
     const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
-    const runner = createTestRunner({ timeoutMs: 300 }, directory, { groups });
-    made.push(runner);
+    const runner = create({ timeoutMs: 300 }, { groups });
     const end = await runner.run({
       argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & sleep 1002' &); wait; sleep 1003"],
     });
@@ -122,9 +106,8 @@ describe("CommandRunner", () => {
 
   it.runIf(isRoot)("finds by its group what has thrown away its environment and its session", async () => {
     const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
-    const runner = createTestRunner({}, directory, { groups });
-    made.push(runner);
-    const file = join(directory, "pid");
+    const runner = create({}, { groups });
+    const file = join(runners.directory, "pid");
     const script = `env -i /usr/bin/setsid /bin/sh -c 'echo $$ > ${file}; exec /bin/sleep 1000' >/dev/null 2>&1 & while ! test -s ${file}; do sleep 0.02; done`;
     expect(await runner.run({ argv: ["sh", "-c", script] })).toMatchObject({ exitCode: 0 });
     const pid = Number(await readFile(file, "utf8"));
@@ -231,12 +214,12 @@ describe("CommandRunner", () => {
   });
 
   it("works in the directory that was asked for, as the user", async () => {
-    await chmod(directory, 0o755);
-    expect((await create().run({ argv: ["pwd"], workingDirectory: directory })).stdout).toBe(`${directory}\n`);
+    await chmod(runners.directory, 0o755);
+    expect((await create().run({ argv: ["pwd"], workingDirectory: runners.directory })).stdout).toBe(`${runners.directory}\n`);
     await expect(create().run({ argv: ["pwd"], workingDirectory: "relative" })).rejects.toThrow("absolute path");
     if (!isRoot) return;
-    await chmod(directory, 0o700);
-    expect(await create().run({ argv: ["pwd"], workingDirectory: directory })).toMatchObject({ exitCode: 125, stdout: "" });
+    await chmod(runners.directory, 0o700);
+    expect(await create().run({ argv: ["pwd"], workingDirectory: runners.directory })).toMatchObject({ exitCode: 125, stdout: "" });
   });
 
   it("runs no more at once than the settings say", async () => {
@@ -262,15 +245,17 @@ describe("CommandRunner", () => {
   });
 
   it("runs nothing that cannot be written down", async () => {
-    const runner = createTestRunner({}, directory, {
-      audit: {
-        write: async () => {
-          throw new CoralError({ code: "unavailable", message: "Cannot keep the audit: the disk is full" });
+    const runner = create(
+      {},
+      {
+        audit: {
+          write: async () => {
+            throw new CoralError({ code: "unavailable", message: "Cannot keep the audit: the disk is full" });
+          },
         },
       },
-    });
-    made.push(runner);
-    const canary = join(directory, "canary");
+    );
+    const canary = join(runners.directory, "canary");
     await expect(runner.run({ argv: ["touch", canary] })).rejects.toThrow("the disk is full");
     await expect(readFile(canary)).rejects.toThrow("ENOENT");
   });
@@ -283,216 +268,28 @@ describe("CommandRunner", () => {
 
   it("keeps to the read-only profile when the caller asks for it", async () => {
     const { run } = create({ profile: "full", rules: [testRule({ action: "allow", program: ["touch"] })] });
-    await expect(run({ argv: ["touch", join(directory, "x")], isReadOnly: true })).rejects.toThrow("not in the diagnostics profile");
+    await expect(run({ argv: ["touch", join(runners.directory, "x")], isReadOnly: true })).rejects.toThrow(
+      "not in the diagnostics profile",
+    );
     expect(await run({ text: "true", isReadOnly: true })).toMatchObject({ exitCode: 0 });
-  });
-});
-
-describe("approvals", () => {
-  const rules = [testRule({ name: "ask first", action: "require_approval", program: ["touch"] })];
-
-  it("hold a command until somebody approves it", async () => {
-    const { runner, audit } = create({ rules });
-    const file = join(directory, "touched");
-    const order = testOrder({ argv: ["touch", file] });
-    let told: string | undefined;
-    const starting = runner.start(order, never, ({ approvalId, rule, expiresAtMs }) => {
-      told = approvalId;
-      expect(rule).toBe("ask first");
-      expect(expiresAtMs).toBeGreaterThan(Date.now());
-    });
-    await expect.poll(() => told).toBe(order.commandId);
-    await expect(readFile(file)).rejects.toThrow("ENOENT");
-    runner.decide(order.commandId, { isApproved: true, decidedBy: "token:boss", reason: "go" });
-    const { ended } = await starting;
-    expect(await ended).toMatchObject({ exitCode: 0 });
-    await readFile(file);
-    expect(audit.map(({ phase }) => phase)).toEqual(["held", "decided", "begun", "ended"]);
-    expect(audit[1]).toMatchObject({ reason: "approved by token:boss: go" });
-    expect(() => runner.decide(order.commandId, { isApproved: true, decidedBy: "x", reason: "" })).toThrow("does not wait");
-  });
-
-  it("refuse it, or expire, or end with the caller", async () => {
-    const { runner, audit } = create({ rules, approvalTimeoutMs: 200 });
-    const file = join(directory, "touched");
-    const refused = testOrder({ argv: ["touch", file] });
-    const refusing = runner.start(refused, never, () =>
-      queueMicrotask(() => runner.decide(refused.commandId, { isApproved: false, decidedBy: "boss", reason: "no" })),
-    );
-    await expect(refusing).rejects.toMatchObject({ code: "not-permitted", message: expect.stringContaining("not approved by boss: no") });
-    await expect(runner.start(testOrder({ argv: ["touch", file] }), never, noHold)).rejects.toThrow("nobody approved it in time");
-    const caller = new AbortController();
-    await expect(runner.start(testOrder({ argv: ["touch", file] }), caller.signal, () => caller.abort())).rejects.toMatchObject({
-      code: "cancelled",
-    });
-    await expect(readFile(file)).rejects.toThrow("ENOENT");
-    expect(audit.filter(({ phase }) => phase === "begun")).toEqual([]);
-    expect(audit.filter(({ phase }) => phase === "denied")).toHaveLength(3);
-  });
-
-  it("allow nothing that the profile refuses, unless a program is named", async () => {
-    const { run } = create({
-      profile: "diagnostics",
-      rules: [testRule({ name: "all", action: "require_approval", environment: ["test"] })],
-    });
-    await expect(run({ text: "touch /tmp/x" })).rejects.toThrow("not in the diagnostics profile");
-  });
-});
-
-describe("terminals", () => {
-  const terminal = { columns: 100, rows: 30, type: "xterm-256color" };
-
-  it("have a size that can change, colours, and keys that are signals", async () => {
-    const { runner } = create();
-    const { running, ended, recording } = await runner.start(testOrder({ kind: "shell", argv: ["/bin/sh"], terminal }), never, noHold);
-    let output = "";
-    const seen = (async () => {
-      for await (const { data } of running.output()) output += Buffer.from(data).toString();
-    })();
-    const type = (text: string): Promise<void> => running.write(Buffer.from(text));
-    await type("stty size; test -t 0 && echo is-a-tty $TERM\n");
-    await expect.poll(() => output).toContain("30 100");
-    await expect.poll(() => output).toContain("is-a-tty xterm-256color");
-    running.resize(120, 40);
-    await type("stty size\n");
-    await expect.poll(() => output).toContain("40 120");
-    await type("sleep 1000; echo after-sleep=$?\n");
-    // One that comes before the program has begun interrupts nothing, as at any terminal, and takes along what is typed right behind it: so in turn.
-    const keys = ["\x03", "printf '\\033[31mred\\033[0m\\n'\n"];
-    let pressed = 0;
-    const interrupted = async (): Promise<string> => {
-      await type(keys[pressed++ % 2] ?? "");
-      return output;
-    };
-    await expect.poll(interrupted, { interval: 400 }).toContain("\x1b[31mred\x1b[0m");
-    expect(output).toContain("^C");
-    // The last key may have been one that interrupts.
-    const leaving = setInterval(() => void type("exit 3\n"), 300);
-    expect(await ended.finally(() => clearInterval(leaving))).toMatchObject({ exitCode: 3, reason: "exited" });
-    await seen;
-    await checkRecording(runner, recording);
-  });
-
-  async function checkRecording(runner: TestRunner["runner"], name: string): Promise<void> {
-    const parts: Uint8Array[] = [];
-    for await (const part of runner.readRecording(name)) parts.push(part);
-    const lines = Buffer.concat(parts)
-      .toString()
-      .trimEnd()
-      .split("\n")
-      .map((line): unknown => JSON.parse(line));
-    expect(lines[0]).toMatchObject({ version: 2, width: 100, height: 30, env: { TERM: "xterm-256color" } });
-    const events = lines.slice(1) as [number, string, string][];
-    expect(events.some(([, kind, data]) => kind === "r" && data === "120x40")).toBe(true);
-    expect(
-      events
-        .filter(([, kind]) => kind === "o")
-        .map(([, , data]) => data)
-        .join(""),
-    ).toContain("\x1b[31mred\x1b[0m");
-    expect(events.every(([at], index) => at >= (events[index - 1]?.[0] ?? 0))).toBe(true);
-  }
-
-  it("show full-screen programs", async () => {
-    const { runner } = create();
-    const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["top"], terminal }), never, noHold);
-    let output = "";
-    const seen = (async () => {
-      for await (const { data } of running.output()) output += Buffer.from(data).toString();
-    })();
-    await expect.poll(() => output).toContain("Tasks:");
-    await running.write(Buffer.from("q"));
-    expect(await ended).toMatchObject({ exitCode: 0 });
-    await seen;
-  });
-
-  it.runIf(existsSync("/usr/bin/vi"))("let an editor be driven, and see its size change", async () => {
-    const { runner } = create();
-    const file = join(directory, "edited");
-    const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["vi", "-u", "NONE", file], terminal }), never, noHold);
-    let output = "";
-    const seen = (async () => {
-      for await (const { data } of running.output()) output += Buffer.from(data).toString();
-    })();
-    await expect.poll(() => output).toContain("edited");
-    output = "";
-    running.resize(60, 15);
-    await running.write(Buffer.from("ihello from a script\x1b"));
-    await expect.poll(() => output).toContain("script");
-    await running.write(Buffer.from(":set lines? columns?\r"));
-    await expect.poll(() => output).toMatch(/lines=15[\s\S]*columns=60/);
-    await running.write(Buffer.from("\r:wq\r"));
-    expect(await ended).toMatchObject({ exitCode: 0 });
-    await seen;
-    expect(await readFile(file, "utf8")).toBe("hello from a script\n");
-  });
-
-  it("end with all that runs in them when the caller leaves", async () => {
-    const { runner } = create();
-    const caller = new AbortController();
-    const order = testOrder({ kind: "shell", argv: ["/bin/sh"], terminal });
-    const { running, ended } = await runner.start(order, caller.signal, noHold);
-    let output = "";
-    const seen = (async () => {
-      for await (const { data } of running.output()) output += Buffer.from(data).toString();
-    })();
-    await running.write(Buffer.from("trap '' HUP; setsid sleep 1000 & echo star''ted\n"));
-    await expect.poll(() => output).toContain("started");
-    caller.abort();
-    expect(await ended).toMatchObject({ reason: "cancelled" });
-    await seen;
-    expect(left(order.commandId)).toEqual([]);
-  });
-
-  it("end with their input, however early that ended", async () => {
-    for (const argv of [["bash", "--norc", "-i"], ["/bin/sh"]]) {
-      const { exitCode, stdout } = await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "echo he''llo\n");
-      expect(exitCode, argv.join(" ")).toBe(0);
-      expect(stdout).toContain("hello");
-    }
-    expect(await create().run({ kind: "shell", argv: ["bash", "--norc", "-i"], terminal, timeoutMs: 20_000 })).toMatchObject({
-      exitCode: 0,
-    });
-  });
-
-  it("do not hang up on a program that closes its descriptors before it ends", async () => {
-    const argv = ["/bin/sh", "-c", "echo said; exec <&- >&- 2>&-; sleep 0.3; exit 7"];
-    expect(await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "")).toMatchObject({ reason: "exited", exitCode: 7 });
-  });
-
-  it("are not for pipelines, and a shell is not for anything else", async () => {
-    await expect(create().run({ text: "ls | cat", terminal })).rejects.toThrow("pipeline at a terminal");
-    await expect(create().run({ kind: "shell", argv: ["/bin/sh"] })).rejects.toThrow("without a terminal");
-  });
-
-  it("keep no recording that is not wanted, and none that is too old", async () => {
-    const { runner } = create({ recordings: { enabled: false, maxSizeBytes: 1024 ** 2, maxAgeMs: 1_000 } });
-    const { recording, ended, running } = await runner.start(
-      testOrder({ kind: "shell", argv: ["/bin/sh", "-c", "true"], terminal }),
-      never,
-      noHold,
-    );
-    running.drain();
-    await ended;
-    expect(recording).toBe("");
-    await expect(runner.readRecording("../../etc/passwd").next()).rejects.toThrow("Cannot read recording");
-    await expect(runner.readRecording(`${randomUUID()}.cast`).next()).rejects.toThrow("Cannot read recording");
   });
 });
 
 describe("run", () => {
   it("names the program as a service and lets a detached one go on without its caller", async () => {
     const launched: string[] = [];
-    const runner = createTestRunner({}, directory, {
-      onLaunched: ({ name, pid }) => {
-        expect(pid).toBeGreaterThan(1);
-        launched.push(`+${name}`);
-        return () => launched.push(`-${name}`);
+    const runner = create(
+      {},
+      {
+        onLaunched: ({ name, pid }) => {
+          expect(pid).toBeGreaterThan(1);
+          launched.push(`+${name}`);
+          return () => launched.push(`-${name}`);
+        },
       },
-    });
-    made.push(runner);
+    );
     const caller = new AbortController();
-    const flag = join(directory, "go");
+    const flag = join(runners.directory, "go");
     const order = testOrder({
       kind: "run",
       argv: ["sh", "-c", `echo $OTEL_SERVICE_NAME; while ! test -e ${flag}; do sleep 0.05; done; exit 4`],
