@@ -14,6 +14,8 @@ const volatile u32 first_client_port = 32768;
 
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
+/* MPTCP begins what it accepts as a copy of what listens. */
+#define TCP_LISTEN 10
 
 /* A longer send may wait for room in the socket's buffer. */
 #define MAX_UNSTAMPED_BYTES 8192
@@ -41,9 +43,11 @@ static always_inline struct connection *new_connection(struct sock *sk, s32 leng
 	return 0;
 }
 
-static always_inline int on_socket(struct sock *sk, struct connection *connection, s32 length, u32 direction)
+/* `flags`: of a receive. */
+static always_inline int on_socket(struct sock *sk, struct connection *connection, s32 length, u32 direction, u32 flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *registers;
 	struct scratch *scratch;
 	struct payload payload;
 
@@ -68,7 +72,10 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 	else
 		take_stamp(&payload, connection);
 	if (direction != SENT || !find_sent(&payload, connection, task)) {
-		find_buffer(&payload, registers_of(task));
+		registers = registers_of(task);
+		find_buffer(&payload, registers);
+		if (flags & MSG_TRUNC || !SYSCALL_IS_RUNNING(registers))
+			payload.buffer = 0;
 		if (direction == SENT && !page_base)
 			learn_page_base(&payload);
 		if (http1_quick(&payload, connection))
@@ -89,16 +96,17 @@ int socket_received(u64 *context)
 {
 	struct sock *sk = (struct sock *)context[0];
 	s32 length = (s32)context[1];
+	u32 flags = (u32)context[2];
 	struct connection *connection;
 
-	if (length <= 0 || (u32)context[2] & (MSG_PEEK | MSG_ERRQUEUE))
+	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
 	connection = find_connection((u64)sk);
 	if (unlikely(!connection))
 		connection = new_connection(sk, length, RECEIVED);
-	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || http1_received(sk, connection, length))
+	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || (likely(!(flags & MSG_TRUNC)) && http1_received(sk, connection, length)))
 		return 0;
-	return on_socket(sk, connection, length, RECEIVED);
+	return on_socket(sk, connection, length, RECEIVED, flags);
 }
 
 SEC("tp_btf/sock_send_length")
@@ -117,7 +125,7 @@ int socket_sent(u64 *context)
 		connection = new_connection(sk, length, SENT);
 	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || http1_sent(sk, connection, length))
 		return 0;
-	return on_socket(sk, connection, length, SENT);
+	return on_socket(sk, connection, length, SENT, 0);
 }
 
 /*
@@ -194,8 +202,8 @@ int socket_state(u64 *context)
 		/* Who has sent its own end first has the answer still to read when the other end comes with it. */
 		if (!has_unread(sk))
 			end_connection((u64)sk);
-	} else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT))
-		add_connection(sk, before == TCP_SYN_RECV ? SIDE_ACCEPTED : SIDE_CONNECTED);
+	} else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT || before == TCP_LISTEN))
+		add_connection(sk, before == TCP_SYN_SENT ? SIDE_CONNECTED : SIDE_ACCEPTED);
 	return 0;
 }
 

@@ -44,7 +44,7 @@ int syscall_enters(u64 *context)
 	struct connection *connection;
 	u64 sk;
 
-	if (direction_of(context[1]) != SENT)
+	if (direction_of(context[1]) != SENT || SYSCALL_IS_COMPAT(registers))
 		return 0;
 	sk = socket_of_fd(SYSCALL_FD(registers));
 	if (!sk)
@@ -65,11 +65,13 @@ int syscall_exits(u64 *context)
 	struct connection *connection;
 	struct scratch *scratch;
 	struct payload payload;
+	u32 flags;
 	u64 sk;
 
-	if (direction == NO_DIRECTION || result <= 0)
+	if (direction == NO_DIRECTION || result <= 0 || SYSCALL_IS_COMPAT(registers))
 		return 0;
-	if (direction == RECEIVED && receive_flags(number, registers) & (MSG_PEEK | MSG_ERRQUEUE))
+	flags = direction == RECEIVED ? receive_flags(number, registers) : 0;
+	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
 	sk = socket_of_fd(SYSCALL_FD(registers));
 	if (!sk)
@@ -118,6 +120,8 @@ int syscall_exits(u64 *context)
 	/* The result is the number of messages; the first one is looked at. */
 	if (number == NR_RECVMMSG || number == NR_SENDMMSG)
 		payload.length = payload.first_bytes;
+	if (flags & MSG_TRUNC)
+		payload.buffer = 0;
 	if (http1_quick(&payload, connection))
 		return 0;
 	if (connection->flags & CONNECTION_TLS)

@@ -36,7 +36,7 @@ static always_inline u64 plainly_read(struct task_struct *task)
 	struct pt_regs *registers = registers_of(task);
 	u32 number = SYSCALL_NUMBER(registers);
 
-	return likely(number == NR_RECVFROM || number == NR_READ) ? SYSCALL_BUFFER(registers) : 0;
+	return likely((number == NR_RECVFROM || number == NR_READ) && SYSCALL_IS_RUNNING(registers)) ? SYSCALL_BUFFER(registers) : 0;
 }
 
 /* A server reads a request. */

@@ -249,16 +249,20 @@ static always_inline void http1_answered(struct payload *payload, struct connect
 	if (connection->state == STATE_IDLE)
 		return;
 	extend_answer(payload, connection);
-	if (!payload->buffer)
+	/* A body may come from anywhere. */
+	if (!payload->buffer && connection->state == STATE_ANSWERED)
 		return;
 	kept = connection->answer_bytes;
 	if (kept >= HTTP_STATUS_BYTES)
 		kept = 0;
 	if (kept)
 		__builtin_memcpy(scratch->bytes, connection->answer, 16);
-	total = read_bytes(payload, scratch, kept, 0, 16);
+	total = payload->buffer ? read_bytes(payload, scratch, kept, 0, 16) : 0;
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
+		/* There is an answer, whatever it says. */
+		if (connection->state == STATE_ASKED)
+			begin_answer(payload, connection, STATUS_NONE);
 		return;
 	}
 	total += kept;

@@ -158,6 +158,9 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 
 	core_read(&protocol, &sk->sk_protocol);
 	core_read(&state, &sk->__sk_common.skc_state);
+	/* Its sockets of TCP carry no payloads, and what carries them is no such socket. */
+	if (protocol == IPPROTO_MPTCP && side != SIDE_UNKNOWN)
+		count_loss(LOSS_UNKNOWN_PROTOCOL);
 	/* What had come before it was closed can still be read; that it ends would not be told again. */
 	if (protocol != IPPROTO_TCP || state == TCP_CLOSE || !control)
 		return 0;
@@ -165,8 +168,13 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	fresh.side = side;
 	fresh.queue_ns = ~0ULL;
 	fresh.id = __sync_fetch_and_add(&control->next_connection, 1);
-	/* What is left of a socket that was at this address before. */
 	known = find_connection(key);
+	/* Fast open: bytes went over it before it was established. */
+	if (known && known->side == SIDE_UNKNOWN && *(u32 *)&known->local_port == *(u32 *)&fresh.local_port) {
+		known->side = side;
+		return known;
+	}
+	/* What is left of a socket that was at this address before. */
 	if (known) {
 		fresh.sk = key;
 		*known = fresh;

@@ -93,7 +93,7 @@ struct {
 #define CHUNK_BYTES 4096
 /* Most of one payload that goes to the ring, in records of CHUNK_BYTES. */
 #define MAX_CHUNKS 8
-#define MAX_VECTORS 8
+#define MAX_VECTORS 64
 
 /* The segment of a path that is being read; see http1-head.h. */
 struct path_parser {
@@ -172,7 +172,8 @@ subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u3
 		filled += size;
 		offset = 0;
 	}
-	return filled;
+	/* What is cut in so many pieces must not be taken for a short payload. */
+	return filled < wanted && filled < HEAD_KEPT ? 0 : filled;
 }
 
 /* `size` bytes at an address in the payload's buffer. Not 0: they cannot be read. */

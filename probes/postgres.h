@@ -292,9 +292,7 @@ static always_inline void postgres_answered(struct payload *payload, struct conn
 	if (connection->state == STATE_IDLE)
 		return;
 	extend_answer(payload, connection);
-	if (!payload->buffer)
-		return;
-	scratch->total = read_bytes(payload, scratch, 0, 0, POSTGRES_BYTES);
+	scratch->total = payload->buffer ? read_bytes(payload, scratch, 0, 0, POSTGRES_BYTES) : 0;
 	if (!scratch->total) {
 		count_loss(LOSS_UNREADABLE);
 		begin_answer(payload, connection, connection->status);

@@ -85,13 +85,22 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	return PROTOCOL_UNKNOWN;
 }
 
+/* A payload that is nobody's. */
+static always_inline void count_miss(struct connection *connection)
+{
+	if (++connection->misses >= MAX_MISSES) {
+		connection->protocol = PROTOCOL_IGNORED;
+		count_loss(LOSS_UNKNOWN_PROTOCOL);
+	}
+}
+
 /* 1 when the connection's protocol is known from now on. */
 subprogram u32 recognise(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct controls *control = controls_now();
 	u32 total, protocol;
 
-	if (!payload || !connection || !scratch || !payload->buffer)
+	if (!payload || !connection || !scratch)
 		return 0;
 	if (bpf_map_lookup_elem(&own_processes, &payload->tgid)) {
 		connection->protocol = PROTOCOL_IGNORED;
@@ -101,9 +110,11 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 		connection->prefix_bytes = 0;
 		connection->misses++;
 	}
-	total = load_head(payload, connection, scratch, HEAD_BYTES);
+	total = payload->buffer ? load_head(payload, connection, scratch, HEAD_BYTES) : 0;
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
+		connection->prefix_bytes = 0;
+		count_miss(connection);
 		return 0;
 	}
 	if (!(payload->flags & PAYLOAD_TLS) && is_tls_record(scratch->bytes, total)) {
@@ -124,10 +135,7 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 			connection->patience++;
 			return 0;
 		}
-		if (++connection->misses >= MAX_MISSES) {
-			connection->protocol = PROTOCOL_IGNORED;
-			count_loss(LOSS_UNKNOWN_PROTOCOL);
-		}
+		count_miss(connection);
 		return 0;
 	}
 	if (control && (control->skipped_protocols | control->disabled_protocols) & 1U << (protocol & 31)) {

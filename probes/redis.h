@@ -364,9 +364,11 @@ static always_inline void redis_answered(struct payload *payload, struct connect
 
 	if (connection->state == STATE_IDLE)
 		return;
-	if (connection->state == STATE_ASKED && payload->buffer) {
-		u32 total = read_bytes(payload, scratch, 0, 0, REDIS_ERROR_BYTES);
+	if (connection->state == STATE_ASKED) {
+		u32 total = payload->buffer ? read_bytes(payload, scratch, 0, 0, REDIS_ERROR_BYTES) : 0;
 
+		if (!total)
+			count_loss(LOSS_UNREADABLE);
 		scratch->total = total;
 		*(u64 *)(scratch->bytes + (total & 63)) = 0;
 		/* RESP3: the server speaks without being asked. */

@@ -154,9 +154,9 @@ static always_inline u64 sent_bytes(struct task_struct *task, u32 length)
 	struct pt_regs *registers = registers_of(task);
 	u32 number = SYSCALL_NUMBER(registers), offset = fragment->tv_nsec;
 
-	if (unlikely(!page_base || offset < length))
+	if (unlikely(!page_base || offset < length || !SYSCALL_IS_RUNNING(registers)))
 		return 0;
-	if (number != NR_WRITE && number != NR_WRITEV && !(number == NR_SENDTO && !(SYSCALL_FLAGS(registers) & MSG_ZEROCOPY)) &&
+	if (number != NR_WRITE && number != NR_WRITEV && !((number == NR_SENDTO || number == NR_SENDMMSG) && !(SYSCALL_FLAGS(registers) & MSG_ZEROCOPY)) &&
 	    !(number == NR_SENDMSG && !(SYSCALL_COUNT(registers) & MSG_ZEROCOPY)))
 		return 0;
 	return end_of_sent(page_base, fragment->tv_sec, offset) - length;

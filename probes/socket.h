@@ -9,9 +9,12 @@
 #define AF_INET6 10
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
+#define IPPROTO_MPTCP 262
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE 7
 #define MSG_PEEK 2
+/* Of TCP: what came is thrown away, and nothing written to the buffer. */
+#define MSG_TRUNC 0x20
 #define MSG_ERRQUEUE 0x2000
 
 #pragma clang diagnostic push
@@ -123,8 +126,16 @@ struct user_message {
 	u32 reserved3;
 };
 
+/*
+ * SYSCALL_IS_RUNNING: it has no result yet. io_uring sends and receives for a process after any of its system calls, whose registers say nothing of
+ * that, and in threads that begin with a copy of some.
+ */
+#define ENOSYS 38
+/* SYSCALL_IS_COMPAT: of a process of 32 bits, where numbers have other meanings. */
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(registers) ((u32)(registers)->orig_ax)
+#define SYSCALL_IS_RUNNING(registers) ((s32)(registers)->ax == -ENOSYS)
+#define SYSCALL_IS_COMPAT(registers) ((registers)->cs == 0x23)
 #define SYSCALL_FD(registers) ((u32)(registers)->di)
 #define SYSCALL_BUFFER(registers) ((registers)->si)
 #define SYSCALL_COUNT(registers) ((registers)->dx)
@@ -142,6 +153,8 @@ struct user_message {
 #define NR_SENDMMSG 307
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(registers) ((u32)(registers)->syscallno)
+#define SYSCALL_IS_RUNNING(registers) ((registers)->regs[0] == (registers)->orig_x0)
+#define SYSCALL_IS_COMPAT(registers) ((registers)->pstate & 0x10)
 #define SYSCALL_FD(registers) ((u32)(registers)->orig_x0)
 #define SYSCALL_BUFFER(registers) ((registers)->regs[1])
 #define SYSCALL_COUNT(registers) ((registers)->regs[2])

@@ -1,0 +1,111 @@
+/** Requests that are sent and read by system calls which are seldom used for that: they are counted right, or what is not known of them is told. */
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import type { LossKind } from "../../src/traffic/messages.ts";
+import { whyNoPrograms } from "../support/has-program.ts";
+import { freePort } from "../support/held-port.ts";
+import { RequestObserver } from "../support/request-observer.ts";
+import { runProgram } from "../support/run-program.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
+
+const support = (name: string) => fileURLToPath(new URL(`../support/${name}`, import.meta.url));
+const env = { PATH: process.env["PATH"] ?? "" };
+/** Exit code: the system lacks what is to be used. */
+const notHere = 77;
+
+describe("requests by seldom system calls", () => {
+  let directory: string | undefined;
+  let observer: RequestObserver;
+
+  beforeAll(async () => {
+    if (whyNoProbes("cc") !== undefined) return;
+    observer = await RequestObserver.open();
+    directory = mkdtempSync(join(tmpdir(), "coral-odd-calls-"));
+    execFileSync("cc", ["-O1", "-o", join(directory, "odd-calls"), support("odd-calls.c")]);
+  });
+
+  afterAll(async () => {
+    if (directory === undefined) return;
+    await observer[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true });
+  });
+
+  beforeEach((context) => {
+    const reason = whyNoProbes("cc");
+    context.skip(reason !== undefined, reason);
+  });
+
+  /** The server's port. */
+  const talk = async (context: TestContext, way: string, count: number): Promise<number> => {
+    const run = await runProgram(join(directory ?? "", "odd-calls"), [way, String(count)], { env });
+    context.skip(run.code === notHere, "the kernel has no such call");
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    return Number(run.stdout);
+  };
+
+  const seen = { "GET /asked 200": 10, "GET /asked 500": 10 };
+
+  it.for<[text: string, way: string]>([
+    ["sent and read in forty pieces", "pieces"],
+    ["sent by several messages whose sizes are left from before", "messages"],
+    ["thrown away after their heads", "discard"],
+  ])("have their statuses when answers are %s", async ([, way], context) => {
+    const port = await talk(context, way, 20);
+    await observer.waitForCount(port, 20);
+    expect(observer.counts(port, "server")).toEqual(seen);
+    expect(observer.counts(port, "client")).toEqual(seen);
+  });
+
+  it("are answered when answers come from files, but nobody knows how", async (context) => {
+    const before = observer.losses.get("unreadable") ?? 0;
+    const port = await talk(context, "file", 20);
+    await observer.waitForCount(port, 20);
+    expect(observer.counts(port, "server")).toEqual({ "GET /asked": 20 });
+    expect(observer.counts(port, "client")).toEqual(seen);
+    expect(observer.losses.get("unreadable")).toBeGreaterThanOrEqual(before + 20);
+  });
+
+  it("have no status of an answer before when the kernel sends while another call returns", async (context) => {
+    const port = await talk(context, "ring", 20);
+    await observer.waitForCount(port, 20);
+    expect(observer.counts(port, "server")).toEqual({ "GET /asked 200": 10, "GET /asked": 10 });
+    expect(observer.counts(port, "client")).toEqual(seen);
+  });
+
+  it.for<[way: string, loss: LossKind]>([
+    ["unseen", "unreadable"],
+    ["unseen", "unknown-protocol"],
+    ["mptcp", "unknown-protocol"],
+  ])("are told as lost when all of them are %s: %s", async ([way, loss], context) => {
+    const before = observer.losses.get(loss) ?? 0;
+    let port = 0;
+    for (let turn = 0; turn < 8; turn++) port = await talk(context, way, 6);
+    await waitFor(
+      `16 times ${loss}`,
+      () => {
+        observer.look(true);
+        return (observer.losses.get(loss) ?? 0) >= before + 16;
+      },
+      { timeoutMs: 10_000, details: () => JSON.stringify([...observer.losses]) },
+    );
+    expect(observer.of(port, "server")).toEqual([]);
+  });
+
+  it("are seen at a server that answers before the connection is established", async (context) => {
+    const reason = whyNoPrograms("unshare", "ip", "iptables", "python3");
+    context.skip(reason !== undefined, reason);
+    const port = await freePort();
+    const run = await runProgram("unshare", ["--net", "python3", support("fast-open.py"), String(port), "8"], { env });
+    context.skip(run.code === notHere, "no network of its own can be set up");
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    await observer.waitForCount(port, 8);
+    expect(observer.counts(port, "server")).toEqual({ "GET /fast 204": 8 });
+    expect(observer.counts(port, "client")).toEqual({ "GET /fast 204": 8 });
+  });
+});
