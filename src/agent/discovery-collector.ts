@@ -66,107 +66,135 @@ const noKernel = "nothing listens to the kernel";
 const nothing: DiscoveryRows = { instances: [], connections: [], events: [] };
 
 export function createDiscoveryCollector(options: DiscoveryCollectorOptions): DiscoveryCollector {
-  const { scanner, managed, clock, log, traffic = noTrafficNames } = options;
-  const connections = new ConnectionRows({ clock });
-  const life = createProcessLife();
-  const rulesOf = createRules();
-  let notes: string[] = [];
-  let nextReportMs = Number.NEGATIVE_INFINITY;
-  let bootedAtMs = Number.NaN;
-  let services = -1;
-  let last: { scan: DiscoveryScan; namer: ServiceNamer } | undefined;
-  let scanEndedNs = 0n;
+  return new ScanCollector(options);
+}
 
-  const updateBootTime = (wallMs: number, uptimeS: number): void => {
-    const bootMs = wallMs - uptimeS * 1_000;
-    if (!(Math.abs(bootMs - bootedAtMs) < bootNoiseMs)) bootedAtMs = bootMs;
-  };
+/** A scan that has ended, and what is to be known of the time it took. */
+interface MarkedScan {
+  scan: DiscoveryScan;
+  time: SampleTime;
+  /** The kernel knows of its begin and its end. */
+  isMarked: boolean;
+}
 
-  const isReportDue = (monotonicMs: number, config: AgentDiscoveryConfig): boolean => {
-    // Timers are late rather than early: a scan that comes a little before its report is the one to report.
-    if (monotonicMs < nextReportMs - config.scanIntervalMs / 10) return false;
-    nextReportMs = monotonicMs + config.reportIntervalMs;
-    return true;
-  };
+class ScanCollector implements DiscoveryCollector {
+  readonly #options: DiscoveryCollectorOptions;
+  readonly #connections: ConnectionRows;
+  readonly #life = createProcessLife();
+  readonly #rulesOf = createRules();
+  #notes: string[] = [];
+  #nextReportMs = Number.NEGATIVE_INFINITY;
+  #bootedAtMs = Number.NaN;
+  #services = -1;
+  #last: { scan: DiscoveryScan; namer: ServiceNamer } | undefined;
+  #scanEndedNs = 0n;
 
-  const now = (): SampleTime => ({ at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) });
+  constructor(options: DiscoveryCollectorOptions) {
+    this.#options = options;
+    this.#connections = new ConnectionRows({ clock: options.clock });
+  }
 
-  const kernelNews = (batch: KernelBatch): KernelNews => {
-    const [wallUs, monotonicNs] = [Math.round(clock.wallMs() * 1_000), process.hrtime.bigint()];
-    const times = { wallUs: (ns: bigint): number => wallUs - Math.max(0, Math.round(Number(monotonicNs - ns) / 1_000)), scanEndedNs };
-    return { ...batch, times };
-  };
+  async sample(signal?: AbortSignal, reportAll = false): Promise<DiscoveryRows> {
+    const { managed, watcher } = this.#options;
+    const config = this.#options.config();
+    if (!config.enabled && managed.list().length === 0 && !managed.launched?.().size && watcher?.isWanted() !== true) {
+      this.#notes = [];
+      return nothing;
+    }
+    const marked = await this.#scan(config, signal);
+    this.#updateBootTime(marked.time.at / 1_000, marked.scan.uptimeS);
+    return this.#rowsOf(marked, config, reportAll);
+  }
+
+  connectionNews(): ConnectionRow[] {
+    const { kernel } = this.#options;
+    const last = this.#last;
+    if (!kernel || !last || kernel.isScanning) return [];
+    return this.#connections.between(last.scan, last.namer, this.#now(), this.#kernelNews(kernel.take()));
+  }
+
+  async settle(signal?: AbortSignal): Promise<void> {
+    const hashed = await this.#options.scanner.hashBuilds(signal);
+    if (hashed > 0) this.#options.log.debug("executables hashed", { files: hashed });
+  }
+
+  nextDelayMs(): number {
+    return Math.min(this.#options.config().scanIntervalMs, this.#life.isWaiting ? lookAgainMs : Number.POSITIVE_INFINITY);
+  }
+
+  notes(): string[] {
+    return this.#notes;
+  }
 
   /** Marks both ends of the scan for the kernel, so that each connection is told once. */
-  const scanMarked = async (config: AgentDiscoveryConfig, signal?: AbortSignal) => {
-    const isTracking = config.enabled && config.methods.includes("connection_tracking");
-    let isMarked = isTracking && (await options.kernel?.beginScan(signal)) === true;
-    const time = now();
+  async #scan(config: AgentDiscoveryConfig, signal?: AbortSignal): Promise<MarkedScan> {
+    const { kernel, scanner } = this.#options;
+    const isBegun = isTracking(config) && (await kernel?.beginScan(signal)) === true;
+    const time = this.#now();
+    let isMarked = false;
+    let scan: DiscoveryScan;
     try {
-      return { time, scan: await scanner.scan({ ...requestOf(config), rules: rulesOf(config) }, signal), isMarked: () => isMarked };
+      scan = await scanner.scan({ ...requestOf(config), rules: this.#rulesOf(config) }, signal);
     } finally {
-      if (isMarked) isMarked = (await options.kernel?.endScan(signal)) === true;
-      scanEndedNs = process.hrtime.bigint();
+      if (isBegun) isMarked = (await kernel?.endScan(signal)) === true;
+      this.#scanEndedNs = process.hrtime.bigint();
     }
-  };
+    return { scan, time, isMarked };
+  }
 
-  const rowsOf = (
-    scan: DiscoveryScan,
-    config: AgentDiscoveryConfig,
-    time: SampleTime,
-    reportAll: boolean,
-    isMarked: boolean,
-  ): DiscoveryRows => {
+  #rowsOf({ scan, time, isMarked }: MarkedScan, config: AgentDiscoveryConfig, reportAll: boolean): DiscoveryRows {
+    const { managed, traffic = noTrafficNames, watcher, kernel, ticksPerS } = this.#options;
     const namer = createServiceNamer({ scan, config, managed, traffic });
-    options.watcher?.scanned(scan, namer);
+    watcher?.scanned(scan, namer);
     const { instances, cut } = buildInstances({ scan, namer, config, managed });
-    notes = discoveryNotes({
-      limits: scan.limits,
-      cutInstances: cut,
-      config,
-      kernelProblem: options.kernel ? options.kernel.problem() : noKernel,
-    });
-    const found = new Set(instances.map(({ name }) => name.service)).size;
-    if (found !== services) log.debug("services changed", { before: services, now: found });
-    services = found;
-    const isDue = isReportDue(time.mono_ms, config) || reportAll;
-    const isTracking = config.enabled && config.methods.includes("connection_tracking");
-    const news = isTracking && isMarked && options.kernel ? kernelNews(options.kernel.take()) : undefined;
-    last = { scan, namer };
+    const kernelProblem = kernel ? kernel.problem() : noKernel;
+    this.#notes = discoveryNotes({ limits: scan.limits, cutInstances: cut, config, kernelProblem });
+    this.#noteServices(new Set(instances.map(({ name }) => name.service)).size);
+    const isDue = this.#isReportDue(time.mono_ms, config) || reportAll;
+    const news = isTracking(config) && isMarked && kernel ? this.#kernelNews(kernel.take()) : undefined;
+    this.#last = { scan, namer };
     return {
-      instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, bootedAtMs, options.ticksPerS)) : [],
-      connections: isTracking ? connections.of(scan, namer, time, news) : [],
-      events: life.of(instances, scan, time),
+      instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, this.#bootedAtMs, ticksPerS)) : [],
+      connections: isTracking(config) ? this.#connections.of(scan, namer, time, news) : [],
+      events: this.#life.of(instances, scan, time),
     };
-  };
+  }
 
-  return {
-    sample: async (signal, reportAll = false) => {
-      const config = options.config();
-      if (!config.enabled && managed.list().length === 0 && !managed.launched?.().size && options.watcher?.isWanted() !== true) {
-        notes = [];
-        return nothing;
-      }
-      const { time, scan, isMarked } = await scanMarked(config, signal);
-      updateBootTime(time.at / 1_000, scan.uptimeS);
-      return rowsOf(scan, config, time, reportAll, isMarked());
-    },
-    connectionNews: () => {
-      const { kernel } = options;
-      if (!kernel || !last || kernel.isScanning) return [];
-      return connections.between(last.scan, last.namer, now(), kernelNews(kernel.take()));
-    },
-    settle: async (signal) => {
-      const hashed = await scanner.hashBuilds(signal);
-      if (hashed > 0) log.debug("executables hashed", { files: hashed });
-    },
-    nextDelayMs: () => Math.min(options.config().scanIntervalMs, life.isWaiting ? lookAgainMs : Number.POSITIVE_INFINITY),
-    notes: () => notes,
-  };
+  #noteServices(found: number): void {
+    if (found !== this.#services) this.#options.log.debug("services changed", { before: this.#services, now: found });
+    this.#services = found;
+  }
+
+  #isReportDue(monotonicMs: number, config: AgentDiscoveryConfig): boolean {
+    // Timers are late rather than early: a scan that comes a little before its report is the one to report.
+    if (monotonicMs < this.#nextReportMs - config.scanIntervalMs / 10) return false;
+    this.#nextReportMs = monotonicMs + config.reportIntervalMs;
+    return true;
+  }
+
+  #kernelNews(batch: KernelBatch): KernelNews {
+    const [wallUs, monotonicNs] = [Math.round(this.#options.clock.wallMs() * 1_000), process.hrtime.bigint()];
+    const timeUs = (ns: bigint): number => wallUs - Math.max(0, Math.round(Number(monotonicNs - ns) / 1_000));
+    return { ...batch, times: { wallUs: timeUs, scanEndedNs: this.#scanEndedNs } };
+  }
+
+  #updateBootTime(wallMs: number, uptimeS: number): void {
+    const bootMs = wallMs - uptimeS * 1_000;
+    if (!(Math.abs(bootMs - this.#bootedAtMs) < bootNoiseMs)) this.#bootedAtMs = bootMs;
+  }
+
+  #now(): SampleTime {
+    const { clock } = this.#options;
+    return { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
+  }
+}
+
+function isTracking({ enabled, methods }: AgentDiscoveryConfig): boolean {
+  return enabled && methods.includes("connection_tracking");
 }
 
 function requestOf(config: AgentDiscoveryConfig): Omit<DiscoveryRequest, "rules"> {
-  return { protocols: config.protocols, connections: config.enabled && config.methods.includes("connection_tracking") };
+  return { protocols: config.protocols, connections: isTracking(config) };
 }
 
 /** The same object as long as the config is: another one makes the scanner read everything anew. */
