@@ -1,5 +1,6 @@
 /** The processes of the host from scan to scan: who is new, who is gone, who became another program, and in which network namespace each is. */
 
+import { remembered } from "../base/remembered.ts";
 import { createReadTally, type HostRoot, type ReadTally } from "./host-root.ts";
 import { printable } from "./kernel-text.ts";
 import type { Pacer } from "./pacer.ts";
@@ -98,88 +99,107 @@ export function namespaceInode(link: string | null): number | null {
 }
 
 export function createProcessTable(root: HostRoot): ProcessTable {
-  let entries = new Map<number, ProcessEntry>();
-  let children = new Map<number, ProcessEntry[]>();
-  let scan = 0;
+  return new ProcTable(root);
+}
 
-  const readNamespace = (pid: number, tally: ReadTally): number | null => namespaceInode(root.readLink(`/proc/${pid}/ns/net`, tally));
+class ProcTable implements ProcessTable {
+  readonly #root: HostRoot;
+  #entries = new Map<number, ProcessEntry>();
+  #children = new Map<number, ProcessEntry[]>();
+  #scan = 0;
 
-  const look = (pid: number, changes: ProcessChanges, tally: ReadTally): ProcessEntry | null => {
-    const bytes = root.readBytes(`/proc/${pid}/stat`);
+  constructor(root: HostRoot) {
+    this.#root = root;
+  }
+
+  get scan(): number {
+    return this.#scan;
+  }
+
+  get(pid: number): ProcessEntry | undefined {
+    return this.#entries.get(pid);
+  }
+
+  values(): IterableIterator<ProcessEntry> {
+    return this.#entries.values();
+  }
+
+  childrenOf(pid: number): readonly ProcessEntry[] {
+    return this.#children.get(pid) ?? [];
+  }
+
+  namespaces(): Map<number, ProcessEntry[]> {
+    const namespaces = new Map<number, ProcessEntry[]>();
+    for (const entry of this.#entries.values()) {
+      if (entry.networkNamespace === null) continue;
+      const members = remembered(namespaces, entry.networkNamespace, () => []);
+      // A few to fall back on when the first has ended by the time its table is read.
+      if (members.length < membersPerNamespace) members.push(entry);
+    }
+    return namespaces;
+  }
+
+  async refresh(pacer: Pacer): Promise<ProcessChanges> {
+    this.#scan++;
+    const tally = createReadTally();
+    const changes: ProcessChanges = { added: [], removed: [], denied: 0, cut: 0 };
+    const entries = new Map<number, ProcessEntry>();
+    const children = new Map<number, ProcessEntry[]>();
+    for (const name of this.#root.list("/proc") ?? []) {
+      const pid = Number(name);
+      if (!Number.isSafeInteger(pid) || pid <= 0 || name.startsWith("0")) continue;
+      if (entries.size >= maxProcesses) {
+        changes.cut++;
+        continue;
+      }
+      if (pacer.due()) await pacer.rest();
+      const entry = this.#look(pid, changes, tally);
+      if (!entry) continue;
+      entries.set(pid, entry);
+      remembered(children, entry.parentPid, () => []).push(entry);
+    }
+    for (const [pid, entry] of this.#entries) if (!entries.has(pid)) changes.removed.push(entry);
+    this.#entries = entries;
+    this.#children = children;
+    changes.denied += tally.denied;
+    return changes;
+  }
+
+  /** Null for what has ended, and for what holds no descriptors. */
+  #look(pid: number, changes: ProcessChanges, tally: ReadTally): ProcessEntry | null {
+    const bytes = this.#root.readBytes(`/proc/${pid}/stat`);
     const fields = bytes && parseStatFields(bytes);
-    // Neither holds descriptors.
     if (!bytes || !fields || fields.isZombie || fields.isKernelThread) return null;
     const { startTicks, execMark, parentPid } = fields;
-    const known = entries.get(pid);
-    if (known?.startTicks === startTicks && known.execMark === execMark && known.parentPid === parentPid) {
-      const isDue = scan - known.sinceScan < 2 || (scan + pid) % namespaceScans === 0;
-      if (isDue) known.networkNamespace = readNamespace(pid, tally) ?? known.networkNamespace;
-      else if (known.networkNamespace === null) changes.denied++;
+    const known = this.#entries.get(pid);
+    const isSameProgram = known?.startTicks === startTicks && known.execMark === execMark;
+    if (isSameProgram && known.parentPid === parentPid) {
+      this.#refreshNamespace(known, changes, tally);
       return known;
     }
-    const isSameProgram = known?.startTicks === startTicks && known.execMark === execMark;
     const entry: ProcessEntry = {
       pid,
       startTicks,
       execMark,
       parentPid,
       name: printable(bytes.toString("utf8", fields.nameStart, fields.nameEnd), 64),
-      networkNamespace: isSameProgram ? known.networkNamespace : readNamespace(pid, tally),
-      sinceScan: isSameProgram ? known.sinceScan : scan,
+      networkNamespace: isSameProgram ? known.networkNamespace : this.#readNamespace(pid, tally),
+      sinceScan: isSameProgram ? known.sinceScan : this.#scan,
     };
     if (!isSameProgram) {
       changes.added.push(entry);
       if (known) changes.removed.push(known);
     }
     return entry;
-  };
+  }
 
-  const refresh = async (pacer: Pacer): Promise<ProcessChanges> => {
-    scan++;
-    const tally = createReadTally();
-    const changes: ProcessChanges = { added: [], removed: [], denied: 0, cut: 0 };
-    const now = new Map<number, ProcessEntry>();
-    const family = new Map<number, ProcessEntry[]>();
-    for (const name of root.list("/proc") ?? []) {
-      const pid = Number(name);
-      if (!Number.isSafeInteger(pid) || pid <= 0 || name.startsWith("0")) continue;
-      if (now.size >= maxProcesses) {
-        changes.cut++;
-        continue;
-      }
-      if (pacer.due()) await pacer.rest();
-      const entry = look(pid, changes, tally);
-      if (!entry) continue;
-      now.set(pid, entry);
-      const siblings = family.get(entry.parentPid);
-      if (siblings) siblings.push(entry);
-      else family.set(entry.parentPid, [entry]);
-    }
-    for (const [pid, entry] of entries) if (!now.has(pid)) changes.removed.push(entry);
-    entries = now;
-    children = family;
-    changes.denied += tally.denied;
-    return changes;
-  };
+  #refreshNamespace(known: ProcessEntry, changes: ProcessChanges, tally: ReadTally): void {
+    const isDue = this.#scan - known.sinceScan < 2 || (this.#scan + known.pid) % namespaceScans === 0;
+    if (isDue) known.networkNamespace = this.#readNamespace(known.pid, tally) ?? known.networkNamespace;
+    else if (known.networkNamespace === null) changes.denied++;
+  }
 
-  return {
-    refresh,
-    get: (pid) => entries.get(pid),
-    values: () => entries.values(),
-    childrenOf: (pid) => children.get(pid) ?? [],
-    namespaces: () => {
-      const members = new Map<number, ProcessEntry[]>();
-      for (const entry of entries.values()) {
-        if (entry.networkNamespace === null) continue;
-        const list = members.get(entry.networkNamespace);
-        if (!list) members.set(entry.networkNamespace, [entry]);
-        // A few to fall back on when the first has ended by the time its table is read.
-        else if (list.length < membersPerNamespace) list.push(entry);
-      }
-      return members;
-    },
-    get scan() {
-      return scan;
-    },
-  };
+  #readNamespace(pid: number, tally: ReadTally): number | null {
+    return namespaceInode(this.#root.readLink(`/proc/${pid}/ns/net`, tally));
+  }
 }
