@@ -108,12 +108,18 @@ export function addResponseField(exchange: Exchange, name: string | null, value:
 }
 
 function mayBeRpc(exchange: Exchange): boolean {
-  return exchange.grpcStatus === null && exchange.method === "POST" && grpcPath.test(exchange.path);
+  return exchange.grpcStatus === null && hasFormOfRpc(exchange);
+}
+
+/** A path that was learned before we came may be any: then trailers have to tell, which nearly nobody else sends behind an answer. */
+function hasFormOfRpc({ method, path, hasTrailers, hasUnknownFields }: Exchange): boolean {
+  if (method !== "POST") return false;
+  return path === "" ? hasTrailers && hasUnknownFields : grpcPath.test(path);
 }
 
 function isGrpc(exchange: Exchange): boolean {
   if (exchange.isGrpc) return true;
-  if (exchange.method !== "POST" || !grpcPath.test(exchange.path)) return false;
+  if (!hasFormOfRpc(exchange)) return false;
   // Where the content type was not seen: trailers, or a package's name before the service, are what else only gRPC has.
   return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
 }

@@ -207,6 +207,22 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(requests.map(({ route }) => route)).toEqual(["/a", "/a", "unknown"]);
   });
 
+  it.each([
+    ["be", "grpc POST unknown unknown"],
+    ["7e0135", "grpc POST unknown 5"],
+    ["7e023133", "grpc POST unknown 13 error"],
+  ])("joined midway: knows gRPC by its trailers when path and content type were learned before (%s)", (trailers, expected) => {
+    const { decoder, requests } = observer();
+    // Sequence 0 is missing, on both sides.
+    decoder.onRequestBytes(record(7, 1, 5, 9, "8386be"));
+    decoder.onReplyBytes(record(7, 1, 4, 9, "88be"));
+    decoder.onReplyBytes(record(8, 0, 0, 9, "", 12));
+    decoder.onReplyBytes(record(9, 1, 5, 9, trailers));
+    decoder.onRequestBytes(record(8, 1, 5, 11, "8386be"));
+    decoder.onReplyBytes(record(10, 1, 5, 11, `88${trailers}`));
+    expect(summary(requests)).toEqual({ [expected]: 1, "http2 POST unknown 200": 1 });
+  });
+
   it("gives up streams that were open when records were lost, once the connection is quiet", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
