@@ -24,6 +24,8 @@ export interface Exchange {
   hasAnswer: boolean;
   grpcStatus: number | null;
   hasTrailers: boolean;
+  /** Calls of gRPC have been told on this connection. */
+  isAmongCalls: boolean;
   /** Some of its fields were added to a table before we came. */
   hasUnknownFields: boolean;
   resetCode: number | null;
@@ -60,6 +62,7 @@ export function createExchange(streamId: number, asked: AskedTimes, role: Traffi
     hasAnswer: false,
     grpcStatus: null,
     hasTrailers: false,
+    isAmongCalls: false,
     hasUnknownFields: false,
     resetCode: null,
     isPushed: false,
@@ -111,15 +114,19 @@ function mayBeRpc(exchange: Exchange): boolean {
   return exchange.grpcStatus === null && hasFormOfRpc(exchange);
 }
 
-/** A path that was learned before we came may be any: then trailers have to tell, which nearly nobody else sends behind an answer. */
-function hasFormOfRpc({ method, path, hasTrailers, hasUnknownFields }: Exchange): boolean {
+/**
+ * A path that was learned before we came may be any: then trailers have to tell, which nearly nobody else sends behind an answer. Calls that
+ * fail at once have none, and are told by their neighbours.
+ */
+function hasFormOfRpc({ method, path, hasTrailers, isAmongCalls, hasUnknownFields }: Exchange): boolean {
   if (method !== "POST") return false;
-  return path === "" ? hasTrailers && hasUnknownFields : grpcPath.test(path);
+  return path === "" ? hasUnknownFields && (hasTrailers || isAmongCalls) : grpcPath.test(path);
 }
 
 function isGrpc(exchange: Exchange): boolean {
   if (exchange.isGrpc) return true;
   if (!hasFormOfRpc(exchange)) return false;
+  if (exchange.path === "") return true;
   // Where the content type was not seen: trailers, or a package's name before the service, are what else only gRPC has.
   return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
 }

@@ -41,6 +41,8 @@ class Http2Decoder implements ProtocolDecoder {
   readonly #requests: Direction;
   readonly #responses: Direction;
   readonly #streams = new Map<number, Exchange>();
+  /** Calls of gRPC were told. */
+  #hasCalls = false;
   #lastAuthority = "";
   #lastHost: string | null = null;
   readonly #frame: ToldFrame = { type: 0, flags: 0, streamId: 0, lengthBytes: 0, from: 0, to: 0 };
@@ -148,6 +150,7 @@ class Http2Decoder implements ProtocolDecoder {
     if (known === undefined) {
       if (this.#isCapturing())
         exchange.detail = { target: "", requestHeaders: [], responseHeaders: [], requestBody: null, responseBody: null };
+      exchange.isAmongCalls = this.#hasCalls;
       this.#open(exchange);
     }
     exchange.requestBytes += block.wireBytes;
@@ -246,7 +249,10 @@ class Http2Decoder implements ProtocolDecoder {
 
   #end(exchange: Exchange): void {
     this.#streams.delete(exchange.streamId);
-    if (!exchange.isPushed) this.#sink.finished(finishExchange(exchange, this.#role, this.#hostOf(exchange.authority), this.#template));
+    if (exchange.isPushed) return;
+    const finished = finishExchange(exchange, this.#role, this.#hostOf(exchange.authority), this.#template);
+    if (finished.protocol === "grpc") this.#hasCalls = true;
+    this.#sink.finished(finished);
   }
 
   /** A connection is nearly always asked for one name. */
