@@ -24,9 +24,28 @@ static always_inline u32 direction_of(u32 number)
 	case NR_SENDTO:
 	case NR_SENDMSG:
 	case NR_SENDMMSG:
+	case NR_SENDFILE:
+	case NR_SPLICE:
 		return SENT;
 	}
 	return NO_DIRECTION;
+}
+
+/* splice() names where bytes go last, and its socket may be where they come from: that is not seen. */
+static always_inline u64 socket_of_call(u32 number, struct pt_regs *registers)
+{
+	return socket_of_fd(number == NR_SPLICE ? (u32)SYSCALL_COUNT(registers) : SYSCALL_FD(registers));
+}
+
+/* Of a call that is over: of several messages the first one is looked at. */
+static always_inline void find_first_message(struct payload *payload, struct pt_regs *registers)
+{
+	struct user_message message = {};
+
+	if (bpf_probe_read_user(&message, sizeof(message), (void *)SYSCALL_BUFFER(registers)))
+		return;
+	payload->length = message.sent;
+	find_in_vectors(payload, message.vectors, message.vector_count);
 }
 
 static always_inline u32 receive_flags(u32 number, struct pt_regs *registers)
@@ -46,7 +65,7 @@ int syscall_enters(u64 *context)
 
 	if (direction_of(context[1]) != SENT || SYSCALL_IS_COMPAT(registers))
 		return 0;
-	sk = socket_of_fd(SYSCALL_FD(registers));
+	sk = socket_of_call(context[1], registers);
 	if (!sk)
 		return 0;
 	connection = find_connection(sk);
@@ -73,7 +92,7 @@ int syscall_exits(u64 *context)
 	flags = direction == RECEIVED ? receive_flags(number, registers) : 0;
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
-	sk = socket_of_fd(SYSCALL_FD(registers));
+	sk = socket_of_call(number, registers);
 	if (!sk)
 		return 0;
 	connection = find_connection(sk);
@@ -117,9 +136,8 @@ int syscall_exits(u64 *context)
 	}
 	take_stamp(&payload, connection);
 	find_buffer(&payload, registers);
-	/* The result is the number of messages; the first one is looked at. */
 	if (number == NR_RECVMMSG || number == NR_SENDMMSG)
-		payload.length = payload.first_bytes;
+		find_first_message(&payload, registers);
 	if (flags & MSG_TRUNC)
 		payload.buffer = 0;
 	if (http1_quick(&payload, connection))

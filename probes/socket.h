@@ -145,10 +145,12 @@ struct user_message {
 #define NR_WRITE 1
 #define NR_READV 19
 #define NR_WRITEV 20
+#define NR_SENDFILE 40
 #define NR_SENDTO 44
 #define NR_RECVFROM 45
 #define NR_SENDMSG 46
 #define NR_RECVMSG 47
+#define NR_SPLICE 275
 #define NR_RECVMMSG 299
 #define NR_SENDMMSG 307
 #elif defined(__TARGET_ARCH_arm64)
@@ -164,6 +166,8 @@ struct user_message {
 #define NR_WRITE 64
 #define NR_READV 65
 #define NR_WRITEV 66
+#define NR_SENDFILE 71
+#define NR_SPLICE 76
 #define NR_SENDTO 206
 #define NR_RECVFROM 207
 #define NR_SENDMSG 211

@@ -71,6 +71,18 @@ describe("requests by seldom system calls", () => {
     expect(observer.losses.get("unreadable")).toBeGreaterThanOrEqual(before + 20);
   });
 
+  it("are answered, with all bytes, when answers come from files and system calls are watched", async (context) => {
+    await using watching = await RequestObserver.open({ kind: "syscalls" });
+    const port = await talk(context, "file", 20);
+    await watching.waitForCount(port, 20);
+    expect(watching.counts(port, "server")).toEqual({ "GET /asked": 20 });
+    const sums = (["server", "client"] as const).map((role) =>
+      watching.of(port, role).reduce((sum, group) => sum + group.responseBytes, 0),
+    );
+    expect(sums[0]).toBeGreaterThan(20 * 300);
+    expect(sums[0]).toBe(sums[1]);
+  });
+
   it("have no status of an answer before when the kernel sends while another call returns", async (context) => {
     const port = await talk(context, "ring", 20);
     await observer.waitForCount(port, 20);
