@@ -100,16 +100,7 @@ class Inspector {
 
   #each(end: number, field: number, visit: (end: number) => void): void {
     const reader = this.#reader;
-    while (reader.at < end) {
-      const tag = reader.tag();
-      if (tag !== field) {
-        reader.skip(tag, end);
-        continue;
-      }
-      const itemEnd = reader.end(end);
-      visit(itemEnd);
-      reader.at = itemEnd;
-    }
+    reader.each(field, end, visit);
     if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
   }
 

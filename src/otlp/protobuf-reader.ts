@@ -99,6 +99,20 @@ export class ProtobufReader {
     return this.at + length;
   }
 
+  /** Calls `visit` with the end of each field of this tag, up to `limit`, with the reader at its first byte. Other fields are skipped. */
+  each(tag: number, limit: number, visit: (end: number) => void): void {
+    while (this.at < limit) {
+      const found = this.tag();
+      if (found !== tag) {
+        this.skip(found, limit);
+        continue;
+      }
+      const end = this.end(limit);
+      visit(end);
+      this.at = end;
+    }
+  }
+
   /** Call before 8 bytes are read from `view` at `at`; moves past them and returns where they are. */
   fixed64(limit: number): number {
     const at = this.at;

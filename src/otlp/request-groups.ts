@@ -26,7 +26,7 @@ export function walkGroups(
 ): number {
   reader.open(body);
   try {
-    eachItem(reader, body.length, groupsTag, (end) => walkResource(reader, owners, end, visit));
+    reader.each(groupsTag, body.length, (end) => walkResource(reader, owners, end, visit));
     return 0;
   } catch (error) {
     if (!(error instanceof MalformedError)) throw error;
@@ -40,27 +40,14 @@ function walkResource(reader: ProtobufReader, owners: ResourceReader, end: numbe
   const found = findOwner(reader, owners, end);
   const resource = owners.resource(found.start, found.end);
   reader.at = start;
-  eachItem(reader, end, groupTag.items, (scopeEnd) => {
+  reader.each(groupTag.items, end, (scopeEnd) => {
     const scopeStart = reader.at;
     const inner = findOwner(reader, owners, scopeEnd);
     const scope = owners.scope(inner.start, inner.end);
     const owner: ItemOwner = { resource, resourceSchemaUrl: found.schemaUrl, scope, scopeSchemaUrl: inner.schemaUrl };
     reader.at = scopeStart;
-    eachItem(reader, scopeEnd, groupTag.items, (itemEnd) => visit(itemEnd, owner));
+    reader.each(groupTag.items, scopeEnd, (itemEnd) => visit(itemEnd, owner));
   });
-}
-
-function eachItem(reader: ProtobufReader, end: number, field: number, visit: (end: number) => void): void {
-  while (reader.at < end) {
-    const tag = reader.tag();
-    if (tag !== field) {
-      reader.skip(tag, end);
-      continue;
-    }
-    const itemEnd = reader.end(end);
-    visit(itemEnd);
-    reader.at = itemEnd;
-  }
 }
 
 function findOwner(reader: ProtobufReader, owners: ResourceReader, end: number): { start: number; end: number; schemaUrl: number } {
