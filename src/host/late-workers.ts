@@ -7,27 +7,16 @@
 import type { ProcessEntry, ProcessTable } from "./process-table.ts";
 import type { SocketOwners } from "./socket-owners.ts";
 
-export interface LateWorkers {
-  /** A process that may get what its relatives hold. */
-  expect(process: ProcessEntry): void;
-  /** All relatives of the owners of a listener that run the same program. */
-  expectFamily(inode: number): void;
-  /** Reads the descriptors of those that changed, the newest first. */
-  look(): void;
-  /** Processes that are waited for. */
-  readonly size: number;
-}
-
 export interface LateWorkersOptions {
   table: ProcessTable;
   owners: SocketOwners;
   isListener: (inode: number) => boolean;
   /** True for sockets that are still there. */
   isAlive: (inode: number) => boolean;
-  /** Descriptors read per scan at most; default 250. */
-  descriptorsPerScan?: number;
 }
 
+/** Descriptors read per scan at most. */
+const descriptorsPerScan = 250;
 /** Looks cost one stat each; who has nothing after so many is no worker. */
 const maxLooks = 60;
 /** A process that opens and closes files all the time is read this often. */
@@ -42,62 +31,57 @@ interface Waiting {
   reads: number;
 }
 
-export function createLateWorkers(options: LateWorkersOptions): LateWorkers {
-  const { table, owners, isListener, isAlive, descriptorsPerScan = 250 } = options;
-  const waiting = new Map<number, Waiting>();
+export class LateWorkers {
+  readonly #options: LateWorkersOptions;
+  readonly #waiting = new Map<number, Waiting>();
   /** Processes whose family was asked in this scan. */
-  const families = new Set<number>();
+  readonly #families = new Set<number>();
 
-  const holdsListener = (pid: number): boolean => {
-    for (const [, inode] of owners.socketsOf(pid)) if (isListener(inode)) return true;
-    return false;
-  };
+  constructor(options: LateWorkersOptions) {
+    this.#options = options;
+  }
 
-  const expect = (process: ProcessEntry): void => {
+  /** A process that may get what its relatives hold. */
+  expect(process: ProcessEntry): void {
+    const waiting = this.#waiting;
     const known = waiting.get(process.pid);
-    if (known?.process.startTicks === process.startTicks || holdsListener(process.pid)) return;
+    if (known?.process.startTicks === process.startTicks || this.#holdsListener(process.pid)) return;
     waiting.delete(process.pid);
     if (waiting.size >= maxWaiting) {
       const [oldest] = waiting.keys();
       if (oldest !== undefined) waiting.delete(oldest);
     }
     waiting.set(process.pid, { process, looks: 0, reads: 0 });
-  };
+  }
 
-  /** The first ancestor of a row that runs the same program. */
-  const headOf = (process: ProcessEntry): ProcessEntry => {
-    let head = process;
-    for (let step = 0; step < maxAncestors; step++) {
-      const parent = table.get(head.parentPid);
-      if (!parent || parent.pid === 1 || !isSameProgram(parent, head)) break;
-      head = parent;
-    }
-    return head;
-  };
-
-  const expectFamily = (inode: number): void => {
+  /** All relatives of the owners of a listener that run the same program. */
+  expectFamily(inode: number): void {
+    const { table, owners } = this.#options;
+    const families = this.#families;
     for (const pid of owners.of(inode)) {
       const owner = table.get(pid);
       // A family with many listeners is asked once.
       if (!owner || families.has(owner.pid)) continue;
-      const queue = [headOf(owner)];
+      const queue = [this.#headOf(owner)];
       for (let next = queue.pop(); next !== undefined && families.size < maxFamily; next = queue.pop()) {
         if (families.has(next.pid)) continue;
         families.add(next.pid);
-        expect(next);
+        this.expect(next);
         for (const child of table.childrenOf(next.pid)) if (isSameProgram(child, next)) queue.push(child);
       }
     }
-  };
+  }
 
-  const look = (): void => {
-    families.clear();
+  /** Reads the descriptors of those that changed, the newest first. */
+  look(): void {
+    const { table, owners, isAlive } = this.#options;
+    this.#families.clear();
     let left = descriptorsPerScan;
-    for (const entry of [...waiting.values()].reverse()) {
+    for (const entry of [...this.#waiting.values()].reverse()) {
       const { process } = entry;
-      const isOver = entry.looks++ >= maxLooks || entry.reads >= maxReads || holdsListener(process.pid);
+      const isOver = entry.looks++ >= maxLooks || entry.reads >= maxReads || this.#holdsListener(process.pid);
       if (isOver || table.get(process.pid)?.startTicks !== process.startTicks) {
-        waiting.delete(process.pid);
+        this.#waiting.delete(process.pid);
         continue;
       }
       if (left <= 0 || !owners.hasChanged(process)) continue;
@@ -106,16 +90,23 @@ export function createLateWorkers(options: LateWorkersOptions): LateWorkers {
       entry.reads++;
       left -= owners.looked - before;
     }
-  };
+  }
 
-  return {
-    expect,
-    expectFamily,
-    look,
-    get size() {
-      return waiting.size;
-    },
-  };
+  #holdsListener(pid: number): boolean {
+    for (const [, inode] of this.#options.owners.socketsOf(pid)) if (this.#options.isListener(inode)) return true;
+    return false;
+  }
+
+  /** The first ancestor of a row that runs the same program. */
+  #headOf(process: ProcessEntry): ProcessEntry {
+    let head = process;
+    for (let step = 0; step < maxAncestors; step++) {
+      const parent = this.#options.table.get(head.parentPid);
+      if (!parent || parent.pid === 1 || !isSameProgram(parent, head)) break;
+      head = parent;
+    }
+    return head;
+  }
 }
 
 /** Programs that write what they do into their name (`gunicorn: worker`) keep what stands before the colon. */

@@ -1,7 +1,7 @@
 /** Decides where to look for the owners of sockets that have none yet, so that a scan in which little changed reads few descriptors. */
 
 import { findFamily } from "./inherited-sockets.ts";
-import { createLateWorkers, isSameProgram, type LateWorkers } from "./late-workers.ts";
+import { isSameProgram, LateWorkers } from "./late-workers.ts";
 import { LikelyOwners } from "./likely-owners.ts";
 import type { Pacer } from "./pacer.ts";
 import type { ProcessChanges, ProcessEntry, ProcessTable } from "./process-table.ts";
@@ -32,7 +32,7 @@ export class OwnerSearch {
     this.#owners = owners;
     this.#tracker = tracker;
     this.#likely = new LikelyOwners(table, owners, tracker);
-    this.#workers = createLateWorkers({ table, owners, isListener: this.#isListener, isAlive: this.#isAlive });
+    this.#workers = new LateWorkers({ table, owners, isListener: this.#isListener, isAlive: this.#isAlive });
   }
 
   /** Finds owners for what has none, as far as is worth it now. */
