@@ -51,7 +51,7 @@ async function start(): Promise<Started> {
     file: join(directory, "services.json"),
     owner: undefined,
     store,
-    settings: () => ({ intervalMs: 5, timeoutMs: 500, unhealthyAfter: 2, healthyAfter: 1 }),
+    settings: () => ({ intervalMs: 5, timeoutMs: 5_000, unhealthyAfter: 2, healthyAfter: 1 }),
     clock: systemClock,
     log: silentLogger,
   });

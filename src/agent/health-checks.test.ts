@@ -27,7 +27,7 @@ function start(services: () => readonly ManagedService[], change: Partial<Health
   const changes: HealthChange[] = [];
   const checks = new HealthChecks({
     services,
-    settings: () => ({ intervalMs: 5, timeoutMs: 500, unhealthyAfter: 3, healthyAfter: 2 }),
+    settings: () => ({ intervalMs: 5, timeoutMs: 5_000, unhealthyAfter: 3, healthyAfter: 2 }),
     addressesOf: () => Promise.resolve([]),
     lastReported: () => Promise.resolve(undefined),
     report: async (item) => {

@@ -52,8 +52,9 @@ describe.runIf(isPossible)("commands beside a process", () => {
   });
 
   it("pass exit codes and signals, and leave nothing behind", async () => {
+    await using patient = runner();
+    expect(await patient.run({ argv: ["sh", "-c", "exit 9"], target: beside() })).toMatchObject({ exitCode: 9 });
     await using test = runner({ timeoutMs: 300 });
-    expect(await test.run({ argv: ["sh", "-c", "exit 9"], target: beside() })).toMatchObject({ exitCode: 9 });
     const end = await test.run({ argv: ["sh", "-c", "setsid sleep 999 & trap '' TERM; sleep 1000; sleep 1001"], target: beside() });
     expect(end).toMatchObject({ reason: "timeout" });
     expect(processesWithVariable(`CORAL_COMMAND_ID=${end.commandId}`)).toEqual([]);

@@ -25,9 +25,10 @@ test("startKeepAlive() pings after silence, and not while the peer is heard", as
   await using pair = await sessionPair();
   let pings = 0;
   pair.far.on("ping", () => pings++);
-  const keepAlive = startKeepAlive(pair.near, { intervalMs: 60, timeoutMs: 20_000, onDead: () => expect.unreachable() });
+  const keepAlive = startKeepAlive(pair.near, { intervalMs: 1_000, timeoutMs: 20_000, onDead: () => expect.unreachable() });
   const busy = setInterval(() => keepAlive.touch(), 10);
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  // Longer than the interval, which is longer than a busy machine keeps this process from running.
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
   expect(pings).toBe(0);
   clearInterval(busy);
   await expect.poll(() => pings).toBeGreaterThanOrEqual(2);

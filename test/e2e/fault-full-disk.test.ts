@@ -10,7 +10,7 @@ import { loadAgentIdOf, readLoadNotes, startLoadAgent } from "../support/start-l
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const config = "pull:\n  interval: 500ms\n  timeout: 5s\nhealth:\n  degraded_after: 4s\n  unhealthy_after: 60s\n";
+const config = "pull:\n  interval: 500ms\n  timeout: 5s\nhealth:\n  degraded_after: 8s\n  unhealthy_after: 60s\n";
 
 interface Status {
   agents: { healthy: number };
@@ -119,7 +119,7 @@ describe("a full disk", () => {
     expect(kinds).toContain("disk-full");
     expect(colony.output).toContain("no space left");
     // Twice as long as degraded_after: the agent answers, our disk is the problem.
-    await sleep(8_000);
+    await sleep(16_000);
     expect((await statusOf(colony)).agents.healthy).toBe(1);
     expect(colony.output).not.toContain("is degraded");
     expect(await countRows()).toBeGreaterThan(0);

@@ -99,7 +99,7 @@ async function newestSeq(colony: ColonyDaemon, agent: AgentDaemon): Promise<numb
 it("oversized, truncated, random and slow clients: the colony lives, the others notice nothing, memory stays bounded", async () => {
   await using home = makeTestHome();
   await using other = makeTestHome();
-  const config = "pull:\n  interval: 500ms\nhealth:\n  degraded_after: 5s\n  unhealthy_after: 20s\n";
+  const config = "pull:\n  interval: 500ms\nhealth:\n  degraded_after: 10s\n  unhealthy_after: 30s\n";
   await using colony = await startColony({ home: home.path, config });
   await using agent = await startAgent({ home: home.path, config: "host:\n  interval: 1s\n" });
   await agent.waitUntilConnected();

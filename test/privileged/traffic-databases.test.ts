@@ -117,7 +117,8 @@ describe("databases, caches and DNS on sockets", () => {
       expect(slept).toHaveLength(2);
       for (const { durationNs } of slept) {
         expect(durationNs / 1e6).toBeGreaterThan(49);
-        expect(durationNs / 1e6).toBeLessThan(250);
+        // A busy machine may keep either of them waiting.
+        expect(durationNs / 1e6).toBeLessThan(2_000);
       }
       expect(observer.losses).toEqual({});
       for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });

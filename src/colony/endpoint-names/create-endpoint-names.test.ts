@@ -59,7 +59,7 @@ const settingsOf = (more: Partial<EndpointNameSettings> = {}): EndpointNameSetti
   cloudProviderDetection: true,
   dnsServers: [server.address],
   dnsCacheTtlMs: 3_600_000,
-  dnsTimeoutMs: 500,
+  dnsTimeoutMs: 5_000,
   privateAddresses: false,
   ...more,
 });
