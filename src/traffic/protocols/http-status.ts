@@ -50,3 +50,13 @@ export function grpcCodeOfReset(errorCode: number): number {
       return 13;
   }
 }
+
+const grpcTimeoutForm = /^(\d{1,8})([HMSmun])$/;
+const nanosecondsOf: Readonly<Record<string, number>> = { H: 3_600e9, M: 60e9, S: 1e9, m: 1e6, u: 1e3, n: 1 };
+
+/** How long the caller of gRPC wants to wait, by its header `grpc-timeout`; null when that says nothing. */
+export function grpcTimeoutNs(value: string): number | null {
+  const [, count, unit] = grpcTimeoutForm.exec(value) ?? [];
+  const unitNs = nanosecondsOf[unit ?? ""];
+  return unitNs === undefined ? null : Number(count) * unitNs;
+}

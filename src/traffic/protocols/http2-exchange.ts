@@ -2,7 +2,7 @@
 
 import type { TrafficRole } from "../messages.ts";
 import type { FinishedRequest, RequestDetail } from "../protocol-decoder.ts";
-import { grpcCodeOfHttp, grpcCodeOfReset, isGrpcError, isHttpError } from "./http-status.ts";
+import { grpcCodeOfHttp, grpcCodeOfReset, grpcTimeoutNs, isGrpcError, isHttpError } from "./http-status.ts";
 import { methodName } from "./http1-head.ts";
 import { maxRouteLength, unknownRoute } from "./route-template.ts";
 
@@ -19,6 +19,8 @@ export interface Exchange {
   authority: string;
   isGrpc: boolean;
   hasTrailersHint: boolean;
+  /** How long the caller wanted to wait. */
+  timeoutNs: number | null;
   /** 0 while the final answer has not begun, or when its status is not known. */
   status: number;
   hasAnswer: boolean;
@@ -58,6 +60,7 @@ export function createExchange(streamId: number, asked: AskedTimes, role: Traffi
     authority: "",
     isGrpc: false,
     hasTrailersHint: false,
+    timeoutNs: null,
     status: 0,
     hasAnswer: false,
     grpcStatus: null,
@@ -95,6 +98,9 @@ export function addRequestField(exchange: Exchange, name: string, value: string)
     case "te":
       if (value === "trailers") exchange.hasTrailersHint = true;
       break;
+    case "grpc-timeout":
+      exchange.timeoutNs = grpcTimeoutNs(value);
+      break;
   }
 }
 
@@ -131,10 +137,20 @@ function isGrpc(exchange: Exchange): boolean {
   return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
 }
 
+const cancelCode = 8;
+const deadlineExceeded = 4;
+/** Callers write their timeout with two or three digits, rounded up. */
+const timeoutShare = 0.95;
+
+/** Whoever waits no longer says CANCEL, as somebody who changed his mind does; only the time tells which. */
+function isTimedOut({ resetCode, timeoutNs, startNs, lastByteNs }: Exchange): boolean {
+  return resetCode === cancelCode && timeoutNs !== null && lastByteNs - startNs >= timeoutNs * timeoutShare;
+}
+
 function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string; code: number | null } {
   if (exchange.grpcStatus !== null) return { status: String(exchange.grpcStatus), code: exchange.grpcStatus };
   if (exchange.resetCode !== null) {
-    const code = grpcCodeOfReset(exchange.resetCode);
+    const code = isTimedOut(exchange) ? deadlineExceeded : grpcCodeOfReset(exchange.resetCode);
     return { status: String(code), code };
   }
   if (!isAnswered) return { status: "no-reply", code: 14 };
@@ -152,7 +168,7 @@ function statusOf(exchange: Exchange, role: TrafficRole, isRpc: boolean): { stat
   }
   if (!isAnswered) return { status: "no-reply", isError: true };
   // An answer that broke off is one that failed, unless the client no longer wanted it (CANCEL), or had enough (NO_ERROR).
-  const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== 8;
+  const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== cancelCode;
   const status = exchange.status === 0 ? "unknown" : String(exchange.status);
   return { status, isError: isBroken || (exchange.status > 0 && isHttpError(exchange.status, role)) };
 }

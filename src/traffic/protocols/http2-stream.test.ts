@@ -272,6 +272,21 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(requests).toMatchObject([{ protocol: "grpc", status, isError }]);
   });
 
+  it.each([
+    ["200m", 199, "4", true],
+    ["200m", 150, "1", false],
+    ["1S", 1_000, "4", true],
+    ["x", 1_000, "1", false],
+  ])("tells a gRPC call with timeout %s that was cancelled after %d ms as status %s", (timeout, afterMs, status, isError) => {
+    const literal = (text: string): string => text.length.toString(16).padStart(2, "0") + Buffer.from(text).toString("hex");
+    const { decoder, requests } = observer();
+    const head = `838644${literal("/a/")}5f${literal("application/grpc")}40${literal("grpc-timeout")}${literal(timeout)}`;
+    decoder.onRequestBytes(record(0, 1, 4, 1, head));
+    const cancel = record(1, 3, 0, 1, "00000008");
+    decoder.onRequestBytes({ ...cancel, atNs: 1000 + afterMs * 1e6 });
+    expect(requests).toMatchObject([{ protocol: "grpc", status, isError }]);
+  });
+
   it("stays bounded and ends, whatever comes", () => {
     const random = new SeededRandom(11);
     const observed = observer("client", true);

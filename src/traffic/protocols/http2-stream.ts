@@ -19,7 +19,7 @@ export interface Http2Options {
   template?: (target: string, isCut?: boolean) => string;
 }
 
-const requestNames = new Set([":method", ":path", ":authority", "host", "content-type", "te"]);
+const requestNames = new Set([":method", ":path", ":authority", "host", "content-type", "te", "grpc-timeout"]);
 const responseNames = new Set([":status", "content-type", "grpc-status"]);
 /** Fields and bytes of a message that a capture keeps. */
 const maxDetailFields = 64;
