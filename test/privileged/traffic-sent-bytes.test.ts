@@ -2,10 +2,11 @@
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { readBtfLayout } from "../../src/probes/index.ts";
+import { readElfImage } from "../../src/host/index.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
@@ -13,11 +14,25 @@ import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const script = fileURLToPath(new URL("../support/answers.py", import.meta.url));
 
+/** Where a variable is in its section, by the object's symbols: its type information tells that only once it is loaded. */
+function offsetOf(variable: string): number {
+  const file = readFileSync(requestsObject);
+  const image = readElfImage((target, offset) => file.copy(target, 0, offset));
+  const symbols = image?.section(".symtab");
+  const names = image?.sections[symbols?.link ?? 0];
+  if (symbols === undefined || names === undefined) throw new Error(`${requestsObject} has no symbols`);
+  for (let at = symbols.fileOffset; at < symbols.fileOffset + symbols.sizeBytes; at += 24) {
+    const nameAt = names.fileOffset + file.readUInt32LE(at);
+    if (file.toString("latin1", nameAt, file.indexOf(0, nameAt)) === variable) return Number(file.readBigUInt64LE(at + 8));
+  }
+  throw new Error(`${requestsObject} has no ${variable}`);
+}
+
 function bytesOf(observer: RequestObserver, variable: string): bigint {
-  const place = readBtfLayout(requestsObject).variables(".bss").get(variable);
+  const offset = offsetOf(variable);
   let value = 0n;
   observer.hooks.object.map(".bss").readAll((_keys, _keyAt, values, at) => {
-    value = values.readBigUInt64LE(at + (place?.offsetBytes ?? Number.NaN));
+    value = values.readBigUInt64LE(at + offset);
   });
   return value;
 }
