@@ -60,6 +60,13 @@ export class CaptureHub {
     for (const end of this.#waiters) end();
   }
 
+  /** Takes a place for a capture, until `stop`; false when `maxRunning` have one. At once, because others are asked for while one is audited. */
+  claim(captureId: string, maxRunning: number): boolean {
+    if (this.#listeners.size >= maxRunning) return false;
+    this.#listeners.set(captureId, () => {});
+    return true;
+  }
+
   start(order: CaptureOrder, listener: (report: CaptureReport) => void): void {
     this.#listeners.set(order.captureId, listener);
     if (!this.#options.capture(order)) listener({ kind: "capture-lost", captureId: order.captureId });

@@ -307,3 +307,13 @@ test("capture() refuses more at once than the config allows", async () => {
   expect((await second.next()).value).toMatchObject({ event: { value: { problem: expect.stringContaining("1 captures run") } } });
   await first.return(undefined);
 });
+
+test("capture() refuses more than the config allows also when they are asked for in the same moment", async () => {
+  const { service, hub } = setUp({ limits: { maxCaptures: 2 } });
+  const captures = ["c1", "c2", "c3", "c4"].map((captureId) => service.capture(request({ captureId }), idle));
+  const answers = await Promise.all(captures.map((capture) => capture.next()));
+  expect(answers.map(({ value }) => value?.event?.case)).toEqual(["started", "started", "ended", "ended"]);
+  expect(hub.running).toBe(2);
+  for (const capture of captures) await capture.return(undefined);
+  expect(hub.running).toBe(0);
+});

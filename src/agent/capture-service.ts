@@ -244,7 +244,7 @@ const endTexts: Record<EndReason, string> = {
   failed: "it failed",
 };
 
-/** What the traffic process is told; throws what the caller should read. */
+/** What the traffic process is told, with a place claimed for it; throws what the caller should read. */
 async function orderOf(
   { hub, pidsOf, limits }: CaptureServiceOptions,
   request: CaptureRequest,
@@ -259,10 +259,10 @@ async function orderOf(
   if (awaited !== null) throw fail("unavailable", `the agent was started a moment ago, and ${awaited}; try again in a few seconds`);
   const { problem } = hub;
   if (problem !== null) throw fail("unsupported", `the agent sees no requests: ${problem}`);
-  if (hub.running >= allowed.maxCaptures)
-    throw fail("exhausted", `${hub.running} captures run at this agent already; end one, or wait until it ends by itself`);
   const pids = await pidsOf(request.service);
   if (pids.length === 0) throw fail("not-found", "no process of it runs here now");
+  if (!hub.claim(request.captureId, allowed.maxCaptures))
+    throw fail("exhausted", `${hub.running} captures run at this agent already; end one, or wait until it ends by itself`);
   return {
     captureId: request.captureId,
     pids,
