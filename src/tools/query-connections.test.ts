@@ -7,6 +7,7 @@ describe("coral_query_connections", () => {
   it("passes the filters on and says what was cut", async () => {
     const connections = vi.fn<ColonyBackend["connections"]>(async () => ({
       total: 2,
+      unattributed: 6,
       rows: [
         {
           service: "api",
@@ -32,6 +33,9 @@ describe("coral_query_connections", () => {
     }));
     const answer = await call<ConnectionList>("coral_query_connections", { service: "api", role: "client", since: "1h" }, { connections });
     expect(connections.mock.calls[0]?.[0]).toEqual({ service: "api", role: "client", sinceMs: 3_600_000, limit: 50 });
-    expect(messages(answer)).toEqual(["1 of 2 rows are shown; narrow with service or peer, or raise limit"]);
+    expect(messages(answer)).toEqual([
+      "1 of 2 rows are shown; narrow with service or peer, or raise limit",
+      expect.stringMatching(/^6 connections and failed attempts are left out: their processes had ended/),
+    ]);
   });
 });

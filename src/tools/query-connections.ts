@@ -46,6 +46,12 @@ export const queryConnections = defineTool({
         kind: "limit",
         message: `${facts.rows.length} of ${facts.total} rows are shown; narrow with service or peer, or raise limit`,
       });
+    if (facts.unattributed > 0)
+      notes.push({
+        kind: "unattributed",
+        rows: facts.unattributed,
+        message: `${facts.unattributed} connections and failed attempts are left out: their processes had ended before it was known which service they belong to, or may not be read (coral doctor)`,
+      });
     return { output: { sinceMs: input.since, total: facts.total, connections: facts.rows }, completeness: completenessOf(notes) };
   },
 });

@@ -72,6 +72,21 @@ describe("queryConnections()", () => {
     });
   });
 
+  it("counts what is nobody's beside the rows", async () => {
+    const outside = "203.0.113.9:443";
+    await watched.scan(
+      "node1",
+      [calls("api", ["10.0.1.5"])],
+      [
+        client("", "10.0.1.5:45690", outside),
+        client("", "10.0.1.5:45691", outside, { state: "failed", refused: 1 }),
+        client("api", ...call),
+      ],
+    );
+    await watched.settle();
+    expect(await ask()).toMatchObject({ total: 1, unattributed: 2 });
+  });
+
   it("tells all connections of a called service, also where some of the callers have told theirs", async () => {
     const many = { state: "closed", connections: 50 } as const;
     const loopback = ["127.0.0.1:0", "127.0.0.1:6379"] as const;
@@ -97,7 +112,7 @@ describe("queryConnections()", () => {
     expect((await ask({ role: "server" })).rows).toHaveLength(1);
     expect((await ask({ agentIds: ["node2"] })).rows).toMatchObject([{ service: "postgres" }]);
     expect(await ask({ limit: 1 })).toMatchObject({ rows: [{}], total: 4 });
-    expect(await ask({ service: "nobody" })).toEqual({ rows: [], total: 0 });
+    expect(await ask({ service: "nobody" })).toEqual({ rows: [], total: 0, unattributed: 0 });
   });
 });
 

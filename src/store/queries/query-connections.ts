@@ -48,6 +48,8 @@ export interface ConnectionsAnswer {
   /** Most opened first. */
   rows: ServiceConnectionsRow[];
   total: number;
+  /** Connections and failed attempts of processes that belong to no known service; they are in no row. */
+  unattributed: number;
 }
 
 export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsAnswer> {
@@ -76,6 +78,9 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
      WHERE true ${filters} ORDER BY opened + failures DESC, open DESC, service, peer, server_port LIMIT ${Math.max(0, Math.floor(query.limit))}`,
     parameters,
   );
+  const [left = {}] = await store.query(
+    `SELECT coalesce(sum(greatest(closed, 0) + open + failures), 0)::DOUBLE AS unattributed FROM (${parts}) WHERE service = ''`,
+  );
   return {
     rows: rows.map((row) => {
       const rttCount = numberIn(row, "rtt_count");
@@ -101,5 +106,6 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
       };
     }),
     total: numberIn(rows[0] ?? {}, "total"),
+    unattributed: numberIn(left, "unattributed"),
   };
 }

@@ -282,6 +282,8 @@ export interface ConnectionsFacts {
   /** Most opened first. */
   rows: ConnectionRow[];
   total: number;
+  /** Connections and failed attempts of processes that belong to no known service; they are in no row. */
+  unattributed: number;
 }
 
 /** One service as `coral top` shows it. */
