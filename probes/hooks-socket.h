@@ -7,7 +7,7 @@
 #define CORAL_HOOKS_SOCKET_H
 
 #include "datagram.h"
-#include "http1-socket.h"
+#include "redis-socket.h"
 
 /* Lower end of net.ipv4.ip_local_port_range. */
 const volatile u32 first_client_port = 32768;
@@ -60,7 +60,7 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 		return 0;
 	}
 	payload.sk = (u64)sk;
-	payload.at_ns = tcp_time(sk);
+	payload.at_ns = direction == RECEIVED ? tcp_read_time(sk) : tcp_time(sk);
 	payload.start_ns = 0;
 	payload.length = length;
 	payload.tgid = task->tgid;
@@ -104,7 +104,9 @@ int socket_received(u64 *context)
 	connection = find_connection((u64)sk);
 	if (unlikely(!connection))
 		connection = new_connection(sk, length, RECEIVED);
-	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || (likely(!(flags & MSG_TRUNC)) && http1_received(sk, connection, length)))
+	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED))
+		return 0;
+	if (likely(!(flags & MSG_TRUNC)) && (http1_received(sk, connection, length) || redis_received(sk, connection, length)))
 		return 0;
 	return on_socket(sk, connection, length, RECEIVED, flags);
 }
@@ -123,7 +125,7 @@ int socket_sent(u64 *context)
 	}
 	if (unlikely(!connection))
 		connection = new_connection(sk, length, SENT);
-	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || http1_sent(sk, connection, length))
+	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || http1_sent(sk, connection, length) || redis_sent(sk, connection, length))
 		return 0;
 	return on_socket(sk, connection, length, SENT, 0);
 }

@@ -61,7 +61,7 @@ static always_inline int http1_asked_again(struct sock *sk, struct connection *c
 }
 
 /* A client reads an answer. */
-static always_inline int http1_answer_read(struct sock *sk, struct connection *connection, u32 length)
+static always_inline int http1_answer_read(struct connection *connection, u32 length)
 {
 	struct payload payload;
 	u64 buffer;
@@ -73,7 +73,8 @@ static always_inline int http1_answer_read(struct sock *sk, struct connection *c
 	status = likely(buffer) ? http1_status_at(buffer) : 0;
 	if (unlikely(!status))
 		return 0;
-	payload.at_ns = tcp_time(sk);
+	/* The client has it when the read ends, 0.5 us after TCP's clock: of an answer in 20 us that is to be seen. */
+	payload.at_ns = bpf_ktime_get_ns();
 	payload.length = length;
 	http1_answer(&payload, connection, status);
 	return 1;
@@ -86,7 +87,7 @@ static always_inline int http1_received(struct sock *sk, struct connection *conn
 	if (is_same_length_followed(word, ROLE_SERVER, length))
 		return http1_asked_again(sk, connection, length);
 	if (is_answer_followed(word, ROLE_CLIENT))
-		return http1_answer_read(sk, connection, length);
+		return http1_answer_read(connection, length);
 	return 0;
 }
 

@@ -225,8 +225,8 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
 }
 
 /*
- * When a send began. The stamp of a long one, else when TCP sent it: on loopback the receiver may answer before the send returns, and that its answer
- * came is what TCP's clock tells then; when the last bytes that it acknowledged were sent, TCP knows by the microsecond.
+ * When a send began. The stamp of a long one, else when TCP sent it: on loopback the receiver may acknowledge or answer before the send returns, and
+ * when that came is what TCP's clock tells then. Once all is acknowledged, TCP knows by the microsecond when the last of it was sent.
  */
 static always_inline void take_send_stamp(struct payload *payload, struct connection *connection)
 {
@@ -237,7 +237,7 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) || (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
 		return;
 	payload->start_ns = payload->at_ns;
-	if (tcp->rcv_nxt == tcp->copied_seq || (connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2)
+	if (tcp->snd_una != tcp->write_seq)
 		return;
 	first_ns = tcp->first_tx_mstamp * 1000;
 	if (first_ns < payload->start_ns)

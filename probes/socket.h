@@ -49,6 +49,11 @@ struct tcp_sock {
 	/* Received so far, and handed over of it. */
 	u32 rcv_nxt;
 	u32 copied_seq;
+	/* What was received when the other end was last told of it. */
+	u32 rcv_wup;
+	/* Given by the process so far, and acknowledged of it. */
+	u32 write_seq;
+	u32 snd_una;
 };
 
 /* Of the bytes of a send those that are still to be copied. */
@@ -183,6 +188,17 @@ struct user_message {
 static always_inline u64 tcp_time(struct sock *sk)
 {
 	return kernel_cast(struct tcp_sock, sk)->tcp_clock_cache;
+}
+
+/*
+ * When a read ends. TCP reads the clock as it hands bytes over. Of those that came in several pieces it then tells the other end, which on loopback takes that
+ * within the same call: 4 to 5 us.
+ */
+static always_inline u64 tcp_read_time(struct sock *sk)
+{
+	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
+
+	return tcp->rcv_wup == tcp->rcv_nxt ? bpf_ktime_get_ns() : tcp->tcp_clock_cache;
 }
 
 /* Where the registers of a process are kept, from the begin of its kernel stack on: the same for all. 0: not known yet. */
