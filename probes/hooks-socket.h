@@ -20,14 +20,21 @@ const volatile u32 first_client_port = 32768;
 /* A longer send may wait for room in the socket's buffer. */
 #define MAX_UNSTAMPED_BYTES 8192
 
+/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
+static always_inline int is_tls_settled(const struct connection *connection)
+{
+	return (connection->flags & TLS_SETTLED) == TLS_SETTLED;
+}
+
 /* Plaintext is read when its write begins; an answer ends when it was sent. Alerts, which are short, are no part of it. */
 #define MAX_ALERT_BYTES 64
 
-static always_inline void tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
+static always_inline int tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	connection->send_failed = 0;
 	if (connection->role == ROLE_SERVER && connection->state == STATE_ANSWERED && length > MAX_ALERT_BYTES)
 		connection->end_ns = tcp_time(sk);
+	return 0;
 }
 
 /* A socket that is in no place yet. Its connection, if it is one; a datagram is dealt with at once. */
@@ -53,12 +60,6 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 
 	if (direction == RECEIVED)
 		take_ready(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
-	/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
-	if ((connection->flags & TLS_SETTLED) == TLS_SETTLED) {
-		if (direction == SENT)
-			tls_record_sent(sk, connection, length);
-		return 0;
-	}
 	payload.sk = (u64)sk;
 	payload.at_ns = direction == RECEIVED ? tcp_read_time(sk) : tcp_time(sk);
 	payload.start_ns = 0;
@@ -106,6 +107,10 @@ int socket_received(u64 *context)
 		connection = new_connection(sk, length, RECEIVED);
 	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED))
 		return 0;
+	if (is_tls_settled(connection)) {
+		take_ready(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
+		return 0;
+	}
 	if (likely(!(flags & MSG_TRUNC)) && (http1_received(sk, connection, length) || redis_received(sk, connection, length)))
 		return 0;
 	return on_socket(sk, connection, length, RECEIVED, flags);
@@ -125,7 +130,11 @@ int socket_sent(u64 *context)
 	}
 	if (unlikely(!connection))
 		connection = new_connection(sk, length, SENT);
-	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED) || http1_sent(sk, connection, length) || redis_sent(sk, connection, length))
+	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED))
+		return 0;
+	if (is_tls_settled(connection))
+		return tls_record_sent(sk, connection, length);
+	if (http1_sent(sk, connection, length) || redis_sent(sk, connection, length))
 		return 0;
 	return on_socket(sk, connection, length, SENT, 0);
 }
