@@ -162,7 +162,7 @@ describe("recordings", () => {
     expect(changed.code).toBe(1);
     expect(changed.stderr).toContain("this is not what was recorded");
     const { records } = await coralJson<AuditList>(["audit", "list", "--kind", "replay"], asRoot());
-    expect(records).toHaveLength(2);
+    expect(records.filter(({ command }) => command.includes(file))).toHaveLength(2);
   });
 });
 

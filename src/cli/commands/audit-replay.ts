@@ -91,9 +91,12 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   return { bytes: colony.bytes("/v1/recordings", { agentId, recording }, signal), sha256: shaIn(recorded) };
 }
 
+/** Of a command that the colony knows to have ended. One that still runs has no hash yet. */
 function isOnItsWay(entries: readonly AuditEntryFact[]): boolean {
   const recorded = entries.filter(({ recording }) => recording !== "");
-  return recorded.length > 0 && recorded.every(({ agentId }) => agentId === null);
+  const hasEnded = (agent: string | null): boolean => entries.some(({ agentId, phase }) => agentId === agent && phase === "ended");
+  if (recorded.every(({ agentId }) => agentId === null)) return recorded.length > 0;
+  return hasEnded(null) && recorded.some(({ agentId }) => agentId !== null && !hasEnded(agentId));
 }
 
 function shaIn(entries: readonly AuditEntryFact[]): string {

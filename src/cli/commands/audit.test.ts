@@ -206,6 +206,25 @@ describe("coral audit replay", () => {
     expect(code).toBe(1);
   });
 
+  it("waits for the hash, which the agent tells when the command has ended there", async () => {
+    recorded({});
+    const atColony = entry({ agentId: null, hostname: null, kind: "shell", recording: "r1", phase: "ended" });
+    const begun = entry({ kind: "shell", recording: "r1", phase: "begun" });
+    const ended = entry({ kind: "shell", recording: "r1", phase: "ended", details: JSON.stringify({ recordingSha256: "0".repeat(64) }) });
+    const answers = [[atColony], [atColony, begun], [atColony, begun, ended]];
+    colony.replies.set("POST /v1/tools/coral_get_audit", () => {
+      const entries = answers.length > 1 ? answers.shift() : answers[0];
+      return { completeness: { complete: true, notes: [] }, id, entries };
+    });
+    expect(await world.coral("audit replay 3f2a9c1e")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("this is not what was recorded"),
+    });
+    recorded({});
+    colony.tool("coral_get_audit", { id, entries: [begun] });
+    expect(await world.coral("audit replay 3f2a9c1e")).toMatchObject({ code: 0, stdout: "hello world" });
+  });
+
   it("says what to do for a command without a recording, a wrong speed, and a file that is none", async () => {
     colony.tool("coral_get_audit", { id, entries: [entry()] });
     expect((await world.coral("audit replay 3f2a9c1e")).stderr).toContain("has no recording");
