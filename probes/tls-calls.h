@@ -13,6 +13,22 @@ struct call_registers {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, number, ip, cs, flags, sp, ss;
 };
 
+/* Notes a call that begins for when it ends. 0: there is no room. */
+static always_inline int tls_note_call(const struct call_registers *context, u32 what)
+{
+	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread)
+		return 0;
+	thread->operation = what;
+	thread->object = context->di;
+	thread->buffer = context->si;
+	thread->count_at = context->cx;
+	thread->call_sk = 0;
+	thread->start_ns = bpf_ktime_get_ns();
+	return 1;
+}
+
 /* The end of a call, or its return: the result is in its register. */
 static always_inline void tls_call_ends(struct pt_regs *context, struct payload *payload)
 {
@@ -92,7 +108,6 @@ static always_inline void tls_write_begins(const struct call_registers *context,
 static always_inline int tls_call_begins(const struct call_registers *context, u32 what, u64 *bound)
 {
 	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
-	struct tls_thread *thread;
 	u64 sk = 0;
 	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
 
@@ -109,16 +124,7 @@ static always_inline int tls_call_begins(const struct call_registers *context, u
 		*bound = sk;
 		return 0;
 	}
-	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread)
-		return 1;
-	thread->operation = what;
-	thread->object = context->di;
-	thread->buffer = context->si;
-	thread->count_at = context->cx;
-	thread->call_sk = 0;
-	thread->start_ns = bpf_ktime_get_ns();
-	return 0;
+	return !tls_note_call(context, what);
 }
 
 /* A read of an object whose socket is known returns. */

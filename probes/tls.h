@@ -19,7 +19,6 @@ SEC("uprobe")
 int tls_enter(struct pt_regs *context)
 {
 	u32 what = bpf_get_attach_cookie(context);
-	struct tls_thread *thread;
 
 	if (what & TLS_GO)
 		return go_read_begins(context, what);
@@ -27,15 +26,7 @@ int tls_enter(struct pt_regs *context)
 		tls_forget(context->di, bpf_get_current_pid_tgid() >> 32);
 		return 0;
 	}
-	thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread)
-		return 0;
-	thread->operation = what;
-	thread->object = context->di;
-	thread->buffer = context->si;
-	thread->count_at = context->cx;
-	thread->call_sk = 0;
-	thread->start_ns = bpf_ktime_get_ns();
+	tls_note_call((void *)context, what);
 	return 0;
 }
 
