@@ -56,7 +56,7 @@ describe("createHostReader()", () => {
 
   it("lets the event loop turn during a scan", async () => {
     const stat = "(worker) S 1 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 100 1000 10";
-    const processes = Array.from({ length: 8_000 }, (_, index) => index + 2);
+    const processes = Array.from({ length: 4_000 }, (_, index) => index + 2);
     using tree = createHostTree(Object.fromEntries(processes.map((pid) => [`proc/${pid}/stat`, `${pid} ${stat}\n`])));
     let turns = 0;
     let next: NodeJS.Immediate;
@@ -67,8 +67,8 @@ describe("createHostReader()", () => {
     turn();
     const snapshot = await createHostReader({ root: tree.root }).snapshot();
     clearImmediate(next!);
-    expect(snapshot.processes.processes).toHaveLength(8_000);
+    expect(snapshot.processes.processes).toHaveLength(4_000);
     // Slices are 5 ms, and so many processes take several on any machine; without slices there are four turns in all.
-    expect(turns).toBeGreaterThan(8);
+    expect(turns).toBeGreaterThan(6);
   });
 });
