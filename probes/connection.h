@@ -62,6 +62,9 @@ enum state {
 
 #define HEAD_KEPT 64
 
+/* connection.end_ns: later than any time, so that no sweep takes the request for ended. */
+#define UNSENT ~0ULL
+
 /*
  * Pieces of 64 bytes, which processors hand over to each other as a whole, and slowly. On one machine what comes in for a server is stamped by the
  * processor of whoever sent it: it reads the first piece, which nobody writes to while requests repeat, and writes to the one with `ready_ns`, which
@@ -108,6 +111,7 @@ struct connection {
 	u32 state;
 	u32 status;
 	u64 start_ns;
+	/* UNSENT: of an answer in TLS that is still to be sent. */
 	u64 first_byte_ns;
 	u64 end_ns;
 	/* ~0: unknown. */
@@ -120,8 +124,8 @@ struct connection {
 	u64 arrival_ns;
 	/* Bytes of the open request that are still to come; Postgres. */
 	u32 request_left;
-	/* The last send found no room. */
-	u32 send_failed;
+	/* tls.h: bytes of the last write, and in the highest bit whether a send after it found no room. */
+	u32 tls_written;
 	/* What a protocol has to remember; see there. */
 	u64 extra[4];
 	u8 answer[16];
@@ -133,11 +137,10 @@ struct connection {
 	u8 local[16];
 	u8 reserved3[32];
 
-	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result); of the last write its bytes. */
+	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result). */
 	u64 tls_buffer;
 	u64 tls_count_at;
-	u64 tls_written;
-	u8 reserved4[40];
+	u8 reserved4[48];
 };
 
 /*
@@ -202,6 +205,13 @@ struct controls {
 	u32 stream_bytes;
 	/* One bit per PROTOCOL_*: ignored because nobody wants to know. */
 	u32 disabled_protocols;
+	/* Rises whenever user space has forgotten names; what connections remember to have been told is void then. */
+	u32 generation;
+	/* Rises when user space has taken bindings out of tls_sockets. */
+	u32 tls_unbound;
+	/* Set here: a client sends so much at once that socket_sending() is wanted, which user space attaches then. */
+	u32 long_sends;
+	u32 reserved;
 };
 
 struct {

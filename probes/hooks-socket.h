@@ -17,23 +17,12 @@ const volatile u32 first_client_port = 32768;
 /* MPTCP begins what it accepts as a copy of what listens. */
 #define TCP_LISTEN 10
 
-/* A longer send may wait for room in the socket's buffer. */
-#define MAX_UNSTAMPED_BYTES 8192
-
-/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
-static always_inline int is_tls_settled(const struct connection *connection)
-{
-	return (connection->flags & TLS_SETTLED) == TLS_SETTLED;
-}
-
-/* Plaintext is read when its write begins; an answer ends when it was sent. Alerts, which are short, are no part of it. */
-#define MAX_ALERT_BYTES 64
-
+/* Plaintext is read when its write begins; an answer ends when it was sent. */
 static always_inline int tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
 {
-	connection->send_failed = 0;
+	connection->tls_written &= ~TLS_SEND_FAILED;
 	if (connection->role == ROLE_SERVER && connection->state == STATE_ANSWERED && length > MAX_ALERT_BYTES)
-		connection->end_ns = tcp_time(sk);
+		answer_is_sent(connection, tcp_time(sk));
 	return 0;
 }
 
@@ -125,7 +114,7 @@ int socket_sent(u64 *context)
 
 	if (unlikely(length <= 0)) {
 		if (connection)
-			connection->send_failed = 1;
+			connection->tls_written |= TLS_SEND_FAILED;
 		return 0;
 	}
 	if (unlikely(!connection))
@@ -175,7 +164,7 @@ int socket_ready(u64 *context)
 
 /*
  * A send begins. One that may have to wait for room is stamped, because TCP tells when it sent the last of its bytes. Called again for every piece of
- * a long one.
+ * a long one. Attached when there are such sends: see take_send_stamp().
  */
 SEC("tp_btf/tcp_sendmsg_locked")
 int socket_sending(u64 *context)

@@ -341,6 +341,23 @@ static always_inline void http1_answer(struct payload *payload, struct connectio
 	begin_answer(payload, connection, status);
 }
 
+/* Whether what follows here may take a payload; if not, it goes the way of all others. */
+static always_inline int http1_may_be_quick(const struct payload *payload, const struct connection *connection)
+{
+	return http1_is_followed(connection) && payload->buffer && !is_capturing() && (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
+}
+
+/* The head of an answer. 0: it is none, and nothing has changed. */
+static always_inline int http1_quick_answer(struct payload *payload, struct connection *connection)
+{
+	u32 status = http1_may_answer(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
+
+	if (!status)
+		return 0;
+	http1_answer(payload, connection, status);
+	return 1;
+}
+
 /*
  * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
  * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. At
@@ -348,21 +365,13 @@ static always_inline void http1_answer(struct payload *payload, struct connectio
  */
 static always_inline int http1_quick(struct payload *payload, struct connection *connection)
 {
-	if (!http1_is_followed(connection) || !payload->buffer || is_capturing())
+	if (!http1_may_be_quick(payload, connection))
 		return 0;
-	if ((connection->flags & CONNECTION_TLS) && !(payload->flags & PAYLOAD_TLS))
+	if (!is_request(connection, payload->direction))
+		return http1_quick_answer(payload, connection);
+	if (!http1_may_ask_again(connection, payload->first_bytes, payload->length) || !http1_is_head_again(connection, payload->buffer))
 		return 0;
-	if (is_request(connection, payload->direction)) {
-		if (!http1_may_ask_again(connection, payload->first_bytes, payload->length) || !http1_is_head_again(connection, payload->buffer))
-			return 0;
-		http1_ask_again(payload, connection);
-	} else {
-		u32 status = http1_may_answer(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
-
-		if (!status)
-			return 0;
-		http1_answer(payload, connection, status);
-	}
+	http1_ask_again(payload, connection);
 	return 1;
 }
 

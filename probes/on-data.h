@@ -224,6 +224,17 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
 	}
 }
 
+/* A longer send may wait for room in the socket's buffer. */
+#define MAX_UNSTAMPED_BYTES 8192
+
+static always_inline void want_send_stamps(void)
+{
+	struct controls *control = controls_now();
+
+	if (control && !control->long_sends)
+		control->long_sends = 1;
+}
+
 /*
  * When a send began. The stamp of a long one, else when TCP sent it: on loopback the receiver may acknowledge or answer before the send returns, and
  * when that came is what TCP's clock tells then. Once all is acknowledged, TCP knows by the microsecond when the last of it was sent.
@@ -237,6 +248,8 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) || (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
 		return;
 	payload->start_ns = payload->at_ns;
+	if (unlikely(payload->length > MAX_UNSTAMPED_BYTES))
+		want_send_stamps();
 	if (tcp->snd_una != tcp->write_seq)
 		return;
 	first_ns = tcp->first_tx_mstamp * 1000;

@@ -101,20 +101,11 @@ struct {
 	MAP_TYPE(value, u64); /* the fingerprint alone */
 } learned SEC(".maps");
 
-/* [0]: rises whenever user space has forgotten names; what connections remember to have been told is void then. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u32);
-} generations SEC(".maps");
-
 static always_inline u8 generation_now(void)
 {
-	u32 zero = 0;
-	u32 *generation = bpf_map_lookup_elem(&generations, &zero);
+	struct controls *control = controls_now();
 
-	return generation ? *generation : 0;
+	return control ? control->generation : 0;
 }
 
 #define HASH_SEED 0xcbf29ce484222325ULL
@@ -177,6 +168,13 @@ static always_inline struct request_stats *find_kind(struct request_key *key)
 	return bpf_map_lookup_elem(&requests, key);
 }
 
+static always_inline void answer_is_sent(struct connection *connection, u64 at_ns)
+{
+	if (connection->first_byte_ns == UNSENT)
+		connection->first_byte_ns = at_ns;
+	connection->end_ns = at_ns;
+}
+
 /* Counts the open request of a connection. The caller has taken it: see take_request(). */
 static always_inline int count_request_here(struct connection *connection)
 {
@@ -185,6 +183,9 @@ static always_inline int count_request_here(struct connection *connection)
 	u64 duration;
 	u32 bucket;
 
+	/* It ends before the send was seen. */
+	if (unlikely(connection->end_ns == UNSENT))
+		answer_is_sent(connection, bpf_ktime_get_ns());
 	duration = connection->end_ns - connection->start_ns;
 
 	key.fingerprint = connection->fingerprint;

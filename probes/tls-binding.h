@@ -28,8 +28,20 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 
 #define TLS_FRAME_SHIFT 16 /* above: size of the frame in which Go keeps the arguments of a read; 0: they were noted when it began */
 
+/* Records of this size may be alerts, which are no part of an answer. */
+#define MAX_ALERT_BYTES 64
+
+/* connection.tls_written: a send found no room since. */
+#define TLS_SEND_FAILED 0x80000000U
+
 /* connection.flags of one whose records need not be looked at. */
 #define TLS_SETTLED (CONNECTION_TLS | CONNECTION_TLS_BOUND | CONNECTION_HELLO)
+
+/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
+static always_inline int is_tls_settled(const struct connection *connection)
+{
+	return (connection->flags & TLS_SETTLED) == TLS_SETTLED;
+}
 
 /* A thread in a call of a library, and the socket with TLS records that it used last. Freed by the kernel with the thread. */
 struct tls_thread {
@@ -76,13 +88,15 @@ struct {
 
 /*
  * What was found in tls_sockets last, by the object: read without a call. An entry is good as long as nothing was taken out of tls_sockets since,
- * which tls_unbound counts.
+ * which controls.tls_unbound counts.
  */
 #define TLS_FOUND 4096
 
 struct tls_found {
-	struct tls_object object;
-	struct tls_socket socket;
+	u64 object;
+	u64 sk;
+	u32 tgid;
+	u32 connection;
 	u32 unbound;
 	u32 reserved;
 };
@@ -93,14 +107,6 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct tls_found);
 } tls_lately SEC(".maps");
-
-/* [0]: rises when user space has taken bindings out of tls_sockets. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u32);
-} tls_unbound SEC(".maps");
 
 /* Processes (tgid) whose plaintext may be read; only asked when tls_controls says so. */
 struct {

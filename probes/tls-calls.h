@@ -70,13 +70,14 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 }
 
 /* For a payload whose connection is known. 0: it has to go the way of all others. */
-subprogram int tls_counts(struct payload *payload, struct connection *connection)
+static always_inline int tls_counts(struct payload *payload, struct connection *connection)
 {
-	if (!payload || !connection)
-		return 1;
 	take_stamp(payload, connection);
 	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection);
 }
+
+/* 1 where hooks-socket.h tells when an answer was sent, so that no clock need be read before. */
+const volatile u32 has_socket_hooks = 0;
 
 /*
  * A write of an object whose socket is known is read when it begins. One that finds no room is called again with what is left, or with all of it: that
@@ -86,16 +87,21 @@ static always_inline void tls_write_begins(const struct call_registers *context,
 {
 	/* SSL_write() takes an int. */
 	u64 length = what & TLS_COUNT_BY_POINTER ? context->dx : (u32)context->dx;
-	u32 is_again = connection->send_failed && length <= connection->tls_written;
+	u32 before = connection->tls_written;
 
-	connection->send_failed = 0;
-	if (is_again || !length || length > 0x7fffffff)
+	connection->tls_written = before & ~TLS_SEND_FAILED;
+	if (!length || length > 0x7fffffff || (before & TLS_SEND_FAILED && length <= (before & ~TLS_SEND_FAILED)))
 		return;
 	connection->tls_written = length;
 	payload->buffer = context->si;
 	payload->length = length;
 	payload->first_bytes = length;
 	payload->direction = SENT;
+	if (has_socket_hooks && is_tls_settled(connection) && connection->role == ROLE_SERVER && length > MAX_ALERT_BYTES) {
+		payload->at_ns = UNSENT;
+		if (http1_may_be_quick(payload, connection) && http1_quick_answer(payload, connection))
+			return;
+	}
 	payload->at_ns = bpf_ktime_get_ns();
 	payload->start_ns = payload->at_ns;
 	if (connection->side == SIDE_CONNECTED)
@@ -104,14 +110,16 @@ static always_inline void tls_write_begins(const struct call_registers *context,
 		on_data(payload);
 }
 
-/* 1: the return is not wanted. */
-static always_inline int tls_call_begins(const struct call_registers *context, u32 what, u64 *bound)
+extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak));
+extern u64 *bpf_session_cookie(void) __attribute__((section(".ksyms"), weak));
+
+/* The begin of a call. 1: its return is not wanted; else the session's cookie tells it the socket, if that is known. */
+static always_inline int tls_call_begins(const struct call_registers *context, u32 what)
 {
-	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
 	u64 sk = 0;
 	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
 
-	*bound = 0;
 	/* During a handshake a write takes nothing, and is called again after it; so until the first plaintext, only the return tells what was written. */
 	if (connection && ((what & TLS_OPERATION) != TLS_WRITE || connection->protocol != PROTOCOL_UNKNOWN)) {
 		payload.sk = sk;
@@ -121,9 +129,10 @@ static always_inline int tls_call_begins(const struct call_registers *context, u
 		}
 		connection->tls_buffer = context->si;
 		connection->tls_count_at = what & TLS_COUNT_BY_POINTER ? context->cx : 0;
-		*bound = sk;
+		*bpf_session_cookie() = sk;
 		return 0;
 	}
+	*bpf_session_cookie() = 0;
 	return !tls_note_call(context, what);
 }
 

@@ -62,7 +62,7 @@ SEC("uprobe")
 int tls_copy(struct pt_regs *registers)
 {
 	const struct call_registers *context = (void *)registers;
-	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
 	u64 places = bpf_get_attach_cookie(registers), stack[COPY_STACK_WORDS], object, sk = 0;
 	struct connection *connection;
 

@@ -47,16 +47,18 @@ static always_inline struct connection *tls_bound_connection(u64 object, u32 tgi
 {
 	struct tls_found *found = tls_found_place(object);
 	struct tls_object key = { .address = object, .tgid = tgid };
+	struct controls *control = controls_now();
 	struct connection *connection;
 	struct tls_socket *known;
-	u32 zero = 0, *unbound = bpf_map_lookup_elem(&tls_unbound, &zero);
+	u32 unbound;
 
-	if (!found || !unbound)
+	if (!found || !control)
 		return 0;
-	if (found->object.address == object && found->object.tgid == tgid && found->unbound == *unbound) {
-		*sk = found->socket.sk;
+	unbound = control->tls_unbound;
+	if (likely(found->object == object && found->tgid == tgid && found->unbound == unbound)) {
+		*sk = found->sk;
 		connection = find_connection(*sk);
-		if (connection && connection->id == found->socket.connection)
+		if (likely(connection && connection->id == found->connection))
 			return connection;
 	}
 	known = bpf_map_lookup_elem(&tls_sockets, &key);
@@ -66,11 +68,12 @@ static always_inline struct connection *tls_bound_connection(u64 object, u32 tgi
 	connection = find_connection(*sk);
 	if (!connection || connection->id != known->connection)
 		return 0;
-	found->object.address = 0;
-	found->socket = *known;
-	found->unbound = *unbound;
-	found->object.tgid = tgid;
-	found->object.address = object;
+	found->object = 0;
+	found->sk = *sk;
+	found->connection = connection->id;
+	found->unbound = unbound;
+	found->tgid = tgid;
+	found->object = object;
 	return connection;
 }
 
@@ -81,8 +84,8 @@ static always_inline void tls_forget(u64 object, u32 tgid)
 	struct tls_found *found = tls_found_place(object);
 	struct connection *connection;
 
-	if (found && found->object.address == object && found->object.tgid == tgid)
-		found->object.address = 0;
+	if (found && found->object == object && found->tgid == tgid)
+		found->object = 0;
 	if (!known)
 		return;
 	connection = find_connection(known->sk);

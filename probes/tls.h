@@ -30,20 +30,18 @@ int tls_enter(struct pt_regs *context)
 	return 0;
 }
 
-extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak));
-extern u64 *bpf_session_cookie(void) __attribute__((section(".ksyms"), weak));
-
 /* The begin and the return of a call in one program (Linux 6.13): it decides at the begin whether the return is worth a stop. */
 SEC("uprobe/session")
 int tls_call(struct pt_regs *context)
 {
-	u64 *bound = bpf_session_cookie();
 	struct payload payload;
+	u64 sk;
 
 	if (!bpf_session_is_return())
-		return tls_call_begins((void *)context, bpf_get_attach_cookie(context), bound);
-	if (*bound) {
-		tls_read_returns((void *)context, *bound);
+		return tls_call_begins((void *)context, bpf_get_attach_cookie(context));
+	sk = *bpf_session_cookie();
+	if (sk) {
+		tls_read_returns((void *)context, sk);
 		return 0;
 	}
 	__builtin_memset(&payload, 0, sizeof(payload));

@@ -162,6 +162,7 @@ function asPlain(hooks: KernelHooks): KernelHooks {
     object: hooks.object,
     plaintextProblem: hooks.plaintextProblem,
     attach: () => hooks.attach(),
+    attachWanted: () => hooks.attachWanted(),
     detach: () => hooks.detach(),
     [Symbol.asyncDispose]: () => hooks[Symbol.asyncDispose](),
   };

@@ -5,13 +5,16 @@ import { ladderSteps } from "./ladder.ts";
 import { type TrafficProtocol, trafficProtocols } from "./messages.ts";
 
 export const controlsLayout = {
-  sizeBytes: 24,
+  sizeBytes: 40,
   nextConnection: 0,
   sampleMask: 4,
   skippedProtocols: 8,
   capturing: 12,
   streamBytes: 16,
   disabledProtocols: 20,
+  generation: 24,
+  tlsUnbound: 28,
+  longSends: 32,
 } as const;
 
 /** Protocols whose requests the kernel counts by itself. */
@@ -52,14 +55,33 @@ function bitsOf(protocols: readonly TrafficProtocol[]): number {
 
 export function writeControls(map: BpfMap, controls: Controls): void {
   const { skippedProtocols, disabledProtocols, streamBytes, isCapturing } = controls;
+  change(map, (value) => {
+    value.writeUInt32LE(controls.sampleMask, controlsLayout.sampleMask);
+    value.writeUInt32LE(skippedProtocols, controlsLayout.skippedProtocols);
+    value.writeUInt32LE(disabledProtocols, controlsLayout.disabledProtocols);
+    value.writeUInt32LE(streamBytes, controlsLayout.streamBytes);
+    if (isCapturing !== undefined) value.writeUInt32LE(isCapturing ? 1 : 0, controlsLayout.capturing);
+  });
+}
+
+/** What connections remember is void: that names were told (`generation`), or what objects of TLS libraries are bound to (`tlsUnbound`). */
+export function raiseControl(map: BpfMap, number: "generation" | "tlsUnbound"): void {
+  const at = controlsLayout[number];
+  change(map, (value) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at));
+}
+
+/** Whether a client has sent so much at once that only a hook at the begin of sends tells when that was. */
+export function hasLongSends(map: BpfMap): boolean {
+  const value = Buffer.alloc(controlsLayout.sizeBytes);
+  map.lookup(Buffer.alloc(4), value);
+  return value.readUInt32LE(controlsLayout.longSends) !== 0;
+}
+
+function change(map: BpfMap, write: (value: Buffer) => void): void {
   const key = Buffer.alloc(4);
-  const value = Buffer.alloc(map.valueBytes);
+  const value = Buffer.alloc(controlsLayout.sizeBytes);
   map.lookup(key, value);
   value.writeUInt32LE((value.readUInt32LE(controlsLayout.nextConnection) + aheadOfKernel) >>> 0, controlsLayout.nextConnection);
-  value.writeUInt32LE(controls.sampleMask, controlsLayout.sampleMask);
-  value.writeUInt32LE(skippedProtocols, controlsLayout.skippedProtocols);
-  value.writeUInt32LE(disabledProtocols, controlsLayout.disabledProtocols);
-  value.writeUInt32LE(streamBytes, controlsLayout.streamBytes);
-  if (isCapturing !== undefined) value.writeUInt32LE(isCapturing ? 1 : 0, controlsLayout.capturing);
+  write(value);
   map.update(key, value);
 }

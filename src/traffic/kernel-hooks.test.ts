@@ -5,7 +5,7 @@ describe("hookSetOf()", () => {
   it.each([
     ["tp_btf/sock_recv_length", "sockets"],
     ["raw_tracepoint/sock_send_length", "sockets"],
-    ["tp_btf/tcp_sendmsg_locked", "sockets"],
+    ["tp_btf/tcp_sendmsg_locked", "long-sends"],
     ["tp_btf/sk_data_ready", "both"],
     ["tp_btf/inet_sock_set_state", "both"],
     ["tp_btf/tcp_destroy_sock", "both"],

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../base/errors.ts";
 import { type BpfObject, explainBpfFailure, loadBpfObject, uprobeSessionSection } from "../probes/index.ts";
+import { hasLongSends } from "./kernel-controls.ts";
 import type { TrafficSettings } from "./messages.ts";
 
 export interface KernelHooks extends AsyncDisposable {
@@ -13,6 +14,8 @@ export interface KernelHooks extends AsyncDisposable {
   readonly plaintextProblem: string | null;
   /** Attaches what counts traffic; the ladder's last step detaches it. Both are idempotent. */
   attach(): void;
+  /** Attaches what only some traffic needs, once there was such traffic. Call it every second. */
+  attachWanted(): void;
   detach(): Promise<void>;
 }
 
@@ -24,7 +27,7 @@ export interface OpenHooksOptions {
   objectPath?: string;
 }
 
-type HookSet = "sockets" | "syscalls" | "both" | "plaintext" | "on-demand";
+type HookSet = "sockets" | "long-sends" | "syscalls" | "both" | "plaintext" | "on-demand";
 
 /** Without them a time is not known, or less exactly; counts are the same. */
 const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "tp_btf/tcp_sendmsg_locked"]);
@@ -33,7 +36,8 @@ const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
-  if (/\/(?:sock_(?:recv|send)_length|tcp_sendmsg_locked)$/.test(section)) return "sockets";
+  if (section.endsWith("/tcp_sendmsg_locked")) return "long-sends";
+  if (/\/sock_(?:recv|send)_length$/.test(section)) return "sockets";
   return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
 }
 
@@ -74,12 +78,7 @@ async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenH
     if (![...sections.values()].includes(kind)) {
       throw new CoralError({ code: "unsupported", message: `Cannot read traffic at ${kind}: the object has no programs for it` });
     }
-    const hooks = new AttachedHooks(
-      kind,
-      object,
-      plaintextProblem,
-      object.programs.filter((name) => [kind, "both"].includes(sections.get(name) ?? "")),
-    );
+    const hooks = new AttachedHooks({ kind, object, sections, plaintextProblem });
     ignoreProcesses(object, options.ownPids);
     hooks.attach();
     return hooks;
@@ -137,7 +136,7 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         const set = hookSetOf(section);
         sections.set(name, set);
         if (set === "plaintext") return plaintext === "sessions" || (plaintext === "probes" && section !== uprobeSessionSection);
-        return set === kind || set === "both" || set === "on-demand";
+        return set === kind || set === "both" || set === "on-demand" || (set === "long-sends" && kind === "sockets");
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
@@ -148,7 +147,11 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         http2_connections: settings.maxConnections,
         events: settings.ringBytes,
       },
-      constants: { connection_place_mask: places - 1, request_place_mask: kindPlaces - 1 },
+      constants: {
+        connection_place_mask: places - 1,
+        request_place_mask: kindPlaces - 1,
+        has_socket_hooks: kind === "sockets" ? 1 : 0,
+      },
     });
   if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "switched off" };
   try {
@@ -168,28 +171,44 @@ class AttachedHooks implements KernelHooks {
   readonly kind: KernelHooks["kind"];
   readonly object: BpfObject;
   readonly plaintextProblem: string | null;
-  readonly #programs: readonly string[];
+  readonly #sections: ReadonlyMap<string, HookSet>;
   #links: AsyncDisposable[] = [];
+  #hasWanted = false;
 
-  constructor(kind: KernelHooks["kind"], object: BpfObject, plaintextProblem: string | null, programs: readonly string[]) {
+  constructor({ kind, object, sections, plaintextProblem }: Loaded & { kind: KernelHooks["kind"] }) {
     this.kind = kind;
     this.object = object;
     this.plaintextProblem = plaintextProblem;
-    this.#programs = programs;
+    this.#sections = sections;
   }
 
   attach(): void {
     if (this.#links.length > 0) return;
-    for (const program of this.#programs) this.#links.push(this.object.attach(program));
+    this.#attachSet(this.kind);
+    this.#attachSet("both");
+    this.attachWanted();
     // Until the last one was attached, some saw requests and none their answers: the next request would be taken for one of two at once, and its
     // connection for pipelined, for as long as it lasts.
     this.object.map("connections").takeAll(() => {});
     this.object.run("forget_connections");
   }
 
+  attachWanted(): void {
+    if (this.#hasWanted || this.#links.length === 0 || !hasLongSends(this.object.map("controls"))) return;
+    this.#hasWanted = true;
+    this.#attachSet("long-sends");
+  }
+
+  #attachSet(set: HookSet): void {
+    for (const program of this.object.programs) {
+      if (this.#sections.get(program) === set) this.#links.push(this.object.attach(program));
+    }
+  }
+
   async detach(): Promise<void> {
     const links = this.#links;
     this.#links = [];
+    this.#hasWanted = false;
     await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bucketOf, coarseLayout, fineLayout } from "../base/latency-histogram.ts";
 import type { BpfMap, EntryVisitor } from "../probes/index.ts";
+import { controlsLayout } from "./kernel-controls.ts";
 import {
   requestKeyLayout as keyLayout,
   learnRecordLayout,
@@ -56,7 +57,7 @@ class Kernel {
     request_places: new MemoryMap(),
     losses: new MemoryMap(),
     learned: new MemoryMap(),
-    generations: new MemoryMap(),
+    controls: new MemoryMap(),
   };
   readonly table: KernelTable;
   swept: bigint[] = [];
@@ -225,7 +226,7 @@ describe("KernelTable", () => {
     kernel.table.collect(second);
     expect(kernel.maps["learned"]?.entries.size).toBe(1);
     expect(kernel.table.names.size).toBe(1);
-    expect([...(kernel.maps["generations"]?.entries.values() ?? [])][0]?.value.readUInt32LE()).toBe(1);
+    expect(kernel.maps["controls"]?.entries.get("00000000")?.value.readUInt32LE(controlsLayout.generation)).toBe(1);
     kernel.count(kernel.key(), { durationNs: 5000 });
     expect(kernel.table.collect(2n * second).requests).toMatchObject([{ count: 1, route: "/page" }]);
   });

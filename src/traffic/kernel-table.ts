@@ -5,6 +5,7 @@
 
 import { coarseLayout, fineLayout, type SparseHistogram, sparse } from "../base/latency-histogram.ts";
 import type { BpfMap, BpfObject } from "../probes/index.ts";
+import { raiseControl } from "./kernel-controls.ts";
 import {
   fingerprints,
   httpMethods,
@@ -80,7 +81,7 @@ export class KernelTable {
   readonly #places: BpfMap;
   readonly #losses: BpfMap;
   readonly #learned: BpfMap;
-  readonly #generations: BpfMap;
+  readonly #controls: BpfMap;
   readonly #quietNs: bigint;
   readonly #idleNs: bigint;
   readonly #kinds = new Map<string, Kind>();
@@ -95,7 +96,7 @@ export class KernelTable {
     this.#quietNs = quietNs;
     this.#idleNs = idleNs;
     this.#learned = object.map("learned");
-    this.#generations = object.map("generations");
+    this.#controls = object.map("controls");
     this.names = new KernelNames({ maxNames: this.#learned.maxEntries });
   }
 
@@ -173,11 +174,7 @@ export class KernelTable {
       this.#learned.delete(key);
       this.names.forget(fingerprint);
     }
-    const zero = Buffer.alloc(4);
-    const generation = Buffer.alloc(4);
-    this.#generations.lookup(zero, generation);
-    generation.writeUInt32LE((generation.readUInt32LE() + 1) >>> 0);
-    this.#generations.update(zero, generation);
+    raiseControl(this.#controls, "generation");
   }
 
   /** Null: not known yet, wait. */

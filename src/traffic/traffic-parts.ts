@@ -132,6 +132,7 @@ class Parts implements OpenedParts {
 
   /** Not the kernel's table: walking its buckets takes a millisecond, and nobody looks at its counts before the window ends. */
   sweep(nowNs: bigint): void {
+    this.#hooks.attachWanted();
     this.#streams.sweep(Number(nowNs));
     this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;

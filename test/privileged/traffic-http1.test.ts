@@ -10,8 +10,10 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
 import { readBtfLayout } from "../../src/probes/index.ts";
+import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { RequestObserver } from "../support/request-observer.ts";
+import { runProgram } from "../support/run-program.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
@@ -48,6 +50,17 @@ class Client implements Disposable {
     this.#child.kill();
   }
 }
+
+/** More than any socket takes at once. */
+const uploadBytes = 24 << 20;
+/** All of it by one system call. */
+const upload = `import socket, sys
+port, path, size = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+head = f"POST {path} HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: {size}\\r\\n\\r\\n".encode()
+with socket.create_connection(("127.0.0.1", port)) as client:
+    client.sendall(head + bytes(size - len(head)))
+    assert client.recv(64)
+`;
 
 const head = (method: string, target: string, extra = "") => `${method} ${target} HTTP/1.1\r\nHost: shop.test\r\n${extra}\r\n`;
 
@@ -266,6 +279,38 @@ describe("HTTP/1 at sockets", () => {
     const served = observer.of(port, "server");
     expect(served.reduce((sum, group) => sum + group.queueCount, 0)).toBe(3);
     expect(observer.of(port, "client").reduce((sum, group) => sum + group.queueCount, 0)).toBe(0);
+  });
+
+  it("knows when a client began to send what the server had no room for, once one has done so", async (context) => {
+    context.skip(!hasProgram("python3"), "python3 is not installed");
+    const pauseMs = 300;
+    // In this process, which is not observed. It reads when the pause is over.
+    const lazy = createServer({ pauseOnConnect: true }, (socket) => {
+      let left = uploadBytes;
+      socket
+        .on("error", () => {})
+        .on("data", (bytes) => {
+          left -= bytes.length;
+          if (left <= 0) socket.end("HTTP/1.1 204 No Content\r\n\r\n");
+        });
+      setTimeout(() => socket.resume(), pauseMs);
+    }).listen(0, "127.0.0.1");
+    await once(lazy, "listening");
+    const lazyPort = (lazy.address() as AddressInfo).port;
+    await using observer = await RequestObserver.open();
+    for (const path of ["/first", "/second"]) {
+      const run = await runProgram("python3", ["-c", upload, String(lazyPort), path, String(uploadBytes)], {
+        env: { PATH: process.env["PATH"] ?? "" },
+      });
+      expect(run).toMatchObject({ code: 0, stderr: "" });
+      // Attaches what the first one has shown to be wanted.
+      observer.look();
+    }
+    await observer.waitForCount(lazyPort, 2, ["client"]);
+    const [second] = observer.of(lazyPort, "client").filter(({ route }) => route === "/second");
+    expect(second).toMatchObject({ method: "POST", status: "204", count: 1, requestBytes: uploadBytes });
+    expect(second?.durationSumNs).toBeGreaterThan(0.9 * pauseMs * 1e6);
+    lazy.close();
   });
 
   it("gives up connections that are no protocol, and says so", async () => {

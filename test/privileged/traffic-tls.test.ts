@@ -3,7 +3,9 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { coarseLayout, fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
 import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
 import { hideFunctionTable } from "../../src/traffic/tls/hidden-function-table.fixture.ts";
@@ -158,6 +160,28 @@ describe("HTTPS by probes in libraries", () => {
     await Promise.all(clients.map((client) => client.ask("/by-system-calls", 40)));
     await expectCounts(port, { "GET /by-system-calls 200": 80 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
+  });
+
+  it.each(["sockets", "syscalls"] as const)("knows how long an answer took, whenever the next request comes (%s)", async (kind) => {
+    const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
+    const client = node(port);
+    await observe([nodeName], {}, kind);
+    for (let request = 0; request < 4; request++) {
+      await client.ask("/late", 1);
+      await sleep(300);
+    }
+    await expectCounts(port, { "GET /late 200": 4 });
+    for (const role of ["server", "client"] as const) {
+      for (const { duration, firstByte } of observer.of(port, role)) {
+        for (const [layout, histogram] of [
+          [fineLayout, duration],
+          [coarseLayout, firstByte],
+        ] as const) {
+          expect(percentileNs(layout, histogram, 0)).toBeGreaterThan(40e6);
+          expect(percentileNs(layout, histogram, 1)).toBeLessThan(200e6);
+        }
+      }
+    }
   });
 
   it("counts HTTP/2 over TLS, with its paths", async () => {

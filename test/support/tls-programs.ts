@@ -57,7 +57,9 @@ const [port, directory, kind] = process.argv.slice(2);
 const options = { key: readFileSync(directory + "/key.pem"), cert: readFileSync(directory + "/cert.pem") };
 const answer = (request, response) => {
   response.statusCode = request.url.startsWith("/missing") ? 404 : 200;
-  response.end("hello\\n");
+  const end = () => response.end("hello\\n");
+  if (request.url.startsWith("/late")) setTimeout(end, 50);
+  else end();
 };
 (kind === "http2" ? createSecureServer(options, answer) : createServer(options, answer)).listen(Number(port), "127.0.0.1");
 `,

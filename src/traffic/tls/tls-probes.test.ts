@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { CoralError } from "../../base/errors.ts";
 import { type CodeMaps, type MappedFile, type OpenedFile, readElfImage } from "../../host/index.ts";
 import type { BpfLink, BpfMap, UprobeSites } from "../../probes/index.ts";
+import { controlsLayout } from "../kernel-controls.ts";
 import { createLibraryFinder } from "./library-finder.ts";
 import { planProbes } from "./probe-plan.ts";
 import type { FilePlan, ProbePlanner } from "./probe-planner.ts";
@@ -104,6 +105,7 @@ function fakeObject(refuse?: (sites: UprobeSites) => boolean): FakeObject {
         maps.set(name, entries);
         const map: Partial<BpfMap> = {
           keyBytes: name === "tls_sockets" ? 16 : 4,
+          lookup: (key, value) => Buffer.from(entries.get(key.toString("hex")) ?? "", "hex").copy(value) > 0,
           update: (key, value) => void entries.set(key.toString("hex"), value.toString("hex")),
           delete: (key) => entries.delete(key.toString("hex")),
           takeAll: (visit) => {
@@ -267,7 +269,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     probes.applySettings({ isEnabled: true, excludedExecutables: ["node"] });
     await probes.refresh();
     expect([...(fake.maps.get("tls_sockets") ?? [])]).toEqual([]);
-    expect(fake.maps.get("tls_unbound")?.get("00000000")).toBe("01000000");
+    expect(Buffer.from(fake.maps.get("controls")?.get("00000000") ?? "", "hex").readUInt32LE(controlsLayout.tlsUnbound)).toBe(1);
     expect([...(fake.maps.get("tls_processes") ?? [])]).toEqual([]);
     expect(probes.linkCount).toBe(0);
     expect(fake.closed).toBe(links);

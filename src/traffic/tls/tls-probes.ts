@@ -7,6 +7,7 @@ import { basename } from "node:path";
 import { matcherOf } from "../../base/name-pattern.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
+import { raiseControl } from "../kernel-controls.ts";
 import type { TrafficSettings, TrafficState } from "../messages.ts";
 import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
@@ -67,7 +68,6 @@ class Probes implements TlsProbes {
   #isStrict: boolean | undefined;
   /** Whom the kernel was told that it may read. */
   #readable = new Set<number>();
-  #unbound = 0;
   #isPaused = false;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -239,7 +239,7 @@ class Probes implements TlsProbes {
     });
     for (const key of keys) sockets.delete(key);
     // What the kernel remembers of them is void.
-    this.#object.map("tls_unbound").update(word(0), word(++this.#unbound));
+    raiseControl(this.#object.map("controls"), "tlsUnbound");
   }
 
   state(): TlsProbesState {
