@@ -5,6 +5,7 @@ import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { utf8Cut } from "./byte-writer.ts";
 import { CodeBuilder, FixedBuilder, Int32Builder, Int64Builder, sharedDictionary, TextBuilder } from "./column-builders.ts";
+import { ItemAttributes, setDropped } from "./item-attributes.ts";
 import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { KnownKeys } from "./known-keys.ts";
 import { ColumnSet, OwnerColumns, setCode } from "./owner-columns.ts";
@@ -92,6 +93,14 @@ export class LogDecoder {
   #lastObservedUs = 0;
   /** Records before this one with the same time of observation. */
   #ties = 0;
+  // Of the record that is read.
+  readonly #own: ItemAttributes;
+  #timeUs = 0;
+  #observedUs = 0;
+  #severityNumber = 0;
+  #hasBody = false;
+  /** Attributes that its sender left out. */
+  #dropped = 0;
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
@@ -101,6 +110,7 @@ export class LogDecoder {
     this.#attributes = attributes;
     this.#owners = owners;
     this.#columns = columns;
+    this.#own = new ItemAttributes(attributes, columns.attributes);
     const readItem = (row: number, end: number, receivedAtUs: number): void => this.#record(row, end, receivedAtUs);
     this.#rows = new ItemRows({ reader, owners, attributes, dictionary, columns, readItem });
     this.#nameCodes();
@@ -129,30 +139,36 @@ export class LogDecoder {
   }
 
   #record(row: number, end: number, receivedAtUs: number): void {
+    this.#begin();
+    this.#fields(row, end);
+    if (this.#reader.at > end) throw new MalformedError("a field is longer than the message around it");
+    this.#finish(row, receivedAtUs);
+  }
+
+  #begin(): void {
+    this.#timeUs = 0;
+    this.#observedUs = 0;
+    this.#severityNumber = 0;
+    this.#hasBody = false;
+    this.#dropped = 0;
+    this.#own.begin();
+  }
+
+  #fields(row: number, end: number): void {
     const reader = this.#reader;
     const columns = this.#columns;
     const { view } = reader;
-    const json = columns.attributes.writer;
-    const jsonStart = json.size;
-    let timeUs = 0;
-    let observedUs = 0;
-    let severity = 0;
-    let hasBody = false;
-    let attributes = 0;
-    let dropped = 0;
-    const cutBefore = this.#attributes.cut;
-    json.byte(0x7b);
     while (reader.at < end) {
       const tag = reader.tag();
       switch (tag) {
         case logTag.time:
-          timeUs = timeAt(view, reader.fixed64(end));
+          this.#timeUs = timeAt(view, reader.fixed64(end));
           break;
         case logTag.observedTime:
-          observedUs = timeAt(view, reader.fixed64(end));
+          this.#observedUs = timeAt(view, reader.fixed64(end));
           break;
         case logTag.severityNumber:
-          severity = reader.uint();
+          this.#severityNumber = reader.uint();
           break;
         case logTag.severityText:
           setCode(columns.severityText, row, this.#owners.text(end));
@@ -161,14 +177,13 @@ export class LogDecoder {
           setCode(columns.eventName, row, this.#owners.text(end));
           break;
         case logTag.body:
-          this.#body(reader.end(end), hasBody);
-          hasBody = true;
+          this.#body(reader.end(end));
           break;
         case logTag.attribute:
-          this.#attribute(row, reader.end(end), jsonStart, ++attributes);
+          this.#attribute(row, reader.end(end));
           break;
         case logTag.dropped:
-          dropped = reader.uint();
+          this.#dropped = reader.uint();
           break;
         case logTag.flags:
           columns.flags.set(row, view.getInt32(reader.fixed32(end), true));
@@ -183,15 +198,15 @@ export class LogDecoder {
           reader.skip(tag, end);
       }
     }
-    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
-    json.byte(0x7d);
-    if (json.size === jsonStart + 2) json.size = jsonStart;
-    columns.attributes.end(row, json.size > jsonStart);
-    columns.body.end(row, hasBody);
-    this.#times(row, timeUs, observedUs || receivedAtUs);
-    this.#severity(row, severity);
-    dropped += this.#attributes.cut - cutBefore;
-    if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
+  }
+
+  /** What needs the whole record: fields come in any order. */
+  #finish(row: number, receivedAtUs: number): void {
+    this.#own.end(row);
+    this.#columns.body.end(row, this.#hasBody);
+    this.#times(row, this.#timeUs, this.#observedUs || receivedAtUs);
+    this.#severity(row, this.#severityNumber);
+    setDropped(this.#columns.dropped, row, this.#dropped + this.#own.cut);
   }
 
   /**
@@ -226,11 +241,12 @@ export class LogDecoder {
   }
 
   /** Text as it is, anything else as JSON. */
-  #body(end: number, isSecond: boolean): void {
+  #body(end: number): void {
     const reader = this.#reader;
     const attributes = this.#attributes;
     const out = this.#columns.body.writer;
-    if (isSecond) throw new MalformedError("a record has two bodies");
+    if (this.#hasBody) throw new MalformedError("a record has two bodies");
+    this.#hasBody = true;
     attributes.openValue(reader.at, end);
     const { valueStart, valueEnd } = attributes;
     if (attributes.valueKind === anyValue.string) {
@@ -243,15 +259,14 @@ export class LogDecoder {
     reader.at = end;
   }
 
-  #attribute(row: number, end: number, jsonStart: number, count: number): void {
+  #attribute(row: number, end: number): void {
     const attributes = this.#attributes;
     const columns = this.#columns;
-    attributes.open(end);
+    this.#own.open(end);
     const known = attributes.keyId;
     const column = known === exceptionKey ? columns.exceptionType : known === eventNameKey ? columns.eventName : undefined;
     if (column === undefined || attributes.valueKind !== anyValue.string || column.has(row)) {
-      if (count > attributes.maxCount) attributes.cut++;
-      else attributes.writeTo(columns.attributes.writer, jsonStart);
+      this.#own.write();
     } else {
       const { valueStart, valueEnd } = attributes;
       const { bytes } = this.#reader;
