@@ -57,14 +57,26 @@ export const evidenceNames = (column: string): string =>
  */
 export function classifySql(database: string, views: string, isEachEnd = false): string {
   const net = `"${database}".net`;
-  const { "both-ends": both, "address-registry": registry, "named-outside": named } = evidenceBits;
-  const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;
   return `
   WITH seen AS MATERIALIZED (SELECT *, ${isLocalAddress("peer_address")} AS is_local FROM (${views}) WHERE service <> ''),
   lone AS MATERIALIZED (SELECT * FROM seen WHERE peer_service = ''),
   address AS MATERIALIZED (
     SELECT a.*, ${isLocalAddress("a.address")} AS is_local FROM ${net}.service_addresses a SEMI JOIN lone ON lone.peer_address = a.address
   ),
+  ${namedByAddress},
+  ${namedByCalls},
+  ${foundSql(net)},
+  judged AS (
+    SELECT *, CASE WHEN peer IS NOT NULL THEN 'service' WHEN peer_host IS NOT NULL AND peer_address <> '*' THEN 'host' ELSE 'external' END AS peer_kind
+    FROM found
+  )
+  ${pairedSql}
+  UNION ALL
+  ${judgedSql(net, isEachEnd)}`;
+}
+
+/** Whose an address of `address` is, where only one service can be meant. */
+const namedByAddress = `
   -- Who listens there: as its own agent sees it, and as everybody does when only one service answers.
   listen_here AS (
     SELECT 'client' AS role, agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
@@ -83,7 +95,10 @@ export function classifySql(database: string, views: string, isEachEnd = false):
     GROUP BY ALL HAVING min(service) = max(service) AND min(agent_id) = max(agent_id)
   ),
   owned AS MATERIALIZED (SELECT DISTINCT agent_id, address FROM address WHERE NOT is_local),
-  owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1),
+  owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1)`;
+
+/** What callers of `lone` tell about calls of which the called one sees only a host. */
+const namedByCalls = `
   -- Calls from a host whose ports were translated: the only service there that calls the same server.
   caller AS (
     SELECT 'server' AS role, agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
@@ -92,7 +107,10 @@ export function classifySql(database: string, views: string, isEachEnd = false):
   -- Calls that their callers told, each under its own name: where the called one cannot tell them apart, its view would only repeat them.
   told AS (
     SELECT DISTINCT 'server' AS role, agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
-  ),
+  )`;
+
+/** Views of which one end is known, with all that is found about the other. */
+const foundSql = (net: string): string => `
   found AS (
     SELECT v.*, told.agent_id IS NOT NULL AS is_told,
       CASE WHEN v.role = 'client' THEN coalesce(lh.service, CASE WHEN here.agent_id IS NULL THEN la.service END)
@@ -112,15 +130,19 @@ export function classifySql(database: string, views: string, isEachEnd = false):
     LEFT JOIN told ON told.role = v.role AND told.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
       AND told.netns = v.netns AND told.server_address = v.own_address AND told.server_port = v.server_port AND told.protocol = v.protocol
     LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
-  ),
-  judged AS (
-    SELECT *, CASE WHEN peer IS NOT NULL THEN 'service' WHEN peer_host IS NOT NULL AND peer_address <> '*' THEN 'host' ELSE 'external' END AS peer_kind
-    FROM found
-  )
+  )`;
+
+/** Views of which both ends are known. */
+const pairedSql = `
   SELECT * EXCLUDE (is_local), 'service' AS peer_kind, peer_service AS peer_name, 'INTERNAL' AS class, 0.9::DOUBLE AS confidence,
-    ${both} | CASE pairing WHEN 'redirected' THEN ${evidenceBits.redirected} WHEN 'translated' THEN ${evidenceBits.translated} ELSE 0 END AS evidence
-  FROM seen WHERE peer_service <> ''
-  UNION ALL
+    ${evidenceBits["both-ends"]} | CASE pairing WHEN 'redirected' THEN ${evidenceBits.redirected} WHEN 'translated' THEN ${evidenceBits.translated} ELSE 0 END AS evidence
+  FROM seen WHERE peer_service <> ''`;
+
+/** The other views, by what was found. */
+function judgedSql(net: string, isEachEnd: boolean): string {
+  const { "address-registry": registry, "named-outside": named } = evidenceBits;
+  const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;
+  return `
   SELECT * EXCLUDE (is_local, is_told, peer, peer_host, is_named, peer_kind), peer_kind,
     CASE peer_kind WHEN 'service' THEN peer WHEN 'host' THEN peer_host ELSE peer_address END,
     CASE WHEN peer_kind <> 'external' THEN 'INTERNAL' WHEN role = 'client' THEN 'EGRESS' ELSE 'INGRESS' END,
