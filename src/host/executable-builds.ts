@@ -42,79 +42,96 @@ const pieceBytes = 1024 * 1024;
 const pauseMs = 10;
 
 export function createExecutableBuilds(root: HostRoot): ExecutableBuilds {
-  const builds = new Map<string, ExecutableBuild | null>();
+  return new ScannedBuilds(root);
+}
+
+class ScannedBuilds implements ExecutableBuilds {
+  readonly #root: HostRoot;
+  /** By the file's key; null for what has no build-id and no hash yet. */
+  readonly #builds = new Map<string, ExecutableBuild | null>();
   /** Key to path. */
-  const waiting = new Map<string, string>();
-  let skipped = 0;
+  readonly #waiting = new Map<string, string>();
+  /** This scan's answers, by path. */
+  readonly #asked = new Map<string, ExecutableFile | null>();
+  #skipped = 0;
 
-  const remember = (key: string, build: ExecutableBuild | null): void => {
-    builds.delete(key);
-    builds.set(key, build);
-    if (builds.size <= maxFiles) return;
-    const [oldest] = builds.keys();
-    if (oldest !== undefined) builds.delete(oldest);
-  };
+  constructor(root: HostRoot) {
+    this.#root = root;
+  }
 
-  const enqueue = (key: string, path: string, sizeBytes: number): void => {
-    if (sizeBytes <= maxHashedBytes && waiting.size < maxWaiting) waiting.set(key, path);
-    else skipped++;
-  };
+  get waiting(): number {
+    return this.#waiting.size;
+  }
 
-  /** This scan's answers. */
-  const asked = new Map<string, ExecutableFile | null>();
+  get skipped(): number {
+    return this.#skipped;
+  }
 
-  const keyOf = (path: string): { key: string; sizeBytes: number } | null => {
-    const facts = root.stat(path);
-    return facts && { key: `${facts.device}:${facts.inode}:${facts.modifiedMs}:${facts.sizeBytes}`, sizeBytes: facts.sizeBytes };
-  };
+  beginScan(): void {
+    this.#asked.clear();
+  }
 
-  const read = (path: string): ExecutableFile | null => {
-    const file = keyOf(path);
+  of(path: string): ExecutableFile | null {
+    let answer = this.#asked.get(path);
+    if (answer === undefined) {
+      answer = this.#read(path);
+      this.#asked.set(path, answer);
+    }
+    return answer;
+  }
+
+  async hashWaiting(signal?: AbortSignal): Promise<number> {
+    let count = 0;
+    for (const [key, path] of this.#waiting) {
+      signal?.throwIfAborted();
+      this.#waiting.delete(key);
+      const id = this.#keyOf(path)?.key === key ? await hashFile(this.#root.resolve(path), signal) : null;
+      // Gone or not readable: asked for again when a process shows it again.
+      if (id === null) this.#builds.delete(key);
+      else this.#remember(key, { id, kind: "sha256" });
+      count++;
+    }
+    return count;
+  }
+
+  #read(path: string): ExecutableFile | null {
+    const file = this.#keyOf(path);
     if (!file) return null;
     const { key, sizeBytes } = file;
-    const known = builds.get(key);
+    const known = this.#builds.get(key);
     if (known !== undefined) {
       // The process that was to be read from may have ended: this one runs the same file.
-      if (known === null && waiting.has(key)) waiting.set(key, path);
+      if (known === null && this.#waiting.has(key)) this.#waiting.set(key, path);
       return { key, build: known };
     }
-    const id = root.withOpen(path, (descriptor) => readBuildId((into, offset) => readSync(descriptor, into, 0, into.length, offset)));
-    const build = id === null ? null : ({ id, kind: "build-id" } as const);
-    remember(key, build);
-    if (!build) enqueue(key, path, sizeBytes);
+    const build = this.#buildIdOf(path);
+    this.#remember(key, build);
+    if (!build) this.#enqueue(key, path, sizeBytes);
     return { key, build };
-  };
+  }
 
-  return {
-    beginScan: () => asked.clear(),
-    of: (path) => {
-      let answer = asked.get(path);
-      if (answer === undefined) {
-        answer = read(path);
-        asked.set(path, answer);
-      }
-      return answer;
-    },
-    hashWaiting: async (signal) => {
-      let count = 0;
-      for (const [key, path] of waiting) {
-        signal?.throwIfAborted();
-        waiting.delete(key);
-        const id = keyOf(path)?.key === key ? await hashFile(root.resolve(path), signal) : null;
-        // Gone or not readable: asked for again when a process shows it again.
-        if (id === null) builds.delete(key);
-        else remember(key, { id, kind: "sha256" });
-        count++;
-      }
-      return count;
-    },
-    get waiting() {
-      return waiting.size;
-    },
-    get skipped() {
-      return skipped;
-    },
-  };
+  #keyOf(path: string): { key: string; sizeBytes: number } | null {
+    const facts = this.#root.stat(path);
+    return facts && { key: `${facts.device}:${facts.inode}:${facts.modifiedMs}:${facts.sizeBytes}`, sizeBytes: facts.sizeBytes };
+  }
+
+  #buildIdOf(path: string): ExecutableBuild | null {
+    const id = this.#root.withOpen(path, (descriptor) => readBuildId((into, offset) => readSync(descriptor, into, 0, into.length, offset)));
+    return id === null ? null : { id, kind: "build-id" };
+  }
+
+  #remember(key: string, build: ExecutableBuild | null): void {
+    this.#builds.delete(key);
+    this.#builds.set(key, build);
+    if (this.#builds.size <= maxFiles) return;
+    const [oldest] = this.#builds.keys();
+    if (oldest !== undefined) this.#builds.delete(oldest);
+  }
+
+  #enqueue(key: string, path: string, sizeBytes: number): void {
+    if (sizeBytes <= maxHashedBytes && this.#waiting.size < maxWaiting) this.#waiting.set(key, path);
+    else this.#skipped++;
+  }
 }
 
 /** Null when the file cannot be read to its end. */
