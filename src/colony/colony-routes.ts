@@ -31,8 +31,21 @@ export interface ColonyRoutesOptions {
 }
 
 export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
-  const { backend, metrics, log } = options;
-  const call = async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
+  const call = createToolCaller(options);
+  return createHttpRoutes({
+    routes: [...toolRoutes(call), captureRoute(options), recordingRoute(options), commandRoute(options), mcpRoute(options, call)],
+    authorize: options.authorize,
+    notReady: options.notReady,
+    metrics: () => options.metrics.registry.text(),
+    log: options.log,
+  });
+}
+
+type CallTool = ReturnType<typeof createToolCaller>;
+
+/** Calls of tools are counted, and logged when they fail. */
+function createToolCaller({ backend, metrics, log }: ColonyRoutesOptions) {
+  return async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
     try {
       const result = await tool.call(backend, input, { ...about, ...callerOf(principal) });
       metrics.toolCalls.inc(1, { tool: tool.name, outcome: "ok" });
@@ -44,7 +57,10 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
       throw problem;
     }
   };
-  const routes: Route[] = [
+}
+
+function toolRoutes(call: CallTool): Route[] {
+  return [
     {
       kind: "json",
       method: "GET",
@@ -63,56 +79,61 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
         return { kind: "json", value: await call(tool, context.body ?? {}, principal, about(context)) };
       },
     },
-    {
-      kind: "web",
-      methods: ["POST"],
-      path: "/v1/captures",
-      permission: "debug",
-      handle: async (request, context) => {
-        const events = await startCapture(backend, await jsonOf(request), { ...about(context), ...callerOf(context.principal) });
-        metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
-        return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
-      },
-    },
-    {
-      kind: "web",
-      methods: ["POST"],
-      path: "/v1/recordings",
-      permission: "admin",
-      handle: async (request, context) => {
-        const parts = backend.recording(recordingIn(await jsonOf(request)), { ...about(context), ...callerOf(context.principal) });
-        return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
-      },
-    },
-    {
-      kind: "frames",
-      path: "/v1/commands",
-      permission: "exec",
-      handle: (frames, { principal, from }) => options.commands.serve(frames, backend, { name: principal?.name ?? "", from }),
-    },
-    {
-      kind: "web",
-      methods: ["GET", "POST", "DELETE"],
-      path: "/mcp",
-      permission: "read",
-      handle: async (request, context) => {
-        const permission = await strongestPermission(context);
-        return await handleMcpRequest(request, {
-          tools: colonyTools.filter((tool) => isForModels(tool, permission)),
-          version: options.version,
-          call: (tool, input, signal) =>
-            call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
-        });
-      },
-    },
   ];
-  return createHttpRoutes({
-    routes,
-    authorize: options.authorize,
-    notReady: options.notReady,
-    metrics: () => metrics.registry.text(),
-    log,
-  });
+}
+
+function captureRoute({ backend, metrics }: ColonyRoutesOptions): Route {
+  return {
+    kind: "web",
+    methods: ["POST"],
+    path: "/v1/captures",
+    permission: "debug",
+    handle: async (request, context) => {
+      const events = await startCapture(backend, await jsonOf(request), { ...about(context), ...callerOf(context.principal) });
+      metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
+      return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
+    },
+  };
+}
+
+function recordingRoute({ backend }: ColonyRoutesOptions): Route {
+  return {
+    kind: "web",
+    methods: ["POST"],
+    path: "/v1/recordings",
+    permission: "admin",
+    handle: async (request, context) => {
+      const parts = backend.recording(recordingIn(await jsonOf(request)), { ...about(context), ...callerOf(context.principal) });
+      return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
+    },
+  };
+}
+
+function commandRoute({ backend, commands }: ColonyRoutesOptions): Route {
+  return {
+    kind: "frames",
+    path: "/v1/commands",
+    permission: "exec",
+    handle: (frames, { principal, from }) => commands.serve(frames, backend, { name: principal?.name ?? "", from }),
+  };
+}
+
+function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
+  return {
+    kind: "web",
+    methods: ["GET", "POST", "DELETE"],
+    path: "/mcp",
+    permission: "read",
+    handle: async (request, context) => {
+      const permission = await strongestPermission(context);
+      return await handleMcpRequest(request, {
+        tools: colonyTools.filter((tool) => isForModels(tool, permission)),
+        version,
+        call: (tool, input, signal) =>
+          call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
+      });
+    },
+  };
 }
 
 type CallContext = Omit<ToolCallContext, "caller">;
