@@ -3,4 +3,5 @@
  * @module
  */
 
-export { type Colony, type ColonyOptions, startColony } from "./colony.ts";
+export { type Colony, startColony } from "./colony.ts";
+export type { ColonyOptions } from "./colony-setting.ts";

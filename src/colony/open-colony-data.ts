@@ -1,0 +1,34 @@
+import type { ResourceStack } from "../base/resource-stack.ts";
+import type { ColonyConfig } from "../config/index.ts";
+import { type ColonyStore, derivedSignals, openColonyStore, segmentSignals, signals } from "../store/index.ts";
+import type { ColonySetting } from "./colony-setting.ts";
+
+/** The colony's store, which keeps every signal for as long as the config says; closed by the stack. */
+export async function openColonyData({ config, paths, engine, clock, log }: ColonySetting, stack: ResourceStack): Promise<ColonyStore> {
+  const store = await openColonyStore(engine, {
+    file: paths.databaseFile,
+    signals: withRetention([...signals, ...derivedSignals], config),
+    maxBytes: config.store.maxSizeBytes,
+    segments: {
+      signals: withRetention(segmentSignals, config),
+      directory: paths.dataDirectory,
+      maxBytes: config.store.maxSegmentBytes,
+    },
+    clock,
+    log: log.child("store"),
+  });
+  stack.defer(() => store.close());
+  return store;
+}
+
+/** The signals with the ages that the config sets. */
+function withRetention<S extends (typeof signals)[number] | (typeof segmentSignals)[number]>(
+  declared: readonly S[],
+  config: ColonyConfig,
+): S[] {
+  return declared.map((signal) => {
+    const maxAgeMs = config.retentionMs[signal.name];
+    if (maxAgeMs === undefined) return signal;
+    return { ...signal, retention: { ...signal.retention, colony: { ...signal.retention.colony, maxAgeMs } } };
+  });
+}

@@ -1,0 +1,77 @@
+/** The ways by which signals come into the store: rows and segments pulled from agents, and what programs send to the colony itself. */
+
+import { CoralError } from "../base/errors.ts";
+import type { ResourceStack } from "../base/resource-stack.ts";
+import { addOtlpMetrics } from "../otlp/index.ts";
+import { type ColonyStore, segmentSignals, signals } from "../store/index.ts";
+import type { AgentRegistry } from "./agent-registry.ts";
+import type { ColonyMetrics } from "./colony-metrics.ts";
+import type { ColonySetting } from "./colony-setting.ts";
+import { Ingest } from "./ingest.ts";
+import type { OpenedAudit } from "./open-audit.ts";
+import { type Inbox, openInbox } from "./open-inbox.ts";
+import { PullScheduler } from "./pull-scheduler.ts";
+import { SegmentPuller } from "./segment-puller.ts";
+
+interface IntakeParts {
+  store: ColonyStore;
+  registry: AgentRegistry;
+  audit: OpenedAudit;
+  metrics: ColonyMetrics;
+}
+
+export async function openIntake(setting: ColonySetting, { store, registry, audit, metrics }: IntakeParts, stack: ResourceStack) {
+  const { clock, log } = setting;
+  const settings = () => setting.config.pull;
+  const scheduler = new PullScheduler({
+    store,
+    ingest: new Ingest(watched(store, setting)),
+    signals: signals.map((signal) => signal.name),
+    settings,
+    auditHead: () => audit.book.head,
+    clock,
+    log: log.child("pull"),
+    metrics,
+    onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
+  });
+  const segmentPuller =
+    store.segments &&
+    new SegmentPuller({
+      segments: store.segments,
+      signals: segmentSignals.map((signal) => signal.name),
+      settings,
+      metrics,
+      log: log.child("segments"),
+    });
+  return { scheduler, segmentPuller, inbox: await inboxOf(setting, store, metrics, stack) };
+}
+
+export type Intake = Awaited<ReturnType<typeof openIntake>>;
+
+async function inboxOf(
+  setting: ColonySetting,
+  store: ColonyStore,
+  metrics: ColonyMetrics,
+  stack: ResourceStack,
+): Promise<Inbox | undefined> {
+  if (!store.segments || !setting.config.otlp.enabled) return undefined;
+  const inbox = stack.use(await openInbox(setting, store.segments, store));
+  addOtlpMetrics(metrics.registry, () => inbox.status());
+  return inbox;
+}
+
+/** Remembers why the last write failed, for status; nothing else changes. */
+function watched(store: ColonyStore, setting: Pick<ColonySetting, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
+  return {
+    applyPulls: async (pulls) => {
+      try {
+        const outcomes = await store.applyPulls(pulls);
+        setting.writeProblem = "";
+        return outcomes;
+      } catch (error) {
+        setting.writeProblem = CoralError.from(error).message;
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,46 @@
+/** What the colony finds out from stored signals: who calls whom, what addresses outside are called, and which versions run where. */
+
+import { join } from "node:path";
+import type { ResourceStack } from "../base/resource-stack.ts";
+import { type ColonyStore, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "../store/index.ts";
+import type { ColonyMetrics } from "./colony-metrics.ts";
+import type { ColonySetting } from "./colony-setting.ts";
+import { DeploymentWatch } from "./deployment-watch.ts";
+import { DiscoveryLoop } from "./discovery-loop.ts";
+import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
+
+/** Rows are on their way this long at the most: a window of requests, and two pulls. */
+const deploymentLagMs = 10_000;
+
+export async function openWatchers(setting: ColonySetting, store: ColonyStore, metrics: ColonyMetrics, stack: ResourceStack) {
+  const { paths, clock, log } = setting;
+  const names = stack.use(
+    await createEndpointNames({
+      settings: setting.config.serviceDiscovery.externalResolution,
+      rangesDirectory: join(paths.directory, "ranges"),
+      store: {
+        load: async () => (await loadEndpointNames(store)).map(storedName),
+        save: (rows) => storeEndpointNames(store, rows.map(resolvedEndpoint)),
+      },
+      clock,
+      log: log.child("names"),
+    }),
+  );
+  const config = () => setting.config.serviceDiscovery;
+  const discovery = new DiscoveryLoop({ store, config, names, clock, log: log.child("discovery"), metrics });
+  const deployments = new DeploymentWatch({
+    store,
+    settings: () => ({
+      windowMs: setting.config.deployments.windowMs,
+      lagMs: Math.min(deploymentLagMs, setting.config.deployments.windowMs / 60) + 2 * setting.config.pull.intervalMs,
+    }),
+    clock,
+    log: log.child("deployments"),
+  });
+  return { names, discovery, deployments };
+}
+
+export type Watchers = Awaited<ReturnType<typeof openWatchers>>;
+
+const resolvedEndpoint = (name: StoredEndpointName): ResolvedEndpoint => ({ ...name });
+const storedName = (name: ResolvedEndpoint): StoredEndpointName => ({ ...name, method: name.method as StoredEndpointName["method"] });

@@ -1,0 +1,78 @@
+/** Where the colony listens: one port for agents, tunnels and people, and a socket for the CLI of this machine. */
+
+import { background } from "../base/background.ts";
+import type { ResourceStack } from "../base/resource-stack.ts";
+import { type HttpHandler, startColonyServer, startControlServer, type Tunnel } from "../mesh/index.ts";
+import { addColonyService, type ColonyServiceOptions } from "./colony-service.ts";
+import type { ColonySetting } from "./colony-setting.ts";
+import type { Intake } from "./open-intake.ts";
+import type { Members } from "./open-members.ts";
+import { createOwnCertificate } from "./own-certificate.ts";
+import { hostTunnel } from "./tunnel-host.ts";
+
+interface ServerParts {
+  members: Members;
+  intake: Intake;
+  http: HttpHandler;
+}
+
+export async function startColonyServers(setting: ColonySetting, { members, intake, http }: ServerParts, stack: ResourceStack) {
+  const { config, paths, owner, clock, log } = setting;
+  const { authority, registry } = members;
+  const certificate = await createOwnCertificate(authority);
+  const tunnels = new Set<Promise<void>>();
+  const onTunnel = (tunnel: Tunnel): void => {
+    const hosted = hostTunnel(tunnel, { ...intake, registry, log: log.child("agents"), signal: setting.stopped });
+    tunnels.add(hosted);
+    background(
+      log,
+      "Tunnel",
+      hosted.finally(() => tunnels.delete(hosted)),
+    );
+  };
+  const server = stack.use(
+    await startColonyServer({
+      ...config.listen,
+      portSearch: setting.portSearch,
+      colonyId: config.id,
+      tls: () => certificate.current(),
+      routes: (router) => addColonyService(router, serviceOf(setting, members)),
+      http,
+      onTunnel,
+      isRevoked: (agentId) => registry.isRevoked(agentId),
+      nowMs: () => clock.wallMs(),
+      log: log.child("server"),
+    }),
+  );
+  setting.endpoint = joinHostPort(server.host, server.port);
+  const control = stack.use(
+    await startControlServer({
+      path: paths.socketFile,
+      peerCredentials: setting.peerCredentials,
+      http,
+      log: log.child("control"),
+      ...(owner ? { owner, ownerUid: owner.uid } : {}),
+    }),
+  );
+  return { server, control, certificate, tunnels };
+}
+
+function serviceOf(setting: ColonySetting, { authority, tokens, registry }: Members): ColonyServiceOptions {
+  return {
+    colonyId: setting.config.id,
+    name: setting.config.name,
+    environment: setting.config.environment,
+    authority,
+    tokens,
+    registry,
+    agentTtlMs: () => setting.config.certificates.agentTtlMs,
+    pullIntervalMs: () => setting.config.pull.intervalMs,
+    registration: () => setting.config.registry,
+    clock: setting.clock,
+    log: setting.log.child("agents"),
+  };
+}
+
+function joinHostPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
