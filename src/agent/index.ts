@@ -3,4 +3,5 @@
  * @module
  */
 
-export { type Agent, type AgentOptions, startAgent } from "./agent.ts";
+export { type Agent, startAgent } from "./agent.ts";
+export type { AgentOptions } from "./agent-setting.ts";

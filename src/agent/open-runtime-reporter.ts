@@ -2,7 +2,7 @@
 
 import type { AgentConfig } from "../config/index.ts";
 import { detectRuntime } from "../host/index.ts";
-import type { AgentOptions } from "./agent.ts";
+import type { AgentOptions } from "./agent-setting.ts";
 import { createPodOwner } from "./pod-owner.ts";
 import { refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
 import { RuntimeReporter } from "./runtime-reporter.ts";
