@@ -1,17 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { TestRunners, testOrder, testRule } from "./command-runner.fixture.ts";
+import { describe, expect, it } from "vitest";
+import { never, noHold, testOrder, testRule, useRunners } from "./command-runner.fixture.ts";
 
-const never = new AbortController().signal;
-const noHold = (): void => undefined;
-let runners: TestRunners;
-const create: TestRunners["create"] = (...given) => runners.create(...given);
-
-beforeEach(async () => {
-  runners = await TestRunners.open();
-});
-afterEach(() => runners[Symbol.asyncDispose]());
+const runners = useRunners();
+const { create } = runners;
 
 describe("approvals", () => {
   const rules = [testRule({ name: "ask first", action: "require_approval", program: ["touch"] })];

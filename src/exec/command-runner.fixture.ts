@@ -4,8 +4,10 @@ import { randomUUID } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../base/clock.ts";
 import { createLogger } from "../base/log.ts";
+import { processesWithVariable } from "../host/index.ts";
 import type { CommandAuditEntry } from "./command-audit.ts";
 import { type CommandOrder, CommandRunner, type CommandRunnerOptions } from "./command-runner.ts";
 import type { ExecRule, ExecSettings } from "./exec-settings.ts";
@@ -99,7 +101,7 @@ export function createTestRunner(
 }
 
 /** The runners of one test, and a directory that commands of every user may write to: closed and removed together. */
-export class TestRunners implements AsyncDisposable {
+class TestRunners implements AsyncDisposable {
   readonly directory: string;
   readonly #made: TestRunner[] = [];
 
@@ -124,3 +126,25 @@ export class TestRunners implements AsyncDisposable {
     await rm(this.directory, { recursive: true });
   }
 }
+
+/** Runners for every test of a file, with a directory of their own each time. */
+export function useRunners(): Pick<TestRunners, "create" | "directory"> {
+  let runners: TestRunners;
+  beforeEach(async () => {
+    runners = await TestRunners.open();
+  });
+  afterEach(() => runners[Symbol.asyncDispose]());
+  return {
+    create: (...given) => runners.create(...given),
+    get directory() {
+      return runners.directory;
+    },
+  };
+}
+
+/** For commands that nobody stops, and that wait for no approval. */
+export const never: AbortSignal = new AbortController().signal;
+export const noHold = (): void => undefined;
+
+/** Processes of a command that still run. */
+export const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);

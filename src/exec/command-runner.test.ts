@@ -1,23 +1,13 @@
 import { createHash } from "node:crypto";
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
-import { processesWithVariable } from "../host/index.ts";
-import { TestRunners, testOrder, testRule } from "./command-runner.fixture.ts";
+import { left, never, noHold, testOrder, testRule, useRunners } from "./command-runner.fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
-const never = new AbortController().signal;
-const noHold = (): void => undefined;
-let runners: TestRunners;
-const create: TestRunners["create"] = (...given) => runners.create(...given);
-
-beforeEach(async () => {
-  runners = await TestRunners.open();
-});
-afterEach(() => runners[Symbol.asyncDispose]());
-
-const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);
+const runners = useRunners();
+const { create } = runners;
 
 describe("CommandRunner", () => {
   it("keeps standard output, standard error and the exit code apart", async () => {

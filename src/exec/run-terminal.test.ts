@@ -2,21 +2,11 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { processesWithVariable } from "../host/index.ts";
-import { type TestRunner, TestRunners, testOrder } from "./command-runner.fixture.ts";
+import { describe, expect, it } from "vitest";
+import { left, never, noHold, type TestRunner, testOrder, useRunners } from "./command-runner.fixture.ts";
 
-const never = new AbortController().signal;
-const noHold = (): void => undefined;
-let runners: TestRunners;
-const create: TestRunners["create"] = (...given) => runners.create(...given);
-
-beforeEach(async () => {
-  runners = await TestRunners.open();
-});
-afterEach(() => runners[Symbol.asyncDispose]());
-
-const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);
+const runners = useRunners();
+const { create } = runners;
 
 describe("terminals", () => {
   const terminal = { columns: 100, rows: 30, type: "xterm-256color" };

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createLogger } from "../base/log.ts";
 import { processesWithVariable, readCgroupMounts } from "../host/index.ts";
 import { openCommandGroups } from "./command-groups.ts";
+import { left } from "./command-runner.fixture.ts";
 
 /** Without environment and session only root can find it, by its group. */
 const shy = process.getuid?.() === 0 ? "env -i /usr/bin/setsid /bin/sleep 1004 &" : "";
@@ -48,7 +49,6 @@ async function startAgent(commandId: string, how = "groups"): Promise<ChildProce
   return child;
 }
 
-const left = (commandId: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${commandId}`);
 const watchdogs = (): string[] => processesWithVariable("COMMAND_VARIABLE=CORAL_COMMAND_ID").map(String);
 
 describe("the watchdog", () => {

@@ -1,38 +1,19 @@
 import { expect, test } from "vitest";
 import type { CoralError } from "../base/errors.ts";
-import { impossibleBecause, type RuntimeFacts, type RuntimeType, type SidecarMode } from "../base/runtime-facts.ts";
+import { sampleRuntime, sampleSidecar } from "../base/runtime-facts.fixture.ts";
 import { agentExec } from "./agent-exec.ts";
 import { resolveTargets, usableTargets } from "./command-targets.ts";
 import { resolveTargetsTool } from "./resolve-targets.ts";
 import { agentOf, colonyOf, context, serviceOf } from "./sample-colony.fixture.ts";
 import type { CommandKind, CommandOutcome, CommandRequest, TargetWish } from "./schemas/command.ts";
 
-/** What an agent of that kind reports. */
-function runtimeOf(runtimeType: RuntimeType, sidecarMode: SidecarMode | "" = ""): RuntimeFacts {
-  return {
-    platform: { os: "linux", arch: "amd64", osVersion: "Ubuntu 22.04", kernel: "6.5" },
-    runtimeType,
-    sidecarMode,
-    containerRuntime: null,
-    capabilities: ["connect", "exec", "shell", "run"].map((name) => {
-      const problem = impossibleBecause(name, runtimeType, sidecarMode);
-      return { name, available: problem === null, reason: problem?.reason ?? "", fix: problem?.fix ?? "" };
-    }),
-    visibility: { allPids: true, allContainers: true, podScope: false, containers: [], namespace: "host", moreContainers: 0 },
-    detectedAt: "2026-01-01T00:00:00.000Z",
-    version: "0.1.0",
-    evidence: [],
-    isOverridden: false,
-  };
-}
-
-const passive = runtimeOf("k8s-sidecar", "passive");
+const passive = sampleSidecar("passive");
 const fleet = [
-  agentOf("api-001", { runtime: runtimeOf("k8s-sidecar", "cri"), hostname: "api-001", labels: { zone: "eu" } }),
+  agentOf("api-001", { runtime: sampleSidecar("cri"), hostname: "api-001", labels: { zone: "eu" } }),
   agentOf("api-002", { runtime: passive, hostname: "api-002", labels: { zone: "us" } }),
-  agentOf("api-003", { runtime: runtimeOf("k8s-sidecar", "shared-ns"), hostname: "api-003", labels: { zone: "eu", env: "staging" } }),
-  agentOf("worker-001", { runtime: runtimeOf("k8s-daemonset"), hostname: "worker-001" }),
-  agentOf("dev-local", { runtime: runtimeOf("native"), hostname: "dev-local", connected: false, lastContactAgoMs: 65_000 }),
+  agentOf("api-003", { runtime: sampleSidecar("shared-ns"), hostname: "api-003", labels: { zone: "eu", env: "staging" } }),
+  agentOf("worker-001", { runtime: sampleRuntime({ runtimeType: "k8s-daemonset" }), hostname: "worker-001" }),
+  agentOf("dev-local", { runtime: sampleRuntime(), hostname: "dev-local", connected: false, lastContactAgoMs: 65_000 }),
   agentOf("old-001", { hostname: "old-001", isLegacy: true, protocolVersion: 1 }),
   agentOf("gone-001", { hostname: "gone-001", revoked: true }),
 ];
@@ -127,7 +108,7 @@ test("usableTargets() gives a terminal one agent", async () => {
 });
 
 test("resolveTargets() takes a capability that a newer colony knows and the agent does not for missing", async () => {
-  const runtime = { ...runtimeOf("native"), capabilities: [] };
+  const runtime = { ...sampleRuntime(), capabilities: [] };
   const some = colonyOf({ agents: async () => [agentOf("a", { runtime })] });
   const { agents } = await resolveTargets(some, "exec", { all: true }, context);
   expect(agents).toMatchObject([{ supported: false, reason: "the agent does not know this command", fix: "Update the agent" }]);

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
-import { impossibleBecause, type RuntimeFacts } from "../../src/base/runtime-facts.ts";
+import { sampleRuntime, sampleSidecar } from "../../src/base/runtime-facts.fixture.ts";
+import type { RuntimeFacts } from "../../src/base/runtime-facts.ts";
 import { type CliRuntime, runCli } from "../../src/cli/index.ts";
 import { agentPaths } from "../../src/config/index.ts";
 import { createHttpRoutes, serveLocalCommand, startControlServer } from "../../src/mesh/index.ts";
@@ -18,30 +19,12 @@ let home: string;
 let agent: PlayedCommands;
 let runtime: RuntimeFacts;
 
-function runtimeOf(runtimeType: string, sidecarMode: string): RuntimeFacts {
-  return {
-    platform: { os: "linux", arch: "amd64", osVersion: "Ubuntu 22.04", kernel: "6.5" },
-    runtimeType,
-    sidecarMode,
-    containerRuntime: null,
-    capabilities: ["connect", "exec", "shell", "run"].map((name) => {
-      const problem = impossibleBecause(name, runtimeType, sidecarMode);
-      return { name, available: problem === null, reason: problem?.reason ?? "", fix: problem?.fix ?? "" };
-    }),
-    visibility: { allPids: true, allContainers: true, podScope: false, containers: [], namespace: "pod", moreContainers: 0 },
-    detectedAt: "2026-01-01T00:00:00.000Z",
-    version: "0.1.0",
-    evidence: [],
-    isOverridden: false,
-  };
-}
-
 beforeEach(async () => {
   stack = new ResourceStack();
   home = mkdtempSync(join(tmpdir(), "coral-"));
   stack.defer(() => rmSync(home, { recursive: true, force: true }));
   agent = playCommands("here");
-  runtime = runtimeOf("native", "");
+  runtime = sampleRuntime();
   stack.use(
     await startControlServer({
       path: agentPaths(home).socketFile,
@@ -172,7 +155,7 @@ describe("coral exec without a target", () => {
   });
 
   it("says why it is not possible here, in the words of the design", async () => {
-    runtime = runtimeOf("k8s-sidecar", "passive");
+    runtime = sampleSidecar("passive");
     const terminal = new Terminal();
     expect(await terminal.run(["shell"])).toBe(2);
     expect(terminal.stderr).toContain("Error: 'shell' not supported in K8s Sidecar (Passive) mode\n");
