@@ -23,7 +23,7 @@ import {
 } from "../store/index.ts";
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
 import { createDiscoveryCollector, type ScanWatcher } from "./discovery-collector.ts";
-import { createHostCollector } from "./host-collector.ts";
+import { createHostCollector, type HostRows } from "./host-collector.ts";
 import type { KernelConnections } from "./kernel-connections.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { chooseSocketBackend } from "./socket-backend.ts";
@@ -81,19 +81,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
   const alarm = new Alarm();
   let isRescan = false;
 
-  const collectHost = async (signal: AbortSignal): Promise<void> => {
-    const rows = await hosts.sample(signal);
-    // Together: the store commits them in one transaction, so a sample is there as a whole or not at all.
-    await Promise.all([
-      store.append(host, rows.host),
-      store.append(hostCpu, rows.hostCpu),
-      store.append(hostMount, rows.hostMount),
-      store.append(hostDisk, rows.hostDisk),
-      store.append(hostInterface, rows.hostInterface),
-      store.append(hostCgroup, rows.hostCgroup),
-      store.append(hostProcess, rows.hostProcess),
-    ]);
-  };
+  const collectHost = async (signal: AbortSignal): Promise<void> => appendHost(store, await hosts.sample(signal));
   const collectServices = async (signal: AbortSignal): Promise<void> => {
     const rows = await discovery.sample(signal, isRescan);
     isRescan = false;
@@ -127,6 +115,19 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     },
     notes: () => [...hosts.notes(), ...discovery.notes()],
   };
+}
+
+/** Together: the store commits them in one transaction, so a sample is there as a whole or not at all. */
+async function appendHost(store: AgentStore, rows: HostRows): Promise<void> {
+  await Promise.all([
+    store.append(host, rows.host),
+    store.append(hostCpu, rows.hostCpu),
+    store.append(hostMount, rows.hostMount),
+    store.append(hostDisk, rows.hostDisk),
+    store.append(hostInterface, rows.hostInterface),
+    store.append(hostCgroup, rows.hostCgroup),
+    store.append(hostProcess, rows.hostProcess),
+  ]);
 }
 
 /** One after the other: a host with tens of thousands of connections has more rows than may wait in the store at once. */

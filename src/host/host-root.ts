@@ -1,6 +1,6 @@
 /** The file system of the observed host. Everything in this room reads through it, so that a fixture directory can stand in for a machine. */
 
-import { closeSync, type Dirent, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
+import { closeSync, type Dirent, openSync, readdirSync, readlinkSync, readSync, type Stats, statSync } from "node:fs";
 
 /** What could not be read during one scan, so that an answer can say so. */
 export interface ReadTally {
@@ -106,6 +106,17 @@ function withOpen<T>(path: string, use: (descriptor: number) => T): T {
   }
 }
 
+function factsOf(stats: Stats): FileFacts {
+  return {
+    sizeBytes: stats.size,
+    linkCount: stats.nlink,
+    userId: stats.uid,
+    device: stats.dev,
+    inode: stats.ino,
+    modifiedMs: stats.mtimeMs,
+  };
+}
+
 /** `root` defaults to `/`. */
 export function createHostRoot(root = "/"): HostRoot {
   const prefix = root === "/" ? "" : root.replace(/\/+$/, "");
@@ -156,18 +167,7 @@ export function createHostRoot(root = "/"): HostRoot {
         return count(tally, error);
       }
     },
-    stat: (path, tally) =>
-      attempt(tally, () => {
-        const stats = statSync(resolve(path));
-        return {
-          sizeBytes: stats.size,
-          linkCount: stats.nlink,
-          userId: stats.uid,
-          device: stats.dev,
-          inode: stats.ino,
-          modifiedMs: stats.mtimeMs,
-        };
-      }),
+    stat: (path, tally) => attempt(tally, () => factsOf(statSync(resolve(path)))),
   };
   const viewpoint = prefix !== "" && host.stat("/proc/1/mountinfo") !== null ? "/proc/1" : "/proc/self";
   return { ...host, viewpoint };

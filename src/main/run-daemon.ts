@@ -99,10 +99,7 @@ async function keepFilesFromCommands(): Promise<void> {
 /** Colony and agent in one process; makes a colony first when this home has none. */
 export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const signals = listenForSignals();
-  if (options.colonyId === undefined && (await hasNoColony(home))) {
-    const { initColony } = await import("./init-colony.ts");
-    await initColony(home, { app: "local", environment: "dev" });
-  }
+  if (options.colonyId === undefined) await initFirstColony(home);
   const forColony = await prepareColony(home, options);
   const forAgent = await prepareAgent(home, withoutColonyFlags(options));
   await keepFilesFromCommands();
@@ -116,10 +113,6 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const colony = stack.use(
     await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
   );
-  const obtainToken = async (): Promise<string> => {
-    const created = await colony.tokens.create({ kind: "join", name: "coral up", permission: null, validForMs: 600_000, uses: 1 });
-    return created.token;
-  };
   // The port may have moved since the last run: this run's endpoint wins over what the agent remembers.
   const agentConfig: AgentConfig = {
     ...forAgent.config,
@@ -133,7 +126,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
       paths: forAgent.paths,
       engine,
       log: log.child("agent"),
-      obtainToken,
+      obtainToken: () => ownJoinToken(colony),
       // Said in its config already.
       locateColony: () => Promise.resolve(undefined),
       capabilities,
@@ -307,9 +300,18 @@ function degradedOf(capabilities: CapabilityReport[]): DaemonReady["degraded"] {
   return capabilities.filter(({ available }) => !available).map(({ name, reason }) => ({ name, reason }));
 }
 
-async function hasNoColony(home: string): Promise<boolean> {
+/** Unless this home knows a colony, here or elsewhere. */
+async function initFirstColony(home: string): Promise<void> {
   const [local, { contexts }] = await Promise.all([listLocalColonies(home), readContexts(home)]);
-  return local.length === 0 && contexts.length === 0;
+  if (local.length > 0 || contexts.length > 0) return;
+  const { initColony } = await import("./init-colony.ts");
+  await initColony(home, { app: "local", environment: "dev" });
+}
+
+/** For the agent of the same process. */
+async function ownJoinToken({ tokens }: Colony): Promise<string> {
+  const { token } = await tokens.create({ kind: "join", name: "coral up", permission: null, validForMs: 600_000, uses: 1 });
+  return token;
 }
 
 /** `coral up` prints a page of its own: the log keeps to warnings unless somebody asked for more. */

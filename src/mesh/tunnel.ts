@@ -113,8 +113,13 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
     [Symbol.asyncDispose]: () => tunnel.close("the colony lets it go"),
   };
 
+  return firstAnswer(session, tunnel);
+}
+
+/** Resolves with the tunnel when the agent has answered the first ping. */
+function firstAnswer(session: ClientHttp2Session, tunnel: Tunnel): Promise<Tunnel> {
   return new Promise((resolve, reject) => {
-    session.once("close", () => reject(new Error(`the tunnel ended before it was open: ${reason ?? "the connection was lost"}`)));
+    void tunnel.closed.then(({ reason }) => reject(new Error(`the tunnel ended before it was open: ${reason}`)));
     session.once("connect", () => {
       session.ping((error) => {
         if (!error) resolve(tunnel);

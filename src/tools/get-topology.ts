@@ -73,13 +73,7 @@ export const getTopology = defineTool({
     }
     const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
     const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
-    const weights = graph.weights();
-    const ids = [...(reached?.keys() ?? graph.nodes.keys())].sort(
-      (a, b) =>
-        (reached?.get(a)?.distance ?? 0) - (reached?.get(b)?.distance ?? 0) ||
-        (weights.get(b) ?? 0) - (weights.get(a) ?? 0) ||
-        compare(a, b),
-    );
+    const ids = byNearness(graph, reached);
     const shown = cutList(ids, input.limit, "nodes", nodeAdvice);
     const all = graph.linksAmong(new Set(shown.items));
     const links = cutByClass(all, input.edges);
@@ -101,6 +95,15 @@ export const getTopology = defineTool({
     };
   },
 });
+
+/** The nearest first, then those with most connections. */
+function byNearness(graph: TopologyGraph, reached: ReturnType<TopologyGraph["walk"]> | undefined): string[] {
+  const weights = graph.weights();
+  return [...(reached?.keys() ?? graph.nodes.keys())].sort(
+    (a, b) =>
+      (reached?.get(a)?.distance ?? 0) - (reached?.get(b)?.distance ?? 0) || (weights.get(b) ?? 0) - (weights.get(a) ?? 0) || compare(a, b),
+  );
+}
 
 const nodeAdvice = "ask about one service, or raise limit";
 const edgeAdvice = "ask about one service, or narrow with class";

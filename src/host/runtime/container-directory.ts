@@ -130,16 +130,18 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
     },
     exec: async (container, exec) => {
       const { runtime } = await look(exec.signal);
-      if (runtime === null || container.runtime === "processes") {
-        throw new CoralError({
-          code: "unsupported",
-          message: `Cannot run a program in container "${container.name || container.id}": no container runtime answers for it on this host`,
-        });
-      }
+      if (runtime === null || container.runtime === "processes") throw noRuntimeFor(container);
       const { execInContainer } = await import("./container-exec.ts");
       return await execInContainer({ path: root.resolve(runtime.socketPath), api: runtime.api, containerId: container.id }, exec);
     },
   };
+}
+
+function noRuntimeFor({ name, id }: ContainerInfo): CoralError {
+  return new CoralError({
+    code: "unsupported",
+    message: `Cannot run a program in container "${name || id}": no container runtime answers for it on this host`,
+  });
 }
 
 function byUse(a: ContainerInfo, b: ContainerInfo): number {
