@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
 import { CoralError, httpStatusOf } from "../base/errors.ts";
 import { agentPaths, colonyPaths, saveContext } from "../config/index.ts";
 import type { TerminalControl } from "./cli-io.ts";
@@ -186,5 +187,24 @@ function fakeRuntime(runtime: Partial<CliRuntime> = {}): CliRuntime {
     doctor: absent,
     signalNames: () => Promise.resolve(["host", "host_cpu"]),
     ...runtime,
+  };
+}
+
+/** A home with a colony in it, made anew for every test of a file. */
+export function useColony(): { readonly world: World; readonly colony: FakeDaemon } {
+  let world: World;
+  let colony: FakeDaemon;
+  beforeEach(async () => {
+    world = await World.create();
+    colony = await world.startColony();
+  });
+  afterEach(() => world[Symbol.asyncDispose]());
+  return {
+    get world() {
+      return world;
+    },
+    get colony() {
+      return colony;
+    },
   };
 }

@@ -1,18 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { LogRecord, LogResult } from "../../tools/index.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 
-let world: World;
-let colony: FakeDaemon;
-
-beforeAll(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterAll(() => world[Symbol.asyncDispose]());
-beforeEach(() => {
-  colony.calls.length = 0;
-});
+const here = useColony();
 
 const record = (more: Partial<LogRecord> = {}): LogRecord => ({
   at: new Date(new Date().setHours(0, 0, 1, 5)).toISOString(),
@@ -46,21 +36,21 @@ describe("coral query logs", () => {
       record({ body: "two\nlines \u001b[31m", exceptionType: "TypeError" }),
       record({ service: "web", severity: "", severityText: "notice", body: "hello", isCut: true }),
     ];
-    colony.tool("coral_query_logs", result({ records, next: "17-1" }));
-    const { code, stdout, stderr } = await world.coral("query logs --level warn --grep hello --limit 2");
+    here.colony.tool("coral_query_logs", result({ records, next: "17-1" }));
+    const { code, stdout, stderr } = await here.world.coral("query logs --level warn --grep hello --limit 2");
     expect(code).toBe(0);
     expect(stdout.split("\n")).toEqual(["00:00:01.005 noti… web  hello …", "00:00:01.005 ERROR api  TypeError: two\\nlines \\x1b[31m", ""]);
     expect(stderr).toContain("--page 17-1");
-    expect(colony.calls[0]?.body).toEqual({ since: "15m", level: "warn", grep: "hello", limit: 2 });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "15m", level: "warn", grep: "hello", limit: 2 });
   });
 
   it("leaves out the name of the only service, and tells more with -o wide", async () => {
-    colony.tool(
+    here.colony.tool(
       "coral_query_logs",
       result({ records: [record({ traceId: "ab".repeat(16), pattern: "aaaaaaaaaaaa", attributes: { a: 1 } })] }),
     );
-    expect((await world.coral("query logs api")).stdout).toBe("00:00:01.005 ERROR connection refused\n");
-    expect((await world.coral("query logs api -o wide")).stdout).toBe(
+    expect((await here.world.coral("query logs api")).stdout).toBe("00:00:01.005 ERROR connection refused\n");
+    expect((await here.world.coral("query logs api -o wide")).stdout).toBe(
       `00:00:01.005 ERROR connection refused  trace=${"ab".repeat(16)} pattern=aaaaaaaaaaaa agent=web-1 {"a":1}\n`,
     );
   });
@@ -76,16 +66,16 @@ describe("coral query logs", () => {
       perMinute: 2,
       isNew: true,
     };
-    colony.tool("coral_query_logs", result({ by: "pattern", patterns: [{ ...pattern, ...times, example: "user 7" }] }));
-    const { stdout } = await world.coral("query logs api --by pattern");
+    here.colony.tool("coral_query_logs", result({ by: "pattern", patterns: [{ ...pattern, ...times, example: "user 7" }] }));
+    const { stdout } = await here.world.coral("query logs api --by pattern");
     expect(stdout).toBe(
       "RECORDS  PER MIN  SEVERITY  SERVICE  NEW  PATTERN       TEMPLATE\n     30        2  info      api      new  aaaaaaaaaaaa  user <num>\n",
     );
   });
 
   it("says when there is nothing", async () => {
-    colony.tool("coral_query_logs", result());
-    const { stdout, stderr } = await world.coral("query logs --since 1h");
+    here.colony.tool("coral_query_logs", result());
+    const { stdout, stderr } = await here.world.coral("query logs --since 1h");
     expect(stdout).toBe("");
     expect(stderr).toContain("last 1h");
   });

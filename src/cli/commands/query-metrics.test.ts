@@ -1,19 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { MetricResult, MetricRowFact } from "../../tools/index.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 import { course, metricRate, metricValue, plainNumber } from "./metric-text.ts";
 
-let world: World;
-let colony: FakeDaemon;
-
-beforeAll(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterAll(() => world[Symbol.asyncDispose]());
-beforeEach(() => {
-  colony.calls.length = 0;
-});
+const here = useColony();
 
 const resultOf = (over: Partial<MetricResult> = {}): MetricResult => ({
   ...{ sinceMs: 3_600_000, startAt: null, stepMs: 60_000, total: 1, metrics: [], rows: [], series: [] },
@@ -38,7 +28,7 @@ describe("coral query metrics", () => {
       lastAt,
     } as const;
     const counter = { ...metric, name: "hits", unit: "", kind: "sum", isCounter: true, services: ["a"], serviceCount: 1 } as const;
-    colony.tool(
+    here.colony.tool(
       "coral_query_metrics",
       resultOf({
         metrics: [
@@ -47,19 +37,19 @@ describe("coral query metrics", () => {
         ],
       }),
     );
-    const { stdout, code } = await world.coral("query metrics --service x --agent y");
+    const { stdout, code } = await here.world.coral("query metrics --service x --agent y");
     expect(code).toBe(0);
     expect(stdout.split("\n").slice(0, 3)).toEqual([
       "METRIC  KIND                   UNIT  SERVICES    SERIES    LAST",
       "took    exponential histogram  s     a, b, c +4      12  3d ago",
       "hits    counter                -     a               12  3d ago",
     ]);
-    expect(colony.calls[0]?.body).toEqual({ since: "1h", points: 30, service: "x", agent: "y" });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "1h", points: 30, service: "x", agent: "y" });
   });
 
   it("shows a histogram, a counter and a gauge, each with what it has", async () => {
-    colony.tool("coral_query_metrics", resultOf({ rows: [rowOf()] }));
-    const histogram = await world.coral("query metrics took --by http.route --since 2h --step 5m --limit 3");
+    here.colony.tool("coral_query_metrics", resultOf({ rows: [rowOf()] }));
+    const histogram = await here.world.coral("query metrics took --by http.route --since 2h --step 5m --limit 3");
     expect(histogram.stdout).toBe(
       [
         "took  last 1h · by http.route · each part 1m",
@@ -68,28 +58,28 @@ describe("coral query metrics", () => {
         "",
       ].join("\n"),
     );
-    expect(colony.calls[0]?.body).toEqual({ since: "2h", points: 30, name: "took", by: "http.route", step: "5m", limit: 3 });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "2h", points: 30, name: "took", by: "http.route", step: "5m", limit: 3 });
     const none = { mean: null, p50: null, p95: null, p99: null };
-    colony.tool(
+    here.colony.tool(
       "coral_query_metrics",
       resultOf({ rows: [rowOf({ ...none, kind: "sum", isCounter: true, unit: "By", rate: 2_048, total: 1024 ** 2 })] }),
     );
-    expect((await world.coral("query metrics sent")).stdout).toContain("api      2.00 KiB/s  1.00 MiB  ▃ █");
-    colony.tool(
+    expect((await here.world.coral("query metrics sent")).stdout).toContain("api      2.00 KiB/s  1.00 MiB  ▃ █");
+    here.colony.tool(
       "coral_query_metrics",
       resultOf({
         rows: [rowOf({ ...none, kind: "gauge", unit: "Cel", rate: null, total: null, last: -3, min: -3, max: 21.25, points: [-3, 21] })],
       }),
     );
-    expect((await world.coral("query metrics heat")).stdout).toContain("api      -3 Cel  -3 Cel  21.3 Cel  ▁█");
-    const csv = await world.coral("query metrics heat -o csv");
+    expect((await here.world.coral("query metrics heat")).stdout).toContain("api      -3 Cel  -3 Cel  21.3 Cel  ▁█");
+    const csv = await here.world.coral("query metrics heat -o csv");
     expect(csv.stdout.split("\n")[0]).toBe("service,last,min,max,points,series,kind,unit");
   });
 
   it("says why there is nothing", async () => {
     const completeness = { complete: false, notes: [{ kind: "no-data", message: "nothing was sent" }] };
-    colony.tool("coral_query_metrics", { ...resultOf({ total: 0 }), completeness });
-    expect(await world.coral("query metrics")).toEqual({ code: 0, stdout: "", stderr: "note: nothing was sent\n" });
+    here.colony.tool("coral_query_metrics", { ...resultOf({ total: 0 }), completeness });
+    expect(await here.world.coral("query metrics")).toEqual({ code: 0, stdout: "", stderr: "note: nothing was sent\n" });
   });
 });
 
@@ -99,12 +89,12 @@ describe("coral query promql", () => {
       { labels: { __name__: "up", service: "api", job: "api", route: 'a"b' }, points: [1, 2, 1_234.5] },
       { labels: {}, points: [null, null] },
     ];
-    colony.tool("coral_query_metrics", resultOf({ series }));
-    const { stdout } = await world.coral("query promql up --since 30m --step 1m");
+    here.colony.tool("coral_query_metrics", resultOf({ series }));
+    const { stdout } = await here.world.coral("query promql up --since 30m --step 1m");
     const lines = stdout.split("\n").map((line) => line.trimEnd().split(/ {2,}/));
     expect(lines).toEqual([["SERIES", "NOW", "OVER TIME"], ['up{route="a\\"b", service="api"}', "1,235", "▁▁█"], ["{}", "-", "-"], [""]]);
-    expect(colony.calls[0]?.body).toEqual({ promql: "up", since: "30m", points: 30, step: "1m" });
-    expect((await world.coral(["query", "promql", " "])).stderr).toContain("Cannot evaluate an empty expression");
+    expect(here.colony.calls[0]?.body).toEqual({ promql: "up", since: "30m", points: 30, step: "1m" });
+    expect((await here.world.coral(["query", "promql", " "])).stderr).toContain("Cannot evaluate an empty expression");
   });
 });
 

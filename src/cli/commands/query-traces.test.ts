@@ -1,20 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { describe, expect, it } from "vitest";
+import { useColony } from "../daemon.fixture.ts";
 import { textWidth } from "../output/text-width.ts";
 import { traceId, traceSpan, traceSummary, tracesResult, wholeTrace } from "../traces.fixture.ts";
 import { chooseLines, treePrefixes } from "./trace-lines.ts";
 
-let world: World;
-let colony: FakeDaemon;
-
-beforeAll(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterAll(() => world[Symbol.asyncDispose]());
-beforeEach(() => {
-  colony.calls.length = 0;
-});
+const here = useColony();
 
 const ms = 1_000_000;
 const widest = (text: string): number => Math.max(...text.split("\n").map(textWidth));
@@ -43,9 +33,9 @@ const checkout = wholeTrace([
 
 describe("coral query traces, a search", () => {
   it("asks for what the options say", async () => {
-    colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary()], total: 1 }));
-    await world.coral("query traces api --min-duration 250ms --error --route /orders --since 2h --sort slowest --limit 7");
-    expect(colony.calls[0]?.body).toEqual({
+    here.colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary()], total: 1 }));
+    await here.world.coral("query traces api --min-duration 250ms --error --route /orders --since 2h --sort slowest --limit 7");
+    expect(here.colony.calls[0]?.body).toEqual({
       service: "api",
       minDuration: "250ms",
       error: true,
@@ -57,11 +47,11 @@ describe("coral query traces, a search", () => {
   });
 
   it("prints a line per trace", async () => {
-    colony.tool(
+    here.colony.tool(
       "coral_query_traces",
       tracesResult({ traces: [traceSummary({ errors: 2 }), traceSummary({ name: "POST /x", durationNs: 900 })], total: 2 }),
     );
-    const { code, stdout } = await world.coral("query traces");
+    const { code, stdout } = await here.world.coral("query traces");
     expect(code).toBe(0);
     expect(stdout.replaceAll(/\d\d:\d\d:\d\d/g, "12:00:00")).toBe(
       [
@@ -71,25 +61,25 @@ describe("coral query traces, a search", () => {
         "",
       ].join("\n"),
     );
-    expect(colony.calls[0]?.body).toEqual({ since: "1h" });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "1h" });
   });
 
   it.each([40, 50, 52, 60, 64, 72, 75, 80, 100, 120, 200])("fits a terminal of %d cells with whole ids", async (terminal) => {
-    colony.tool(
+    here.colony.tool(
       "coral_query_traces",
       tracesResult({
         traces: [traceSummary({ startedAt: "2025-01-01T00:00:00.000Z", service: "s".repeat(100), name: "GET /\u{1f41a}".repeat(50) })],
         total: 1,
       }),
     );
-    const { stdout } = await world.coral("query traces", { terminal, env: { NO_COLOR: "1" } });
+    const { stdout } = await here.world.coral("query traces", { terminal, env: { NO_COLOR: "1" } });
     expect(stdout).toContain(traceId);
     expect(widest(stdout)).toBeLessThanOrEqual(terminal);
   });
 
   it("says that nothing fits", async () => {
-    colony.tool("coral_query_traces", tracesResult());
-    expect(await world.coral("query traces")).toMatchObject({
+    here.colony.tool("coral_query_traces", tracesResult());
+    expect(await here.world.coral("query traces")).toMatchObject({
       code: 0,
       stdout: "",
       stderr: expect.stringContaining("No trace that fits") as string,
@@ -97,11 +87,11 @@ describe("coral query traces, a search", () => {
   });
 
   it("gives everything to csv and json", async () => {
-    colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary({ weight: 4 })], total: 1 }));
-    expect((await world.coral("query traces -o csv")).stdout).toMatch(
+    here.colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary({ weight: 4 })], total: 1 }));
+    expect((await here.world.coral("query traces -o csv")).stdout).toMatch(
       /^traceId,startedAt,durationNs,spans,errors,service,name,services,matchName,matchDurationNs,weight\n4bf92f.*,245000000,34,0,web,/,
     );
-    expect(JSON.parse((await world.coral("query traces --json")).stdout)).toMatchObject({ traces: [{ traceId }] });
+    expect(JSON.parse((await here.world.coral("query traces --json")).stdout)).toMatchObject({ traces: [{ traceId }] });
   });
 });
 
@@ -113,9 +103,9 @@ describe("coral query traces, one trace", () => {
       links: '[{"trace_id":"ab","span_id":"cd"}]',
       dropped: 4,
     };
-    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "GET /", 0, 10, carried)]) }));
-    const { stdout } = await world.coral(`query traces --trace-id ${traceId} --details`);
-    expect(colony.calls[0]?.body).toMatchObject({ traceId, details: true });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "GET /", 0, 10, carried)]) }));
+    const { stdout } = await here.world.coral(`query traces --trace-id ${traceId} --details`);
+    expect(here.colony.calls[0]?.body).toMatchObject({ traceId, details: true });
     expect(stdout.split("\n").slice(stdout.split("\n").indexOf("Details") + 2)).toEqual([
       "    shop.vip = true",
       "    shop.note = a\\x1bb",
@@ -128,19 +118,19 @@ describe("coral query traces, one trace", () => {
   });
 
   it("has no --details of a list", async () => {
-    const { code, stderr } = await world.coral("query traces --details");
+    const { code, stderr } = await here.world.coral("query traces --details");
     expect([code, stderr]).toEqual([64, expect.stringContaining("name one trace with --trace-id")]);
   });
 
   it.each([`--trace-id ${traceId}`, traceId, `--trace-id 00-${traceId}-00f067aa0ba902b7-01`])("asks for %s", async (words) => {
-    colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
-    await world.coral(`query traces ${words}`);
-    expect(colony.calls[0]?.body).toEqual({ traceId: words.split(" ").at(-1), limit: 5_000 });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
+    await here.world.coral(`query traces ${words}`);
+    expect(here.colony.calls[0]?.body).toEqual({ traceId: words.split(" ").at(-1), limit: 5_000 });
   });
 
   it("draws a waterfall with tree, bars, self times, failures and where the time went", async () => {
-    colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
-    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1", TZ: "UTC" } });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
+    const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1", TZ: "UTC" } });
     expect(stdout).toMatchInlineSnapshot(`
       "web  GET /checkout
       200ms · 5 spans · 3 services · 1 error · 2026-01-01 00:00:00.123
@@ -173,8 +163,8 @@ describe("coral query traces, one trace", () => {
         errorType: "a.very.long.ErrorType",
       }),
     );
-    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(deep) }));
-    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(deep) }));
+    const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal, env: { NO_COLOR: "1" } });
     const lines = stdout.split("\n").slice(4);
     expect(widest(lines.join("\n"))).toBeLessThanOrEqual(terminal);
     expect(lines.filter((line) => line.includes("✗"))).toHaveLength(60);
@@ -182,8 +172,8 @@ describe("coral query traces, one trace", () => {
   });
 
   it("draws one span, one without duration, and obeys no escape sequence in a name", async () => {
-    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "a\u001b[2J\nb", 0, 0)]) }));
-    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "a\u001b[2J\nb", 0, 0)]) }));
+    const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1" } });
     expect(stdout).not.toContain("\u001b");
     expect(stdout).toContain("api  a\\x1b[2J\\nb");
     expect(stdout).toContain("0ns");
@@ -196,18 +186,18 @@ describe("coral query traces, one trace", () => {
       ...Array.from({ length: 4_998 }, (_, index) => traceSpan(1 + (index % 2), `n${index}`, index / 5, 0.1)),
       traceSpan(1, "culprit", 900, 0.05, { status: "error" }),
     ];
-    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(spans) }));
-    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal: 100, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(spans) }));
+    const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(stdout).toContain("culprit ✗ failed");
     expect(stdout).toContain("5,000 spans");
     expect(stdout).toMatch(/└ … 4,\d{3} more spans, at most 100µs each/);
     expect(stdout.split("\n").length).toBeLessThan(420);
-    const wide = await world.coral(`query traces ${traceId} -o wide`, { terminal: 100, env: { NO_COLOR: "1" } });
+    const wide = await here.world.coral(`query traces ${traceId} -o wide`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(wide.stdout.split("\n").length).toBeGreaterThan(5_000);
-    const few = await world.coral(`query traces ${traceId} --limit 10`, { terminal: 100, env: { NO_COLOR: "1" } });
+    const few = await here.world.coral(`query traces ${traceId} --limit 10`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(few.stdout.split("\n").length).toBeLessThan(40);
     // All are asked for all the same: self times need them.
-    expect(colony.calls.at(-1)?.body).toEqual({ traceId, limit: 5_000 });
+    expect(here.colony.calls.at(-1)?.body).toEqual({ traceId, limit: 5_000 });
   });
 
   it("tells of one thing that was done again and again as one", async () => {
@@ -219,8 +209,8 @@ describe("coral query traces, one trace", () => {
       ...Array.from({ length: 30 }, (_, index) => query(index)),
       ...others,
     ];
-    colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(spans) }));
-    const { stdout } = await world.coral(`query traces ${traceId}`, { terminal: 100, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace(spans) }));
+    const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(stdout.split("Where the time went\n")[1]).toBe(
       [
         "   90ms    75%  30 × api  SELECT * FROM t WHERE id = ?",
@@ -235,14 +225,14 @@ describe("coral query traces, one trace", () => {
   });
 
   it("colours on a terminal only", async () => {
-    colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
-    expect((await world.coral(`query traces ${traceId}`, { terminal: 100 })).stdout).toContain("\u001b[31m");
-    expect((await world.coral(`query traces ${traceId}`)).stdout).not.toContain("\u001b");
+    here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
+    expect((await here.world.coral(`query traces ${traceId}`, { terminal: 100 })).stdout).toContain("\u001b[31m");
+    expect((await here.world.coral(`query traces ${traceId}`)).stdout).not.toContain("\u001b");
   });
 
   it("gives spans to csv", async () => {
-    colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
-    const { stdout } = await world.coral(`query traces ${traceId} -o csv`);
+    here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
+    const { stdout } = await here.world.coral(`query traces ${traceId} -o csv`);
     expect(stdout.split("\n")[0]).toBe(
       "spanId,parentSpanId,depth,service,name,kind,startNs,durationNs,selfNs,criticalNs,status,statusMessage,httpStatusCode",
     );

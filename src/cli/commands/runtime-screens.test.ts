@@ -1,18 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { sampleRuntime, sampleSidecar } from "../../base/runtime-facts.fixture.ts";
 import { modeLabel, type RuntimeFacts } from "../../base/runtime-facts.ts";
 import type { AgentInfo, AgentList } from "../../tools/index.ts";
 import { agentInfo, agentStatusAnswer, statusAnswer } from "../answers.fixture.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 import { textWidth } from "../output/text-width.ts";
 
-let world: World;
-let colony: FakeDaemon;
-beforeEach(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterEach(() => world[Symbol.asyncDispose]());
+const here = useColony();
 
 const cri = sampleSidecar("cri", { version: "2.1.0" });
 
@@ -25,7 +19,7 @@ function listed(agentId: string, runtime: RuntimeFacts | null, change: Partial<A
 
 describe("coral agent status", () => {
   it("shows what the agent is, section by section", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({
         agentId: "frontend-001",
@@ -41,7 +35,7 @@ describe("coral agent status", () => {
         colony: { id: "prod-us-east", endpoint: "colony.company.internal:9090", state: "connected", since: new Date().toISOString() },
       }),
     );
-    const { stdout } = await world.coral("agent status");
+    const { stdout } = await here.world.coral("agent status");
     expect(stdout).toContain(`Agent: frontend-001
 Status: ✅ Running (connected to colony)
 
@@ -85,9 +79,9 @@ Colony:
   });
 
   it("says why a passive sidecar can run nothing, and what to do", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ runtime: sampleSidecar("passive") }));
-    const { stdout } = await world.coral("agent status");
+    const { stdout } = await here.world.coral("agent status");
     expect(stdout).toContain("  Mode:         Passive (no CRI socket, no shared namespace)\n  CRI Runtime:  ❌ Not available\n");
     expect(stdout).toContain(`  ❌ coral exec      Not supported (passive mode - no CRI socket, no shared namespace)
                      Fix: Mount CRI socket or enable shareProcessNamespace
@@ -97,12 +91,12 @@ Colony:
   });
 
   it("takes an agent from before runtime contexts", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/status", () => {
       const { runtime: _runtime, ...old } = agentStatusAnswer();
       return old;
     });
-    const { code, stdout } = await world.coral("agent status");
+    const { code, stdout } = await here.world.coral("agent status");
     expect(code).toBe(0);
     expect(stdout).toContain("  Type:         unknown: this agent is older than its CLI\n");
   });
@@ -125,8 +119,8 @@ describe("coral agent list --verbose", () => {
         }),
       ),
     ];
-    colony.tool("coral_list_agents", { total: 3, agents });
-    const { stdout } = await world.coral("agent list --verbose");
+    here.colony.tool("coral_list_agents", { total: 3, agents });
+    const { stdout } = await here.world.coral("agent list --verbose");
     const [head, first = "", second = "", third = ""] = stdout.split("\n\n┌");
     expect(head).toMatch(/^3 agents connected to colony: \S+$/);
     const text = (box: string): string[] => box.split("\n").map((line) => line.replace(/^[┌│ ─]+|[│┐ ─]+$/g, ""));
@@ -191,18 +185,24 @@ describe("coral agent list --verbose", () => {
   });
 
   it("keeps its frames within the terminal, and shows an old agent as unknown", async () => {
-    colony.tool("coral_list_agents", { total: 1, agents: [listed("old-1", null, { isLegacy: true, protocolVersion: 1 })] });
-    const { stdout } = await world.coral("agent list --verbose", { terminal: 50, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_list_agents", { total: 1, agents: [listed("old-1", null, { isLegacy: true, protocolVersion: 1 })] });
+    const { stdout } = await here.world.coral("agent list --verbose", { terminal: 50, env: { NO_COLOR: "1" } });
     expect(stdout).toContain("unknown (legacy agent");
     for (const line of stdout.split("\n")) expect(textWidth(line)).toBeLessThanOrEqual(50);
   });
 
   it("passes its filters on", async () => {
-    colony.tool("coral_list_agents", { total: 0, agents: [] });
-    const { stderr } = await world.coral("agent list --runtime k8s-sidecar --mode passive --capability connect");
-    expect(colony.calls[0]?.body).toEqual({ verbose: false, limit: 1_000, runtime: "k8s-sidecar", mode: "passive", capability: "connect" });
+    here.colony.tool("coral_list_agents", { total: 0, agents: [] });
+    const { stderr } = await here.world.coral("agent list --runtime k8s-sidecar --mode passive --capability connect");
+    expect(here.colony.calls[0]?.body).toEqual({
+      verbose: false,
+      limit: 1_000,
+      runtime: "k8s-sidecar",
+      mode: "passive",
+      capability: "connect",
+    });
     expect(stderr).toContain("No agent matches");
-    expect((await world.coral("agent list --runtime vm")).code).toBe(64);
+    expect((await here.world.coral("agent list --runtime vm")).code).toBe(64);
   });
 });
 
@@ -228,7 +228,7 @@ describe("coral colony status", () => {
   });
 
   it("shows the agents in a table, how they are distributed, and what to do", async () => {
-    colony.tool(
+    here.colony.tool(
       "coral_get_status",
       statusAnswer({
         agents: { total: 4, healthy: 3, degraded: 1, unhealthy: 0 },
@@ -278,7 +278,7 @@ describe("coral colony status", () => {
         ],
       }),
     );
-    const { stdout } = await world.coral("colony status");
+    const { stdout } = await here.world.coral("colony status");
     expect(stdout).toContain(`Colony: shop-dev-1a2b3c
 Status: ✅ Running
 Uptime: 1h 2m
@@ -318,7 +318,7 @@ Capability Coverage:
 
   it("says how to upgrade legacy agents, and until when", async () => {
     const steps = ["Update coral", "Restart the agent", "Verify"];
-    colony.tool(
+    here.colony.tool(
       "coral_get_status",
       statusAnswer({
         runtimes: {
@@ -341,7 +341,7 @@ Capability Coverage:
         ],
       }),
     );
-    const { stdout } = await world.coral("colony status");
+    const { stdout } = await here.world.coral("colony status");
     expect(stdout).toContain(`
 ⚠️  15 legacy agents detected (18.75%)
     These agents will be rejected after 2024-09-01
@@ -360,16 +360,16 @@ Capability Coverage:
 
 describe("coral agent refresh-context", () => {
   it("tells what the agent found, and what changed", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("POST /v1/runtime/refresh", () => ({ runtime: cri, changes: ["sidecar mode passive → cri"], isTold: true }));
-    const { code, stdout } = await world.coral("agent refresh-context");
+    const { code, stdout } = await here.world.coral("agent refresh-context");
     expect(code).toBe(0);
     expect(stdout).toContain(
       "Runtime:      Kubernetes Sidecar (CRI mode)\nCRI:          containerd v1.7.0 at /var/run/containerd/containerd.sock\n",
     );
     expect(stdout).toContain("Changed:\n  sidecar mode passive → cri\nThe colony was told.\n");
     agent.replies.set("POST /v1/runtime/refresh", () => ({ runtime: cri, changes: [], isTold: true }));
-    expect((await world.coral("agent refresh-context")).stdout).toContain("Nothing has changed.\n");
-    expect(JSON.parse((await world.coral("agent refresh-context -o json")).stdout)).toMatchObject({ changes: [] });
+    expect((await here.world.coral("agent refresh-context")).stdout).toContain("Nothing has changed.\n");
+    expect(JSON.parse((await here.world.coral("agent refresh-context -o json")).stdout)).toMatchObject({ changes: [] });
   });
 });

@@ -1,65 +1,59 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { agentStatusAnswer } from "../answers.fixture.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 import { sampleServices, sampleTopology, serviceList, serviceOf, servicePlace, serviceProcess } from "../network.fixture.ts";
 
 const hostile = "evil\u001b[2J\n\u202ename";
 
-let world: World;
-let colony: FakeDaemon;
-beforeEach(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterEach(() => world[Symbol.asyncDispose]());
+const here = useColony();
 
 describe("coral services", () => {
   it("lists one line per service", async () => {
     const [api] = sampleServices();
-    colony.tool(
+    here.colony.tool(
       "coral_list_services",
       serviceList([{ ...(api as NonNullable<typeof api>), check: "unhealthy" }, ...sampleServices().slice(1, 3)]),
     );
-    const { stdout } = await world.coral("services --agent web-1");
-    expect(colony.calls[0]?.body).toEqual({ limit: 10_000, agent: "web-1" });
+    const { stdout } = await here.world.coral("services --agent web-1");
+    expect(here.colony.calls[0]?.body).toEqual({ limit: 10_000, agent: "web-1" });
     expect(stdout).toBe(`SERVICE   PORTS  INSTANCES  STATUS      HEALTH     HOSTS
 api       8080           1  managed     unhealthy  hostname-api
 frontend  3000           1  managed     -          hostname-web
 postgres  5432           1  discovered  -          hostname-db
 `);
-    expect((await world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  101   0123456789ab  /app/api");
+    expect((await here.world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  101   0123456789ab  /app/api");
   });
 
   it("cuts long lists within a line, and has them with -o wide", async () => {
     const places = Array.from({ length: 8 }, (_, index) => servicePlace({ hostname: `h${index}`, port: 9_000 + index }));
-    colony.tool("coral_list_services", serviceList([serviceOf("many", places)]));
-    expect((await world.coral("services")).stdout).toContain(
+    here.colony.tool("coral_list_services", serviceList([serviceOf("many", places)]));
+    expect((await here.world.coral("services")).stdout).toContain(
       "many     9000,9001,9002,9003,9004 +3          8  discovered  -       h0,h1,h2,h3,h4 +3\n",
     );
-    expect((await world.coral("services -o wide")).stdout).toContain("h0,h1,h2,h3,h4,h5,h6,h7");
-    expect((await world.coral("services -o csv")).stdout).toContain('"9000,9001,9002,9003,9004,9005,9006,9007"');
+    expect((await here.world.coral("services -o wide")).stdout).toContain("h0,h1,h2,h3,h4,h5,h6,h7");
+    expect((await here.world.coral("services -o csv")).stdout).toContain('"9000,9001,9002,9003,9004,9005,9006,9007"');
   });
 
   it("says so when there is none", async () => {
-    colony.tool("coral_list_services", serviceList([]));
-    expect(await world.coral("services")).toMatchObject({
+    here.colony.tool("coral_list_services", serviceList([]));
+    expect(await here.world.coral("services")).toMatchObject({
       code: 0,
       stdout: "",
       stderr: expect.stringContaining("No service has been found yet"),
     });
-    const none = await world.coral("services nope");
+    const none = await here.world.coral("services nope");
     expect(none).toMatchObject({ code: 4, stdout: "" });
     expect(none.stderr).toBe('error: Cannot find service "nope": none has that in its name; "coral services" lists them all\n');
   });
 
   it("lists those that hold the word when several do, and shows the only one", async () => {
     const services = [serviceOf("api-one", [servicePlace()]), serviceOf("api-two", [servicePlace()])];
-    colony.tool("coral_list_services", serviceList(services));
-    expect((await world.coral("services api")).stdout).toContain("api-two");
-    colony.tool("coral_list_services", serviceList(services.slice(0, 1)));
-    colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
-    colony.tool("coral_list_events", { events: [] });
-    expect((await world.coral("services api")).stdout).toMatch(/^api-one {2}discovered · 1 instance on 1 host\n/);
+    here.colony.tool("coral_list_services", serviceList(services));
+    expect((await here.world.coral("services api")).stdout).toContain("api-two");
+    here.colony.tool("coral_list_services", serviceList(services.slice(0, 1)));
+    here.colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
+    here.colony.tool("coral_list_events", { events: [] });
+    expect((await here.world.coral("services api")).stdout).toMatch(/^api-one {2}discovered · 1 instance on 1 host\n/);
   });
 });
 
@@ -78,7 +72,7 @@ describe("coral services <name>", () => {
       check: "unhealthy",
       ingress: true,
     });
-    colony.replies.set("POST /v1/tools/coral_list_services", () => ({
+    here.colony.replies.set("POST /v1/tools/coral_list_services", () => ({
       ...serviceList([service]),
       completeness: { complete: false, notes: [{ kind: "agent-silent", message: "web-2 is silent" }] },
     }));
@@ -86,11 +80,11 @@ describe("coral services <name>", () => {
       { kind: "agent-silent", message: "web-2 is silent" },
       { kind: "limit", message: "10 of 20 events" },
     ];
-    colony.replies.set("POST /v1/tools/coral_get_topology", () => ({
+    here.colony.replies.set("POST /v1/tools/coral_get_topology", () => ({
       ...sampleTopology(),
       completeness: { complete: false, notes: [notes[0]] },
     }));
-    colony.replies.set("POST /v1/tools/coral_list_events", () => ({
+    here.colony.replies.set("POST /v1/tools/coral_list_events", () => ({
       events: [
         { at: now(), kind: "service-restarted", severity: "warning", agentId: "a", service: name, message: "pid 7 → 101", details: {} },
       ],
@@ -100,8 +94,8 @@ describe("coral services <name>", () => {
 
   it("shows instances, callers, calls and events", async () => {
     answer();
-    const { stdout, stderr } = await world.coral("services api --since 30m --agent web-1");
-    expect(colony.calls.slice(1).map(({ body }) => body)).toEqual([
+    const { stdout, stderr } = await here.world.coral("services api --since 30m --agent web-1");
+    expect(here.colony.calls.slice(1).map(({ body }) => body)).toEqual([
       { service: "api", processes: true, limit: 1, agent: "web-1" },
       { service: "api", depth: 1, direction: "both", since: "30m", limit: 10_000, agent: "web-1" },
       { service: "api", since: "86400s", limit: 10, agent: "web-1" },
@@ -139,19 +133,19 @@ Recent events
 
   it("prints the whole report as JSON, and the processes as CSV", async () => {
     answer();
-    const report = JSON.parse((await world.coral("services api -o json")).stdout) as Record<string, unknown>;
+    const report = JSON.parse((await here.world.coral("services api -o json")).stdout) as Record<string, unknown>;
     expect(Object.keys(report)).toEqual(["service", "calledBy", "calls", "nodes", "events", "completeness"]);
-    expect((await world.coral("services api -o csv")).stdout).toMatch(
+    expect((await here.world.coral("services api -o csv")).stdout).toMatch(
       /^hostname,pid,startedAt,user,health,listens,build,exe,unit,container,.*\nhostname-api,101,/,
     );
-    expect((await world.coral("services api -o wide")).stdout).toContain("/app/api --token [redacted]");
+    expect((await here.world.coral("services api -o wide")).stdout).toContain("/app/api --token [redacted]");
   });
 
   it("is fine with nothing around it, and harmless with a hostile name", async () => {
     answer(hostile);
-    colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
-    colony.tool("coral_list_events", { events: [] });
-    const { stdout } = await world.coral(["services", "evil"]);
+    here.colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
+    here.colony.tool("coral_list_events", { events: [] });
+    const { stdout } = await here.world.coral(["services", "evil"]);
     expect(stdout).toContain("Called by\n  nobody that was seen in the last 1h\n\nCalls\n  nobody that was seen in the last 1h\n");
     expect(stdout).not.toContain("Recent events");
     expect(stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
@@ -162,7 +156,7 @@ describe("coral connect", () => {
   const info = { health: null, type: null, connectedAt: "x", check: { state: "unknown", detail: "not checked yet", checkedAt: null } };
 
   it("says what became of each service", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     const services = [
       { ...info, name: "postgres", port: 5432, outcome: "promoted", discovered: { name: "postgres", method: "listening_socket" } },
       { ...info, name: "api", port: 8080, outcome: "promoted", discovered: { name: "node\u0007", method: "listening_socket" } },
@@ -172,7 +166,7 @@ describe("coral connect", () => {
       { ...info, name: "dns", port: 53, type: "udp", outcome: "promoted", discovered: { name: "dns", method: "listening_socket" } },
     ];
     agent.replies.set("POST /v1/services", () => ({ services }));
-    const ran = await world.coral("connect postgres:5432 api:8080:/health:http later:9");
+    const ran = await here.world.coral("connect postgres:5432 api:8080:/health:http later:9");
     expect(agent.calls[0]).toEqual({
       route: "POST /v1/services",
       body: {
@@ -204,16 +198,16 @@ describe("coral connect", () => {
   Now managed; UDP has no health check
 `,
     });
-    expect(JSON.parse((await world.coral("connect a:1 -o json")).stdout)).toEqual({ services });
-    expect((await world.coral("connect a:1 -o csv")).stdout).toMatch(
+    expect(JSON.parse((await here.world.coral("connect a:1 -o json")).stdout)).toEqual({ services });
+    expect((await here.world.coral("connect a:1 -o csv")).stdout).toMatch(
       /^name,port,health,type,outcome,previousMethod\npostgres,5432,,,promoted,listening_socket\n/,
     );
   });
 
   it("takes the long form", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("POST /v1/services", () => ({ services: [] }));
-    await world.coral("connect frontend --port 3000 --health /health --type http");
+    await here.world.coral("connect frontend --port 3000 --health /health --type http");
     expect(agent.calls[0]?.body).toEqual({ services: [{ name: "frontend", port: 3000, health: "/health", type: "http" }] });
   });
 
@@ -231,15 +225,15 @@ describe("coral connect", () => {
     ["connect a:1 --health /", "Cannot use --health without --port"],
     ["connect a --port 1 --health health", '"health" is not a health path'],
   ])("refuses %j without asking anybody", async (line, message) => {
-    const agent = await world.startAgent();
-    const ran = await world.coral(line);
+    const agent = await here.world.startAgent();
+    const ran = await here.world.coral(line);
     expect(ran.code).toBe(64);
     expect(ran.stderr).toContain(message);
     expect(agent.calls).toEqual([]);
   });
 
   it("says how to start the agent when there is none", async () => {
-    const ran = await world.coral("connect a:1");
+    const ran = await here.world.coral("connect a:1");
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain("Cannot reach the agent: none is running for CORAL_HOME");
     expect(ran.stderr).toContain('"coral agent start"');
@@ -248,27 +242,27 @@ describe("coral connect", () => {
 
 describe("coral disconnect", () => {
   it("disconnects all or none", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/services", () => ({ services: [{ name: "a.b" }, { name: "c" }] }));
     agent.replies.set("DELETE /v1/services/a.b", () => ({ name: "a.b", ports: [1, 2] }));
     agent.replies.set("DELETE /v1/services/c", () => ({ name: "c", ports: [3] }));
-    const unknown = await world.coral("disconnect c d");
+    const unknown = await here.world.coral("disconnect c d");
     expect(unknown).toMatchObject({ code: 4, stdout: "" });
     expect(unknown.stderr).toContain('Cannot disconnect service "d": not connected at the agent of this host; connected are a.b, c');
     expect(agent.calls.filter(({ route }) => route.startsWith("DELETE"))).toEqual([]);
-    const ran = await world.coral("disconnect c a.b c");
+    const ran = await here.world.coral("disconnect c a.b c");
     expect(ran.stdout).toContain("✓ Service 'c' is no longer managed\n");
     expect(agent.calls.filter(({ route }) => route.startsWith("DELETE")).map(({ route }) => route)).toEqual([
       "DELETE /v1/services/c",
       "DELETE /v1/services/a.b",
     ]);
-    expect((await world.coral("disconnect a.b -o csv")).stdout).toBe('name,ports\na.b,"1,2"\n');
+    expect((await here.world.coral("disconnect a.b -o csv")).stdout).toBe('name,ports\na.b,"1,2"\n');
   });
 });
 
 describe("coral agent status", () => {
   it("shows each service with port, process, build and health", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     const service = {
       name: "payment-service",
       port: 8080,
@@ -309,7 +303,7 @@ describe("coral agent status", () => {
       },
     ];
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ services: { total: 3, items } }));
-    const { stdout } = await world.coral("agent status");
+    const { stdout } = await here.world.coral("agent status");
     expect(stdout).toContain("  services   3, 2 of them managed\n");
     expect(stdout).toContain(`
 Services:
@@ -331,7 +325,7 @@ Services:
   });
 
   it("shows the ports of one service together, and counts what it does not show", async () => {
-    const agent = await world.startAgent();
+    const agent = await here.world.startAgent();
     const items = Array.from({ length: 30 }, (_, index) => ({
       name: `s${index}`,
       port: index,
@@ -347,11 +341,13 @@ Services:
     }));
     const same = items.slice(0, 10).map((item) => ({ ...item, name: "same", pid: item.port % 3 }));
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ services: { total: 10, items: same } }));
-    expect((await world.coral("agent status")).stdout).toContain(
+    expect((await here.world.coral("agent status")).stdout).toContain(
       "Services:\n  same\n    Port:         0, 1, 2, 3, 4, 5, 6, 7 +2\n    PID:          0 (and 2 more processes)\n",
     );
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ services: { total: 2_000, items } }));
-    expect((await world.coral("agent status")).stdout).toContain("  … and 1,980 more services; -o wide shows them\n");
-    expect((await world.coral("agent status -o wide")).stdout).toContain("  … and 1,970 more services; coral network services has them\n");
+    expect((await here.world.coral("agent status")).stdout).toContain("  … and 1,980 more services; -o wide shows them\n");
+    expect((await here.world.coral("agent status -o wide")).stdout).toContain(
+      "  … and 1,970 more services; coral network services has them\n",
+    );
   });
 });

@@ -1,18 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Deployment, ServiceSummary, SummaryDetails, SummaryResult } from "../../tools/index.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 
-let world: World;
-let colony: FakeDaemon;
-
-beforeAll(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterAll(() => world[Symbol.asyncDispose]());
-beforeEach(() => {
-  colony.calls.length = 0;
-});
+const here = useColony();
 
 const nowMs = Date.now();
 const iso = (agoMs: number): string => new Date(nowMs - agoMs).toISOString();
@@ -75,7 +65,7 @@ function resultOf(services: ServiceSummary[]): SummaryResult {
 
 describe("coral query summary", () => {
   it("prints all services with the worst rule of each, and nothing of full hosts where all is well", async () => {
-    colony.tool(
+    here.colony.tool(
       "coral_query_summary",
       resultOf([
         summaryOf("checkout", { health: "critical", findings: [slow, full] }),
@@ -83,9 +73,9 @@ describe("coral query summary", () => {
         summaryOf("worker", { health: "unknown", requests: null }),
       ]),
     );
-    const { code, stdout } = await world.coral("query summary --since 15m --limit 3");
+    const { code, stdout } = await here.world.coral("query summary --since 15m --limit 3");
     expect(code).toBe(0);
-    expect(colony.calls[0]?.body).toEqual({ since: "15m", limit: 3 });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "15m", limit: 3 });
     expect(stdout).toBe(
       [
         "3 services  last 5m · 1 critical · 1 unknown · 1 ok",
@@ -145,9 +135,12 @@ describe("coral query summary", () => {
     };
     const callee = { ...slow, rule: "callee-failing", kind: "cause", subject: "db", message: "20% of requests to db failed" } as const;
     const deployment = { at: iso(730_000), what: "1.4", verdict: "regression", isComplete: true, reason: "" } as const;
-    colony.tool("coral_query_summary", resultOf([summaryOf("api", { health: "critical", findings: [slow, callee], details, deployment })]));
-    const { stdout } = await world.coral("query summary api");
-    expect(colony.calls[0]?.body).toEqual({ since: "5m", service: "api" });
+    here.colony.tool(
+      "coral_query_summary",
+      resultOf([summaryOf("api", { health: "critical", findings: [slow, callee], details, deployment })]),
+    );
+    const { stdout } = await here.world.coral("query summary api");
+    expect(here.colony.calls[0]?.body).toEqual({ since: "5m", service: "api" });
     expect(stdout).toContain("api  critical · last 5m · 2 processes on 1 host\n  critical: p95 is 240 ms\n");
     expect(stdout).toMatch(/since: .*, 12m (?:\d+s )?ago, just when it was deployed/);
     expect(stdout).toMatch(/answered now +41 +0.1% +950µs +4.2ms +13ms/);
@@ -165,9 +158,9 @@ describe("coral query summary", () => {
   });
 
   it("says how to see requests where none are seen, and gives CSV", async () => {
-    colony.tool("coral_query_summary", resultOf([summaryOf("api", { requests: null })]));
-    expect((await world.coral("query summary api")).stdout).toContain("no requests were seen");
-    const { stdout } = await world.coral("query summary -o csv");
+    here.colony.tool("coral_query_summary", resultOf([summaryOf("api", { requests: null })]));
+    expect((await here.world.coral("query summary api")).stdout).toContain("no requests were seen");
+    const { stdout } = await here.world.coral("query summary -o csv");
     expect(stdout.split("\n")[0]).toBe("service,health,perSecond,errorRatio,p95Us,before.p95Us,yesterday.p95Us,why,source,instances,hosts");
   });
 });
@@ -208,12 +201,12 @@ const deployment: Deployment = {
 
 describe("coral query deployments", () => {
   it("prints one line each, and one service's with every change", async () => {
-    colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [deployment] });
-    const list = await world.coral("query deployments");
+    here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [deployment] });
+    const list = await here.world.coral("query deployments");
     expect(list.stdout).toMatch(/api +bbbbbbbb ← aaaaaaaa \(new cache\) +regression so far +GET \/ p95/);
-    expect(colony.calls[0]?.body).toEqual({ since: "1d" });
-    const { stdout } = await world.coral("query deployments api --since 7d");
-    expect(colony.calls[1]?.body).toEqual({ since: "7d", service: "api" });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "1d" });
+    const { stdout } = await here.world.coral("query deployments api --since 7d");
+    expect(here.colony.calls[1]?.body).toEqual({ since: "7d", service: "api" });
     expect(stdout).toMatch(/worse +GET \/ +p95 +2.0ms +4.0ms +\+100% +0.41 +< 10⁻⁶/);
     expect(stdout).toMatch(/worse +GET \/ +errors +0% +10% +- +0.64 +4e-4/);
     expect(stdout).toMatch(/changed +POST \/ +rate +10\/s +0\/s/);
@@ -223,8 +216,8 @@ describe("coral query deployments", () => {
   });
 
   it("says when there are none", async () => {
-    colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [] });
-    const { stdout, stderr } = await world.coral("query deployments");
+    here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [] });
+    const { stdout, stderr } = await here.world.coral("query deployments");
     expect(stdout).toBe("");
     expect(stderr).toContain("Nothing was deployed in the last 1d");
   });
@@ -232,10 +225,10 @@ describe("coral query deployments", () => {
 
 describe("coral deploy mark", () => {
   it("prints the id alone, and says whether it was known", async () => {
-    colony.tool("coral_mark_deployment", { deployment, isNew: false });
-    const { code, stdout, stderr } = await world.coral("deploy mark api --version 1.4.2 --note cache --ago 5m");
+    here.colony.tool("coral_mark_deployment", { deployment, isNew: false });
+    const { code, stdout, stderr } = await here.world.coral("deploy mark api --version 1.4.2 --note cache --ago 5m");
     expect(stderr).toContain("had been noticed already");
-    expect(colony.calls[0]?.body).toEqual({ service: "api", version: "1.4.2", note: "cache", ago: "5m" });
+    expect(here.colony.calls[0]?.body).toEqual({ service: "api", version: "1.4.2", note: "cache", ago: "5m" });
     expect([code, stdout]).toEqual([0, "dep-1\n"]);
     expect(stderr).toContain("had been noticed already");
   });

@@ -1,22 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { CoralError } from "../../base/errors.ts";
 import type { CaptureEvent, ConnectionRow } from "../../tools/index.ts";
 import type { TerminalControl } from "../cli-io.ts";
-import { type FakeDaemon, World } from "../daemon.fixture.ts";
+import { useColony } from "../daemon.fixture.ts";
 import { capturedRequest, captureEnd, captureStart, redResult, redRow, topResult, topRow } from "../traffic.fixture.ts";
 
-let world: World;
-let colony: FakeDaemon;
-
-beforeAll(async () => {
-  world = await World.create();
-  colony = await world.startColony();
-});
-afterAll(() => world[Symbol.asyncDispose]());
-beforeEach(() => {
-  colony.calls.length = 0;
-  colony.streams.clear();
-});
+const here = useColony();
 
 const widest = (text: string): number => Math.max(...text.split("\n").map((line) => line.length));
 
@@ -37,8 +26,8 @@ describe("coral query red", () => {
       threshold: 1,
       unit: "ratio",
     };
-    colony.tool("coral_query_red", redResult(rows, { findings: [finding as never] }));
-    const { code, stdout } = await world.coral("query red");
+    here.colony.tool("coral_query_red", redResult(rows, { findings: [finding as never] }));
+    const { code, stdout } = await here.world.coral("query red");
     expect(code).toBe(0);
     expect(stdout).toBe(
       [
@@ -51,7 +40,7 @@ describe("coral query red", () => {
         "",
       ].join("\n"),
     );
-    expect(colony.calls[0]?.body).toEqual({ since: "5m", points: 20 });
+    expect(here.colony.calls[0]?.body).toEqual({ since: "5m", points: 20 });
   });
 
   it("asks for what the options say, and shows routes of one service without repeating its name", async () => {
@@ -59,11 +48,11 @@ describe("coral query red", () => {
       redRow("api", { method: "GET", route: "/users/{id}" }),
       redRow("api", { protocol: "postgres", role: "client", method: "SELECT", route: "SELECT * FROM t WHERE id = ?" }),
     ];
-    colony.tool("coral_query_red", redResult(rows, { by: "route", windowMs: 42_000, total: 7 }));
-    const { stdout } = await world.coral(
+    here.colony.tool("coral_query_red", redResult(rows, { by: "route", windowMs: 42_000, total: 7 }));
+    const { stdout } = await here.world.coral(
       "query red api --peer web --route /u --protocol http --role server --by route --since 1h --limit 9 --agent web-1",
     );
-    expect(colony.calls[0]?.body).toEqual({
+    expect(here.colony.calls[0]?.body).toEqual({
       service: "api",
       peer: "web",
       route: "/u",
@@ -83,8 +72,8 @@ describe("coral query red", () => {
 
   it.each([40, 60, 80, 100, 120, 200])("fits a terminal of %d cells", async (terminal) => {
     const rows = [redRow("api", { method: "GET", route: `/${"very-long/".repeat(20)}{id}` }), redRow("api", { method: "GET", route: "/" })];
-    colony.tool("coral_query_red", redResult(rows, { by: "route" }));
-    const { stdout } = await world.coral("query red api", { terminal, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_red", redResult(rows, { by: "route" }));
+    const { stdout } = await here.world.coral("query red api", { terminal, env: { NO_COLOR: "1" } });
     const lines = stdout.trimEnd().split("\n").slice(1);
     expect(lines).toHaveLength(3);
     expect(widest(lines.join("\n"))).toBeLessThanOrEqual(terminal);
@@ -93,41 +82,41 @@ describe("coral query red", () => {
   });
 
   it("shows one row, no row and ten thousand", async () => {
-    colony.tool("coral_query_red", {
+    here.colony.tool("coral_query_red", {
       ...redResult([]),
       completeness: { complete: false, notes: [{ kind: "no-data", message: "no request that fits was seen" }] },
     });
-    expect(await world.coral("query red")).toEqual({ code: 0, stdout: "", stderr: "note: no request that fits was seen\n" });
-    colony.tool("coral_query_red", redResult(Array.from({ length: 10_000 }, (_, index) => redRow(`service-${index}`))));
-    const { stdout } = await world.coral("query red --limit 10000", { terminal: 120 });
+    expect(await here.world.coral("query red")).toEqual({ code: 0, stdout: "", stderr: "note: no request that fits was seen\n" });
+    here.colony.tool("coral_query_red", redResult(Array.from({ length: 10_000 }, (_, index) => redRow(`service-${index}`))));
+    const { stdout } = await here.world.coral("query red --limit 10000", { terminal: 120 });
     expect(stdout.trimEnd().split("\n")).toHaveLength(10_002);
     expect(widest(stdout.split("\n").slice(2, 20).join("\n"))).toBeLessThanOrEqual(120);
   });
 
   it("gives everything to csv and json", async () => {
-    colony.tool("coral_query_red", redResult([redRow("a,b", { status: "500", errorRatio: 0.5 })], { by: "status" }));
-    const { stdout } = await world.coral("query red --by status -o csv");
+    here.colony.tool("coral_query_red", redResult([redRow("a,b", { status: "500", errorRatio: 0.5 })], { by: "status" }));
+    const { stdout } = await here.world.coral("query red --by status -o csv");
     const [head, row] = stdout.split("\n");
     expect(head).toMatch(/^service,status,role,protocol,perSecond,errorRatio,p50Us,.*requests,errors,meanUs/);
     expect(row).toMatch(/^"a,b",500,server,http,41,0.5,950,/);
-    expect(JSON.parse((await world.coral("query red --json")).stdout)).toMatchObject({ by: "status", rows: [{ status: "500" }] });
+    expect(JSON.parse((await here.world.coral("query red --json")).stdout)).toMatchObject({ by: "status", rows: [{ status: "500" }] });
   });
 
   it("colours what fails and what became slow, on a terminal only", async () => {
     const row = redRow("api", { errorRatio: 0.2, before: { requests: 100, perSecond: 1, errorRatio: 0, p95Us: 1_000 } });
-    colony.tool("coral_query_red", redResult([row]));
-    const { stdout } = await world.coral("query red", { terminal: 120 });
+    here.colony.tool("coral_query_red", redResult([row]));
+    const { stdout } = await here.world.coral("query red", { terminal: 120 });
     expect(stdout).toContain("\u001b[31m20%\u001b[39m");
     expect(stdout).toContain("\u001b[33m4.2ms\u001b[39m");
   });
 
   it("exits with 4 for a service that does not exist and 64 for a wrong word", async () => {
-    colony.replies.set("POST /v1/tools/coral_query_red", () => {
+    here.colony.replies.set("POST /v1/tools/coral_query_red", () => {
       throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": none has that name: api' });
     });
-    expect(await world.coral("query red nope")).toMatchObject({ code: 4, stderr: expect.stringContaining("none has that name: api") });
-    expect((await world.coral("query red --by nothing")).code).toBe(64);
-    expect((await world.coral("query red --since 5")).code).toBe(64);
+    expect(await here.world.coral("query red nope")).toMatchObject({ code: 4, stderr: expect.stringContaining("none has that name: api") });
+    expect((await here.world.coral("query red --by nothing")).code).toBe(64);
+    expect((await here.world.coral("query red --since 5")).code).toBe(64);
   });
 });
 
@@ -162,17 +151,17 @@ describe("coral query connections", () => {
       failed: 0,
       rttUs: null,
     };
-    colony.tool("coral_query_connections", { sinceMs: 1, total: 2, connections: [row, outside] });
-    const { stdout } = await world.coral("query connections api --role client");
-    expect(colony.calls[0]?.body).toEqual({ service: "api", role: "client", since: "5m" });
+    here.colony.tool("coral_query_connections", { sinceMs: 1, total: 2, connections: [row, outside] });
+    const { stdout } = await here.world.coral("query connections api --role client");
+    expect(here.colony.calls[0]?.body).toEqual({ service: "api", role: "client", since: "5m" });
     expect(stdout.split("\n")).toEqual([
       "SERVICE  ROLE    PEER         PROTOCOL    OPEN  OPENED  CLOSED                 FAILED      SENT  RECEIVED    RTT  RETRANSMITS",
       "api      client  db:5432      PostgreSQL     4      10       6  3: 2 refused, 1 reset  1.00 KiB  2.00 KiB  180µs            0",
       "api      server  203.0.113.9  HTTP           4      10       6                      0  1.00 KiB  2.00 KiB      -            0",
       "",
     ]);
-    colony.tool("coral_query_connections", { sinceMs: 1, total: 0, connections: [] });
-    expect((await world.coral("query connections")).stderr).toContain("No connection that fits was seen in the last 5m");
+    here.colony.tool("coral_query_connections", { sinceMs: 1, total: 0, connections: [] });
+    expect((await here.world.coral("query connections")).stderr).toContain("No connection that fits was seen in the last 5m");
   });
 });
 
@@ -209,10 +198,10 @@ describe("coral top", () => {
   ];
 
   it("prints once where there is no terminal", async () => {
-    colony.tool("coral_query_top", topResult(rows));
-    const { code, stdout } = await world.coral("top --sort cpu");
+    here.colony.tool("coral_query_top", topResult(rows));
+    const { code, stdout } = await here.world.coral("top --sort cpu");
     expect(code).toBe(0);
-    expect(colony.calls[0]?.body).toEqual({ sort: "cpu", since: "1m", limit: 30, points: 12 });
+    expect(here.colony.calls[0]?.body).toEqual({ sort: "cpu", since: "1m", limit: 30, points: 12 });
     expect(stdout.split("\n")).toEqual([
       "2 services · 82 req/s · 0.2% errors · last 1m · by cpu",
       "",
@@ -224,24 +213,30 @@ describe("coral top", () => {
   });
 
   it("prints once on a terminal that cannot be drawn on", async () => {
-    colony.tool("coral_query_top", topResult(rows));
-    const { stdout } = await world.coral("top", { terminal: 100, control: new FakeTerminal(), env: { TERM: "dumb" } });
+    here.colony.tool("coral_query_top", topResult(rows));
+    const { stdout } = await here.world.coral("top", { terminal: 100, control: new FakeTerminal(), env: { TERM: "dumb" } });
     expect(stdout).not.toContain("\u001b[");
   });
 
   it.each([40, 60, 80, 120])("fits a terminal of %d cells with --once", async (terminal) => {
-    colony.tool("coral_query_top", topResult([topRow(`service-${"x".repeat(80)}`), ...rows]));
-    const { stdout } = await world.coral("top --once", { terminal, env: { NO_COLOR: "1" } });
+    here.colony.tool("coral_query_top", topResult([topRow(`service-${"x".repeat(80)}`), ...rows]));
+    const { stdout } = await here.world.coral("top --once", { terminal, env: { NO_COLOR: "1" } });
     expect(widest(stdout.split("\n").slice(2).join("\n"))).toBeLessThanOrEqual(terminal);
     expect(stdout).not.toContain("\u001b[?1049h");
   });
 
   it("draws in place, sorts by keys, follows the size and gives the terminal back", async () => {
-    colony.tool("coral_query_top", topResult(rows));
+    here.colony.tool("coral_query_top", topResult(rows));
     const control = new FakeTerminal();
     let screen = "";
     const listeners = process.listenerCount("SIGTERM");
-    const running = world.coral("top", { terminal: 100, rows: 12, control, env: { NO_COLOR: "1" }, onOutput: (text) => (screen += text) });
+    const running = here.world.coral("top", {
+      terminal: 100,
+      rows: 12,
+      control,
+      env: { NO_COLOR: "1" },
+      onOutput: (text) => (screen += text),
+    });
     await vi.waitFor(() => expect(screen).toContain("q quit"));
     expect(screen.startsWith("\u001b[?1049h\u001b[?25l\u001b[H")).toBe(true);
     expect(screen).toContain("coral top · shop-dev · ");
@@ -250,7 +245,7 @@ describe("coral top", () => {
     control.resize();
     expect(screen.split("\r\n")).toHaveLength(12);
     control.press("p");
-    await vi.waitFor(() => expect(colony.calls.at(-1)?.body).toMatchObject({ sort: "p95", limit: 12 }));
+    await vi.waitFor(() => expect(here.colony.calls.at(-1)?.body).toMatchObject({ sort: "p95", limit: 12 }));
     await vi.waitFor(() => expect(screen).toContain("by p95"));
     control.press("\u001b[A");
     control.press("q");
@@ -262,13 +257,13 @@ describe("coral top", () => {
   });
 
   it("waits for a colony that goes away, and gives the terminal back when it fails", async () => {
-    colony.tool("coral_query_top", topResult(rows));
+    here.colony.tool("coral_query_top", topResult(rows));
     const control = new FakeTerminal();
     let screen = "";
-    const running = world.coral("top", { terminal: 100, rows: 12, control, onOutput: (text) => (screen += text) });
+    const running = here.world.coral("top", { terminal: 100, rows: 12, control, onOutput: (text) => (screen += text) });
     await vi.waitFor(() => expect(screen).toContain("q quit"));
     const fail = (code: "unavailable" | "not-permitted") =>
-      colony.replies.set("POST /v1/tools/coral_query_top", () => {
+      here.colony.replies.set("POST /v1/tools/coral_query_top", () => {
         throw new CoralError({ code, message: `it is ${code}` });
       });
     fail("unavailable");
@@ -283,17 +278,17 @@ describe("coral top", () => {
   });
 
   it("says what is wrong before it takes the screen", async () => {
-    colony.replies.set("POST /v1/tools/coral_query_top", () => {
+    here.colony.replies.set("POST /v1/tools/coral_query_top", () => {
       throw new CoralError({ code: "not-found", message: "nobody" });
     });
-    const { code, stdout } = await world.coral("top", { terminal: 100, control: new FakeTerminal() });
+    const { code, stdout } = await here.world.coral("top", { terminal: 100, control: new FakeTerminal() });
     expect([code, stdout]).toEqual([4, ""]);
   });
 });
 
 describe("coral capture", () => {
   const serve = (events: readonly CaptureEvent[]): void => {
-    colony.streams.set("POST /v1/captures", async function* () {
+    here.colony.streams.set("POST /v1/captures", async function* () {
       yield* events;
     });
   };
@@ -309,11 +304,11 @@ describe("coral capture", () => {
       captureEnd({ requests: 2, dropped: 5 }),
       { kind: "ended", requests: 2 },
     ]);
-    const { code, stdout, stderr } = await world.coral(
+    const { code, stdout, stderr } = await here.world.coral(
       "capture api --route /u --status 2xx --min-duration 5ms --limit 10 --duration 3s --agent web-1",
     );
     expect(code).toBe(0);
-    expect(colony.calls[0]?.body).toEqual({
+    expect(here.colony.calls[0]?.body).toEqual({
       service: "api",
       route: "/u",
       status: "2xx",
@@ -336,17 +331,17 @@ describe("coral capture", () => {
 
   it("shows headers with -o wide, bodies with --body, and one object per line with -o json", async () => {
     serve([...captureStart, { kind: "request", request: capturedRequest() }, captureEnd()]);
-    const { stdout } = await world.coral("capture api -o wide");
+    const { stdout } = await here.world.coral("capture api -o wide");
     expect(stdout.split("\n").slice(1)).toEqual([
       "    answered · http · route /users/{id} · queue 200µs · first byte 11ms · pid 4242 on web-1 · 10.0.0.5:41234 → 10.0.0.1:8080",
       "    > host: api.example.com",
       "    < content-type: application/json",
       "",
     ]);
-    const bodies = await world.coral("capture api --body");
-    expect(colony.calls.at(-1)?.body).toMatchObject({ body: true });
+    const bodies = await here.world.coral("capture api --body");
+    expect(here.colony.calls.at(-1)?.body).toMatchObject({ body: true });
     expect(bodies.stdout).toContain('    << {"name":"x",\n    << "password":"***"}\n');
-    const json = await world.coral("capture api -o json");
+    const json = await here.world.coral("capture api -o json");
     expect(
       json.stdout
         .trimEnd()
@@ -361,7 +356,7 @@ describe("coral capture", () => {
       request: capturedRequest({ method, target, status: "" }),
     });
     serve([...captureStart, of("SELECT", "select * from t where id = ?"), of("GET", "GET"), captureEnd()]);
-    const { stdout } = await world.coral("capture api");
+    const { stdout } = await here.world.coral("capture api");
     expect(stdout).toContain("  SELECT * from t where id = ?    -  ");
     expect(stdout).toContain("  GET        -  ");
   });
@@ -369,7 +364,7 @@ describe("coral capture", () => {
   it("fits narrow terminals", async () => {
     serve([...captureStart, { kind: "request", request: capturedRequest({ target: `/${"x".repeat(300)}` }) }, captureEnd()]);
     for (const terminal of [40, 80, 120]) {
-      const { stdout } = await world.coral("capture api", { terminal, env: { NO_COLOR: "1" } });
+      const { stdout } = await here.world.coral("capture api", { terminal, env: { NO_COLOR: "1" } });
       expect(widest(stdout)).toBeLessThanOrEqual(terminal);
       expect(stdout).toContain("200");
     }
@@ -387,7 +382,7 @@ describe("coral capture", () => {
     ],
   ])("says so when %s", async (_what, events, code, message) => {
     serve(events);
-    const ran = await world.coral("capture api");
+    const ran = await here.world.coral("capture api");
     expect(ran).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(message) });
   });
 
@@ -398,13 +393,13 @@ describe("coral capture", () => {
       ["not-permitted", 3],
       ["invalid", 64],
     ] as const) {
-      colony.replies.set("POST /v1/captures", () => {
+      here.colony.replies.set("POST /v1/captures", () => {
         throw new CoralError({ code, message: `Cannot: ${code}` });
       });
-      expect(await world.coral("capture api")).toMatchObject({ code: exit, stderr: expect.stringContaining(`Cannot: ${code}`) });
+      expect(await here.world.coral("capture api")).toMatchObject({ code: exit, stderr: expect.stringContaining(`Cannot: ${code}`) });
     }
-    expect((await world.coral("capture")).code).toBe(64);
-    expect((await world.coral("capture api -o csv")).code).toBe(64);
+    expect((await here.world.coral("capture")).code).toBe(64);
+    expect((await here.world.coral("capture api -o csv")).code).toBe(64);
   });
 
   it("hangs up when it is told to end, and sums up what it has", async () => {
@@ -412,14 +407,14 @@ describe("coral capture", () => {
     const gone = new Promise<void>((resolve) => {
       left = resolve;
     });
-    colony.streams.set("POST /v1/captures", async function* (_body, hungUp) {
+    here.colony.streams.set("POST /v1/captures", async function* (_body, hungUp) {
       yield* captureStart;
       yield { kind: "request", request: capturedRequest() };
       await hungUp;
       left?.();
     });
     let printed = "";
-    const running = world.coral("capture api", { onOutput: (text) => (printed += text) });
+    const running = here.world.coral("capture api", { onOutput: (text) => (printed += text) });
     await vi.waitFor(() => expect(printed).toContain("/users/7"));
     process.emit("SIGINT", "SIGINT");
     const { code, stderr } = await running;
@@ -429,10 +424,10 @@ describe("coral capture", () => {
   });
 
   it("says when the colony goes away in the middle", async () => {
-    colony.streams.set("POST /v1/captures", async function* () {
+    here.colony.streams.set("POST /v1/captures", async function* () {
       yield* captureStart;
       yield { kind: "error", error: { code: "unavailable", message: "the colony is stopping", details: {} } };
     });
-    expect(await world.coral("capture api")).toMatchObject({ code: 1, stderr: expect.stringContaining("the colony is stopping") });
+    expect(await here.world.coral("capture api")).toMatchObject({ code: 1, stderr: expect.stringContaining("the colony is stopping") });
   });
 });
