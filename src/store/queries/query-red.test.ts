@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
+import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, sparse } from "../../base/latency-histogram.ts";
 import { runReadOnlySql } from "../read-only-sql.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
 import { queryRed, type RedQuery } from "./query-red.ts";
 import { queryTrafficLosses } from "./query-traffic-losses.ts";
-import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";
-
-type RedRow = NonNullable<SignalRows["red"]>[number];
+import { type MadeRequest, percentileUs, type RedRow, redRowOf } from "./red-rows.fixture.ts";
+import { openStoredHosts, type StoredHosts } from "./stored-hosts.fixture.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -15,61 +14,27 @@ const clock = new TestClock();
 let hosts: StoredHosts;
 
 /** Every request that was put in, to count again by other means. */
-interface Made {
-  atMs: number;
-  service: string;
-  role: string;
-  route: string;
-  status: string;
-  durationNs: number;
-}
-const made: Made[] = [];
+const made: MadeRequest[] = [];
 
-function rowOf(requests: readonly Made[], more: Partial<RedRow> = {}): RedRow {
-  const first = requests[0] as Made;
-  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
-  for (const { durationNs } of requests) counts[bucketOf(fineLayout, durationNs)]! += 1;
-  const coarse = new Array<number>(coarseLayout.bucketCount).fill(0);
-  for (const { durationNs } of requests) coarse[bucketOf(coarseLayout, durationNs / 2)]! += 1;
-  const duration = sparse(counts);
-  const half = sparse(coarse);
+/** Half of each request's time was waiting, and what came before its first byte. */
+function rowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
+  const counts = new Array<number>(coarseLayout.bucketCount).fill(0);
+  for (const { durationNs } of requests) counts[bucketOf(coarseLayout, durationNs / 2)]! += 1;
+  const half = sparse(counts);
   made.push(...requests);
-  return {
-    atMs: first.atMs,
-    service: first.service,
-    role: first.role,
-    protocol: "http",
-    server_port: 80,
-    peer_address: "10.0.0.9",
-    method: "GET",
-    route: first.route,
-    status: first.status,
-    is_error: first.status.startsWith("5"),
-    window_ms: 10_000,
-    requests: requests.length,
-    request_bytes: 10 * requests.length,
-    response_bytes: 100 * requests.length,
-    duration_us: Math.round(requests.reduce((sum, { durationNs }) => sum + durationNs / 1_000, 0)),
+  return redRowOf(requests, {
     queue_us: Math.round(requests.reduce((sum, { durationNs }) => sum + durationNs / 2_000, 0)),
     queue_samples: requests.length,
-    duration_lo: duration.lo,
-    duration_counts: duration.counts,
     queue_lo: half.lo,
     queue_counts: half.counts,
     first_byte_lo: half.lo,
     first_byte_counts: half.counts,
     ...more,
-  };
+  });
 }
 
 const ask = (more: Partial<RedQuery> = {}) =>
   queryRed(hosts.store, { by: "service", sinceMs: hourMs, nowMs: clock.wall, maxPoints: 0, limit: 100, compare: false, ...more });
-
-const wantedPercentile = (requests: readonly Made[], share: number): number => {
-  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
-  for (const { durationNs } of requests) counts[bucketOf(fineLayout, durationNs)]! += 1;
-  return (percentileNs(fineLayout, sparse(counts), share) ?? 0) / 1_000;
-};
 
 beforeAll(async () => {
   hosts = await openStoredHosts(clock);
@@ -117,7 +82,7 @@ beforeAll(async () => {
 afterAll(() => hosts[Symbol.asyncDispose]());
 
 /** Those of rows whose ten seconds lie within the time by half at least. */
-const server = (sinceMs: number, filter: (one: Made) => boolean = () => true): Made[] =>
+const server = (sinceMs: number, filter: (one: MadeRequest) => boolean = () => true): MadeRequest[] =>
   made.filter((one) => one.role === "server" && one.atMs - 5_000 >= clock.wall - sinceMs && filter(one));
 
 describe("queryRed()", () => {
@@ -140,11 +105,11 @@ describe("queryRed()", () => {
       before: null,
       points: [],
     });
-    expect(rows[0]?.p50Us).toBeCloseTo(wantedPercentile(wanted, 0.5), 6);
-    expect(rows[0]?.p95Us).toBeCloseTo(wantedPercentile(wanted, 0.95), 6);
-    expect(rows[0]?.p99Us).toBeCloseTo(wantedPercentile(wanted, 0.99), 6);
+    expect(rows[0]?.p50Us).toBeCloseTo(percentileUs(wanted, 0.5), 6);
+    expect(rows[0]?.p95Us).toBeCloseTo(percentileUs(wanted, 0.95), 6);
+    expect(rows[0]?.p99Us).toBeCloseTo(percentileUs(wanted, 0.99), 6);
     expect(rows[0]?.queueRatio).toBeCloseTo(0.5, 3);
-    expect((rows[0]?.firstByteP50Us ?? 0) / wantedPercentile(wanted, 0.5)).toBeCloseTo(0.5, 0);
+    expect((rows[0]?.firstByteP50Us ?? 0) / percentileUs(wanted, 0.5)).toBeCloseTo(0.5, 0);
   });
 
   it("says the same at each resolution, with rows that were not rolled up yet", async () => {
@@ -152,10 +117,10 @@ describe("queryRed()", () => {
     const all = await ask({ sinceMs: 3 * hourMs });
     expect([(await ask({ service: "shop", sinceMs: 90 * minuteMs })).resolution, all.resolution]).toEqual(["1m", "10m"]);
     expect(one?.requests).toBe(server(90 * minuteMs).length);
-    expect(one?.p95Us).toBeCloseTo(wantedPercentile(server(90 * minuteMs), 0.95), 6);
+    expect(one?.p95Us).toBeCloseTo(percentileUs(server(90 * minuteMs), 0.95), 6);
     const shop = all.rows.find(({ service }) => service === "shop");
     expect(shop?.requests).toBe(server(3 * hourMs).length);
-    expect(shop?.p95Us).toBeCloseTo(wantedPercentile(server(3 * hourMs), 0.95), 6);
+    expect(shop?.p95Us).toBeCloseTo(percentileUs(server(3 * hourMs), 0.95), 6);
     // Fewer minutes were watched than were asked about.
     expect(all.windowMs).toBeGreaterThan(89 * minuteMs);
     expect(all.windowMs).toBeLessThan(91 * minuteMs);
@@ -197,7 +162,7 @@ describe("queryRed()", () => {
     expect(row?.points.reduce((sum, value) => sum + value, 0)).toBe(row?.requests);
     expect(row?.errorPoints.reduce((sum, value) => sum + value, 0)).toBe(row?.errors);
     const last = server(bucketMs);
-    expect(row?.p95PointsUs.at(-1)).toBeCloseTo(wantedPercentile(last, 0.95), 6);
+    expect(row?.p95PointsUs.at(-1)).toBeCloseTo(percentileUs(last, 0.95), 6);
   });
 
   it("compares with the time before", async () => {
@@ -205,7 +170,7 @@ describe("queryRed()", () => {
     const last = new Set(server(30 * minuteMs));
     const before = server(hourMs).filter((one) => !last.has(one));
     expect(rows[0]?.before).toMatchObject({ requests: before.length, errors: before.filter(({ status }) => status === "500").length });
-    expect(rows[0]?.before?.p95Us).toBeCloseTo(wantedPercentile(before, 0.95), 6);
+    expect(rows[0]?.before?.p95Us).toBeCloseTo(percentileUs(before, 0.95), 6);
   });
 
   it("asks only the agents that are meant", async () => {
@@ -257,7 +222,7 @@ describe("red_latencies", () => {
        SELECT service, min(us) FILTER (up_to >= 0.95 * total) AS p95_us FROM ranked GROUP BY service`,
     );
     expect(rows[0]?.[0]).toBe("shop");
-    expect(rows[0]?.[1]).toBeCloseTo(wantedPercentile(server(10 * hourMs), 0.95), 6);
+    expect(rows[0]?.[1]).toBeCloseTo(percentileUs(server(10 * hourMs), 0.95), 6);
   });
 
   it("has every request once, rolled up or not", async () => {

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bucketOf, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
-import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
+import { isError, type MadeRequest, percentileUs, type RedRow, redRowOf } from "../queries/red-rows.fixture.ts";
+import { openStoredHosts, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
 import { BaselineMemory } from "./baseline-memory.ts";
 import { queryServiceDetails } from "./query-service-details.ts";
 import { querySummary } from "./query-summary.ts";
-
-type RedRow = NonNullable<SignalRows["red"]>[number];
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -14,45 +12,11 @@ const clock = new TestClock();
 let hosts: StoredHosts;
 
 /** Every request that was put in, to count again by other means. */
-interface Made {
-  atMs: number;
-  service: string;
-  role: string;
-  route: string;
-  isError: boolean;
-  ns: number;
-}
-const made: Made[] = [];
+const made: MadeRequest[] = [];
 
-function rowOf(requests: readonly Made[], more: Partial<RedRow> = {}): RedRow {
-  const first = requests[0]!;
-  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
-  for (const { ns } of requests) counts[bucketOf(fineLayout, ns)]! += 1;
-  const { lo, counts: kept } = sparse(counts);
+function rowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
   made.push(...requests);
-  return {
-    atMs: first.atMs,
-    service: first.service,
-    role: first.role,
-    protocol: "http",
-    server_port: 80,
-    peer_address: "10.0.0.9",
-    peer: "someone",
-    method: "GET",
-    route: first.route,
-    status: first.isError ? "500" : "200",
-    is_error: first.isError,
-    window_ms: 10_000,
-    requests: requests.length,
-    duration_us: Math.round(requests.reduce((sum, { ns }) => sum + ns / 1_000, 0)),
-    queue_us: 0,
-    queue_samples: 0,
-    duration_lo: lo,
-    duration_counts: kept,
-    queue_counts: [],
-    first_byte_counts: [],
-    ...more,
-  };
+  return redRowOf(requests, { peer: "someone", ...more });
 }
 
 beforeAll(async () => {
@@ -63,20 +27,20 @@ beforeAll(async () => {
   for (let minute = 0; minute < minutes; minute++) {
     clock.pass(minuteMs);
     const isIll = minute >= minutes - 12;
-    const many = (service: string, role: string, route: string, count: number, isError = false): Made[] =>
+    const many = (service: string, role: string, route: string, count: number, status = "200"): MadeRequest[] =>
       Array.from({ length: count }, () => ({
         atMs: clock.wall,
         service,
         role,
         route,
-        isError,
-        ns: (isIll ? 4e7 : 1e7) * (0.5 + random()),
+        status,
+        durationNs: (isIll ? 4e7 : 1e7) * (0.5 + random()),
       }));
     const rows = [
       rowOf(many("shop", "server", "/a", 8)),
       rowOf(many("shop", "server", "/b", 4)),
       rowOf(many("shop", "client", "SELECT 1", 6), { peer: "db", peer_address: "127.0.0.1", method: "SELECT" }),
-      ...(isIll ? [rowOf(many("shop", "server", "/a", 3, true))] : []),
+      ...(isIll ? [rowOf(many("shop", "server", "/a", 3, "500"))] : []),
       rowOf(many("other", "server", "/x", 1)),
     ];
     waiting.push(...rows);
@@ -94,14 +58,8 @@ afterAll(async () => {
   await hosts[Symbol.asyncDispose]();
 });
 
-const between = (fromMs: number, untilMs: number, service = "shop", role = "server"): Made[] =>
+const between = (fromMs: number, untilMs: number, service = "shop", role = "server"): MadeRequest[] =>
   made.filter((one) => one.service === service && one.role === role && one.atMs >= fromMs && one.atMs < untilMs);
-
-function p95Us(requests: readonly Made[]): number {
-  const counts = new Array<number>(fineLayout.bucketCount).fill(0);
-  for (const { ns } of requests) counts[bucketOf(fineLayout, ns)]! += 1;
-  return (percentileNs(fineLayout, sparse(counts), 0.95) ?? 0) / 1_000;
-}
 
 const ask = (more: { service?: string; sinceMs?: number } = {}) =>
   querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs: clock.wall, ...more });
@@ -122,12 +80,12 @@ describe("querySummary()", () => {
       expect(row, period).toMatchObject({
         source: "hooks",
         requests: wanted.length,
-        errors: wanted.filter(({ isError }) => isError).length,
+        errors: wanted.filter(isError).length,
       });
-      expect(row?.p95Us, period).toBeCloseTo(p95Us(wanted), 6);
+      expect(row?.p95Us, period).toBeCloseTo(percentileUs(wanted, 0.95), 6);
     }
     expect(truth.now.length).toBeGreaterThan(70);
-    expect(truth.before.some(({ isError }) => isError)).toBe(false);
+    expect(truth.before.some(isError)).toBe(false);
     expect(requests.filter(({ service, period }) => service === "other" && period === "now")).toHaveLength(1);
   });
 
@@ -172,7 +130,7 @@ describe("queryServiceDetails()", () => {
         .filter(({ period, role }) => period === "now" && role === "server")
         .map(({ route, requests, errors }) => ({ route, requests, errors })),
     ).toEqual([
-      { route: "/a", requests: now.filter(({ route }) => route === "/a").length, errors: now.filter(({ isError }) => isError).length },
+      { route: "/a", requests: now.filter(({ route }) => route === "/a").length, errors: now.filter(isError).length },
       { route: "/b", requests: now.filter(({ route }) => route === "/b").length, errors: 0 },
     ]);
     expect(details.peers.map(({ period, role, peer }) => `${period} ${role} ${peer}`).sort()).toEqual([
@@ -185,7 +143,7 @@ describe("queryServiceDetails()", () => {
     expect(course.requests).toHaveLength(65);
     const inCourse = between(course.startMs, course.startMs + 65 * minuteMs);
     expect(course.requests.reduce((sum, count) => sum + count, 0)).toBe(inCourse.length);
-    expect(course.errors.reduce((sum, count) => sum + count, 0)).toBe(inCourse.filter(({ isError }) => isError).length);
+    expect(course.errors.reduce((sum, count) => sum + count, 0)).toBe(inCourse.filter(isError).length);
     const ill = course.p95Us.findIndex((us) => (us ?? 0) > 25_000);
     expect(course.startMs + ill * minuteMs).toBe(Math.floor((clock.wall - 11 * minuteMs) / minuteMs) * minuteMs);
   });
