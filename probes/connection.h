@@ -99,7 +99,9 @@ struct connection {
 	u8 misses;
 	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
 	u8 patience;
-	u8 reserved[3];
+	/* tls.h: 1 when a send has found no room, so that the returns of writes are looked at. */
+	u8 tls_was_full;
+	u8 reserved[2];
 	/* Number of this connection in records. */
 	u32 id;
 	u32 tgid;
@@ -122,9 +124,9 @@ struct connection {
 
 	/* Server: when bytes came that are being read. Client: when the send that is under way began. 0: unknown. */
 	u64 arrival_ns;
-	/* Bytes of the open request that are still to come; Postgres. */
+	/* Postgres, Redis: bytes of the open request that are still to come. HTTP/1 in TLS: where the bytes of the last write were, the lower half; 0: anywhere. */
 	u32 request_left;
-	/* tls.h: bytes of the last write, and in the highest bit whether a send after it found no room. */
+	/* tls.h: bytes of the last write, and in the highest bit whether a send after it found no room; or what it did not take, with that bit. */
 	u32 tls_written;
 	/* What a protocol has to remember; see there. */
 	u64 extra[4];

@@ -17,10 +17,20 @@ const volatile u32 first_client_port = 32768;
 /* MPTCP begins what it accepts as a copy of what listens. */
 #define TCP_LISTEN 10
 
+/* <linux/net.h>, flags of a socket: its buffer was full and still is. */
+#define SOCK_NOSPACE (1 << 2)
+
 /* Plaintext is read when its write begins; an answer ends when it was sent. */
 static always_inline int tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
 {
-	connection->tls_written &= ~TLS_SEND_FAILED;
+	u32 written = connection->tls_written & ~TLS_SEND_FAILED;
+
+	/* Some know by a part that there is no room, and don't try again to be told. */
+	if (unlikely(length < written && sk->sk_socket->flags & SOCK_NOSPACE)) {
+		written |= TLS_SEND_FAILED;
+		connection->tls_was_full = 1;
+	}
+	connection->tls_written = written;
 	if (connection->role == ROLE_SERVER && connection->state == STATE_ANSWERED && length > MAX_ALERT_BYTES)
 		answer_is_sent(connection, tcp_time(sk));
 	return 0;
@@ -113,8 +123,10 @@ int socket_sent(u64 *context)
 	struct connection *connection = find_connection((u64)sk);
 
 	if (unlikely(length <= 0)) {
-		if (connection)
+		if (connection && connection->flags & CONNECTION_TLS) {
 			connection->tls_written |= TLS_SEND_FAILED;
+			connection->tls_was_full = 1;
+		}
 		return 0;
 	}
 	if (unlikely(!connection))

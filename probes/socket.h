@@ -39,6 +39,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
+	struct socket *sk_socket;
 };
 
 struct tcp_sock {
@@ -66,6 +67,7 @@ struct msghdr {
 };
 
 struct socket {
+	u64 flags;
 	struct sock *sk;
 };
 

@@ -28,10 +28,10 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 
 #define TLS_FRAME_SHIFT 16 /* above: size of the frame in which Go keeps the arguments of a read; 0: they were noted when it began */
 
-/* Records of this size may be alerts, which are no part of an answer. */
-#define MAX_ALERT_BYTES 64
+/* Records of this size may be alerts, which are no part of an answer. TLS 1.2 with CBC and SHA-384: 5 and 16 bytes before 2 and 48 that are filled up to 64. */
+#define MAX_ALERT_BYTES 85
 
-/* connection.tls_written: a send found no room since. */
+/* connection.tls_written: a send found no room since, or a part was not taken. */
 #define TLS_SEND_FAILED 0x80000000U
 
 /* connection.flags of one whose records need not be looked at. */

@@ -40,6 +40,10 @@ int tls_call(struct pt_regs *context)
 	if (!bpf_session_is_return())
 		return tls_call_begins((void *)context, bpf_get_attach_cookie(context));
 	sk = *bpf_session_cookie();
+	if (sk & COOKIE_WRITE) {
+		tls_write_returns((void *)context, sk & ~(u64)COOKIE_WRITE);
+		return 0;
+	}
 	if (sk) {
 		tls_read_returns((void *)context, sk);
 		return 0;

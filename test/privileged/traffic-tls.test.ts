@@ -184,6 +184,19 @@ describe("HTTPS by probes in libraries", () => {
     }
   });
 
+  it("takes no alert for the end of an answer, however long its record is", async () => {
+    const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
+    const client = node(port, "cbc");
+    await observe([nodeName]);
+    // Done when the server has closed the connection, a second after it answered.
+    await client.ask("/close-later", 1);
+    await expectCounts(port, { "GET /close-later 200": 1 });
+    for (const role of ["server", "client"] as const) {
+      for (const { durationSumNs } of observer.of(port, role))
+        expect({ role, isShort: durationSumNs < 800e6 }).toEqual({ role, isShort: true });
+    }
+  });
+
   it("counts HTTP/2 over TLS, with its paths", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http2"]);
     await observe([nodeName]);
@@ -214,13 +227,21 @@ describe("HTTPS by probes in libraries", () => {
         await observe([name]);
         const clients = ["1.2", "1.3"].map((version) => programs.client(binary, ["client", String(port), version], environment));
         await Promise.all(clients.map((client) => client.ask("/once", 40)));
+        await Promise.all(clients.map((client) => client.ask("/parts", 2)));
         await Promise.all(clients.map((client) => client.ask("/twice", 20)));
-        await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40 });
+        await Promise.all(clients.map((client) => client.ask("/parts", 2)));
+        await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40, "GET /parts 200": 8 });
         // Nothing of handshakes is in them.
         const bytesOf = (path: string): number => `GET ${path} HTTP/1.1\r\nHost: records\r\n\r\n`.length;
         for (const role of ["server", "client"] as const) {
           const sum = observer.of(port, role).reduce((total, { requestBytes }) => total + requestBytes, 0);
-          expect({ role, sum }).toEqual({ role, sum: 80 * bytesOf("/once") + 40 * bytesOf("/twice") });
+          expect({ role, sum }).toEqual({ role, sum: 80 * bytesOf("/once") + 40 * bytesOf("/twice") + 8 * bytesOf("/parts") });
+          // A write that takes one record is called again with the rest, which counts once.
+          const answered = observer.of(port, role).filter(({ route }) => route === "/parts");
+          expect({ role, sum: answered.reduce((total, { responseBytes }) => total + responseBytes, 0) }).toEqual({
+            role,
+            sum: 8 * 100_000,
+          });
         }
         expect(pidsOf(port, "server")).toEqual(new Set([pid]));
         expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));

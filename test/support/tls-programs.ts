@@ -58,6 +58,7 @@ const options = { key: readFileSync(directory + "/key.pem"), cert: readFileSync(
 const answer = (request, response) => {
   response.statusCode = request.url.startsWith("/missing") ? 404 : 200;
   const end = () => response.end("hello\\n");
+  if (request.url.startsWith("/close-later")) setTimeout(() => request.socket.end(), 1000);
   if (request.url.startsWith("/late")) setTimeout(end, 50);
   else end();
 };
@@ -67,14 +68,18 @@ const answer = (request, response) => {
 import { Agent, get } from "node:https";
 import { createInterface } from "node:readline";
 const [port, kind] = process.argv.slice(2);
-const agent = new Agent({ keepAlive: kind !== "close", maxSockets: 1, rejectUnauthorized: false });
+const cbc = kind === "cbc" ? { maxVersion: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES256-SHA384" } : {};
+const agent = new Agent({ keepAlive: kind !== "close", maxSockets: 1, rejectUnauthorized: false, ...cbc });
 const session = kind === "http2" ? connect("https://127.0.0.1:" + port, { rejectUnauthorized: false }) : undefined;
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0";
 const fetchAtOnce = (path) => Promise.all(port.split(",").flatMap((port, index) =>
   Array.from({ length: 8 }, async () => (await fetch("https://127.0.0.1:" + port + path + "abc"[index])).text())));
 const ask = (path) => kind === "fetch" ? fetchAtOnce(path) : new Promise((resolve, reject) => {
   if (session) session.request({ ":path": path }).on("error", reject).on("close", resolve).resume().end();
-  else get({ agent, host: "127.0.0.1", port: Number(port), path }, (response) => response.resume().on("end", resolve)).on("error", reject);
+  else get({ agent, host: "127.0.0.1", port: Number(port), path }, (response) => {
+    response.resume();
+    (kind === "cbc" ? response.socket.on("close", resolve) : response.on("end", resolve));
+  }).on("error", reject);
 });
 for await (const line of createInterface({ input: process.stdin })) {
   const [path, count] = line.split(" ");

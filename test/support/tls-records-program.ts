@@ -1,6 +1,6 @@
 /**
- * A server and a client with OpenSSL, in C, that use it in unusual ways: looking ahead, reading a few bytes at a time, asking twice in one record, and
- * new keys (TLS 1.3) or handshakes (TLS 1.2) between requests. `program server PORT DIRECTORY`, `program client PORT VERSION`.
+ * A server and a client with OpenSSL, in C, that use it in unusual ways: looking ahead, reading a few bytes at a time, asking twice in one record, new
+ * keys (TLS 1.3) or handshakes (TLS 1.2) between requests, and `/parts`, an answer of which a write takes one record and the next one is called with the rest. `program server PORT DIRECTORY`, `program client PORT VERSION`.
  */
 export const tlsRecordsSource = `#include <arpa/inet.h>
 #include <openssl/ssl.h>
@@ -13,6 +13,19 @@ export const tlsRecordsSource = `#include <arpa/inet.h>
 
 static const char *answer = "HTTP/1.1 200 OK\\r\\nContent-Length: 6\\r\\n\\r\\nhello!";
 
+static char parts[100000];
+
+static void answer_in_parts(SSL *ssl)
+{
+	size_t written = 0;
+
+	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE);
+	for (size_t at = 0; at < sizeof(parts); at += written) {
+		if (SSL_write_ex(ssl, parts + at, sizeof(parts) - at, &written) != 1)
+			return;
+	}
+}
+
 static void *serve(void *argument)
 {
 	SSL *ssl = argument;
@@ -24,9 +37,14 @@ static void *serve(void *argument)
 
 		length += got;
 		for (char *end; (end = memmem(head, length, "\\r\\n\\r\\n", 4)); ) {
+			int is_in_parts = !memcmp(head, "GET /parts", 10);
+
 			length -= end + 4 - head;
 			memmove(head, end + 4, length);
-			SSL_write_ex(ssl, answer, strlen(answer), &written);
+			if (is_in_parts)
+				answer_in_parts(ssl);
+			else
+				SSL_write_ex(ssl, answer, strlen(answer), &written);
 		}
 	}
 	int fd = SSL_get_fd(ssl);
@@ -41,6 +59,9 @@ static int server(struct sockaddr_in *address, const char *directory)
 	int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 	char path[4096];
 
+	memset(parts, 'x', sizeof(parts));
+	memcpy(parts, "HTTP/1.1 200 OK\\r\\nContent-Length: 99958\\r\\n\\r\\n", 42);
+	parts[sizeof(parts) - 1] = '!';
 	SSL_CTX_set_options(context, SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
 	snprintf(path, sizeof(path), "%s/cert.pem", directory);
 	SSL_CTX_use_certificate_file(context, path, SSL_FILETYPE_PEM);
