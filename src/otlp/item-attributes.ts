@@ -1,4 +1,4 @@
-/** The attributes that one span or log record has for itself: a JSON object in its row, within limits. */
+/** The attributes that one log record has for itself: a JSON object in its row, within limits. */
 
 import type { AttributeReader } from "./attribute-reader.ts";
 import type { Int32Builder, TextBuilder } from "./column-builders.ts";
@@ -47,13 +47,13 @@ export class ItemAttributes {
     this.#column.end(row, !isEmpty);
   }
 
-  /** Values of the item that were shortened or left out because of a limit, since `begin`. */
+  /** Values of the record that were shortened or left out because of a limit, since `begin`. */
   get cut(): number {
     return this.#reader.cut - this.#cutBefore;
   }
 }
 
-/** Remembers how much of an item is missing, if any. */
+/** Remembers how much of a record is missing, if any. */
 export function setDropped(column: Int32Builder, row: number, count: number): void {
   if (count > 0) column.set(row, Math.min(count, 0x7fff_ffff));
 }

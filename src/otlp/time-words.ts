@@ -1,7 +1,5 @@
 /** Times of 64 bits in halves: nanoseconds do not fit a number exactly, and a bigint for each cell costs more than the rest of its decoding. */
 
-import type { ProtobufReader } from "./protobuf-reader.ts";
-
 /** Nanoseconds since 1970 as whole microseconds, exact until the year 2255; what is later is then: one wrong time must not spoil its segment. */
 export function microseconds(lowNs: number, highNs: number): number {
   // 2^32 = 4,294,967 * 1,000 + 296
@@ -12,22 +10,4 @@ export function microseconds(lowNs: number, highNs: number): number {
 export function nanosecondsBetween(startLow: number, startHigh: number, endLow: number, endHigh: number): number {
   const elapsed = (endHigh - startHigh) * 2 ** 32 + (endLow - startLow);
   return elapsed > 0 ? elapsed : 0;
-}
-
-/** A time as it stands in a message; 0 for none. */
-export class TimeWords {
-  low = 0;
-  high = 0;
-
-  clear(): void {
-    this.low = 0;
-    this.high = 0;
-  }
-
-  /** The reader is then behind it. */
-  read(reader: ProtobufReader, end: number): void {
-    const at = reader.fixed64(end);
-    this.low = reader.view.getUint32(at, true);
-    this.high = reader.view.getUint32(at + 4, true);
-  }
 }

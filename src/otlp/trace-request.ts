@@ -5,7 +5,6 @@ import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { utf8Cut } from "./byte-writer.ts";
 import type { CodeBuilder } from "./column-builders.ts";
-import { ItemAttributes, setDropped } from "./item-attributes.ts";
 import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { setCode } from "./owner-columns.ts";
 import { MalformedError, ProtobufReader } from "./protobuf-reader.ts";
@@ -13,7 +12,7 @@ import { ResourceReader } from "./resource-reader.ts";
 import { firstIntId, rpcStatusIndex, SpanColumns, spanKeys, textId } from "./span-columns.ts";
 import { SpanParts } from "./span-parts.ts";
 import { StatementMasker } from "./statement-masker.ts";
-import { microseconds, nanosecondsBetween, TimeWords } from "./time-words.ts";
+import { microseconds, nanosecondsBetween } from "./time-words.ts";
 
 const spanTag = {
   traceId: 10,
@@ -50,11 +49,6 @@ const systemId = textId("db_system");
 const maxNameBytes = 1_024;
 const maxPromotedBytes = 4_096;
 
-/** Bits of what a span cannot be without. */
-const hasTraceId = 1;
-const hasSpanId = 2;
-const bothIds = hasTraceId | hasSpanId;
-
 export class SpanDecoder {
   readonly #reader = new ProtobufReader();
   readonly #dictionary = new ByteDictionary();
@@ -66,14 +60,6 @@ export class SpanDecoder {
   readonly #rows: ItemRows;
   #kindCodes: number[] = [];
   #statusCodes: number[] = [];
-  // Of the span that is read.
-  readonly #own: ItemAttributes;
-  readonly #start = new TimeWords();
-  readonly #end = new TimeWords();
-  #kind = 0;
-  #ids = 0;
-  /** Parts that its sender left out. */
-  #dropped = 0;
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
     const [reader, dictionary] = [this.#reader, this.#dictionary];
@@ -83,7 +69,6 @@ export class SpanDecoder {
     this.#attributes = attributes;
     this.#owners = owners;
     this.#columns = columns;
-    this.#own = new ItemAttributes(attributes, columns.attributes);
     this.#parts = new SpanParts(reader, attributes, dictionary, columns);
     const readItem = (row: number, end: number, receivedAtUs: number): void => this.#span(row, end, receivedAtUs);
     this.#rows = new ItemRows({ reader, owners, attributes, dictionary, columns, readItem });
@@ -115,35 +100,31 @@ export class SpanDecoder {
   }
 
   #span(row: number, end: number, receivedAtUs: number): void {
-    this.#begin(row);
-    this.#fields(row, end);
-    if (this.#reader.at > end) throw new MalformedError("a field is longer than the message around it");
-    if (this.#ids !== bothIds) throw new MalformedError("a span has no valid ids");
-    this.#finish(row, receivedAtUs);
-  }
-
-  #begin(row: number): void {
-    this.#start.clear();
-    this.#end.clear();
-    this.#kind = 0;
-    this.#ids = 0;
-    this.#dropped = 0;
-    this.#parts.begin();
-    this.#own.begin();
-    this.#columns.status.set(row, this.#statusCodes[0] as number);
-  }
-
-  #fields(row: number, end: number): void {
     const reader = this.#reader;
     const columns = this.#columns;
+    const { view } = reader;
+    const json = columns.attributes.writer;
+    const jsonStart = json.size;
+    let startLow = 0;
+    let startHigh = 0;
+    let endLow = 0;
+    let endHigh = 0;
+    let kind = 0;
+    let attributes = 0;
+    let dropped = 0;
+    let hasIds = 0;
+    const cutBefore = this.#attributes.cut;
+    this.#parts.begin();
+    json.byte(0x7b);
+    columns.status.set(row, this.#statusCodes[0] as number);
     while (reader.at < end) {
       const tag = reader.tag();
       switch (tag) {
         case spanTag.traceId:
-          if (this.#id(columns.traceId, row, end)) this.#ids |= hasTraceId;
+          if (this.#id(columns.traceId, row, end)) hasIds |= 1;
           break;
         case spanTag.spanId:
-          if (this.#id(columns.spanId, row, end)) this.#ids |= hasSpanId;
+          if (this.#id(columns.spanId, row, end)) hasIds |= 2;
           break;
         case spanTag.parentSpanId:
           this.#id(columns.parentSpanId, row, end);
@@ -155,21 +136,27 @@ export class SpanDecoder {
           this.#text(columns.name, row, end);
           break;
         case spanTag.kind:
-          this.#kind = reader.uint();
+          kind = reader.uint();
           break;
-        case spanTag.start:
-          this.#start.read(reader, end);
+        case spanTag.start: {
+          const at = reader.fixed64(end);
+          startLow = view.getUint32(at, true);
+          startHigh = view.getUint32(at + 4, true);
           break;
-        case spanTag.end:
-          this.#end.read(reader, end);
+        }
+        case spanTag.end: {
+          const at = reader.fixed64(end);
+          endLow = view.getUint32(at, true);
+          endHigh = view.getUint32(at + 4, true);
           break;
+        }
         case spanTag.attribute:
-          this.#attribute(row, reader.end(end));
+          this.#attribute(row, reader.end(end), jsonStart, ++attributes);
           break;
         case spanTag.droppedAttributes:
         case spanTag.droppedEvents:
         case spanTag.droppedLinks:
-          this.#dropped += reader.uint();
+          dropped += reader.uint();
           break;
         case spanTag.event:
           this.#parts.event(reader.end(end));
@@ -181,27 +168,26 @@ export class SpanDecoder {
           this.#status(row, reader.end(end));
           break;
         case spanTag.flags:
-          columns.flags.set(row, reader.view.getInt32(reader.fixed32(end), true));
+          columns.flags.set(row, view.getInt32(reader.fixed32(end), true));
           break;
         default:
           reader.skip(tag, end);
       }
     }
-  }
-
-  /** What needs the whole span: fields come in any order. */
-  #finish(row: number, receivedAtUs: number): void {
-    const columns = this.#columns;
-    const { low, high } = this.#start;
-    const isTimed = low !== 0 || high !== 0;
-    this.#own.end(row);
-    columns.time.setNumber(row, isTimed ? microseconds(low, high) : receivedAtUs);
-    columns.durationNs.setNumber(row, isTimed ? nanosecondsBetween(low, high, this.#end.low, this.#end.high) : 0);
-    columns.kind.set(row, this.#kindCodes[this.#kind] ?? (this.#kindCodes[0] as number));
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+    if (hasIds !== 3) throw new MalformedError("a span has no valid ids");
+    json.byte(0x7d);
+    if (json.size === jsonStart + 2) json.size = jsonStart;
+    columns.attributes.end(row, json.size > jsonStart);
+    const isTimed = startLow !== 0 || startHigh !== 0;
+    columns.time.setNumber(row, isTimed ? microseconds(startLow, startHigh) : receivedAtUs);
+    columns.durationNs.setNumber(row, isTimed ? nanosecondsBetween(startLow, startHigh, endLow, endHigh) : 0);
+    columns.kind.set(row, this.#kindCodes[kind] ?? (this.#kindCodes[0] as number));
     columns.weight.set(row, 1);
-    this.#parts.finish(row, low, high);
+    this.#parts.finish(row, startLow, startHigh);
     this.#mask(row);
-    setDropped(columns.dropped, row, this.#dropped + this.#own.cut);
+    dropped += this.#attributes.cut - cutBefore;
+    if (dropped > 0) columns.dropped.set(row, Math.min(dropped, 0x7fff_ffff));
   }
 
   #id(column: SpanColumns["traceId"], row: number, limit: number): boolean {
@@ -230,13 +216,14 @@ export class SpanDecoder {
     }
   }
 
-  #attribute(row: number, end: number): void {
-    this.#own.open(end);
-    const id = this.#attributes.keyId;
+  #attribute(row: number, end: number, jsonStart: number, count: number): void {
+    const attributes = this.#attributes;
+    attributes.open(end);
+    const id = attributes.keyId;
     if (id < 0 || !this.#promote(row, id)) {
       // A second statement, or one of an odd type, has values that would not be masked.
-      if (id === statementId) this.#own.leaveOut();
-      else this.#own.write();
+      if (count > attributes.maxCount || id === statementId) attributes.cut++;
+      else attributes.writeTo(this.#columns.attributes.writer, jsonStart);
     }
     this.#reader.at = end;
   }
