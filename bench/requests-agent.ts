@@ -12,7 +12,8 @@ import { Wrk } from "./lib/wrk.ts";
 
 /** As long as a traffic window, so that each holds one report. */
 const windowMs = 10_000;
-const windows = isSmall ? 1 : 4;
+/** Discovery scans every third one. */
+const windows = isSmall ? 1 : 12;
 const settleMs = isSmall ? 5_000 : 12_000;
 /** Each connection asks, then pauses: together about the rate that is wanted. */
 const connections = 120;
