@@ -42,7 +42,7 @@ export async function startAgentServers(setting: AgentSetting, parts: AgentParts
       peerCredentials: setting.peerCredentials,
       http,
       log: log.child("control"),
-      ...(owner ? { owner, ownerUid: owner.uid } : {}),
+      owner,
     }),
   );
   return { server, control };

@@ -51,7 +51,7 @@ export async function startColonyServers(setting: ColonySetting, { members, inta
       peerCredentials: setting.peerCredentials,
       http,
       log: log.child("control"),
-      ...(owner ? { owner, ownerUid: owner.uid } : {}),
+      owner,
     }),
   );
   return { server, control, certificate, tunnels };

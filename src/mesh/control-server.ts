@@ -25,7 +25,7 @@ export interface ControlServerOptions {
   /** The uid that may call, besides root. Default: `owner`'s, else the process's own. */
   ownerUid?: number;
   /** The socket file is given to it (sudo). */
-  owner?: FileOwner;
+  owner?: FileOwner | undefined;
   /** SO_PEERCRED of a connection; undefined where the platform has none: then only the file's mode protects. */
   peerCredentials: ((fd: number) => PeerCredentials) | undefined;
   http: HttpHandler;
