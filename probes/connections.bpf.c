@@ -106,7 +106,7 @@ static always_inline void on_closed(struct sock___tcp *sk, s32 before)
 		socket.is_first = 1;
 	if (known && marks && !socket.is_first && !may_be_scanned(marks, socket.started_ns) && add_up(marks->active, &socket, &record))
 		return;
-	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP) != 0)
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), wake_flag(&records)) != 0)
 		count_lost();
 }
 

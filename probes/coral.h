@@ -56,12 +56,17 @@ static long (*const bpf_probe_read_kernel)(void *target, u32 size_bytes, const v
 static long (*const bpf_ringbuf_output)(void *ringbuf, void *data, u64 size_bytes, u64 flags) = (void *)130;
 static void *(*const bpf_ringbuf_reserve)(void *ringbuf, u64 size_bytes, u64 flags) = (void *)131;
 static void (*const bpf_ringbuf_submit)(void *record, u64 flags) = (void *)132;
+static u64 (*const bpf_ringbuf_query)(void *ringbuf, u64 what) = (void *)134;
 
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
 static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *context, u64 flags) = (void *)164;
 static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_FORCE_WAKEUP 2
+/* For bpf_ringbuf_query. */
+#define BPF_RB_AVAIL_DATA 0
+#define BPF_RB_RING_SIZE 1
 
 /* A field of a kernel structure that is not known to be there at a typed pointer: core_read(&target, &sock->field). */
 #define core_read(target, source) bpf_probe_read_kernel(target, sizeof(*(target)), __builtin_preserve_access_index(source))

@@ -166,8 +166,7 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	read_ends(record, sk);
 	if (!record->remote_port && direction == SENT)
 		read_destination(record, registers);
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + total, BPF_RB_NO_WAKEUP))
-		count_loss(LOSS_RING_FULL);
+	tell(record, sizeof(*record) + total);
 	return 0;
 }
 

@@ -47,8 +47,7 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
 	record->bytes = end + 13;
 	record->length = connection->request_bytes;
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + end + 13, BPF_RB_NO_WAKEUP))
-		count_loss(LOSS_RING_FULL);
+	tell(record, sizeof(*record) + end + 13);
 	return 0;
 }
 

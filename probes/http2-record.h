@@ -75,8 +75,7 @@ static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struc
 	*(u32 *)scratch->bytes = direction->sequence++;
 	record->bytes = filled;
 	record->length = filled;
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + filled, BPF_RB_NO_WAKEUP))
-		count_loss(LOSS_RING_FULL);
+	tell(record, sizeof(*record) + filled);
 }
 
 /* Where the next frame goes that takes so many bytes, its head included. */

@@ -317,8 +317,7 @@ static always_inline int end_connection(u64 sk)
 		record.kind = RECORD_CLOSED;
 		record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
 		record.at_ns = bpf_ktime_get_ns();
-		if (bpf_ringbuf_output(&events, &record, sizeof(record), BPF_RB_NO_WAKEUP))
-			count_loss(LOSS_RING_FULL);
+		tell(&record, sizeof(record));
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);

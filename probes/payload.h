@@ -6,7 +6,7 @@
 #ifndef CORAL_PAYLOAD_H
 #define CORAL_PAYLOAD_H
 
-#include "connection.h"
+#include "ring.h"
 
 /* payload.flags, and record flags */
 #define PAYLOAD_TLS 1 /* plaintext of a TLS connection */
@@ -80,11 +80,6 @@ struct payload_record {
 	/* The name of the process in the first record of a connection, and in datagrams; else empty. */
 	u8 comm[16];
 };
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
-	MAP_NUMBER(max_entries, 4194304);
-} events SEC(".maps");
 
 /* What is read at first of a payload; more only when it is needed. */
 #define HEAD_BYTES 128
@@ -294,8 +289,8 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		record->bytes = kept;
 		record->length = kept;
 		__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
-		if (kept <= HEAD_KEPT && bpf_ringbuf_output(&events, record, sizeof(*record) + kept, BPF_RB_NO_WAKEUP))
-			count_loss(LOSS_RING_FULL);
+		if (kept <= HEAD_KEPT)
+			tell(record, sizeof(*record) + kept);
 		connection->prefix_bytes = 0;
 	}
 #pragma clang loop unroll(disable)
@@ -321,8 +316,7 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		record->length = payload->length;
 		record->offset = offset;
 		name_process(record, connection);
-		if (bpf_ringbuf_output(&events, record, sizeof(*record) + size, BPF_RB_NO_WAKEUP))
-			count_loss(LOSS_RING_FULL);
+		tell(record, sizeof(*record) + size);
 		if (size < CHUNK_BYTES)
 			break;
 	}

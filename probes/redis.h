@@ -261,8 +261,7 @@ subprogram int redis_hand_over(struct connection *connection, struct scratch *sc
 	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
 	record->bytes = size + 4;
 	record->length = size + 4;
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + size + 4, BPF_RB_NO_WAKEUP))
-		count_loss(LOSS_RING_FULL);
+	tell(record, sizeof(*record) + size + 4);
 	return 0;
 }
 
@@ -351,9 +350,7 @@ subprogram u32 redis_status(struct payload *payload, struct connection *connecti
 	record->bytes = bytes;
 	record->tgid = payload->tgid;
 	record->status = status;
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + bytes, BPF_RB_NO_WAKEUP))
-		count_loss(LOSS_RING_FULL);
-	else
+	if (!tell(record, sizeof(*record) + bytes))
 		bpf_map_update_elem(&learned, &key, &status, BPF_ANY);
 	return status;
 }

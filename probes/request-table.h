@@ -364,8 +364,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 		count_loss(LOSS_ROUTES_FULL);
 		return FINGERPRINT_OTHER;
 	}
-	if (bpf_ringbuf_output(&events, record, sizeof(*record) + bytes, BPF_RB_NO_WAKEUP)) {
-		count_loss(LOSS_RING_FULL);
+	if (tell(record, sizeof(*record) + bytes)) {
 		bpf_map_delete_elem(&learned, &key);
 		/* The next request tells it, although it is like this one. */
 		connection->head_generation--;

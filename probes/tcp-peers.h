@@ -103,7 +103,7 @@ static always_inline void announce(struct followed *socket, u64 now)
 	if (!record)
 		return;
 	fill(record, socket, RECORD_OPENED, now);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(record, wake_flag(&records));
 }
 
 static always_inline int add_to(struct peer_totals *totals, const struct connection_record *record)

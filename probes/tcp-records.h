@@ -3,7 +3,7 @@
 #ifndef CORAL_TCP_RECORDS_H
 #define CORAL_TCP_RECORDS_H
 
-#include "coral.h"
+#include "ring-wake.h"
 
 #define ROLE_UNKNOWN 0
 #define ROLE_CLIENT 1
