@@ -15,7 +15,8 @@ async function main() {
   const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
   const unknown = wanted.filter((name) => !available.includes(name));
   if (unknown.length > 0) throw new SetupError(`Cannot run benchmark "${unknown.join('", "')}": there is ${available.join(", ")}`);
-  await setup({ forTests: false });
+  // The servers and load generators of tests.
+  await setup({ forTests: true });
   const { build } = await import("esbuild");
   mkdirSync(join(root, "bench/results"), { recursive: true });
   for (const name of wanted.length > 0 ? wanted : available) {

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SetupError } from "./report.mjs";
@@ -54,7 +54,8 @@ export async function mustRun(command, args, advice, options) {
  */
 export function runVisibly(command, args) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
+    const env = { ...process.env, PATH: programDirectories().join(delimiter) };
+    const child = spawn(command, args, { cwd: root, env, stdio: "inherit" });
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 1));
   });
@@ -68,11 +69,20 @@ export function moduleFile(path) {
   return join(root, "node_modules", path);
 }
 
+/**
+ * Where programs are found. Debian leaves some out of the PATH of ordinary users: sbin, where ip, mount and friends live, and the servers of Postgres,
+ * of which there may be several versions.
+ */
+function programDirectories() {
+  const postgres = "/usr/lib/postgresql";
+  const versions = existsSync(postgres) ? readdirSync(postgres).sort((a, b) => Number(b) - Number(a)) : [];
+  const known = (process.env["PATH"] ?? "").split(delimiter).filter((directory) => directory !== "");
+  return [...new Set([...known, "/usr/sbin", "/sbin", ...versions.map((version) => `${postgres}/${version}/bin`)])];
+}
+
 /** @param {string} name @returns {string | undefined} the full path of an executable, by PATH */
 export function which(name) {
-  // sbin: Debian leaves it out of the PATH of ordinary users, and ip, mount and friends live there.
-  for (const directory of [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/sbin"]) {
-    if (directory === "") continue;
+  for (const directory of programDirectories()) {
     const path = join(directory, name);
     try {
       accessSync(path, constants.X_OK);

@@ -26,24 +26,55 @@ const runtimeNeeds = [
 /** Under systemd, installing a server starts it: nothing that tests may do to somebody's machine. They are skipped there, with the reason. */
 const startsServers = existsSync("/run/systemd/system");
 
+/**
+ * A program that tests start.
+ * @param {string} name of the package
+ * @param {string[]} programs that it must bring
+ * @param {string} lost
+ * @returns {Need}
+ */
+const program = (name, programs, lost) => ({ package: name, present: () => programs.every((path) => which(path) !== undefined), lost });
+
+/**
+ * The same of a server.
+ * @param {Parameters<typeof program>} need
+ * @returns {Need}
+ */
+const server = (...need) => {
+  const { present, ...rest } = program(...need);
+  return { ...rest, present: () => startsServers || present() };
+};
+
 /** @type {Need[]} */
 const testNeeds = [
-  { package: "iproute2", present: () => which("ip") !== undefined, lost: "tests with network namespaces are skipped" },
-  { package: "iptables", present: () => which("iptables") !== undefined, lost: "tests with translated addresses are skipped" },
+  program("iproute2", ["ip"], "tests with network namespaces are skipped"),
+  program("iptables", ["iptables"], "tests with translated addresses are skipped"),
   {
     package: "libnginx-mod-stream",
     present: () => startsServers || (which("nginx") !== undefined && existsSync("/usr/lib/nginx/modules/ngx_stream_module.so")),
     lost: "tests with nginx are skipped",
   },
-  { package: "redis-server", present: () => startsServers || which("redis-server") !== undefined, lost: "tests with Redis are skipped" },
-  { package: "golang-go", present: () => which("go") !== undefined, lost: "tests with programs in Go are skipped" },
-  {
-    package: "containerd",
-    present: () => startsServers || (which("containerd") !== undefined && which("runc") !== undefined),
-    lost: "tests with containers are skipped",
-  },
+  server("redis-server", ["redis-server", "redis-benchmark"], "tests with Redis are skipped"),
+  server("postgresql", ["postgres", "initdb", "pgbench", "psql"], "tests with Postgres are skipped"),
+  server("mariadb-server", ["mariadbd", "mariadb"], "tests with MariaDB are skipped"),
+  server("memcached", ["memcached"], "tests with memcached are skipped"),
+  // Without the service that package "dnsmasq" adds.
+  program("dnsmasq-base", ["dnsmasq"], "tests with DNS are skipped"),
+  program("bind9-dnsutils", ["dig"], "tests with DNS are skipped"),
+  program("wrk", ["wrk"], "tests with load are skipped"),
+  program("curl", ["curl"], "tests with curl are skipped"),
+  program("openssl", ["openssl"], "tests with TLS are skipped"),
+  program("python3", ["python3"], "tests with programs in Python are skipped"),
+  program("golang-go", ["go"], "tests with programs in Go are skipped"),
+  program("gcc", ["cc"], "tests with programs in C are skipped"),
+  { package: "libc6-dev", present: () => existsSync("/usr/include/stdio.h"), lost: "tests with programs in C are skipped" },
+  { package: "libssl-dev", present: () => existsSync("/usr/include/openssl/ssl.h"), lost: "tests with libssl in C are skipped" },
+  program("binutils", ["readelf"], "some tests of programs' files are skipped"),
+  program("bpftool", ["bpftool"], "tests of what is left in the kernel are skipped"),
+  server("containerd", ["containerd", "runc"], "tests with containers are skipped"),
   { package: "busybox-static", present: () => existsSync("/bin/busybox"), lost: "tests with containers are skipped" },
-  { package: "procps", present: () => which("ps") !== undefined, lost: "some end-to-end tests are skipped" },
+  program("procps", ["ps", "top"], "some end-to-end tests are skipped"),
+  program("vim", ["vim"], "a test of terminals is skipped"),
 ];
 
 const failureStamp = "build/stamps/system-packages";

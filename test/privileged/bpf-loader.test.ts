@@ -62,10 +62,10 @@ const caller =
 describe("loadBpfObject()", () => {
   let path = "";
   beforeAll(() => {
-    if (whyNoBpf("clang") === undefined) path = compileBpf(directory, "loader", source);
+    if (whyNoBpf("clang", "bpftool") === undefined) path = compileBpf(directory, "loader", source);
   });
   beforeEach((context) => {
-    const reason = whyNoBpf("clang");
+    const reason = whyNoBpf("clang", "bpftool");
     context.skip(reason !== undefined, reason);
   });
 

@@ -261,7 +261,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   };
 
   beforeAll(async () => {
-    if (whyNoProbes("wrk") !== undefined) return;
+    if (whyNoProbes("wrk", "bpftool") !== undefined) return;
     home = makeTestHome();
     colony = await startColony({ home: home.path, config: fastColonyConfig });
     agent = await startAgent({ home: home.path, config: agentConfig });
@@ -275,7 +275,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("wrk");
+    const reason = whyNoProbes("wrk", "bpftool");
     context.skip(reason !== undefined, reason);
   });
 

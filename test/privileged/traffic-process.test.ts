@@ -142,7 +142,7 @@ describe("the traffic process", () => {
   });
   afterAll(() => server.close());
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = whyNoProbes("bpftool");
     context.skip(reason !== undefined, reason);
   });
 

@@ -98,5 +98,7 @@ function descriptorText(pid: number, fd: string): string {
 }
 
 export function isLoaded(program: number): boolean {
-  return spawnSync("bpftool", ["prog", "show", "id", String(program)]).status === 0;
+  const { error, status } = spawnSync("bpftool", ["prog", "show", "id", String(program)]);
+  if (error) throw error;
+  return status === 0;
 }
