@@ -54,25 +54,22 @@ export async function ensureTable(
   return await database.write(async (transaction) => {
     const list = declared.map(({ name, sqlType }) => `"${name}" ${sqlType}`).join(", ");
     await transaction.run(`CREATE TABLE IF NOT EXISTS ${qualified} (${list})`);
-    const find = async (): Promise<TableColumn[]> => {
-      const rows = await transaction.query(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index",
-        [database.name, schema, table],
-      );
-      return rows.map((row) => ({ name: String(row["column_name"]), sqlType: String(row["data_type"]) }));
-    };
-    const stored = new Map((await find()).map(({ name, sqlType }) => [name, sqlType]));
+    // duckdb_columns() describes every table of every file, which takes seven times as long.
+    const rows = await transaction.query(`SELECT name, type FROM pragma_table_info('${qualified}') ORDER BY cid`);
+    const columns = rows.map((row): TableColumn => ({ name: String(row["name"]), sqlType: String(row["type"]) }));
+    const stored = new Map(columns.map(({ name, sqlType }) => [name, sqlType]));
     for (const { name, sqlType } of declared) {
       const found = stored.get(name);
-      if (found === undefined) await transaction.run(`ALTER TABLE ${qualified} ADD COLUMN "${name}" ${sqlType}`);
-      else if (found !== sqlType) {
+      if (found === undefined) {
+        await transaction.run(`ALTER TABLE ${qualified} ADD COLUMN "${name}" ${sqlType}`);
+        columns.push({ name, sqlType });
+      } else if (found !== sqlType) {
         throw new CoralError({
           code: "unsupported",
           message: `Cannot open store "${database.file}": column "${table}.${name}" holds ${found} and is declared ${sqlType}; give the new meaning a new name`,
         });
       }
     }
-    const columns = await find();
     return {
       database: database.name,
       schema,
