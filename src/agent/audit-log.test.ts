@@ -207,7 +207,7 @@ describe("AuditLog", () => {
     ["a removed end", ["DELETE FROM audit WHERE seq > 17"], ["missing 18"]],
     [
       "a removed end, with the count put back",
-      ["DELETE FROM audit WHERE seq > 17", "UPDATE internal.heads SET next_seq = 18 WHERE signal = 'audit'"],
+      ["DELETE FROM audit WHERE seq > 17", "UPDATE internal.heads SET least_next_seq = 18 WHERE signal = 'audit'"],
       ["cut 18"],
     ],
     ["everything removed", ["DELETE FROM audit"], ["prefix-removed 1"]],

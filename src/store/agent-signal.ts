@@ -26,20 +26,32 @@ export interface SignalState {
 
 const maxRecentRows = 1_024;
 
-export async function openSignal(database: Database, signal: Signal): Promise<SignalState> {
+/** `savedNextSeq`: see `saveHead`. */
+export async function openSignal(database: Database, signal: Signal, savedNextSeq = 1): Promise<SignalState> {
   const columns = storedColumns(signal);
   const table = await ensureTable(database, "main", signal.name, [
     { name: "seq", sqlType: "UBIGINT" },
     ...columns.map(({ name, type }) => ({ name, sqlType: sqlTypeOf(type) })),
   ]);
-  const [head] = await database.query("SELECT next_seq FROM internal.heads WHERE signal = ?", [signal.name]);
-  if (head === undefined) {
-    await database.write((transaction) => transaction.run("INSERT INTO internal.heads VALUES (?, 1)", [signal.name]));
-  }
-  const nextSeq = Number(head?.["next_seq"] ?? 1);
-  const [oldest] = await database.query(`SELECT min(seq) AS seq FROM "${signal.name}"`);
-  const oldestSeq = Number(oldest?.["seq"] ?? nextSeq);
+  const [stored] = await database.query(`SELECT min(seq) AS oldest, max(seq) AS newest FROM "${signal.name}"`);
+  const nextSeq = signal.isChained ? savedNextSeq : Math.max(savedNextSeq, Number(stored?.["newest"] ?? 0) + 1);
+  const oldestSeq = Number(stored?.["oldest"] ?? nextSeq);
   return { signal, table, columns, head: { oldestSeq, nextSeq }, rowBytes: columns.length * 12, recent: undefined };
+}
+
+/**
+ * Rows tell by themselves where their signal goes on, so that this is written only with what they cannot tell: in the transaction that removes
+ * some, which may be the newest, and in each that appends to a chain, whose rows somebody else may remove.
+ */
+export async function saveHead(transaction: Transaction, signal: Signal, nextSeq: number): Promise<void> {
+  const sql = "UPDATE internal.heads SET least_next_seq = ? WHERE signal = ?";
+  if ((await transaction.run(sql, [nextSeq, signal.name])) === 0)
+    await transaction.run("INSERT INTO internal.heads VALUES (?, ?)", [signal.name, nextSeq]);
+}
+
+export async function loadHeads(database: Database): Promise<ReadonlyMap<string, number>> {
+  const rows = await database.query("SELECT signal, least_next_seq FROM internal.heads");
+  return new Map(rows.map((row) => [String(row["signal"]), Number(row["least_next_seq"])]));
 }
 
 /** After the commit of `appendBatches`. */

@@ -141,6 +141,40 @@ test("epoch, sequences and rows outlive a restart, and pruned numbers are never 
   });
 });
 
+test("a signal goes on after its newest row, which costs no write beside the rows", async () => {
+  using folder = temporaryFolder();
+  const clock = new TestClock();
+  const file = folder.file("a.duckdb");
+  {
+    await using engine = await testEngine(folder.path);
+    await using store = await open(engine, { file, clock });
+    await store.append(sample, nowRows(clock, 10));
+    await store.append(sample, nowRows(clock, 5));
+    expect(await store.query("SELECT * FROM internal.heads")).toEqual([]);
+  }
+  await using engine = await testEngine(folder.path);
+  await using store = await open(engine, { file, clock });
+  expect(store.heads().get("sample")).toEqual({ oldestSeq: 1, nextSeq: 16 });
+  expect(await store.append(sample, nowRows(clock, 1))).toEqual({ firstSeq: 16, lastSeq: 16 });
+});
+
+test("a file from when each commit wrote the next sequence goes on with it", async () => {
+  using folder = temporaryFolder();
+  const file = folder.file("a.duckdb");
+  await using engine = await testEngine(folder.path);
+  const sql = `
+    CREATE SCHEMA internal;
+    CREATE TABLE internal.meta (key VARCHAR NOT NULL, value VARCHAR NOT NULL);
+    CREATE TABLE internal.heads (signal VARCHAR NOT NULL, next_seq UBIGINT NOT NULL);
+    CREATE TABLE internal.losses (signal VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows UBIGINT NOT NULL);
+    INSERT INTO internal.heads VALUES ('sample', 42);
+  `;
+  const before = await engine.attach("agent", file, [{ version: 1, sql }]);
+  await before.close();
+  await using store = await open(engine, { file });
+  expect(await store.append(sample, nowRows(new TestClock(), 2))).toEqual({ firstSeq: 42, lastSeq: 43 });
+});
+
 test("append() refuses rows beyond its queue, counts them, and keeps the count across a restart", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
@@ -387,4 +421,41 @@ test("kill -9 during appends: every acknowledged row is there exactly once", { t
   expect(found).toEqual(range(1, found.length));
   expect([...acknowledged].every((seq) => seq <= found.length)).toBe(true);
   expect(store.heads().get("sample")).toEqual({ oldestSeq: 1, nextSeq: found.length + 1 });
+});
+
+test("kill -9 right after the commit that removed all rows: their numbers are not given again", { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder();
+  const file = folder.file("a.duckdb");
+  const program = `
+    const { openEngine } = await import("./engine.ts");
+    const { openAgentStore } = await import("./agent-store.ts");
+    const { sample, sampleRows, TestClock } = await import("./test-support.ts");
+    const { silentLogger: log } = await import("../base/log.ts");
+    const [, , file, folder] = process.argv;
+    const clock = new TestClock();
+    const engine = await openEngine({ dataDirectories: [folder], memoryLimitBytes: 64 * 1024 ** 2, threads: 1, log });
+    let isPruning = false;
+    const attach = async (...target) => {
+      const database = await engine.attach(...target);
+      const write = database.write.bind(database);
+      database.write = async (...work) => {
+        const result = await write(...work);
+        if (isPruning) process.kill(process.pid, "SIGKILL");
+        return result;
+      };
+      return database;
+    };
+    const store = await openAgentStore({ attach }, { file, signals: [sample], maxBytes: 1024 ** 3, clock, log });
+    await store.append(sample, sampleRows(50, () => clock.wallMs() * 1000));
+    clock.pass(61 * 60_000);
+    isPruning = true;
+    await store.prune();
+  `;
+  const [, signal] = await once(spawnProgram(program, folder.path, [file, folder.path]), "close");
+  expect(signal).toBe("SIGKILL");
+  await using engine = await testEngine(folder.path);
+  await using store = await open(engine, { file });
+  expect(store.opened).toEqual({ how: "existing" });
+  expect(await seqs(store)).toEqual([]);
+  expect(await store.append(sample, nowRows(new TestClock(), 1))).toEqual({ firstSeq: 51, lastSeq: 51 });
 });

@@ -2,7 +2,17 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { agentRowGroupRows, appendBatches, moveHead, openSignal, readRows, retainedTable, type SignalState } from "./agent-signal.ts";
+import {
+  agentRowGroupRows,
+  appendBatches,
+  loadHeads,
+  moveHead,
+  openSignal,
+  readRows,
+  retainedTable,
+  type SignalState,
+  saveHead,
+} from "./agent-signal.ts";
 import { maxAttempts, planByteRetention } from "./byte-retention.ts";
 import { batchFromRows, type ColumnBatch } from "./column-batch.ts";
 import type { Database, Opened, Transaction } from "./database.ts";
@@ -70,6 +80,8 @@ const migrations: readonly Migration[] = [
       CREATE TABLE internal.losses (signal VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows UBIGINT NOT NULL);
     `,
   },
+  // No longer written with each commit: a build that takes it for the next sequence would give numbers twice.
+  { version: 2, sql: "ALTER TABLE internal.heads RENAME next_seq TO least_next_seq" },
 ];
 
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
@@ -125,7 +137,8 @@ class DuckDbAgentStore implements AgentStore {
   static async open(database: Database, options: AgentStoreOptions): Promise<DuckDbAgentStore> {
     const epoch = await loadEpoch(database);
     const states = new Map<string, SignalState>();
-    for (const signal of options.signals) states.set(signal.name, await openSignal(database, signal));
+    const heads = await loadHeads(database);
+    for (const signal of options.signals) states.set(signal.name, await openSignal(database, signal, heads.get(signal.name)));
     const store = new DuckDbAgentStore(database, options, epoch, states);
     store.#losses.load(await database.query("SELECT signal, reason, rows FROM internal.losses"));
     if (options.segments) {
@@ -259,8 +272,10 @@ class DuckDbAgentStore implements AgentStore {
     const losses = this.#losses.unsaved();
     const batchesOf = (state: SignalState): ColumnBatch[] => group.filter((waiting) => waiting.state === state).map(({ batch }) => batch);
     const work = async (transaction: Transaction): Promise<void> => {
-      for (const state of nextSeqs.keys()) appendBatches(transaction, state, batchesOf(state));
-      await saveHeads(transaction, nextSeqs);
+      for (const [state, nextSeq] of nextSeqs) {
+        appendBatches(transaction, state, batchesOf(state));
+        if (state.signal.isChained) await saveHead(transaction, state.signal, nextSeq);
+      }
       if (losses) await saveLosses(transaction, losses.counts);
     };
     await this.#database.write(work, () => {
@@ -296,7 +311,10 @@ class DuckDbAgentStore implements AgentStore {
       if (!beforePrune) return;
       await beforePrune(signal.name, { firstSeq: head.oldestSeq, lastSeq: end });
     }
-    await this.#database.write((transaction) => transaction.run(`DELETE FROM "${signal.name}" WHERE seq <= ?`, [end]));
+    await this.#database.write(async (transaction) => {
+      await transaction.run(`DELETE FROM "${signal.name}" WHERE seq <= ?`, [end]);
+      await saveHead(transaction, signal, head.nextSeq);
+    });
     prunedRows[signal.name] = (prunedRows[signal.name] ?? 0) + end + 1 - head.oldestSeq;
     head.oldestSeq = end + 1;
   }
@@ -325,14 +343,6 @@ class DuckDbAgentStore implements AgentStore {
     await this.segments?.close();
     await this.#database.close();
   }
-}
-
-async function saveHeads(transaction: Transaction, nextSeqs: ReadonlyMap<SignalState, number>): Promise<void> {
-  await transaction.run(
-    `UPDATE internal.heads SET next_seq = moved.next_seq FROM (VALUES ${[...nextSeqs].map(() => "(?, ?)").join(", ")}) moved(signal, next_seq)
-     WHERE internal.heads.signal = moved.signal`,
-    [...nextSeqs].flatMap(([{ signal }, nextSeq]) => [signal.name, nextSeq]),
-  );
 }
 
 async function saveLosses(transaction: Transaction, losses: readonly LossCount[]): Promise<void> {
