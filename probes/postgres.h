@@ -6,20 +6,15 @@
 #ifndef CORAL_POSTGRES_H
 #define CORAL_POSTGRES_H
 
-#include "http1.h"
+#include "postgres-answer.h"
 #include "postgres-text.h"
 
-#define POSTGRES_BYTES 1024
-/* Messages of a payload that are looked at. */
+/* Messages of a request that are looked at. */
 #define POSTGRES_MESSAGES 10
 #define POSTGRES_VERSION_3 0x30000
 #define POSTGRES_CANCEL 80877102
 #define POSTGRES_SSL 80877103
 #define POSTGRES_GSS 80877104
-
-/* connection.extra */
-#define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
-#define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
 
 struct statement_key {
 	u64 sk;
@@ -33,11 +28,6 @@ struct {
 	MAP_TYPE(key, struct statement_key);
 	MAP_TYPE(value, u64);
 } statements SEC(".maps");
-
-static always_inline u32 postgres_big32(const u8 *at)
-{
-	return __builtin_bswap32(*(u32 *)at);
-}
 
 /* 1 when the bytes ask a Postgres server. */
 static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
@@ -209,6 +199,9 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 		return;
 	}
 	if (requests) {
+		/* Whoever asks before the answer is over knows more than one; the walk through it goes on. */
+		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_ANSWER] == POSTGRES_LOST)
+			connection->extra[POSTGRES_ANSWER] = 0;
 		begin_request(payload, connection, asked.fingerprint, 0, payload->length);
 		connection->request_left = asked.left;
 		connection->flags &= ~CONNECTION_COPY;
@@ -217,97 +210,6 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 		/* Should several requests come at once, the decoder knows what they name. */
 		connection->extra[POSTGRES_PREPARED] = 1;
 		stream_payload(payload, connection, scratch, POSTGRES_BYTES, PAYLOAD_PREPARED);
-	}
-}
-
-static always_inline u32 postgres_digit(u8 character)
-{
-	return character >= 'A' ? character - 'A' + 10 : character - '0';
-}
-
-/* SQLSTATE of the ErrorResponse at scratch->at, as a number of base 36. */
-subprogram u32 postgres_state(struct scratch *scratch)
-{
-	const u8 *text;
-	u32 number;
-
-	if (!scratch)
-		return STATUS_NONE;
-	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1)) + 5;
-	/* Fields of a letter and a text, ended by zero: severity twice, then the code. */
-	scratch->number = 0;
-#pragma clang loop unroll(disable)
-	for (u32 index = 0; index < 64; index++) {
-		if (!text[index] && text[index + 1] == 'C') {
-			scratch->number = index + 2;
-			break;
-		}
-	}
-	if (!scratch->number)
-		return 2;
-	text += *(volatile u32 *)&scratch->number & 127;
-	number = postgres_digit(text[0]);
-	number = number * 36 + postgres_digit(text[1]);
-	number = number * 36 + postgres_digit(text[2]);
-	number = number * 36 + postgres_digit(text[3]);
-	number = number * 36 + postgres_digit(text[4]);
-	return number > 1 ? number : 2;
-}
-
-/* Looks at the messages of an answer; what it found is in scratch->number (status) and scratch->method ('Z' when it ends, 'G' for COPY). */
-subprogram int postgres_read_answer(struct payload *payload, struct scratch *scratch)
-{
-	u32 state = STATUS_NONE;
-
-	if (!payload || !scratch)
-		return 0;
-	scratch->at = 0;
-	scratch->method = 0;
-#pragma clang loop unroll(disable)
-	for (u32 index = 0; index < POSTGRES_MESSAGES; index++) {
-		u32 at = *(volatile u32 *)&scratch->at;
-		u8 *message;
-
-		if (at + 5 > scratch->total || at >= POSTGRES_BYTES)
-			break;
-		message = scratch->bytes + (at & (POSTGRES_BYTES - 1));
-		if (message[0] == 'E') {
-			state = postgres_state(scratch);
-			break;
-		}
-		if (message[0] == 'Z' || message[0] == 'G' || message[0] == 'W') {
-			scratch->method = message[0];
-			break;
-		}
-		scratch->at = at + 1 + postgres_big32(message + 1);
-	}
-	scratch->number = state;
-	return 0;
-}
-
-static always_inline void postgres_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
-{
-	u8 tail[8] = {};
-
-	if (connection->state == STATE_IDLE)
-		return;
-	extend_answer(payload, connection);
-	scratch->total = payload->buffer ? read_bytes(payload, scratch, 0, 0, POSTGRES_BYTES) : 0;
-	if (!scratch->total) {
-		count_loss(LOSS_UNREADABLE);
-		begin_answer(payload, connection, connection->status);
-		return;
-	}
-	postgres_read_answer(payload, scratch);
-	begin_answer(payload, connection, scratch->number ? scratch->number : connection->status);
-	if (scratch->method == 'G' || scratch->method == 'W')
-		connection->flags |= CONNECTION_COPY;
-	/* ReadyForQuery is the last message: 'Z', length 5, a letter. */
-	if (payload->length >= 6 && !payload->vectors)
-		read_buffer(payload, tail, 6, payload->buffer + payload->length - 6);
-	if (scratch->method == 'Z' || (*(u32 *)tail == 0x0000005a && tail[4] == 5)) {
-		finish_answered(connection);
-		connection->flags &= ~CONNECTION_COPY;
 	}
 }
 

@@ -10,6 +10,8 @@ export interface FrameRules {
   headerBytes: number;
   /** The whole length, header included; 0 when this cannot be a frame. Called with at least `headerBytes` bytes behind `at`. */
   frameLength(bytes: Buffer, at: number): number;
+  /** Whether a payload begins a frame, asked after a loss, when it may as well be the middle of one. Default: whatever has a length. */
+  isBeginning?(bytes: Buffer): boolean;
   /** Most bytes kept of a frame that comes in several payloads. Default 512. */
   maxHeadBytes?: number;
 }
@@ -66,6 +68,7 @@ export class FramedStream {
     const { bytes } = chunk;
     if (this.#isLost) {
       if (bytes.length < this.#rules.headerBytes || this.#rules.frameLength(bytes, 0) === 0) return;
+      if (this.#rules.isBeginning?.(bytes) === false) return;
       this.#isLost = false;
     }
     let at = 0;

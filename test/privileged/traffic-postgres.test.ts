@@ -63,4 +63,74 @@ describe("Postgres at sockets", () => {
       expect(total).toBe(4);
     }
   });
+
+  /** Statements of simple queries, one connection for all. */
+  const run = (statements: readonly string[]) =>
+    spawnSync("psql", [...connection(), "-qAt", "-o", "/dev/null", ...statements.flatMap((text) => ["-c", text]), "postgres"], {
+      encoding: "utf8",
+    });
+  const total = (observer: RequestObserver, role: "server" | "client", isError: boolean) =>
+    observer
+      .of(server?.port ?? 0, role)
+      .filter((group) => group.isError === isError)
+      .reduce((sum, { count, responseBytes }) => ({ count: sum.count + count, responseBytes: sum.responseBytes + responseBytes }), {
+        count: 0,
+        responseBytes: 0,
+      });
+
+  // Where what is read at once ends: 1 KiB by Coral at first, 4 KiB a piece, 8 KiB a write of the server, 16 KiB a read of libpq.
+  const limits = [1024, 4096, 8192, 16_384, 32_768];
+  const sizes = [...limits.flatMap((limit) => [-64, -33, -12, -6, -5, -3, 0, 1, 5, 40].map((more) => limit + more)), 100_000, 1_000_000];
+
+  it.each([
+    ["an error", "E"],
+    ["the end", "Z"],
+  ])("takes no part of a long row for %s", async (_what, letter) => {
+    await using observer = await RequestObserver.open();
+    expect(run(sizes.map((size) => `select repeat('${letter}', ${size})`)).stderr).toBe("");
+    await observer.waitForCount(server?.port ?? 0, sizes.length);
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    for (const role of ["server", "client"] as const) {
+      expect(total(observer, role, true).count).toBe(0);
+      expect(total(observer, role, false).count).toBe(sizes.length);
+      expect(total(observer, role, false).responseBytes).toBeGreaterThan(bytes);
+    }
+  });
+
+  it.each([
+    ["an error", "E", "C1234"],
+    ["the end", "Z", "Index"],
+  ])("takes no column of five letters for %s, wherever rows are cut", async (_what, letter, word) => {
+    await using observer = await RequestObserver.open();
+    const rows = 3000;
+    const statements = Array.from({ length: 24 }, (_, size) => {
+      return `select repeat('.', ${size}) || '${letter}', '${word}' from generate_series(1, ${rows})`;
+    });
+    expect(run(statements).stderr).toBe("");
+    await observer.waitForCount(server?.port ?? 0, statements.length);
+    // Type and length of a row, the number of its columns, and their lengths.
+    const bytes = statements.reduce((sum, _, size) => sum + rows * (size + 1 + word.length + 15), 0);
+    for (const role of ["server", "client"] as const) {
+      expect(total(observer, role, true).count).toBe(0);
+      expect(total(observer, role, false).count).toBe(statements.length);
+      expect(total(observer, role, false).responseBytes).toBeGreaterThan(bytes);
+    }
+  });
+
+  it("sees an error behind rows of any number and length", async () => {
+    await using observer = await RequestObserver.open();
+    const ends = [1, 9, 10, 11, 100, 4000];
+    const lengths = [0, 100, 1020, 9000];
+    const statements = ends.flatMap((end) =>
+      lengths.map((length) => `select repeat('x', ${length}), 1 / (${end} - i) from generate_series(1, ${end}) i`),
+    );
+    for (const statement of statements) run([statement]);
+    await observer.waitForCount(server?.port ?? 0, statements.length);
+    for (const role of ["server", "client"] as const) {
+      expect(total(observer, role, false).count).toBe(0);
+      expect(observer.of(server?.port ?? 0, role).reduce((sum, { status, count }) => sum + (status === "22012" ? count : 0), 0)).toBe(
+        statements.length,
+      );
+    }
+  });
 });

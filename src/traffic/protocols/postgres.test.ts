@@ -72,6 +72,18 @@ describe("createPostgresDecoder()", () => {
     expect(replay.requests[0]).toMatchObject({ durationNs: 2_000_000 });
   });
 
+  it.each(["E 12:30", "D 12:30", "E\0\0row", "E\0\0\0\x05C1234", "D\0\0\0\x05", "Z...."])(
+    "takes no part of a row for a message when rows were cut before it: %j",
+    (part) => {
+      const replay = new Replay(createPostgresDecoder).ask(message("Q", "select 1\0") + message("Q", "select 2\0"));
+      replay.answer(message("T", "columns") + message("D", "row"), 50_000).answer(`${part}${"x".repeat(500)}${message("Z", "I")}`);
+      replay.answer(part).ask(message("Q", "select 3 from t\0")).answer(part);
+      replay.answer(message("T", "columns") + message("C", "SELECT 1\0") + message("Z", "I")).close();
+      expect(replay.lines).toEqual(["SELECT | select ? | ", "SELECT | select ? | ", "SELECT | select ? from t | "]);
+      expect(replay.undecodedCount).toBe(0);
+    },
+  );
+
   it("reads nothing of an encrypted connection", () => {
     const replay = new Replay(createPostgresDecoder).ask(Buffer.from("0000000804d2162f", "hex")).answer("S");
     replay.ask("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").answer("\x16\x03\x03\x00\x7a").close();

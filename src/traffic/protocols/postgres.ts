@@ -4,7 +4,7 @@
  */
 
 import type { SqlTemplate } from "../../base/sql-template.ts";
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
+import { FramedStream, type FrameRules, type FrameTimes } from "../framed-stream.ts";
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
 import { unknownRoute } from "./route-template.ts";
@@ -16,6 +16,8 @@ const sslRequest = 80_877_103;
 const gssRequest = 80_877_104;
 const maxStatements = 1024;
 const maxMessageBytes = 1 << 30;
+/** Texts hold no zero, so that hardly a part of a row looks like a length below it. */
+const maxBeginningBytes = 1 << 20;
 const unknownNames: SqlTemplate = { verb: "", template: unknownRoute };
 /** What `OpenRequest.state` says: how the answer ends. */
 const simple = 1;
@@ -35,13 +37,20 @@ const letters = (text: string): ReadonlySet<number> => new Set(Buffer.from(text)
 const requestTypes = letters("QPBEDSCHFXpdcf");
 const replyTypes = letters("RSKZTDCEN123nsIVAGHWtdcv");
 
-function frameRules(types: ReadonlySet<number>) {
+function frameRules(types: ReadonlySet<number>): FrameRules {
   return {
     headerBytes: 5,
     maxHeadBytes: 1024,
     frameLength(bytes: Buffer, at: number): number {
       const length = bytes.readUInt32BE(at + 1);
       return types.has(bytes[at] ?? 0) && length >= 4 && length <= maxMessageBytes ? length + 1 : 0;
+    },
+    /** A row begins no answer. What does is short, and followed by another message or nothing. */
+    isBeginning(bytes: Buffer): boolean {
+      const next = bytes.readUInt32BE(1) + 1;
+      if (bytes[0] === 0x44 || bytes[0] === 0x64 || next > bytes.length) return false;
+      if (next === bytes.length) return true;
+      return next + 5 <= bytes.length && types.has(bytes[next] ?? 0) && bytes.readUInt32BE(next + 1) <= maxBeginningBytes;
     },
   };
 }
@@ -89,7 +98,6 @@ class PostgresDecoder implements ProtocolDecoder {
     if (this.#isOpaque) return;
     if (this.#replies.isLost) {
       // Answers were cut; clients that wait for them before they go on are the rule.
-      this.#replies.reset();
       this.#inFlight.endAnswered();
       this.#syncs = [];
     }
