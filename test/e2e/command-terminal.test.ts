@@ -1,12 +1,13 @@
 /** `coral shell` on a real terminal that is driven by a script: prompts, sizes, signals, programs that draw on the whole screen. */
 
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
 import { isRoot } from "../support/as-user.ts";
 import { type AgentDaemon, startAgent, startColony } from "../support/daemon.ts";
+import { hasProgram } from "../support/has-program.ts";
+import { namedSleep } from "../support/named-sleep.ts";
 import { DrivenTerminal } from "../support/terminal.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -32,15 +33,6 @@ afterAll(async () => {
 
 const escape = "\u001b";
 const prompt = /[$#] $/;
-const hasProgram = (name: string): boolean => {
-  try {
-    execFileSync("which", [name], { stdio: "ignore" });
-    return true;
-  } catch {
-    // Not installed here.
-    return false;
-  }
-};
 
 function openShell(...args: string[]): DrivenTerminal {
   return new DrivenTerminal(["shell", ...args], { home });
@@ -71,12 +63,13 @@ it.each([
 it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
-  terminal.type("sleep 96100\r");
-  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96100"));
+  const sleep = namedSleep();
+  terminal.type(`${sleep.command}\r`);
+  await waitFor("sleep", () => sleep.pids().length > 0);
   terminal.type("\u0003");
   await terminal.shows(/\^C[^]*[$#] $/);
   terminal.type("echo st$((1+1))ll here\r");
-  await terminal.shows(/st2ll here/);
+  await terminal.shows(/st2ll here[^]*[$#] $/);
   terminal.type("\u0004");
   expect((await terminal.ended).signal).toBe(0);
 });
@@ -84,11 +77,12 @@ it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", 
 it("Enter ~ . hangs up and ends what runs there", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
-  terminal.type("sleep 96101\r");
-  await waitFor("sleep", () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96101"));
+  const sleep = namedSleep();
+  terminal.type(`${sleep.command}\r`);
+  await waitFor("sleep", () => sleep.pids().length > 0);
   terminal.type("\r~.");
   expect(await terminal.ended).toEqual({ code: 255, signal: 0 });
-  await waitFor("its end", () => !execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n").includes("sleep 96101"));
+  await waitFor("its end", () => sleep.pids().length === 0);
 });
 
 it.skipIf(!hasProgram("top"))("top draws, follows the size, and ends", async () => {
@@ -105,17 +99,22 @@ it.skipIf(!hasProgram("top"))("top draws, follows the size, and ends", async () 
 });
 
 it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
-  const file = join(home, "note.txt");
+  // Another file with each try, and none beside it: vim asks before it edits what another vim left.
+  const file = join(mkdtempSync(join(home, "vim-")), "note.txt");
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
-  terminal.type(`vim -u NONE -N ${file}\r`);
-  await terminal.shows(/note\.txt/);
-  terminal.type("ihello w\u00f6rld");
-  terminal.type("\u001b");
+  terminal.type(`vim -n -u NONE -N ${file}\r`);
+  await terminal.shows(/note\.txt" \[New\][^]*\[29;1H~/);
+  terminal.type("i");
+  await terminal.shows(/-- INSERT --/);
+  terminal.type(`hello w\u00f6rld${escape}`);
+  // The line that said INSERT is cleared.
+  await terminal.shows(new RegExp(`\\[30;1H${escape}\\[K`));
   terminal.resize(90, 25);
+  // vim 9.0 forgets a command that it is given while it draws for another size.
+  await terminal.shows(/\[2J[^]*hello wörld[^]*\[24;1H~/);
   terminal.type(":wq\r");
-  await waitFor("the file", () => existsSync(file));
-  await terminal.shows(prompt);
+  await terminal.shows(/written[^]*[$#] $/);
   expect(readFileSync(file, "utf8")).toBe("hello wörld\n");
   terminal.type("exit\r");
   expect((await terminal.ended).code).toBe(0);
