@@ -14,16 +14,19 @@ export default defineConfig({
     // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
     maxWorkers: 2,
     // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 30_000 } },
     setupFiles: ["./test/patience.ts"],
     projects: [
-      { extends: true, test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },
       {
         extends: true,
-        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },
+        test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
+      },
+      {
+        extends: true,
+        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 },
       },
       // Daemons with homes and ports of their own; most of the time they wait.
-      { extends: true, test: { ...repeated, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 } },
+      { extends: true, test: { ...repeated, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 } },
       {
         extends: true,
         test: {
@@ -31,8 +34,8 @@ export default defineConfig({
           ...repeated,
           name: "privileged",
           include: ["test/privileged/**/*.test.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 60_000,
+          testTimeout: 300_000,
+          hookTimeout: 180_000,
         },
       },
     ],

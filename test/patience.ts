@@ -3,6 +3,6 @@
 import { vi } from "vitest";
 
 const waitFor = vi.waitFor.bind(vi);
-const timeoutMs = 10_000;
+const timeoutMs = 30_000;
 
 vi.waitFor = (callback, options) => waitFor(callback, typeof options === "number" ? options : { timeout: timeoutMs, ...options });

@@ -163,7 +163,7 @@ export class ColonyDaemon extends DaemonProcess {
     return Number(this.endpoint.split(":").at(-1));
   }
 
-  async waitUntilReady(timeoutMs = 30_000): Promise<void> {
+  async waitUntilReady(timeoutMs = 60_000): Promise<void> {
     // The pid file is completed just after the socket answers.
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs, () => this.endpoint);
   }
@@ -258,7 +258,7 @@ export class AgentDaemon extends DaemonProcess {
     return readFileSync(this.paths.idFile, "utf8").trim();
   }
 
-  async waitUntilReady(timeoutMs = 30_000): Promise<void> {
+  async waitUntilReady(timeoutMs = 60_000): Promise<void> {
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs);
   }
 
@@ -270,7 +270,7 @@ export class AgentDaemon extends DaemonProcess {
     })) as AgentStatusReply;
   }
 
-  async waitUntilConnected(timeoutMs = 30_000): Promise<void> {
+  async waitUntilConnected(timeoutMs = 60_000): Promise<void> {
     await waitFor("the agent to be connected", async () => (await this.status()).colony.state === "connected", {
       timeoutMs,
       details: () => this.lastLines(),
@@ -310,7 +310,7 @@ async function waitUntilAnswers(
     "the daemon to answer",
     async () => {
       if (daemon.hasEnded) return "ended";
-      await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 2_000 });
+      await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 10_000 });
       alsoNeeded();
       return "ready";
     },

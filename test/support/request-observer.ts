@@ -72,7 +72,7 @@ export class RequestObserver implements AsyncDisposable {
         this.look(true);
         return roles.every((role) => seen(role) >= count);
       },
-      { timeoutMs: 10_000, details: () => JSON.stringify(roles.map((role) => this.counts(port, role))) },
+      { details: () => JSON.stringify(roles.map((role) => this.counts(port, role))) },
     );
   }
 

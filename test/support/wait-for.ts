@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface WaitOptions {
-  /** Default 30 s: a small machine under load must not fail a test that is right. */
+  /** Default 60 s: a small machine under load, or one that stands still for a while, must not fail a test that is right. */
   timeoutMs?: number;
   /** Between two looks. Default 50 ms. */
   intervalMs?: number;
@@ -18,7 +18,7 @@ export async function waitFor<T>(
   probe: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<Exclude<T, undefined | null | false>> {
-  const { timeoutMs = 30_000, intervalMs = 50 } = options;
+  const { timeoutMs = 60_000, intervalMs = 50 } = options;
   const deadlineMs = performance.now() + timeoutMs;
   let lastError: unknown;
   let lastValue: unknown;
