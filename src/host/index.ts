@@ -63,5 +63,5 @@ export {
 export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type PodOwner } from "./runtime/detect-runtime.ts";
 export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
 export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
-export { lowerThreadPriority } from "./thread-priority.ts";
+export { lowerThreadPriority, raiseThreadPriority, takeBackPriority } from "./thread-priority.ts";
 export type { TrackedSocket } from "./tracked-socket.ts";

@@ -1,21 +1,43 @@
+/** `nice`, by thread: that is how Linux keeps it, although every interface speaks of processes. Where it is refused nothing is lost but order. */
+
 import { readlinkSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
+const highest = -20;
+const usual = 0;
 const lowest = 19;
 
-/**
- * Lets the calling thread stand back behind the rest of its process, by so many steps of `nice`: Linux keeps priorities by thread, and everybody may
- * lower one. Returns its priority, or undefined where there is no such thing; then nothing is lost but order.
- */
+/** Lets the calling thread stand back behind the rest of its process; everybody may lower one. Returns its priority, or undefined when that is refused. */
 export function lowerThreadPriority(steps: number): number | undefined {
+  return changeThreadPriority(steps);
+}
+
+/** Lets the calling thread, and threads and processes that it starts from now on, go before others. Needs root or CAP_SYS_NICE; else as above. */
+export function raiseThreadPriority(steps: number): number | undefined {
+  return changeThreadPriority(-steps);
+}
+
+function changeThreadPriority(steps: number): number | undefined {
   try {
     // <process>/task/<thread>; the kernel takes the id of a thread wherever priorities of a process are asked for.
     const thread = Number(readlinkSync("/proc/thread-self").split("/").at(-1));
-    const priority = Math.min(lowest, getPriority(thread) + steps);
+    const priority = Math.max(highest, Math.min(lowest, getPriority(thread) + steps));
     setPriority(thread, priority);
     return priority;
   } catch {
-    // No /proc, or a sandbox that does not allow it.
+    // No /proc, or not allowed.
+    return undefined;
+  }
+}
+
+/** A process that was started by one that goes before others shall not: it is no more than all others. Returns its priority, undefined when it is gone. */
+export function takeBackPriority(pid: number): number | undefined {
+  try {
+    const priority = Math.max(usual, getPriority(pid));
+    setPriority(pid, priority);
+    return priority;
+  } catch {
+    // It has ended already.
     return undefined;
   }
 }

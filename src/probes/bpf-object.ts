@@ -6,6 +6,7 @@ import { type BpfMap, createBpfMap } from "./bpf-map.ts";
 import { parseBtf } from "./btf-layout.ts";
 import { type Libbpf, loadLibbpf, type Pointer } from "./libbpf.ts";
 import { enableProgramStats, type ProgramStats, readProgramStats } from "./program-stats.ts";
+import { openRingAlarm, type RingAlarm } from "./ring-alarm.ts";
 import { openRingBuffer, type RingBuffer } from "./ring-buffer.ts";
 import {
   attachUprobeMulti,
@@ -39,6 +40,8 @@ export interface BpfObject extends AsyncDisposable {
   maps(): BpfMap[];
   /** Mapped at the first call, unmapped when the object closes. */
   ring(mapName: string): RingBuffer;
+  /** Calls `onWake` whenever a program wakes the ring's readers, until the object closes; takes a thread of the pool. */
+  watchRing(mapName: string, onWake: () => void): void;
   /** Attaches a program where its section says. Short. */
   attach(program: string): BpfLink;
   /** Attaches a program of section `uprobe` to places of a file. */
@@ -145,6 +148,7 @@ class LoadedObject implements BpfObject {
   readonly #programs: ReadonlyMap<string, Pointer>;
   readonly #maps = new Map<string, BpfMap>();
   readonly #rings = new Map<string, RingBuffer>();
+  readonly #alarms: RingAlarm[] = [];
   readonly #links = new Set<BpfLink>();
   readonly #resources = new ResourceStack();
 
@@ -156,6 +160,9 @@ class LoadedObject implements BpfObject {
     this.#resources.defer(() => libbpf.closeObjectAsync(object));
     this.#resources.defer(() => {
       for (const ring of this.#rings.values()) ring[Symbol.dispose]();
+    });
+    this.#resources.defer(async () => {
+      await Promise.all(this.#alarms.map((alarm) => alarm[Symbol.asyncDispose]()));
     });
     this.#resources.defer(async () => {
       await Promise.all([...this.#links].map((link) => link[Symbol.asyncDispose]()));
@@ -202,6 +209,10 @@ class LoadedObject implements BpfObject {
       this.#rings.set(mapName, ring);
     }
     return ring;
+  }
+
+  watchRing(mapName: string, onWake: () => void): void {
+    this.#alarms.push(openRingAlarm(this.#libbpf, this.map(mapName).fd, onWake));
   }
 
   attach(program: string): BpfLink {

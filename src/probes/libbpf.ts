@@ -77,6 +77,15 @@ export interface Libbpf {
   closeFd(fd: number): void;
   /** On a thread of the pool: the last descriptor of a link detaches it. */
   closeFdAsync(fd: number): Promise<void>;
+  /** eventfd(2); a descriptor, or -1. */
+  openEvent(): number;
+  signalEvent(fd: number): void;
+  /** epoll_create1(2); a descriptor, or -1. */
+  openPoll(): number;
+  /** Waits for what can be read; by its edge, each change is told once. */
+  addToPoll(poll: number, fd: number, byEdge: boolean): boolean;
+  /** On a thread of the pool, for as long as nothing can be read. Also ends when a signal interrupts it. */
+  waitForPoll(poll: number): Promise<void>;
 }
 
 const syscallNumbers: Readonly<Record<string, { bpf: number; perfEventOpen: number }>> = {
@@ -92,6 +101,14 @@ const PROT_READ = 1;
 const PROT_WRITE = 2;
 const MAP_SHARED = 1;
 const MAP_FAILED = 2n ** 64n - 1n;
+/** <sys/epoll.h>, <sys/eventfd.h> */
+const EPOLL_CLOEXEC = 0x8_0000;
+const EPOLL_CTL_ADD = 1;
+const EPOLLIN = 1;
+const EPOLLET = 0x8000_0000;
+const EINTR = 4;
+const EFD_CLOEXEC = 0x8_0000;
+const EFD_NONBLOCK = 0x800;
 
 let loaded: Libbpf | undefined;
 
@@ -118,16 +135,18 @@ function load(): Libbpf {
     ...libraryCalls(library),
     ...mapCalls(koffi, library),
     ...systemCalls(koffi, numbers),
+    ...pollCalls(koffi),
     takeLog: captureLog(koffi, library),
     errno: () => koffi.errno(),
   };
 }
 
-type LibraryCalls = Omit<Libbpf, "takeLog" | "errno" | keyof SystemCalls | keyof MapCalls>;
+type LibraryCalls = Omit<Libbpf, "takeLog" | "errno" | keyof SystemCalls | keyof MapCalls | keyof PollCalls>;
 type SystemCalls = Pick<
   Libbpf,
   "perfEventOpen" | "bpf" | "bpfAsync" | "addressOf" | "closeFd" | "closeFdAsync" | "mmap" | "munmap" | "pageBytes"
 >;
+type PollCalls = Pick<Libbpf, "openEvent" | "signalEvent" | "openPoll" | "addToPoll" | "waitForPoll">;
 type MapCalls = Pick<
   Libbpf,
   | Extract<keyof Libbpf, `map${Capitalize<string>}`>
@@ -256,6 +275,37 @@ function systemCalls(koffi: Koffi, numbers: { bpf: number; perfEventOpen: number
     },
     closeFdAsync: async (fd) => {
       await onPool(close, fd);
+    },
+  };
+}
+
+function pollCalls(koffi: Koffi): PollCalls {
+  const self = koffi.load(null);
+  const eventfd = self.func("int eventfd(unsigned int value, int flags)");
+  const write = self.func("long write(int fd, void *bytes, size_t count)");
+  const create = self.func("int epoll_create1(int flags)");
+  const control = self.func("int epoll_ctl(int poll, int operation, int fd, void *event)");
+  const wait = self.func("int epoll_wait(int poll, void *events, int count, int timeoutMs)");
+  const one = Buffer.alloc(8);
+  one.writeUInt32LE(1);
+  // struct epoll_event; packed to 12 bytes on x86-64, 16 elsewhere. What it brings is not read.
+  const event = Buffer.alloc(16);
+  return {
+    openEvent: () => Number(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+    signalEvent: (fd) => {
+      write(fd, one, one.length);
+    },
+    openPoll: () => Number(create(EPOLL_CLOEXEC)),
+    addToPoll: (poll, fd, byEdge) => {
+      const interest = Buffer.alloc(16);
+      interest.writeUInt32LE(byEdge ? EPOLLIN + EPOLLET : EPOLLIN);
+      return control(poll, EPOLL_CTL_ADD, fd, interest) === 0;
+    },
+    waitForPoll: async (poll) => {
+      if (Number(await onPool(wait, poll, event, 1, -1)) >= 0) return;
+      const errno = koffi.errno();
+      if (errno !== EINTR)
+        throw new CoralError({ code: "internal", message: `Cannot wait for descriptors: errno ${errno}`, details: { errno } });
     },
   };
 }

@@ -6,6 +6,7 @@ import { CoralError } from "../base/errors.ts";
 import { type AddressTexts, createAddressTexts } from "../base/ip-address.ts";
 import { ownPidNamespace } from "../host/index.ts";
 import { type BpfMap, type BpfObject, explainBpfFailure, loadBpfObject } from "../probes/index.ts";
+import type { Beat } from "./beat.ts";
 import { readConnectionRecord, readPeerEntry } from "./connection-records.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "./messages.ts";
 
@@ -13,9 +14,10 @@ export interface ConnectionWatchOptions {
   /** Sockets that are followed at the same time. Default 65,536. */
   maxConnections?: number;
   report: (report: ConnectionsReport) => void;
+  /** When the ring is looked at, unless it fills before. */
+  beat: Pick<Beat, "on">;
   objectPath?: string;
-  /** For tests: how often the ring is looked at, and sums are reported. Default 200 ms and 10 s. */
-  drainMs?: number;
+  /** For tests: how often sums are reported. Default 10 s. */
   flushMs?: number;
 }
 
@@ -72,7 +74,8 @@ class Watch implements ConnectionWatch {
   readonly #texts: AddressTexts = createAddressTexts();
   readonly #control: BpfMap;
   readonly #tables: readonly [BpfMap, BpfMap];
-  readonly #timers: NodeJS.Timeout[];
+  readonly #listening: Disposable;
+  readonly #timer: NodeJS.Timeout;
   #scan = { startNs: 0n, endNs: 0n };
   #active = 0n;
   #lostBefore = 0;
@@ -84,10 +87,9 @@ class Watch implements ConnectionWatch {
     this.#options = options;
     this.#control = object.map("control");
     this.#tables = [object.map("peers_a"), object.map("peers_b")];
-    this.#timers = [
-      setInterval(() => this.#tell(null, false), options.drainMs ?? 200),
-      setInterval(() => this.#switchTables(), options.flushMs ?? 10_000),
-    ];
+    object.watchRing("records", () => this.#tell(null, false));
+    this.#listening = options.beat.on(() => this.#tell(null, false));
+    this.#timer = setInterval(() => this.#switchTables(), options.flushMs ?? 10_000);
   }
 
   markScan(phase: "begin" | "end", mark: number): void {
@@ -188,7 +190,8 @@ class Watch implements ConnectionWatch {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const timer of this.#timers) clearInterval(timer);
+    this.#listening[Symbol.dispose]();
+    clearInterval(this.#timer);
     clearTimeout(this.#flushing);
     await this.object[Symbol.asyncDispose]();
   }

@@ -3,7 +3,8 @@
 import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
-import { lockedMapBytes } from "../host/index.ts";
+import { lockedMapBytes, raiseThreadPriority } from "../host/index.ts";
+import { Beat } from "./beat.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./connection-watch.ts";
 import { preferSpeed } from "./engine-flags.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel-hooks.ts";
@@ -26,6 +27,8 @@ export interface TrafficChannel {
 /** Reports on their way; captured requests above it are dropped, windows wait. */
 const maxUnsent = 256;
 const releaseIntervalMs = 60_000;
+/** On a host whose processors are all busy this process would wait for seconds, while its ring runs over. Its budget bounds what it takes from others. */
+const stepsAhead = 10;
 
 /** Runs until the channel closes; then the process ends at once, and the kernel drops every program with it. */
 export function runTrafficProcess(channel: TrafficChannel): void {
@@ -37,6 +40,7 @@ export function runTrafficProcess(channel: TrafficChannel): void {
 
 interface Running {
   settings: TrafficSettings;
+  beat: Beat;
   /** Null where requests cannot be seen, and only connections are watched. */
   requests: { hooks: KernelHooks; runtime: TrafficRuntime; parts: OpenedParts } | null;
   resources: ResourceStack;
@@ -48,6 +52,7 @@ class TrafficProcess {
   #unsent = 0;
   #unsentWindows = 0;
   #running: Running | undefined;
+  #isAhead = false;
   /** Before the rest of what runs is there. */
   #connections: ConnectionWatch | undefined;
   /** Orders are carried out one after the other: loading takes a second. */
@@ -90,6 +95,7 @@ class TrafficProcess {
     const running = this.#running;
     if (running !== undefined && isSameLoad(running.settings, settings)) {
       running.settings = settings;
+      running.beat.setWindow(settings.windowMs);
       if (running.requests) ignoreProcesses(running.requests.hooks.object, ownPids);
       running.requests?.runtime.change(settings);
       running.requests?.parts.applySettings(settings);
@@ -104,26 +110,35 @@ class TrafficProcess {
   /** Throws when nothing at all can be watched here. */
   async #open(settings: TrafficSettings, ownPids: readonly number[]): Promise<Running> {
     const resources = new ResourceStack();
-    const connections = await this.#openConnections(settings, resources);
+    const beat = resources.use(new Beat(settings.windowMs));
+    const connections = await this.#openConnections(settings, beat, resources);
     let requests: Running["requests"] = null;
     try {
-      requests = await this.#openRequests(settings, ownPids, connections, resources);
+      requests = await this.#openRequests(settings, ownPids, beat, connections, resources);
     } catch (error) {
       const problem = CoralError.from(error);
       if (problem.code !== "unsupported" || connections === null) throw error;
       this.#send(stateOff(problem.message));
     }
+    // Not before: threads that load, which takes a second of a processor, keep the priority that this one had when it started them.
+    this.#goAhead();
     // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
     releaseMemory();
     const timer = setInterval(releaseMemory, releaseIntervalMs);
     resources.defer(() => clearInterval(timer));
-    return { settings, requests, resources };
+    return { settings, beat, requests, resources };
   }
 
-  async #openConnections(settings: TrafficSettings, resources: ResourceStack): Promise<ConnectionWatch | null> {
+  #goAhead(): void {
+    if (this.#isAhead) return;
+    this.#isAhead = true;
+    raiseThreadPriority(stepsAhead);
+  }
+
+  async #openConnections(settings: TrafficSettings, beat: Beat, resources: ResourceStack): Promise<ConnectionWatch | null> {
     try {
       const { maxConnections } = settings;
-      const watch = resources.use(await openConnectionWatch({ maxConnections, report: (report) => this.#send(report) }));
+      const watch = resources.use(await openConnectionWatch({ maxConnections, beat, report: (report) => this.#send(report) }));
       this.#connections = watch;
       this.#send({ kind: "connections-state", problem: null });
       return watch;
@@ -137,6 +152,7 @@ class TrafficProcess {
   async #openRequests(
     settings: TrafficSettings,
     ownPids: readonly number[],
+    beat: Beat,
     connections: ConnectionWatch | null,
     resources: ResourceStack,
   ): Promise<Running["requests"]> {
@@ -151,6 +167,7 @@ class TrafficProcess {
         settings,
         hooks: hooks.kind,
         ring: hooks.object.ring("events"),
+        beat,
         programs: { stats: () => objects.flatMap((object) => object.stats()), enableStats: () => hooks.object.enableStats() },
         parts,
         mapBytes: () => maps.reduce((sum, { fd }) => sum + lockedMapBytes(fd), 0),
@@ -161,6 +178,7 @@ class TrafficProcess {
       }),
     );
     runtime.start();
+    hooks.object.watchRing("events", () => runtime.wake());
     return { hooks, runtime, parts };
   }
 

@@ -174,8 +174,8 @@ class Supervisor implements TrafficSupervisor {
     const child = spawn(process.execPath, [...smallEngineFlags, path], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       serialization: "advanced",
-      // Threads of the C library share one heap, and two threads are enough to load and to detach.
-      env: { ...process.env, MALLOC_ARENA_MAX: "1", UV_THREADPOOL_SIZE: "2" },
+      // Threads of the C library share one heap. Two of the pool wait for rings that fill, and two more are enough to load and to detach.
+      env: { ...process.env, MALLOC_ARENA_MAX: "1", UV_THREADPOOL_SIZE: "4" },
     });
     this.#child = child;
     let lastLine = "";

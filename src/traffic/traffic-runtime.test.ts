@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { silentLogger } from "../base/log.ts";
 import type { DrainLimits, RecordVisitor, RingBuffer } from "../probes/index.ts";
 import type { TrafficReport, TrafficState, TrafficWindow } from "./messages.ts";
@@ -28,6 +28,13 @@ function fakeRing(): RingBuffer & { put(...texts: string[]): void } {
 
 function setUp() {
   const ring = fakeRing();
+  const listeners = new Set<() => void>();
+  const beat = {
+    on: (listener: () => void) => {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+  };
   const reports: TrafficReport[] = [];
   const seen: string[] = [];
   const steps: number[] = [];
@@ -56,6 +63,7 @@ function setUp() {
       enableStats: () => ({ [Symbol.dispose]: () => undefined }),
     },
     parts,
+    beat,
     mapBytes: () => 77,
     report: (report) => reports.push(structuredClone(report)),
     onBusy: () => void state.busy++,
@@ -73,7 +81,7 @@ function setUp() {
   };
   const windows = (): TrafficWindow[] => reports.filter((report) => report.kind === "window");
   const states = (): TrafficState[] => reports.filter((report) => report.kind === "state");
-  return { runtime, ring, reports, seen, steps, state, pass, windows, states };
+  return { runtime, ring, listeners, reports, seen, steps, state, pass, windows, states };
 }
 
 describe("TrafficRuntime", () => {
@@ -83,7 +91,7 @@ describe("TrafficRuntime", () => {
     pass(100);
     expect(state.busy).toBe(0);
     for (let round = 0; round < 3; round++) {
-      ring.put("b", "c", "d");
+      ring.put("b", "c", "d", "e");
       pass(100);
     }
     expect(state.busy).toBe(1);
@@ -167,11 +175,27 @@ describe("TrafficRuntime", () => {
     expect(states()).toHaveLength(3);
   });
 
-  it("waits less while much is coming", () => {
-    const { runtime, ring } = setUp();
-    expect(runtime.turn()).toBe(20);
-    expect(runtime.turn()).toBe(30);
-    ring.put(...Array.from({ length: 60 }, () => "x"));
-    expect(runtime.turn()).toBe(0);
+  it("takes its turns with the beat, until it is closed", () => {
+    const { runtime, ring, listeners, seen } = setUp();
+    runtime.start();
+    ring.put("a");
+    for (const beat of listeners) beat();
+    expect(seen).toEqual(["a"]);
+    runtime[Symbol.dispose]();
+    expect(listeners.size).toBe(0);
+    ring.put("b");
+    runtime.wake();
+    expect(seen).toEqual(["a"]);
+  });
+
+  it("goes on while the ring is full, with others in between, and leaves the rest to the beat", async () => {
+    const { runtime, ring, seen } = setUp();
+    ring.put(...Array.from({ length: 26 }, () => "x"));
+    runtime.wake();
+    expect(seen).toHaveLength(5);
+    await vi.waitFor(() => expect(ring.pendingBytes()).toBeLessThan(125));
+    await new Promise(setImmediate);
+    expect(seen).toHaveLength(15);
+    runtime[Symbol.dispose]();
   });
 });

@@ -1,9 +1,9 @@
-/** The heart of the traffic process: empties the ring, closes windows, measures what it costs and steps down its ladder. One timer drives it all. */
+/** The heart of the traffic process: empties the ring, closes windows, measures what it costs and steps down its ladder. Driven by the beat, and by a ring that fills. */
 
 import type { Logger } from "../base/log.ts";
 import type { RecordVisitor, RingBuffer } from "../probes/index.ts";
+import type { Beat } from "./beat.ts";
 import { BpfCostMeter, type CountedPrograms } from "./bpf-cost.ts";
-import { nextDrainDelayMs } from "./drain-pace.ts";
 import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./ladder.ts";
 import type {
   LossKind,
@@ -41,6 +41,7 @@ export interface RuntimeOptions {
   settings: Pick<TrafficSettings, "windowMs" | "cpuBudget">;
   hooks: TrafficState["hooks"];
   ring: RingBuffer;
+  beat: Pick<Beat, "on">;
   programs: CountedPrograms;
   parts: TrafficParts;
   mapBytes: () => number;
@@ -64,7 +65,9 @@ const closingMs = 100;
 const sampledShare = 0.1;
 const maxLoggedFailures = 10;
 /** Of the ring, at one look. */
-const busyShare = 1 / 64;
+const busyShare = 1 / 32;
+/** What is below may wait for the next beat: above, every record wakes. The same as in probes/ring-wake.h. */
+const fullShare = 1 / 8;
 
 export class TrafficRuntime implements Disposable {
   readonly #options: RuntimeOptions;
@@ -74,8 +77,8 @@ export class TrafficRuntime implements Disposable {
   readonly #losses = new Map<LossKind, number>();
   readonly #visit: RecordVisitor;
   #settings: RuntimeOptions["settings"];
-  #timer: NodeJS.Timeout | NodeJS.Immediate | undefined;
-  #delayMs = 0;
+  #listening: Disposable | undefined;
+  #next: NodeJS.Immediate | undefined;
   #windowFromMs: number;
   #windowCpuMicros: number;
   #sweptMs: number;
@@ -111,7 +114,17 @@ export class TrafficRuntime implements Disposable {
 
   start(): void {
     this.#tellState();
-    this.#schedule();
+    this.#listening = this.#options.beat.on(() => this.wake());
+  }
+
+  /** Now, besides the beats: the ring fills. Goes on, with others in between, until it is no longer full. */
+  wake(): void {
+    if (this.#isClosed || this.#next !== undefined) return;
+    if (!this.turn()) return;
+    this.#next = setImmediate(() => {
+      this.#next = undefined;
+      this.wake();
+    });
   }
 
   /** What can change without loading anew. */
@@ -119,8 +132,8 @@ export class TrafficRuntime implements Disposable {
     this.#settings = settings;
   }
 
-  /** One turn: at most a slice of the ring, and whatever else is due. Returns how long to wait. Called by the timer, and by tests. */
-  turn(): number {
+  /** One turn: at most a slice of the ring, and whatever else is due. True when the ring is still full. */
+  turn(): boolean {
     const { ring } = this.#options;
     const pendingBytes = ring.pendingBytes();
     if (!this.#wasBusy && pendingBytes > ring.sizeBytes * busyShare) {
@@ -135,17 +148,7 @@ export class TrafficRuntime implements Disposable {
     }
     this.#sample(nowMs);
     if (nowMs - this.#windowFromMs >= this.#settings.windowMs && this.#options.isReady()) this.#closeWindow();
-    this.#delayMs = nextDrainDelayMs(pendingBytes, ring.sizeBytes, this.#delayMs);
-    return this.#delayMs;
-  }
-
-  #schedule(): void {
-    if (this.#isClosed) return;
-    const turn = (): void => {
-      const delayMs = this.turn();
-      this.#timer = delayMs === 0 ? setImmediate(turn) : setTimeout(turn, delayMs);
-    };
-    this.#timer = setTimeout(turn, 0);
+    return ring.pendingBytes() > ring.sizeBytes * fullShare;
   }
 
   #sample(nowMs: number): void {
@@ -221,9 +224,8 @@ export class TrafficRuntime implements Disposable {
   [Symbol.dispose](): void {
     this.#isClosed = true;
     this.#cost.end(this.#nowMs());
-    // Either kind of timer: clearing the wrong kind does nothing.
-    clearTimeout(this.#timer as NodeJS.Timeout);
-    clearImmediate(this.#timer as NodeJS.Immediate);
+    this.#listening?.[Symbol.dispose]();
+    clearImmediate(this.#next);
   }
 }
 

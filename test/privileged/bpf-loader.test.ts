@@ -50,6 +50,7 @@ SEC("uprobe") int on_function(void *context)
 }
 struct question { u64 number; u64 answer; };
 SEC("syscall") int on_demand(struct question *question) { question->answer = question->number * 2; return step + 40; }
+SEC("syscall") int on_tell(struct question *question) { struct question copy = *question; return ringbuf_output(&records, &copy, 16, copy.number); }
 SEC("tp_btf/no_such_tracepoint") int on_missing(u64 *context) { return context[0] == 1; }
 SEC("tp_btf/sched_switch") int on_switch(u64 *context) { return context[0] == 1; }
 SEC("raw_tracepoint/no_such_tracepoint") int on_nothing(void *context) { (void)context; return 0; }
@@ -182,8 +183,31 @@ describe("loadBpfObject()", () => {
     await expect(load({ maxEntries: { entries: 0 } })).rejects.toMatchObject({ details: { stage: "load", errno: 22 } });
     await expect(load({ isOptional: () => false })).rejects.toMatchObject({ details: { stage: "load", errno: 3 } });
     await using object = await loadBpfObject({ path, isOptional: () => true });
-    expect(object.programs).toEqual(["on_syscall", "on_function", "on_demand", "on_switch", "on_nothing"]);
+    expect(object.programs).toEqual(["on_syscall", "on_function", "on_demand", "on_tell", "on_switch", "on_nothing"]);
     expect(() => object.attach("on_nothing")).toThrow("errno 2");
+  });
+
+  it("tells when a program wakes the readers of a ring, and only then, until it is closed", async () => {
+    const object = await load();
+    let wakes = 0;
+    object.watchRing("records", () => wakes++);
+    const tell = (flag: number): void => {
+      const question = Buffer.alloc(16);
+      question.writeUInt32LE(flag);
+      expect(object.run("on_tell", question)).toBe(0);
+    };
+    const [withoutWaking, waking] = [1, 2];
+    tell(waking);
+    await waitFor("the first wake", () => wakes === 1);
+    // What still waits wakes nobody; what comes with a wake does, each time.
+    tell(withoutWaking);
+    for (let times = 2; times < 10; times++) {
+      tell(waking);
+      await waitFor("a wake", () => wakes === times);
+    }
+    expect(object.ring("records").drain(() => undefined)).toBe(10);
+    await object[Symbol.asyncDispose]();
+    expect(wakes).toBe(9);
   });
 
   it("leaves no program and no map after it is closed", async () => {

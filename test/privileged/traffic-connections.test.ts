@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readBtfLayout } from "../../src/probes/index.ts";
+import { Beat } from "../../src/traffic/beat.ts";
 import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/connection-records.ts";
 import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/connection-watch.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/messages.ts";
@@ -36,12 +37,18 @@ class Watched implements AsyncDisposable {
   readonly peers: PeerConnections[] = [];
   readonly marks: number[] = [];
   lost = 0;
+  readonly #beat = new Beat(100);
   #watch: ConnectionWatch | undefined;
   #mark = 0;
 
   static async open(): Promise<Watched> {
     const watched = new Watched();
-    watched.#watch = await openConnectionWatch({ objectPath, drainMs: 20, flushMs: 100, report: (report) => watched.#take(report) });
+    watched.#watch = await openConnectionWatch({
+      objectPath,
+      beat: watched.#beat,
+      flushMs: 100,
+      report: (report) => watched.#take(report),
+    });
     return watched;
   }
 
@@ -92,6 +99,7 @@ class Watched implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#beat[Symbol.dispose]();
     await this.#watch?.[Symbol.asyncDispose]();
   }
 }

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { Agent, createServer, get, type Server } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
+import { getPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createLogger, silentLogger } from "../../src/base/log.ts";
@@ -103,6 +104,25 @@ async function talkGarbage(count: number): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
 }
 
+/** So many commands on each of four connections to what speaks like memcached, each sent when the one before is answered. */
+async function storeInMemcached(perConnection: number): Promise<{ port: number; connections: number }> {
+  const server = createTcpServer((socket) => socket.setNoDelay(true).on("data", () => socket.write("STORED\r\n")));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const connections = 4;
+  const store = async (): Promise<void> => {
+    const socket = connect(port, "127.0.0.1").setNoDelay(true);
+    for (let sent = 0; sent < perConnection; sent++) {
+      socket.write("set some-key 0 0 5\r\nvalue\r\n");
+      await once(socket, "data");
+    }
+    socket.destroy();
+  };
+  await Promise.all(Array.from({ length: connections }, store));
+  await new Promise((resolve) => server.close(resolve));
+  return { port, connections };
+}
+
 interface Watched {
   supervisor: TrafficSupervisor;
   reports: TrafficReport[];
@@ -129,6 +149,10 @@ async function watch(more: Partial<SuperviseTrafficOptions> = {}): Promise<Watch
 function counted(reports: readonly TrafficReport[], of: (group: RequestGroup) => boolean): number {
   const groups = reports.flatMap((report) => (report.kind === "window" ? report.requests : []));
   return groups.filter(of).reduce((sum, { count }) => sum + count, 0);
+}
+
+function lossesOf(reports: readonly TrafficReport[]): unknown[] {
+  return reports.flatMap((report) => (report.kind === "window" ? report.losses : [])).filter(({ loss }) => loss === "ring-full");
 }
 
 describe("the traffic process", () => {
@@ -185,6 +209,25 @@ describe("the traffic process", () => {
       { pid: curls[0]?.pid, protocol: "http", processName: "curl" },
       { pid: curls[1]?.pid, protocol: "http2", processName: "curl" },
     ]);
+  });
+
+  it("is woken by a ring that fills between two beats, and loses nothing", async () => {
+    // Beats are half a second apart; without a wake the ring would be full after a sixth of that.
+    const { supervisor, reports } = await watch({ settings: { ...settings, windowMs: 4_000, ringBytes: 256 * 1024 } });
+    await using _closing = supervisor;
+    const { port: at, connections } = await storeInMemcached(5_000);
+    const isOurs = (group: RequestGroup): boolean => group.serverPort === at && group.protocol === "memcached";
+    const expected = 5_000 * connections * 2;
+    await waitFor("all commands at both ends, or a loss", () => counted(reports, isOurs) >= expected || lossesOf(reports).length > 0);
+    expect(lossesOf(reports)).toEqual([]);
+    expect(counted(reports, isOurs)).toBe(expected);
+  });
+
+  it("goes before others, so that the ring is emptied on a busy host, too", async () => {
+    const { supervisor } = await watch();
+    await using _closing = supervisor;
+    const pid = supervisor.status().pid ?? 0;
+    await waitFor("its priority", () => getPriority(pid) === getPriority() - 10);
   });
 
   it("does not observe processes of Coral", async () => {

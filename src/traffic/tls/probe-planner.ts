@@ -6,6 +6,7 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
+import { takeBackPriority } from "../../host/index.ts";
 import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
 
 export interface FileToPlan {
@@ -106,7 +107,12 @@ async function runChild(path: string, files: readonly FileToPlan[], timeoutMs: n
 /** Files are handed over by descriptor: their names belong to mount namespaces, and to whoever may see them. */
 function start(path: string, files: readonly FileToPlan[]): ChildProcess {
   const kinds = files.map(({ isExecutable }) => (isExecutable ? "program" : "library"));
-  return spawn(process.execPath, [...nodeFlags, path, ...kinds], { stdio: ["ignore", "pipe", "ignore", ...files.map(({ fd }) => fd)] });
+  const child = spawn(process.execPath, [...nodeFlags, path, ...kinds], {
+    stdio: ["ignore", "pipe", "ignore", ...files.map(({ fd }) => fd)],
+  });
+  // This process goes before others to empty its ring; reading machine code has time.
+  if (child.pid !== undefined) takeBackPriority(child.pid);
+  return child;
 }
 
 function readLine(line: string): { begin?: number; plan?: FilePlan["plan"] } {

@@ -1,0 +1,65 @@
+/** Tells when a ring fills: a thread of the pool sleeps until a program wakes its readers. See probes/ring-wake.h. */
+
+import { CoralError } from "../base/errors.ts";
+import type { Libbpf } from "./libbpf.ts";
+
+/** Ends the waiting; resolves when the thread is free again. Idempotent. */
+export type RingAlarm = AsyncDisposable;
+
+/**
+ * Calls `onWake` on the main thread, soon after a record woke the ring's readers; many wakes at once are one call. Holds a thread of the pool until it is
+ * closed. Throws `unavailable` when the kernel refuses.
+ */
+export function openRingAlarm(libbpf: Libbpf, ringFd: number, onWake: () => void): RingAlarm {
+  return new Alarm(libbpf, ringFd, onWake);
+}
+
+class Alarm implements RingAlarm {
+  readonly #libbpf: Libbpf;
+  /** Written to end the wait. */
+  readonly #stop: number;
+  readonly #poll: number;
+  readonly #waiting: Promise<void>;
+  /** The pool's threads are joined when the process exits: one that sleeps would hold it up for ever. */
+  readonly #onExit = (): void => this.#libbpf.signalEvent(this.#stop);
+  #isClosed = false;
+
+  constructor(libbpf: Libbpf, ringFd: number, onWake: () => void) {
+    this.#libbpf = libbpf;
+    this.#stop = libbpf.openEvent();
+    this.#poll = libbpf.openPoll();
+    // By its edge: what waits in the ring while it is read must not wake again.
+    if (
+      this.#stop < 0 ||
+      this.#poll < 0 ||
+      !libbpf.addToPoll(this.#poll, ringFd, true) ||
+      !libbpf.addToPoll(this.#poll, this.#stop, false)
+    ) {
+      const errno = libbpf.errno();
+      this.#close();
+      throw new CoralError({ code: "unavailable", message: `Cannot wait for a ring buffer: errno ${errno}`, details: { errno } });
+    }
+    process.on("exit", this.#onExit);
+    this.#waiting = this.#wait(onWake);
+  }
+
+  async #wait(onWake: () => void): Promise<void> {
+    while (!this.#isClosed) {
+      await this.#libbpf.waitForPoll(this.#poll);
+      if (!this.#isClosed) onWake();
+    }
+  }
+
+  #close(): void {
+    for (const fd of [this.#poll, this.#stop]) if (fd >= 0) this.#libbpf.closeFd(fd);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isClosed) return this.#waiting;
+    this.#isClosed = true;
+    process.off("exit", this.#onExit);
+    this.#libbpf.signalEvent(this.#stop);
+    await this.#waiting;
+    this.#close();
+  }
+}
