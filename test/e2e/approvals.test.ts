@@ -3,7 +3,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { agentPaths } from "../../src/config/index.ts";
 import type { ApprovalList, AuditEntries, AuditList } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
@@ -13,7 +13,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const agentConfig = `
 exec:
-  approval_timeout: 30s
+  approval_timeout: 5m
   rules:
     - { name: uptimes, action: require_approval, program: uptime }
     - { name: not ann, action: deny, program: nproc, user: "token:an*" }
@@ -42,6 +42,13 @@ afterAll(async () => {
   await agent.stop();
   await colony.stop();
   await home[Symbol.asyncDispose]();
+});
+
+// What a test that failed left waiting is not what the next one has asked for.
+beforeEach(async () => {
+  const { approvals } = await coralJson<ApprovalList>(["approval", "list"], asRoot());
+  for (const { approvalId } of approvals) await runCoral(["approval", "deny", approvalId], asRoot());
+  await noneWaits();
 });
 
 const asAnn = () => ({ home: home.path, env: { CORAL_TOKEN: execToken } });
@@ -141,6 +148,7 @@ describe("recordings", () => {
   };
 
   it.skipIf(!hasScript())("of a terminal are replayed as they are, and a changed one is told", async () => {
+    const known = new Set((await coralJson<AuditList>(["audit", "list", "--command", "free"], asRoot())).records.map(({ id }) => id));
     const command = `${process.execPath} ${coralFile} exec --all -t -- free -m`;
     execFileSync("script", ["-qec", command, "/dev/null"], {
       env: { ...cleanEnvironment(home.path), TERM: "xterm" },
@@ -149,7 +157,7 @@ describe("recordings", () => {
     let record: AuditList["records"][number] | undefined;
     await waitFor("the recording in the audit", async () => {
       const { records } = await coralJson<AuditList>(["audit", "list", "--command", "free"], asRoot());
-      record = records.find(({ recording, phase }) => recording !== "" && phase === "ended");
+      record = records.find(({ id, recording, phase }) => !known.has(id) && recording !== "" && phase === "ended");
       return record !== undefined;
     });
     const replayed = await runCoral(["audit", "replay", record?.id.slice(0, 8) ?? ""], asRoot());

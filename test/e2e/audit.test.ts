@@ -85,7 +85,7 @@ async function withAgentFile(world: World, work: (store: AgentStore) => Promise<
   await waitFor("the agent to be checked again", async () => (await verify(world)).answer.chains.some(({ where }) => where === "agent"));
 }
 
-describe("the audit", { timeout: 120_000 }, () => {
+describe("the audit", () => {
   it("holds who ran what, before and after, at colony and agent, and is whole", async () => {
     await using world = await startWorld();
     expect((await exec(world, "uptime")).code).toBe(0);

@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
 import { coralJson, runCoral } from "../support/run-coral.ts";
 import { makeTestHome, type TestHome } from "../support/test-home.ts";
@@ -87,28 +87,37 @@ describe("coral config view", () => {
 });
 
 describe("contexts", () => {
+  let own: TestHome;
+  let ownId: string;
+  const coralOwn = (...args: string[]) => runCoral(args, { home: own.path });
+  beforeEach(async () => {
+    own = makeTestHome();
+    ownId = (await coralOwn("init", "shop")).stdout.trim();
+  });
+  afterEach(() => own[Symbol.asyncDispose]());
+
   it("are listed, chosen, and forgotten; the colony stays", async () => {
-    await coral("init", "other");
-    expect((await coral("config", "get-contexts")).stdout).toMatch(/^CURRENT +NAME +COLONY +REACHED AT\n +shop-dev .*\n\* +other-dev /);
-    expect((await coral("config", "use-context", "shop-dev")).stdout).toBe(`current context is shop-dev (colony ${colonyId})\n`);
-    const wrong = await coral("config", "use-context", "shop-dve");
+    await coralOwn("init", "other");
+    expect((await coralOwn("config", "get-contexts")).stdout).toMatch(/^CURRENT +NAME +COLONY +REACHED AT\n +shop-dev .*\n\* +other-dev /);
+    expect((await coralOwn("config", "use-context", "shop-dev")).stdout).toBe(`current context is shop-dev (colony ${ownId})\n`);
+    const wrong = await coralOwn("config", "use-context", "shop-dve");
     expect(wrong).toMatchObject({ code: 4, stdout: "" });
     expect(wrong.stderr).toContain('Cannot find context "shop-dve": did you mean "shop-dev"?');
-    expect((await coral("config", "delete-context", "shop-dev")).stdout).toBe("context shop-dev deleted\n");
-    expect(existsSync(configFile)).toBe(true);
+    expect((await coralOwn("config", "delete-context", "shop-dev")).stdout).toBe("context shop-dev deleted\n");
+    expect(existsSync(colonyPaths(own.path, ownId).configFile)).toBe(true);
     const { contexts, currentContext } = await coralJson<{ contexts: { name: string }[]; currentContext: null }>(
       ["config", "get-contexts"],
-      { home: home.path },
+      { home: own.path },
     );
     expect(contexts.map((context) => context.name)).toEqual(["other-dev"]);
     expect(currentContext).toBeNull();
-    expect(statSync(join(home.path, "config.yaml")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(own.path, "config.yaml")).mode & 0o777).toBe(0o600);
   });
 
   it("a broken contexts file is named with its line by whatever command reads it", async () => {
-    const file = join(home.path, "config.yaml");
+    const file = join(own.path, "config.yaml");
     writeFileSync(file, "contexts:\n  - name: a\n    colony: x\n");
-    const { code, stderr } = await coral("status");
+    const { code, stderr } = await coralOwn("status");
     rmSync(file);
     expect(code).toBe(64);
     expect(stderr).toMatch(/Cannot read contexts ".*config\.yaml": line 2, column 5: key "contexts\.0\.colony_id" is missing/);

@@ -5,7 +5,7 @@ import { mkdirSync, renameSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, Deployment, DeploymentList, EventList, SummaryResult } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { hasProgram } from "../support/has-program.ts";
@@ -72,8 +72,9 @@ const deployments = async (): Promise<Deployment[]> =>
   (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" }).catch(() => ({ deployments: [] }))).deployments;
 const passes = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
 
-beforeAll(async () => {
-  if (skipReason !== undefined) return;
+// Made anew with each try: a deployment that an earlier one made is a deployment.
+beforeEach(async (context) => {
+  context.skip(skipReason !== undefined, skipReason);
   home = makeTestHome();
   directory = join(home.path, "bin");
   mkdirSync(directory);
@@ -84,16 +85,11 @@ beforeAll(async () => {
   await install("one", 2_000);
   await restart();
   await waitFor("hooks to be attached", async () => ((await agent.status()) as unknown as AgentStatus).traffic?.state === "on", {
-    timeoutMs: 60_000,
     details: () => agent.lastLines(),
   });
-}, 120_000);
-
-beforeEach((context) => {
-  context.skip(skipReason !== undefined, skipReason);
 });
 
-afterAll(async () => {
+afterEach(async () => {
   kept.destroy();
   for (const daemon of [server, agent, colony]) await daemon?.stop();
   await home?.[Symbol.asyncDispose]();
@@ -103,22 +99,16 @@ describe("a service that is swapped for a slower build", () => {
   it("is noticed, compared with the time before, and told by events, deployments and summary", async () => {
     const traffic = load();
     try {
-      await waitFor(
-        "requests to be seen",
-        async () => {
-          const { services } = await colony.tool<SummaryResult>("coral_query_summary", {});
-          return services.some((one) => one.service === service && (one.requests?.requests ?? 0) > 500);
-        },
-        { timeoutMs: 60_000 },
-      );
+      await waitFor("requests to be seen", async () => {
+        const { services } = await colony.tool<SummaryResult>("coral_query_summary", {});
+        return services.some((one) => one.service === service && (one.requests?.requests ?? 0) > 500);
+      });
       // What is to be compared with has to have happened.
       await passes(45_000);
       expect(await deployments()).toEqual([]);
       await install("two", 6_000, 10);
       await restart();
-      const [noticed] = await waitFor("the deployment", async () => (await deployments()).length > 0 && deployments(), {
-        timeoutMs: 30_000,
-      });
+      const [noticed] = await waitFor("the deployment", async () => (await deployments()).length > 0 && deployments());
       expect(noticed).toMatchObject({ service, foundBy: ["build"], version: null });
       expect(noticed?.build).toMatch(/^[0-9a-f]{8,}$/);
       expect(noticed?.previousBuild).not.toBe(noticed?.build);

@@ -105,7 +105,7 @@ describe("processes that come and go", () => {
         if [ $((i % 20)) = 0 ]; then perl -e '${perl}; select undef, undef, undef, 0.05' & else /bin/true & fi
         i=$((i + 1)); [ $((i % 50)) = 0 ] && wait; done; wait; echo finished`;
     const churn = host.spawn(["sh", "-c", script]);
-    await churn.waitForOutput(/^finished$/m, 60_000);
+    await churn.waitForOutput(/^finished$/m, 180_000);
     await waitFor("scans to go on", async () => (await scanCount()) >= scansBefore + 3);
     await host.waitForProcess(port, steady.pid);
     expect(host.agent.hasEnded).toBe(false);

@@ -3,7 +3,7 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { DaemonProcess } from "../support/daemon.ts";
 import { freePort } from "../support/held-port.ts";
 import { runCoral } from "../support/run-coral.ts";
@@ -14,15 +14,17 @@ const server = `use IO::Socket::INET;
 my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ARGV[0], Listen => 5, ReuseAddr => 1) or die;
 while (my $c = $s->accept) { close $c }`;
 
+// Made anew with each try: events of an earlier one would be taken for those of this one.
 let host: WatchedHost;
 let directory: string;
-beforeAll(async () => {
+beforeEach(async (context) => {
+  context.skip(!existsSync(perl), `needs ${perl}`);
   directory = mkdtempSync(join(tmpdir(), "coral-life-"));
   host = await WatchedHost.start();
 });
-afterAll(async () => {
+afterEach(async () => {
   await host?.[Symbol.asyncDispose]();
-  rmSync(directory, { recursive: true, force: true });
+  if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 });
 
 /** A program of another build: the same bytes but for the build-id, which is 20 of them. */
@@ -35,10 +37,6 @@ function copyWithBuild(target: string, build: string, to: string): void {
 }
 
 describe("a service's life", () => {
-  beforeEach((context) => {
-    context.skip(!existsSync(perl), `needs ${perl}`);
-  });
-
   it("is told: new program on disk, restart with it, end", async () => {
     const program = join(directory, "gate");
     const [port, other] = [await freePort(), "0123456789abcdef0123456789abcdef01234567"];

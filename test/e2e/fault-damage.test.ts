@@ -90,7 +90,6 @@ describe("a damaged database", () => {
       expect(completeness.notes.map(({ message }) => message).join(), name).toContain("colony-damaged");
       await waitFor(`rows again after ${name}`, async () => (await countOf(colony, "SELECT max(seq) AS n FROM host_process")) > rows, {
         details: () => colony.lastLines() + rest.lastLines(),
-        timeoutMs: 45_000,
       });
       const [totals] = await colony.sql(
         "SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last FROM host_process",

@@ -23,7 +23,7 @@ async function untilKill(random: () => number, working: () => Promise<unknown>):
 const rowCounts = (notes: LoadNotes): number => notes.acknowledged.length;
 
 describe("kill -9 under load", () => {
-  it("20 times the agent and 20 times the colony: every acknowledged row is stored exactly once", { timeout: 170_000 }, async () => {
+  it("20 times the agent and 20 times the colony: every acknowledged row is stored exactly once", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     let colony = await startColony({ home: colonyHome.path, config });
@@ -55,7 +55,10 @@ describe("kill -9 under load", () => {
       colony = running.colony;
       await colony.waitUntilReady();
       // The load goes on for a moment after the last kill, then ends in order.
-      await waitFor("rows after the last kill", () => readLoadNotes(agentHome.path).acknowledged.some(({ run }) => run === kills + 1));
+      await waitFor("rows after the last kill", () => {
+        const { acknowledged } = readLoadNotes(agentHome.path);
+        return acknowledged.length > kills * 10 && acknowledged.some(({ run }) => run === kills + 1);
+      });
       await waitFor("pulls after the last kill", () => hasStored(colony));
       await running.agent!.stop();
       // Restarted without new rows, so that what it still holds is pulled.
@@ -66,7 +69,6 @@ describe("kill -9 under load", () => {
         return read.acknowledged.filter(({ run }) => run === kills + 2).length === 2 && read;
       });
       expect(notes.refused).toEqual([]);
-      expect(notes.acknowledged.length).toBeGreaterThan(kills * 10);
       await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), notes);
       await rest.stop();
       await colony.stop();

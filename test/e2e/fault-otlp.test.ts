@@ -21,7 +21,7 @@ async function otlpAddress(agent: AgentDaemon): Promise<string> {
 const count = (notes: readonly Sending[], outcome: Sending["outcome"]): number => notes.filter((one) => one.outcome === outcome).length;
 
 describe("OTLP while the agent is killed", () => {
-  it("stores every acknowledged span once, after eight kills in the midst of it", { timeout: 170_000 }, async () => {
+  it("stores every acknowledged span once, after eight kills in the midst of it", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path, config: colonyConfig });
     const notes: Sending[] = [];

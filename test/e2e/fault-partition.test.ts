@@ -31,7 +31,7 @@ async function healthChanges(colony: ColonyDaemon): Promise<string[]> {
   return events.map(({ details }) => details.after).reverse();
 }
 
-it("a partition of 60 s: health says so, the agent comes back by itself, every row arrives once", { timeout: 150_000 }, async () => {
+it("a partition of 60 s: health says so, the agent comes back by itself, every row arrives once", async () => {
   await using colonyHome = makeTestHome();
   await using agentHome = makeTestHome();
   await using colony = await startColony({ home: colonyHome.path, config });
@@ -41,8 +41,13 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   await waitFor("rows before the cut", async () => Number((await colony.sql("SELECT count(*) AS n FROM host_process"))[0]?.["n"]) > 50);
 
   const cutAtMs = performance.now();
+  // Whatever made it stumble before is not what is looked at.
+  const before = (await healthChanges(colony)).length;
   proxy.cut();
-  await waitFor("the agent to be degraded", async () => (await agentOf(colony)).health === "degraded");
+  await waitFor(
+    "the agent to be degraded",
+    async () => (await healthChanges(colony)).length > before && (await agentOf(colony)).health !== "healthy",
+  );
   await waitFor("the agent to be unhealthy", async () => (await agentOf(colony)).health === "unhealthy");
   await waitFor("the colony to give the tunnel up", async () => !(await agentOf(colony)).connected);
   const status = await colony.tool<{ warnings: { kind: string }[]; completeness: { complete: boolean } }>("coral_get_status");
@@ -53,9 +58,9 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   expect((await agentOf(colony)).health).toBe("unhealthy");
   proxy.heal();
 
-  await waitFor("the agent to be healthy again", async () => (await agentOf(colony)).health === "healthy", { timeoutMs: 40_000 });
+  await waitFor("the agent to be healthy again", async () => (await agentOf(colony)).health === "healthy");
   const changes = await waitFor("the event of it", async () => {
-    const seen = await healthChanges(colony);
+    const seen = (await healthChanges(colony)).slice(before);
     return seen.at(-1) === "healthy" && seen;
   });
   expect(changes.join(" ")).toMatch(/^degraded unhealthy (?:degraded )?healthy$/);
@@ -63,7 +68,7 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   await waitFor("new rows", async () => Number((await colony.sql("SELECT max(seq) AS last FROM host_process"))[0]?.["last"]) > seen);
   // Longer than it takes to become degraded: a second loss of contact would show.
   await sleep(10_000);
-  expect(await healthChanges(colony)).toEqual(changes);
+  expect((await healthChanges(colony)).slice(before)).toEqual(changes);
   await agent.stop();
   const notes = readLoadNotes(agentHome.path);
   expect(notes.refused).toEqual([]);

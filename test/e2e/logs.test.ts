@@ -1,5 +1,6 @@
 /** Log records from a program and from a file to what people see of them. */
 
+import { randomBytes } from "node:crypto";
 import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -9,11 +10,11 @@ import { coralJson, runCoral } from "../support/run-coral.ts";
 import { makeTestHome, type TestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 let home: TestHome;
 let colony: ColonyDaemon;
 let agent: AgentDaemon;
 let file: string;
+let tries = 0;
 
 beforeAll(async () => {
   home = makeTestHome();
@@ -31,7 +32,9 @@ afterAll(async () => {
 const logs = (...args: string[]): Promise<LogResult> => coralJson<LogResult>(["query", "logs", ...args], { home: home.path });
 
 describe("coral query logs", () => {
+  // Other names with each try: what an earlier one sent is still there.
   it("shows what a program sent", async () => {
+    const [shop, traceId] = [`shop-${tries++}`, randomBytes(16).toString("hex")];
     const { otlp } = await coralJson<{ otlp: { http: string } }>(["agent", "status"], { home: home.path });
     const logRecords = Array.from({ length: 20 }, (_, index) => ({
       timeUnixNano: `${Date.now() + index}000000`,
@@ -39,29 +42,33 @@ describe("coral query logs", () => {
       body: { stringValue: index === 7 ? "payment declined token=abc123def456" : `order ${index} paid` },
       ...(index === 7 ? { traceId } : {}),
     }));
-    const resource = { attributes: [{ key: "service.name", value: { stringValue: "shop" } }] };
+    const resource = { attributes: [{ key: "service.name", value: { stringValue: shop } }] };
     const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs: [{ logRecords }] }] });
     const reply = await fetch(`http://${otlp.http}/v1/logs`, { method: "POST", headers: { "content-type": "application/json" }, body });
     expect(reply.status).toBe(200);
-    await waitFor("the records at the colony", async () => (await logs("shop")).records.length === 20);
-    const failed = await logs("shop", "--level", "warn");
+    await waitFor("the records at the colony", async () => (await logs(shop)).records.length === 20);
+    const failed = await logs(shop, "--level", "warn");
     expect(failed.records).toMatchObject([{ severity: "error", body: "payment declined token=***", traceId }]);
     expect((await logs("--trace-id", traceId)).records).toHaveLength(1);
-    const { patterns } = await logs("shop", "--by", "pattern");
+    const { patterns } = await logs(shop, "--by", "pattern");
     expect(patterns.map(({ records }) => records)).toEqual([19, 1]);
     const [common] = patterns;
-    expect((await logs("--pattern", common?.pattern ?? "none")).records).toHaveLength(19);
-    const { stdout } = await runCoral(["query", "logs", "shop", "--grep", "DECLINED"], { home: home.path });
+    expect((await logs(shop, "--pattern", common?.pattern ?? "none")).records).toHaveLength(19);
+    const { stdout } = await runCoral(["query", "logs", shop, "--grep", "DECLINED"], { home: home.path });
     expect(stdout).toMatch(/^\d\d:\d\d:\d\d\.\d{3} ERROR payment declined token=\*\*\*\n$/);
   });
 
   it("shows what is written to a listed file from now on", async () => {
-    appendFileSync(file, "2026-01-01T00:00:00Z ERROR too old for the question\nERROR disk is full\n  at write\nWARN slow\n");
-    await waitFor("the lines at the colony", async () => (await logs("worker")).records.length === 2);
-    const { records } = await logs("worker");
+    const mark = `try ${tries++}`;
+    appendFileSync(
+      file,
+      `2026-01-01T00:00:00Z ERROR too old for the question\nERROR ${mark}: disk is full\n  at write\nWARN ${mark}: slow\n`,
+    );
+    await waitFor("the lines at the colony", async () => (await logs("worker", "--grep", mark)).records.length === 2);
+    const { records } = await logs("worker", "--grep", mark);
     expect(records.map(({ body, severity }) => [severity, body]).sort()).toEqual([
-      ["error", "ERROR disk is full\n  at write"],
-      ["warn", "WARN slow"],
+      ["error", `ERROR ${mark}: disk is full\n  at write`],
+      ["warn", `WARN ${mark}: slow`],
     ]);
     expect((await logs("worker", "--grep", "before the agent")).records).toEqual([]);
   });

@@ -105,7 +105,7 @@ describe("coral mcp proxy", () => {
       env: cleanEnvironment(home.path),
       input: 'nonsense\n{"jsonrpc":"2.0"}\n[]\n\n',
       encoding: "utf8",
-      timeout: 20_000,
+      timeout: 60_000,
     });
     expect(status).toBe(0);
     for (const line of stdout.split("\n").filter((text) => text !== "")) expect(JSON.parse(line)).toMatchObject({ jsonrpc: "2.0" });
@@ -155,6 +155,11 @@ describe("commands over MCP", () => {
   });
 
   it("obey the read-only profile unless told otherwise, and are in the audit with what asked for them", async () => {
+    const agentsEntries = async (): Promise<AuditRecordFact[]> => {
+      const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
+      return records.filter((record) => record.kind === "exec" && record.agentId !== null);
+    };
+    const known = new Set((await agentsEntries()).map(({ id }) => id));
     const client = await httpClient("exec");
     const exec = (args: Record<string, unknown>) => client.callTool({ name: "coral_agent_exec", arguments: { all: true, ...args } });
     const shown = await exec({ command: "df -h | head -n 2" });
@@ -171,8 +176,7 @@ describe("commands over MCP", () => {
 
     let own: AuditRecordFact[] = [];
     await waitFor("the agent's entries", async () => {
-      const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
-      own = records.filter((record) => record.kind === "exec" && record.agentId !== null);
+      own = (await agentsEntries()).filter(({ id }) => !known.has(id));
       return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 3;
     });
     const told = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));

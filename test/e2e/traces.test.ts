@@ -190,15 +190,11 @@ describe("coral query traces", () => {
 
   it("makes an edge of the call between two services, counted once", async () => {
     // Spans are counted every few seconds.
-    const calls = await waitFor(
-      "both calls",
-      async () => {
-        const { edges } = await coralJson<Topology>(["network", "topology", "--since", "5m"], { home: home.path });
-        const bySpans = edges.filter(({ evidence }) => evidence.includes("spans"));
-        return (bySpans[0]?.requests?.count ?? 0) >= 2 ? bySpans : undefined;
-      },
-      { timeoutMs: 30_000 },
-    );
+    const calls = await waitFor("both calls", async () => {
+      const { edges } = await coralJson<Topology>(["network", "topology", "--since", "5m"], { home: home.path });
+      const bySpans = edges.filter(({ evidence }) => evidence.includes("spans"));
+      return (bySpans[0]?.requests?.count ?? 0) >= 2 ? bySpans : undefined;
+    });
     // Two of the three traces have both ends; the one that was sent twice counts once.
     expect(calls).toMatchObject([
       { from: "service:shop-web", to: "service:shop-api", class: "INTERNAL", requests: { protocol: "http", count: 2, errorRatio: 1 } },

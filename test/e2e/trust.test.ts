@@ -317,14 +317,14 @@ describe("what listens", () => {
 });
 
 describe("renewal", () => {
-  it("happens by itself at two thirds of a certificate's life, and nobody notices", { timeout: 90_000 }, async () => {
+  it("happens by itself at two thirds of a certificate's life, and nobody notices", async () => {
     const certificate = (): string => readFileSync(agent.paths.certificateFile, "utf8");
     const first = certificate();
     await waitFor(
       "a new certificate",
       () => certificate() !== first || agent.logLines().some((line) => line["message"] === "Renewed the certificate"),
       {
-        timeoutMs: 80_000,
+        timeoutMs: 120_000,
         details: () => agent.lastLines(),
       },
     );
