@@ -1,16 +1,17 @@
 import { defineConfig } from "vitest/config";
 import { DoubtReporter } from "./test/doubt-reporter.ts";
+import { FailedFilesReporter } from "./test/failed-files-reporter.ts";
 
 /** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
-/** Tests of whole daemons are repeated once: the machine is shared, and the reporter tells each one that needed it. */
+/** Tests of whole daemons are repeated once: the machine is shared, and the reporter tells each one that needed it. `npm test` repeats whole files, too. */
 const repeated = { retry: 1 };
 
 export default defineConfig({
   test: {
     environment: "node",
-    reporters: [new DoubtReporter(), "default"],
+    reporters: [new DoubtReporter(), new FailedFilesReporter(), "default"],
     // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
     maxWorkers: 2,
     // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
