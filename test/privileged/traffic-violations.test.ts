@@ -150,7 +150,7 @@ describe("violations of protocols", () => {
     await waitFor(
       "all known requests",
       () => [...seen().server, ...seen().client].every((count, index) => count >= ([http, redis][index % 2] ?? 0)),
-      { timeoutMs: 10_000, details: () => JSON.stringify({ seen: seen(), wanted }) },
+      { details: () => JSON.stringify({ seen: seen(), wanted }) },
     );
     await watch.waitForWindows(2);
     expect(seen()).toEqual(wanted);

@@ -58,7 +58,7 @@ const options = { key: readFileSync(directory + "/key.pem"), cert: readFileSync(
 const answer = (request, response) => {
   response.statusCode = request.url.startsWith("/missing") ? 404 : 200;
   const end = () => response.end("hello\\n");
-  if (request.url.startsWith("/close-later")) setTimeout(() => request.socket.end(), 1000);
+  if (request.url.startsWith("/close-later")) setTimeout(() => request.socket.end(), 4000);
   if (request.url.startsWith("/late")) setTimeout(end, 50);
   else end();
 };
