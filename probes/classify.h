@@ -31,6 +31,19 @@ static always_inline u32 dns_kind(const u8 *header)
 	return header[2] & 0x80 ? 2 : 1;
 }
 
+/* Over TCP messages have their length before them. Of several at once the first must be a query without answers, for a name. */
+static always_inline u32 dns_stream_kind(const u8 *bytes, u32 total, u32 length)
+{
+	u32 size = big16(bytes), kind;
+
+	if (total < 19 || size < 17 || size + 2 > length)
+		return 0;
+	kind = dns_kind(bytes + 2);
+	if (size + 2 == length)
+		return kind;
+	return kind == 1 && !(bytes[5] & 15) && !big16(bytes + 8) && !big16(bytes + 10) && big16(bytes + 12) <= 2 && bytes[14] && bytes[14] < 64 ? 1 : 0;
+}
+
 static always_inline u32 mysql_kind(const u8 *bytes, u32 total, u32 length)
 {
 	u32 size = bytes[0] | bytes[1] << 8 | bytes[2] << 16;

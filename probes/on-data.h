@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "ladder.h"
+#include "memcached.h"
 #include "recognise.h"
 #include "stream-limit.h"
 #include "tls-binding.h"
@@ -99,7 +100,9 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 	if (connection->flags & CONNECTION_STREAMED) {
 		u32 limit = ladder_limit(connection, stream_limit(connection, payload->direction));
 
-		if (limit)
+		if (limit >= CHUNK_BYTES && connection->protocol == PROTOCOL_MEMCACHED)
+			memcached_data(payload, connection, scratch);
+		else if (limit)
 			stream_payload(payload, connection, scratch, limit, 0);
 		return 0;
 	}

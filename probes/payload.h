@@ -267,32 +267,74 @@ static always_inline void name_process(struct payload_record *record, struct con
 	read_process_name(record->comm);
 }
 
-/* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
-subprogram int stream_payload(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit, u32 flags)
+/* What one record tells of a payload: `bytes` of `length`, from `offset` on. */
+struct piece {
+	u32 offset;
+	u32 bytes;
+	u32 length;
+	u32 flags; /* PAYLOAD_* */
+};
+
+/* Tells a piece, whose bytes are at scratch->bytes. */
+subprogram int tell_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct piece *piece)
 {
 	struct payload_record *record;
 
-	if (!payload || !connection || !scratch)
+	if (!payload || !connection || !scratch || !piece || piece->bytes > CHUNK_BYTES)
 		return 0;
 	record = (void *)scratch->before;
-	if (connection->prefix_bytes && !(flags & PAYLOAD_CAPTURE)) {
-		/* Bytes that were held back until it was known what they are. A capture has seen them. */
-		u32 kept = connection->prefix_bytes;
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = piece->flags | payload->flags;
+	record->direction = payload->direction;
+	record->tgid = payload->tgid;
+	record->at_ns = payload->at_ns;
+	record->start_ns = payload->start_ns;
+	record->bytes = piece->bytes;
+	record->length = piece->length;
+	record->offset = piece->offset;
+	name_process(record, connection);
+	return tell(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
+}
 
-		fill_record(record, connection);
-		record->kind = RECORD_PAYLOAD;
-		record->flags = flags | payload->flags;
-		record->direction = connection->prefix_direction;
-		record->tgid = payload->tgid;
-		record->at_ns = payload->at_ns;
-		record->start_ns = payload->start_ns;
-		record->bytes = kept;
-		record->length = kept;
-		__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
-		if (kept <= HEAD_KEPT)
-			tell(record, sizeof(*record) + kept);
-		connection->prefix_bytes = 0;
-	}
+/* Bytes that were held back until it was known what they are. */
+subprogram int tell_prefix(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 flags)
+{
+	struct payload_record *record;
+	u32 kept;
+
+	if (!payload || !connection || !scratch)
+		return 0;
+	kept = connection->prefix_bytes;
+	if (!kept)
+		return 0;
+	record = (void *)scratch->before;
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = flags | payload->flags;
+	record->direction = connection->prefix_direction;
+	record->tgid = payload->tgid;
+	record->at_ns = payload->at_ns;
+	record->start_ns = payload->start_ns;
+	record->bytes = kept;
+	record->length = kept;
+	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
+	if (kept <= HEAD_KEPT)
+		tell(record, sizeof(*record) + kept);
+	connection->prefix_bytes = 0;
+	return 0;
+}
+
+/* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
+subprogram int stream_payload(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit, u32 flags)
+{
+	struct piece piece = { .flags = flags };
+
+	if (!payload || !connection || !scratch)
+		return 0;
+	/* A capture has seen what was held back. */
+	if (!(flags & PAYLOAD_CAPTURE))
+		tell_prefix(payload, connection, scratch, flags);
 #pragma clang loop unroll(disable)
 	for (u32 chunk = 0; chunk < MAX_CHUNKS; chunk++) {
 		u32 offset = chunk * CHUNK_BYTES;
@@ -303,20 +345,10 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		size = payload->buffer ? read_bytes(payload, scratch, 0, offset, limit - offset) : 0;
 		if (payload->buffer && !size)
 			count_loss(LOSS_UNREADABLE);
-		if (size > CHUNK_BYTES)
-			break;
-		fill_record(record, connection);
-		record->kind = RECORD_PAYLOAD;
-		record->flags = flags | payload->flags;
-		record->direction = payload->direction;
-		record->tgid = payload->tgid;
-		record->at_ns = payload->at_ns;
-		record->start_ns = payload->start_ns;
-		record->bytes = size;
-		record->length = payload->length;
-		record->offset = offset;
-		name_process(record, connection);
-		tell(record, sizeof(*record) + size);
+		piece.offset = offset;
+		piece.bytes = size;
+		piece.length = payload->length;
+		tell_piece(payload, connection, scratch, &piece);
 		if (size < CHUNK_BYTES)
 			break;
 	}

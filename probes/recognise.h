@@ -69,6 +69,12 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	scratch->at = 1;
 	if (memcached_kind(bytes, total))
 		return PROTOCOL_MEMCACHED;
+	/* Before HTTP/2, whose type of frame is at the place of the number of a message. */
+	kind = dns_stream_kind(bytes, total, length);
+	if (kind) {
+		scratch->at = kind;
+		return PROTOCOL_DNS;
+	}
 	kind = http2_kind(scratch);
 	if (kind) {
 		scratch->at = kind;
@@ -76,11 +82,6 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	}
 	if (kafka_kind(bytes, total, length))
 		return PROTOCOL_KAFKA;
-	if (total >= 19 && big16(bytes) + 2 == length) {
-		scratch->at = dns_kind(bytes + 2);
-		if (scratch->at)
-			return PROTOCOL_DNS;
-	}
 	scratch->at = is_partial ? KIND_PARTIAL : 0;
 	return PROTOCOL_UNKNOWN;
 }

@@ -13,10 +13,10 @@ static always_inline u32 stream_limit(const struct connection *connection, u32 d
 	case PROTOCOL_HTTP:
 	case PROTOCOL_REDIS:
 	case PROTOCOL_POSTGRES:
+	case PROTOCOL_MEMCACHED:
+	case PROTOCOL_DNS:
 		/* Several requests at once: the beginning of each is wanted. */
 		return MAX_CHUNKS * CHUNK_BYTES;
-	case PROTOCOL_MEMCACHED:
-		return 2048;
 	case PROTOCOL_MYSQL:
 	case PROTOCOL_KAFKA:
 		return is_asked ? 1024 : 256;

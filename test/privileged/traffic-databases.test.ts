@@ -24,7 +24,9 @@ import { whyNoProbes } from "../support/why-no-bpf.ts";
 const run = promisify(execFile);
 /** Whatever the tests start. */
 const programs =
-  "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl".split(" ");
+  "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl python3".split(
+    " ",
+  );
 const hookKinds = ["sockets", "syscalls"] as const;
 
 function int32(value: number): Buffer {
@@ -36,6 +38,42 @@ function int32(value: number): Buffer {
 function big32(value: number): Buffer {
   return int32(value).swap32();
 }
+
+/** A hundred queries by one call, the most that dnsmasq takes of a connection, after which all answers are waited for. */
+const dnsClient = `
+import socket, sys
+asked = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def query(number):
+    message = number.to_bytes(2, "big") + bytes.fromhex("01000001000000000000") + b"\\x28" + b"a" * 40 + b"\\x01x\\x04test\\0\\0\\x01\\0\\x01"
+    return len(message).to_bytes(2, "big") + message
+asked.sendall(b"".join(query(number) for number in range(100)))
+answers = asked.makefile("rb")
+for number in range(100):
+    answers.read(int.from_bytes(answers.read(2), "big"))
+`;
+
+/** `set_many` without answers as clients do it, in one call; values of 10 to 1000 bytes, and of 20 KiB; then all of them by one `get`. */
+const memcachedClient = `
+import socket, sys
+asked = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def ask(text, end):
+    asked.sendall(text)
+    got = b""
+    while not got.endswith(end):
+        got = got[-64:] + asked.recv(65536)
+def block(key, size, noreply):
+    return b"set %s 0 0 %d%s\\r\\n%s\\r\\n" % (key, size, noreply, (b"set z 0 0 5\\r\\n" * size)[:size])
+for turn in range(3):
+    asked.sendall(b"".join(block(b"k%d" % n, 10 + n * 97 % 991, b" noreply") for n in range(1000)))
+    ask(b"version\\r\\n", b"\\r\\n")
+for n in range(9):
+    ask(block(b"big%d" % n, 20000 + n, b""), b"STORED\\r\\n")
+ask(b"get " + b" ".join(b"k%d" % n for n in range(1000)) + b"\\r\\n", b"END\\r\\n")
+ask(b"get " + b" ".join(b"big%d" % n for n in range(9)) + b"\\r\\n", b"END\\r\\n")
+ask(b"get nothing\\r\\n", b"END\\r\\n")
+ask(b"get k1\\r\\n", b"END\\r\\n")
+ask(b"get k1 big1\\r\\n", b"END\\r\\n")
+`;
 
 /** One connection per test, opened when first used. */
 let socket: Socket | undefined;
@@ -235,6 +273,26 @@ describe("databases, caches and DNS on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
+  it.each(hookKinds)("counts what memcached is asked by many commands at once, and by one for many keys, by hooks at %s", async (kind) => {
+    server = await startMemcached();
+    observer = await PayloadObserver.open(kind);
+    const { pid, port } = server;
+    const client = execFile("python3", ["-c", memcachedClient, String(port)]);
+    await once(client, "close");
+    expect(client.exitCode).toBe(0);
+    const wanted = {
+      "memcached set | set | ": 3000,
+      "memcached set | set | STORED": 9,
+      "memcached get | get | HIT": 4,
+      "memcached get | get | MISS": 1,
+      "memcached version | version | ": 3,
+    };
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 3017 && (observer?.of(client.pid ?? 0).length ?? 0) >= 3017);
+    expect(observer.countsOf(pid, "server")).toEqual(wanted);
+    expect(observer.countsOf(client.pid ?? 0, "client")).toEqual(wanted);
+    expect(observer.losses).toEqual({});
+  });
+
   it("counts what speaks like MongoDB, one by one and many at once", async () => {
     server = await startWireServer("mongodb");
     observer = await PayloadObserver.open();
@@ -318,5 +376,18 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.counts((request) => isHere(request) && request.role === "client")).toEqual(wanted);
     expect(observer.of(pid).length).toBeGreaterThanOrEqual(8);
     for (const request of observer.requests.filter(isHere)) expect(request.peerAddress).toBe("127.0.0.1");
+  });
+
+  it("counts queries that are sent at once over TCP", async () => {
+    server = await startDnsmasq();
+    observer = await PayloadObserver.open();
+    const { port } = server;
+    const client = execFile("python3", ["-c", dnsClient, String(port)]);
+    await once(client, "close");
+    expect(client.exitCode).toBe(0);
+    const seen = observer;
+    const isClient = (request: { serverPort: number; role: string }) => request.serverPort === port && request.role === "client";
+    await observer.settle(() => seen.requests.filter(isClient).length >= 100);
+    expect(observer.counts(isClient)).toEqual({ "dns A | {id}.x.test | NOERROR": 100 });
   });
 });
