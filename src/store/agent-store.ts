@@ -152,7 +152,7 @@ class DuckDbAgentStore implements AgentStore {
     if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot append to "${signal.name}": the store is closed` });
     const state = this.#state(signal.name);
     if (rows.length === 0) return { firstSeq: state.head.nextSeq, lastSeq: state.head.nextSeq - 1 };
-    const batch = batchFromRows(signal, rows);
+    const batch = batchFromRows(signal, rows, state.columns);
     const bound = this.#options.maxQueuedRows ?? 20_000;
     if (this.#queuedRows + rows.length > bound) {
       this.#losses.add(signal.name, "queue-full", rows.length);
