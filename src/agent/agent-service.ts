@@ -86,6 +86,8 @@ async function answerPull({ store, clock, audit }: AgentServiceOptions, request:
     // A newer colony may know signals that this agent does not have.
     if (!head) continue;
     const after = Number(afterSeq);
+    // The colony stands where it stood; a first answer tells it of each signal.
+    if (after > 0 && head.nextSeq === after + 1) continue;
     if (head.nextSeq <= after + 1 || leftBytes <= 0) {
       more ||= head.nextSeq > after + 1;
       slices.push({ signal, ...head });

@@ -139,6 +139,8 @@ export type PullResponse = Message<"coral.agent.v1.PullResponse"> & {
   epoch: string;
 
   /**
+   * Without signals that have nothing after a cursor above 0.
+   *
    * @generated from field: repeated coral.agent.v1.SignalSlice slices = 2;
    */
   slices: SignalSlice[];
