@@ -54,6 +54,21 @@ async function round(tails: LogTails, passMs = 1_000): Promise<void> {
 }
 
 describe("LogTails", () => {
+  it("is idle until logs are listed, and again when those that were are closed", async () => {
+    const listed = services;
+    services = [];
+    await using tails = open();
+    expect(tails.isIdle).toBe(true);
+    services = listed;
+    writeFileSync(join(directory, "a.log"), "INFO fine\n");
+    expect(tails.isIdle).toBe(false);
+    await round(tails);
+    services = [];
+    expect(tails.isIdle).toBe(false);
+    await round(tails, 10_000);
+    expect(tails.isIdle).toBe(true);
+  });
+
   it("stores lines with their service, a stack trace as one record, without secrets", async () => {
     await using tails = open();
     writeFileSync(join(directory, "a.log"), "ERROR broken password=hunter2\n  at one\n  at two\nINFO fine\n");

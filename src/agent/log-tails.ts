@@ -95,11 +95,16 @@ export class LogTails implements AsyncDisposable {
     return sum;
   }
 
+  /** No logs are listed, and none are open. */
+  get isIdle(): boolean {
+    return this.#options.services().length === 0 && this.#tails.size === 0 && this.#journals.size === 0;
+  }
+
   /** Reads what is new once. A store that takes nothing is an error: the lines are read again then. */
   async round(): Promise<void> {
     const { clock } = this.#options;
+    if (this.isIdle) return;
     const services = this.#options.services();
-    if (services.length === 0 && this.#tails.size === 0 && this.#journals.size === 0) return;
     this.#positions ??= await this.#load();
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#expandedAtMs >= expandIntervalMs) {

@@ -2,10 +2,10 @@ import { sleep } from "./clock.ts";
 import { CoralError } from "./errors.ts";
 import type { Logger } from "./log.ts";
 
-/** Runs a task every `intervalMs` until aborted. A failure is logged once per kind in a row and does not end the loop. */
+/** Runs a task every `intervalMs`, which may be another one each time, until aborted. A failure is logged once per kind in a row and does not end the loop. */
 export async function repeat(
   name: string,
-  intervalMs: number,
+  intervalMs: number | (() => number),
   task: () => Promise<unknown>,
   log: Logger,
   signal: AbortSignal,
@@ -21,6 +21,6 @@ export async function repeat(
       log[problem.message === lastFailure ? "debug" : "error"](`${name} failed: ${problem.message}`, { code: problem.code });
       lastFailure = problem.message;
     }
-    await sleep(intervalMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
+    await sleep(typeof intervalMs === "number" ? intervalMs : intervalMs(), signal).catch(() => undefined); // aborted: the loop's condition ends it
   }
 }

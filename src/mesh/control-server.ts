@@ -63,7 +63,8 @@ export async function startControlServer(options: ControlServerOptions): Promise
     headersTimeout,
     requestTimeout,
     keepAliveTimeout: 5_000,
-    connectionsCheckingInterval: Math.min(1_000, headersTimeout),
+    // Each look wakes the process, whether anybody is connected or not.
+    connectionsCheckingInterval: headersTimeout / 2,
   });
   server.maxConnections = options.maxConnections ?? 64;
   const callers = new WeakMap<Socket, Caller>();

@@ -28,12 +28,14 @@ const unreadMaxMs = 5_000;
 
 export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<OtlpServer> {
   const { host, limits, log } = options;
+  const headersTimeout = Math.min(10_000, limits.bodyTimeoutMs);
   const server = createServer({
     maxHeaderSize: 16 * 1024,
-    headersTimeout: Math.min(10_000, limits.bodyTimeoutMs),
+    headersTimeout,
     requestTimeout: limits.bodyTimeoutMs,
     keepAliveTimeout: limits.idleTimeoutMs,
-    connectionsCheckingInterval: 1_000,
+    // Each look wakes the process, whether anybody is connected or not.
+    connectionsCheckingInterval: headersTimeout / 2,
   });
   server.maxConnections = limits.maxConnections;
   server.on("request", (request, response) => new Exchange(request, response, options).begin());
