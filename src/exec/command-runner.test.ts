@@ -126,6 +126,19 @@ describe("CommandRunner", () => {
     expect(audit[1]).toMatchObject({ reason: "cancelled", command: order.argv.length > 0 ? expect.stringContaining("sleep 1000") : "" });
   });
 
+  it.each([
+    ["pipes", undefined],
+    ["a terminal", { columns: 80, rows: 24, type: "xterm" }],
+  ])("keeps no process there for a command that has ended when its caller leaves, with %s", async (_name, terminal) => {
+    const { running } = await create().runner.start(testOrder({ argv: ["true"], terminal }), never, noHold);
+    running.drain();
+    await running.ended;
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = timers();
+    running.stop("cancelled");
+    expect(timers()).toBe(before);
+  });
+
   it("passes signals on", async () => {
     const { runner } = create();
     const { running, ended } = await runner.start(

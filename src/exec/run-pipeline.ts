@@ -36,6 +36,7 @@ class Pipeline implements RunningCommand {
   readonly #startedMs = performance.now();
   readonly #timers: NodeJS.Timeout[] = [];
   #reason: CommandEnd["reason"] | undefined;
+  #isGone = false;
 
   constructor(options: PipelineOptions) {
     const { spawned } = options;
@@ -93,7 +94,8 @@ class Pipeline implements RunningCommand {
     if (reason !== "output-limit") this.#options.tree.signal("SIGTERM", this.#wrappers());
     const kill = (): void => background(this.#options.log, "The end of a command", this.#options.tree.kill());
     if (reason === "output-limit") kill();
-    else this.#timers.push(setTimeout(kill, graceMs));
+    // Whoever leaves while the end is still written down must not keep the agent there: what forked away is ended already.
+    else if (!this.#isGone) this.#timers.push(setTimeout(kill, graceMs));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -128,6 +130,7 @@ class Pipeline implements RunningCommand {
 
   async #finish(exits: readonly Promise<ProgramExit>[], outputs: readonly Promise<void>[]): Promise<CommandEnd> {
     const ends = await Promise.all(exits);
+    this.#isGone = true;
     for (const timer of this.#timers) clearTimeout(timer);
     // What forked away goes with the command; it also holds its output open.
     await this.#options.tree.kill();

@@ -135,7 +135,7 @@ class Terminal implements RunningCommand {
     this.signal("HUP");
     const kill = (): void => background(this.#options.log, "The end of a terminal", this.#options.tree.kill());
     if (reason === "output-limit") kill();
-    else this.#timers.push(setTimeout(kill, graceMs));
+    else if (!this.#isGone) this.#timers.push(setTimeout(kill, graceMs));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
