@@ -16,7 +16,7 @@ export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
       uptimeMs: 3_723_000,
       endpoints: ["https://127.0.0.1:9000", "unix:/home/me/.coral/colonies/shop-dev-1a2b3c/colony.sock"],
     },
-    agents: { total: 2, healthy: 1, degraded: 1, unhealthy: 0 },
+    agents: { total: 2, healthy: 1, degraded: 1, unhealthy: 0, connected: 2 },
     hosts: [
       {
         agentId: "agent-b",

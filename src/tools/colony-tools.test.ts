@@ -64,7 +64,7 @@ describe("coral_get_status", () => {
         agents: async () => [
           agentOf("a"),
           agentOf("b"),
-          agentOf("c", { health: "unhealthy", lastContactAgoMs: 90_000, healthReason: "not connected" }),
+          agentOf("c", { health: "unhealthy", lastContactAgoMs: 90_000, healthReason: "not connected", connected: false }),
           agentOf("d", { revoked: true, health: "unhealthy" }),
         ],
         hostsNow: async () => [
@@ -86,7 +86,7 @@ describe("coral_get_status", () => {
         ],
       },
     );
-    expect(answer.agents).toEqual({ total: 3, healthy: 2, degraded: 0, unhealthy: 1 });
+    expect(answer.agents).toEqual({ total: 3, healthy: 2, degraded: 0, unhealthy: 1, connected: 2 });
     expect(answer.hosts.map((host) => [host.hostname, host.cpuBusyRatio])).toEqual([
       ["c.example.org", null],
       ["b.example.org", 0.9],

@@ -62,7 +62,13 @@ export const getStatus = defineTool({
     return {
       output: {
         colony: facts.colony,
-        agents: { total: agents.length, healthy: count("healthy"), degraded: count("degraded"), unhealthy: count("unhealthy") },
+        agents: {
+          total: agents.length,
+          healthy: count("healthy"),
+          degraded: count("degraded"),
+          unhealthy: count("unhealthy"),
+          connected: agents.filter((agent) => agent.connected).length,
+        },
         hosts: shown.items,
         runtimes: runtimeDistribution(agents, facts.registration),
         services: { total: new Set(places.filter((place) => place.status !== "stale").map((place) => place.service)).size },

@@ -41,8 +41,8 @@ function page(answer: ColonyStatus, { print }: Invocation, wide: boolean): strin
   const health = [`${agents.healthy} healthy`, `${agents.degraded} degraded`, `${agents.unhealthy} unhealthy`].filter(
     (text) => !text.startsWith("0 "),
   );
-  const connected = agents.total - agents.unhealthy;
-  const gone = agents.unhealthy > 0 ? `${connected} of ${agents.total} connected` : `${connected} connected`;
+  const { connected } = agents;
+  const gone = connected < agents.total ? `${connected} of ${agents.total} connected` : `${connected} connected`;
   const heads: [string, string][] = [
     ["Colony", escapeText(colony.colonyId)],
     ["Status", state],

@@ -231,7 +231,7 @@ describe("coral colony status", () => {
     here.colony.tool(
       "coral_get_status",
       statusAnswer({
-        agents: { total: 4, healthy: 3, degraded: 1, unhealthy: 0 },
+        agents: { total: 4, healthy: 3, degraded: 1, unhealthy: 0, connected: 3 },
         hosts: [
           host("frontend-001", "k8s-sidecar", "CRI", 2_000),
           host("api-002", "k8s-sidecar", "Passive", 45_000, "degraded"),
@@ -282,7 +282,7 @@ describe("coral colony status", () => {
     expect(stdout).toContain(`Colony: shop-dev-1a2b3c
 Status: ✅ Running
 Uptime: 1h 2m
-Agents: 4 connected (3 healthy, 1 degraded)
+Agents: 3 of 4 connected (3 healthy, 1 degraded)
 
 Environment: dev (shop)
 `);

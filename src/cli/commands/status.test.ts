@@ -43,10 +43,18 @@ describe("coral status", () => {
 
   it("is one line of facts for a colony without agents", async () => {
     const warnings = [{ kind: "no-agents" as const, message: "No agent has joined", fix: "Start one" }];
-    colony.tool("coral_get_status", statusAnswer({ agents: { total: 0, healthy: 0, degraded: 0, unhealthy: 0 }, hosts: [], warnings }));
+    colony.tool(
+      "coral_get_status",
+      statusAnswer({ agents: { total: 0, healthy: 0, degraded: 0, unhealthy: 0, connected: 0 }, hosts: [], warnings }),
+    );
     const { stdout } = await world.coral("status");
     expect(stdout).toContain("agents    none");
     expect(stdout).not.toContain("HOST");
+  });
+
+  it("tells how many agents are away, whatever their health", async () => {
+    colony.tool("coral_get_status", statusAnswer({ agents: { total: 5, healthy: 4, degraded: 0, unhealthy: 1, connected: 3 } }));
+    expect((await world.coral("status")).stdout).toContain("agents    4 healthy, 1 unhealthy, 2 not connected\n");
   });
 
   it("gives the whole answer as JSON, YAML and CSV", async () => {

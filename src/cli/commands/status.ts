@@ -68,6 +68,7 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
     agents.healthy > 0 ? style("green", `${agents.healthy} healthy`) : "",
     agents.degraded > 0 ? style("yellow", `${agents.degraded} degraded`) : "",
     agents.unhealthy > 0 ? style("red", `${agents.unhealthy} unhealthy`) : "",
+    agents.connected < agents.total ? style("yellow", `${agents.total - agents.connected} not connected`) : "",
   ];
   return parts.filter((part) => part !== "").join(", ");
 }

@@ -66,7 +66,14 @@ export type StatusWarning = z.infer<typeof statusWarningSchema>;
 /** Output of coral_get_status. */
 export const colonyStatusSchema = z.object({
   colony: colonyInfoSchema,
-  agents: z.object({ total: z.number(), healthy: z.number(), degraded: z.number(), unhealthy: z.number() }),
+  agents: z.object({
+    total: z.number(),
+    healthy: z.number(),
+    degraded: z.number(),
+    unhealthy: z.number(),
+    /** With a tunnel now. One that has stopped is missing here at once; its health goes by its silence. */
+    connected: z.number(),
+  }),
   /** Unhealthy first, then by CPU. */
   hosts: z.array(
     hostNowSchema.extend({

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import type { ColonyStatus } from "../../src/tools/index.ts";
+import { startAgent, startColony } from "../support/daemon.ts";
+import { runCoral } from "../support/run-coral.ts";
+import { makeTestHome } from "../support/test-home.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+it("an agent that was stopped is away within a second, and nothing has to time out for it", async () => {
+  await using home = makeTestHome();
+  await using colony = await startColony({ home: home.path });
+  await using agent = await startAgent({ home: home.path });
+  await agent.waitUntilConnected();
+  const counts = async (): Promise<ColonyStatus["agents"]> => (await colony.tool<ColonyStatus>("coral_get_status")).agents;
+  await waitFor("the colony to have the tunnel, too", async () => (await counts()).connected === 1);
+  expect(await agent.stop()).toEqual({ code: 0, signal: null });
+  await waitFor("the agent to be away", async () => (await counts()).connected === 0, { timeoutMs: 1_000 });
+  expect((await runCoral(["status"], { home: home.path })).stdout).toMatch(/agents +1 healthy, 1 not connected\n/);
+  expect((await runCoral(["colony", "status"], { home: home.path })).stdout).toContain("0 of 1 connected");
+  expect(colony.output).toContain("is disconnected: closed by the agent");
+});
