@@ -44,7 +44,7 @@ async function startAgent(): Promise<() => Promise<void>> {
     file: join(directory, "services.json"),
     owner: undefined,
     store,
-    settings: () => ({ intervalMs: 10, timeoutMs: 5_000, unhealthyAfter: 2, healthyAfter: 1 }),
+    settings: () => ({ intervalMs: 10, timeoutMs: 30_000, unhealthyAfter: 2, healthyAfter: 1 }),
     clock: systemClock,
     log: silentLogger,
   });

@@ -35,7 +35,8 @@ interface Agents {
 const quick = (config: Parameters<NonNullable<Parameters<typeof InProcessColony.start>[0] & object>["configure"] & object>[0]) => ({
   ...config,
   pull: { ...config.pull, intervalMs: 50 },
-  health: { degradedAfterMs: 2_000, unhealthyAfterMs: 4_000 },
+  // Short beside the step of the clock, long beside a pause of the machine.
+  health: { degradedAfterMs: 60_000, unhealthyAfterMs: 120_000 },
 });
 
 async function makeAgentDirectories(home: string): Promise<void> {
@@ -104,7 +105,7 @@ describe("a clock that is stepped back an hour", () => {
     await expectWholeSequences(colony);
     const status = await colony.tool<Status>("coral_get_status");
     expect(status.colony.uptimeMs).toBeGreaterThan(0);
-    expect(status.colony.uptimeMs).toBeLessThan(60_000);
+    expect(status.colony.uptimeMs).toBeLessThan(hourMs / 2);
     // The newest sample is the one that was made last, not the one with the highest time.
     expect(Date.parse(status.hosts.find(({ agentId }) => agentId === agent.agentId)?.sampledAt ?? "")).toBeLessThan(startedMs - hourMs / 2);
     // Certificates from before the step are good for a new connection, and new ones can be had.
@@ -117,7 +118,7 @@ describe("a clock that is stepped back an hour", () => {
     });
     await waitFor("pulls on the new connections", () => again.pulls > 5 && newcomer.pulls > 5);
     const { agents } = await colony.tool<Agents>("coral_list_agents");
-    for (const entry of agents) expect(entry.lastContactAgoMs).toBeLessThan(30_000);
+    for (const entry of agents) expect(entry.lastContactAgoMs).toBeLessThan(hourMs / 2);
     const { events } = await colony.tool<{ events: { agentId: string }[] }>("coral_list_events", { kind: "agent-health-changed" });
     expect(events.filter(({ agentId }) => agentId !== "leaver")).toEqual([]);
 

@@ -50,13 +50,10 @@ it("every line of a rotated file is found once, with its severity, trace and pat
   {
     await using tails = openTails(test, file);
     await expect
-      .poll(
-        async () => {
-          await tails.round();
-          return tails.counts().lines;
-        },
-        { timeout: 20_000 },
-      )
+      .poll(async () => {
+        await tails.round();
+        return tails.counts().lines;
+      })
       .toBe(502);
   }
   await test.segments.flush();

@@ -192,10 +192,10 @@ describe("OTLP at a colony", () => {
         headers: { "content-type": "application/json" },
       });
       expect([told.status, await told.json()]).toEqual([200, {}]);
-      await expect.poll(stored, { timeout: 10_000 }).toEqual(expected);
+      await expect.poll(stored).toEqual(expected);
       const points = () => colony.query("SELECT agent_id, name, value FROM metric_point ORDER BY name");
       await expect
-        .poll(points, { timeout: 10_000 })
+        .poll(points)
         .toEqual([0, 1].slice(0, round + 1).map((index) => ({ agent_id: "colony", name: `metric-${index}`, value: 1.5 })));
       stopped.abort();
       await Promise.allSettled(loops);

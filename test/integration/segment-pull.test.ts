@@ -74,7 +74,7 @@ async function pullUntil(
   const transport = createRouterTransport(routes, { router: { interceptors: [coralErrorsOnWire] } });
   const tunnel = { agentId: "a1", transport, ...(readFile && { readFile }) };
   const metrics = createColonyMetrics({ agentsByHealth: () => ({}), storeBytes: () => Promise.resolve(0) });
-  const settings = () => ({ intervalMs: 20, timeoutMs: 5_000 });
+  const settings = () => ({ intervalMs: 20, timeoutMs: 30_000 });
   const segments = {
     checkpoints: (agentId: string, epoch: string) => ends.kept.checkpoints(agentId, epoch),
     receive: (...offered: Parameters<ColonySegments["receive"]>) => ends.kept.receive(...offered),
@@ -83,7 +83,7 @@ async function pullUntil(
   const puller = new SegmentPuller({ segments, signals: ["tick"], settings, metrics, log: silentLogger });
   const stop = new AbortController();
   const running = puller.run(tunnel, ends.agent.epoch, stop.signal);
-  await expect.poll(isDone, { timeout: 20_000 }).toBe(true);
+  await expect.poll(isDone).toBe(true);
   stop.abort();
   await running;
 }

@@ -97,7 +97,7 @@ describe("requests from a traffic process to an answer", () => {
         const { rows } = await red({ service: "storefront", role: "server", by: "service" });
         expect(rows).toMatchObject([{ service: "storefront", role: "server", protocol: "http", requests: 330, errors: 30 }]);
       },
-      { timeout: 30_000, interval: 200 },
+      { interval: 200 },
     );
     const { rows } = await red({ service: "storefront", role: "server", by: "status" });
     expect(rows.map((row) => [row["status"], row["requests"]])).toEqual([
@@ -121,11 +121,8 @@ describe("requests from a traffic process to an answer", () => {
     const metrics = await requestText({ target, method: "GET", path: "/metrics" });
     expect(metrics).toContain("coral_traffic_requests_total 351\n");
     expect(metrics).toContain('coral_traffic_lost_total{loss="undecoded"} 4\n');
-    await vi.waitFor(
-      async () => expect(await colony.sql("SELECT loss, count FROM traffic_loss")).toEqual([{ loss: "undecoded", count: 4 }]),
-      {
-        timeout: 10_000,
-      },
+    await vi.waitFor(async () =>
+      expect(await colony.sql("SELECT loss, count FROM traffic_loss")).toEqual([{ loss: "undecoded", count: 4 }]),
     );
   });
 

@@ -5,6 +5,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import { onTestFailed } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies, makePrivateDirectory, writePrivateFile } from "../../src/config/index.ts";
 import { requestJson, requestText } from "../../src/mesh/index.ts";
+import { freePort } from "./held-port.ts";
 import { coralFile, coralJson, runCoral } from "./run-coral.ts";
 import { cleanEnvironment } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
@@ -127,7 +128,7 @@ export interface StartColonyOptions {
   home: string;
   /** YAML added to the config of a colony that is made by this call, such as `pull:\n  interval: 500ms\n`. */
   config?: string;
-  /** Default 0: any free one. Give a former colony's port to restart it where its agents look for it. */
+  /** Default: a free one that no connection can take while the colony is away. Give a former colony's port to restart it where its agents look for it. */
   port?: number;
   /** host:port, instead of a port of 127.0.0.1. */
   listen?: string;
@@ -199,7 +200,7 @@ export class ColonyDaemon extends DaemonProcess {
 
 /** `coral init` when the home has no colony yet, then `coral colony start` in the foreground with JSON logs. */
 export async function startColony(options: StartColonyOptions): Promise<ColonyDaemon> {
-  const { home, config = "", port = 0, listen, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
+  const { home, config = "", port = await freePort(), listen, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   let [colonyId] = await listLocalColonies(home);
   if (colonyId === undefined) {
     const { code, stderr } = await runCoral(["init", "test"], { home, env });

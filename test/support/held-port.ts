@@ -24,15 +24,18 @@ export class HeldPort implements AsyncDisposable {
   }
 }
 
+/** Workers are numbered, and two of them run at once; see vitest.config.ts. */
+const portsOfWorker = 2_500;
+const part = (Number(process.env["VITEST_POOL_ID"] ?? 0) % 4) * portsOfWorker;
 let given = 0;
 
 /**
- * One that was free a moment ago, another with each call. The kernel does not give it out by itself, so it stays free until it is taken, and
- * services that use it are there to stay.
+ * One that was free a moment ago, another with each call. The kernel does not give it out by itself, and no other worker of these tests has ports of
+ * the same part, so it stays free until it is taken, and also between a daemon's end and its next start.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {
-    const port = 20_000 + ((process.pid * 31 + given++ * 101) % 10_000);
+    const port = 20_000 + part + ((process.pid * 31 + given++ * 101) % portsOfWorker);
     try {
       await using held = await HeldPort.take(port);
       return held.port;
