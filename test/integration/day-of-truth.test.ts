@@ -260,7 +260,7 @@ beforeAll(async () => {
   await world.pull();
   await world.maintain();
   endMs = world.clock.wallMs();
-}, 240_000);
+}, 900_000);
 
 afterAll(async () => {
   await world[Symbol.asyncDispose]();

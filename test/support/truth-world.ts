@@ -160,7 +160,7 @@ export class TruthWorld implements AsyncDisposable {
       const reached = this.#kept.checkpoints(agentId, this.#agent.epoch);
       return segmentSignals.every(({ name }) => sent.listAfter(name, reached.get(name) ?? 0, 1).entries.length === 0);
     };
-    for (const startMs = Date.now(); !isDone() && Date.now() - startMs < 30_000; ) await new Promise((resolve) => setTimeout(resolve, 2));
+    for (const startMs = Date.now(); !isDone() && Date.now() - startMs < 120_000; ) await new Promise((resolve) => setTimeout(resolve, 2));
     stop.abort();
     await running;
     if (!isDone()) throw new Error("segments did not arrive");
