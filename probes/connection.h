@@ -135,7 +135,8 @@ struct connection {
 	/* Server: when bytes came that nobody has read yet, and what had been read until then (tcp_sock.copied_seq). */
 	u64 ready_ns;
 	u32 ready_seq;
-	u32 reserved2;
+	/* Of payloads that go through the ring: which directions (1 << RECEIVED, 1 << SENT) have lost records since one was told. Changed by atomic operations. */
+	u32 missed;
 	u8 local[16];
 	u8 reserved3[32];
 

@@ -28,6 +28,9 @@ struct {
 	MAP_TYPE(value, struct datagram_socket);
 } datagram_sockets SEC(".maps");
 
+/* Datagrams that did not fit into the ring; sockets have no place of their own to count them. */
+u32 datagrams_missed = 0;
+
 /* struct sockaddr_in6; struct sockaddr_in begins alike. */
 struct user_address {
 	u16 family;
@@ -166,7 +169,9 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	read_ends(record, sk);
 	if (!record->remote_port && direction == SENT)
 		read_destination(record, registers);
-	tell(record, sizeof(*record) + total);
+	record->missed_datagrams = datagrams_missed;
+	if (tell(record, sizeof(*record) + total))
+		__sync_fetch_and_add(&datagrams_missed, 1);
 	return 0;
 }
 

@@ -47,7 +47,7 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
 	record->bytes = end + 13;
 	record->length = connection->request_bytes;
-	tell(record, sizeof(*record) + end + 13);
+	tell_payload(record, connection, sizeof(*record) + end + 13);
 	return 0;
 }
 

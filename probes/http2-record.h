@@ -50,6 +50,9 @@ struct http2_walk {
 	/* Bytes of the record under way, at scratch->bytes. */
 	u32 filled;
 	u32 wants_bodies;
+	/* A record was lost. */
+	u32 is_missed;
+	u32 reserved;
 };
 
 /* In a record, before the bytes that were taken of a frame. */
@@ -75,7 +78,7 @@ static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struc
 	*(u32 *)scratch->bytes = direction->sequence++;
 	record->bytes = filled;
 	record->length = filled;
-	tell(record, sizeof(*record) + filled);
+	walk->is_missed |= tell(record, sizeof(*record) + filled);
 }
 
 /* Where the next frame goes that takes so many bytes, its head included. */

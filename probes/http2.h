@@ -287,6 +287,9 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 			break;
 	}
 	http2_flush(&walk, direction, scratch);
+	/* The next record shows it by its number; the end of the connection has none. */
+	if (unlikely(walk.is_missed))
+		__sync_fetch_and_or(&connection->missed, 1U << (payload->direction & 1));
 	if (!direction->in_step || walk.left || walk.rest) {
 		count_loss(LOSS_UNDECODED);
 		http2_lose(direction);

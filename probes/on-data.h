@@ -320,7 +320,7 @@ static always_inline int end_connection(u64 sk)
 		record.kind = RECORD_CLOSED;
 		record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
 		record.at_ns = bpf_ktime_get_ns();
-		tell(&record, sizeof(record));
+		tell_payload(&record, connection, sizeof(record));
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);

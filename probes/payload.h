@@ -63,7 +63,8 @@ struct payload_record {
 	u8 role;
 	u8 flags;
 	u8 direction;
-	u8 reserved;
+	/* connection.missed: records of this connection before this one. */
+	u8 missed;
 	u16 bytes;
 	u32 connection;
 	u32 tgid;
@@ -74,7 +75,8 @@ struct payload_record {
 	u32 offset;
 	u16 local_port;
 	u16 remote_port;
-	u32 reserved2;
+	/* Of datagrams: how many were lost so far, of all sockets. */
+	u32 missed_datagrams;
 	u8 local[16];
 	u8 remote[16];
 	/* The name of the process in the first record of a connection, and in datagrams; else empty. */
@@ -267,6 +269,20 @@ static always_inline void name_process(struct payload_record *record, struct con
 	read_process_name(record->comm);
 }
 
+/* Tells a record that a decoder reads: it is told, too, whether others were lost before it. */
+static always_inline int tell_payload(struct payload_record *record, struct connection *connection, u32 bytes)
+{
+	u32 missed = connection->missed;
+
+	if (unlikely(missed))
+		missed = __sync_lock_test_and_set(&connection->missed, 0);
+	record->missed = missed;
+	if (likely(!tell(record, bytes)))
+		return 0;
+	__sync_fetch_and_or(&connection->missed, missed | 1U << (record->direction & 1));
+	return 1;
+}
+
 /* What one record tells of a payload: `bytes` of `length`, from `offset` on. */
 struct piece {
 	u32 offset;
@@ -294,7 +310,10 @@ subprogram int tell_piece(struct payload *payload, struct connection *connection
 	record->length = piece->length;
 	record->offset = piece->offset;
 	name_process(record, connection);
-	return tell(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
+	/* What a capture copies, nothing is counted by. */
+	if (piece->flags & PAYLOAD_CAPTURE)
+		return tell(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
+	return tell_payload(record, connection, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 }
 
 /* Bytes that were held back until it was known what they are. */
@@ -320,7 +339,7 @@ subprogram int tell_prefix(struct payload *payload, struct connection *connectio
 	record->length = kept;
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
 	if (kept <= HEAD_KEPT)
-		tell(record, sizeof(*record) + kept);
+		tell_payload(record, connection, sizeof(*record) + kept);
 	connection->prefix_bytes = 0;
 	return 0;
 }

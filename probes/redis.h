@@ -261,7 +261,7 @@ subprogram int redis_hand_over(struct connection *connection, struct scratch *sc
 	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
 	record->bytes = size + 4;
 	record->length = size + 4;
-	tell(record, sizeof(*record) + size + 4);
+	tell_payload(record, connection, sizeof(*record) + size + 4);
 	return 0;
 }
 

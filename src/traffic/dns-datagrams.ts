@@ -18,6 +18,8 @@ interface OpenQuery {
   startNs: number;
   queueNs: number | null;
   requestBytes: number;
+  /** Datagrams were lost on their way here while it was open. */
+  isDoubtful: boolean;
 }
 
 export interface DnsDatagramsOptions {
@@ -38,12 +40,17 @@ export class DnsDatagrams {
   readonly #options: DnsDatagramsOptions;
   readonly #open = new Map<string, OpenQuery[]>();
   #openCount = 0;
+  #missedDatagrams = 0;
 
   constructor(options: DnsDatagramsOptions) {
     this.#options = options;
   }
 
   onDatagram(record: PayloadRecord): void {
+    if (record.missedDatagrams !== undefined && record.missedDatagrams !== this.#missedDatagrams) {
+      this.#missedDatagrams = record.missedDatagrams;
+      for (const queries of this.#open.values()) for (const query of queries) query.isDoubtful = true;
+    }
     const message = parseDnsMessage(record.bytes, 0, record.bytes.length);
     if (message === null) {
       this.#options.onLoss("undecoded", 1);
@@ -63,14 +70,15 @@ export class DnsDatagrams {
     this.#tell(query, message.rcode, isDnsError(message.rcode), atNs, record.lengthBytes);
   }
 
-  /** Ends queries that nobody answered. */
+  /** Ends queries that nobody answered. Whose answer may have been lost is not known to be without one. */
   sweep(nowNs: number): void {
     for (const [key, queries] of this.#open) {
       for (const query of queries.splice(0)) {
         if (nowNs - query.startNs < patienceNs) queries.push(query);
         else {
           this.#openCount--;
-          this.#tell(query, noReply, true, query.startNs + patienceNs, null);
+          if (query.isDoubtful) this.#options.onLoss("undecoded", 1);
+          else this.#tell(query, noReply, true, query.startNs + patienceNs, null);
         }
       }
       if (queries.length === 0) this.#open.delete(key);
@@ -132,6 +140,7 @@ export class DnsDatagrams {
       startNs: isStartKnown ? record.startNs : record.atNs,
       queueNs: isStartKnown && !record.isSent ? record.atNs - record.startNs : null,
       requestBytes: record.lengthBytes,
+      isDoubtful: false,
     });
   }
 

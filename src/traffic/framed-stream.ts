@@ -64,6 +64,12 @@ export class FramedStream {
     this.#isLost = false;
   }
 
+  /** Payloads were lost: the next one may begin anywhere. Unlike a loss that is found here it is told to nobody. */
+  lose(): void {
+    this.#seenBytes = 0;
+    this.#isLost = true;
+  }
+
   push(chunk: Chunk): void {
     const { bytes } = chunk;
     if (this.#isLost) {
@@ -73,13 +79,6 @@ export class FramedStream {
     }
     let at = 0;
     if (this.#seenBytes > 0) {
-      if (this.#isOneFrame(chunk)) {
-        // The rest of the frame before was lost on its way here.
-        this.#seenBytes = 0;
-        this.#onLost(chunk);
-        this.push(chunk);
-        return;
-      }
       at = this.#continue(chunk);
       if (at < 0) return;
     }
@@ -99,10 +98,6 @@ export class FramedStream {
     }
     const missingBytes = chunk.fullLength - bytes.length;
     if (missingBytes > 0) this.#skip(missingBytes, chunk);
-  }
-
-  #isOneFrame({ bytes, fullLength }: Chunk): boolean {
-    return bytes.length >= this.#rules.headerBytes && this.#rules.frameLength(bytes, 0) === fullLength;
   }
 
   /** Adds to the frame that has begun. Returns where the next one begins, or -1 when the stream is lost. */

@@ -3,22 +3,25 @@
 import type { Chunk, ProtocolDecoder } from "./protocol-decoder.ts";
 import type { RequestsInFlight } from "./requests-in-flight.ts";
 
-interface ByteStream {
+interface LosableStream {
   push(chunk: Chunk): void;
+  /** The next payload may begin anywhere. */
+  lose(): void;
 }
 
-interface ResettableStream extends ByteStream {
-  /** The next payload is expected to begin an answer. */
+interface ResettableStream {
+  push(chunk: Chunk): void;
+  /** The next payload is expected to begin a request or an answer. */
   reset(): void;
 }
 
 /** Answers name their request: whatever was missed, the next one finds its own. */
 export class PairedByName implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: ByteStream;
-  readonly #replies: ByteStream;
+  readonly #requests: LosableStream;
+  readonly #replies: LosableStream;
 
-  constructor(inFlight: RequestsInFlight, requests: ByteStream, replies: ByteStream) {
+  constructor(inFlight: RequestsInFlight, requests: LosableStream, replies: LosableStream) {
     this.#inFlight = inFlight;
     this.#requests = requests;
     this.#replies = replies;
@@ -32,7 +35,18 @@ export class PairedByName implements ProtocolDecoder {
     this.#replies.push(chunk);
   }
 
-  onQuiet(): void {}
+  /** An answer that comes still finds its request; one that does not may have been among those that were lost. */
+  onMissed(what: "requests" | "replies"): void {
+    if (what === "requests") this.#requests.lose();
+    else {
+      this.#replies.lose();
+      this.#inFlight.doubt();
+    }
+  }
+
+  onQuiet(): void {
+    this.#inFlight.giveUpDoubtful();
+  }
 
   onClose(atNs: number | null): void {
     this.#inFlight.close(atNs);
@@ -45,11 +59,11 @@ export class PairedByName implements ProtocolDecoder {
  */
 export class PairedByOrder implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
-  readonly #requests: ByteStream;
+  readonly #requests: ResettableStream;
   readonly #replies: ResettableStream;
   #isReplyLost = false;
 
-  constructor(inFlight: RequestsInFlight, requests: ByteStream, replies: ResettableStream) {
+  constructor(inFlight: RequestsInFlight, requests: ResettableStream, replies: ResettableStream) {
     this.#inFlight = inFlight;
     this.#requests = requests;
     this.#replies = replies;
@@ -67,6 +81,16 @@ export class PairedByOrder implements ProtocolDecoder {
   onReplyBytes(chunk: Chunk): void {
     if (this.#isReplyLost) this.loseReplies(chunk);
     else this.#replies.push(chunk);
+  }
+
+  onMissed(what: "requests" | "replies", atNs: number): void {
+    if (what === "requests") {
+      this.#requests.reset();
+      this.#inFlight.beginHole({ atNs, startNs: 0 });
+    } else {
+      this.#isReplyLost = true;
+      this.#inFlight.giveUp();
+    }
   }
 
   onQuiet(): void {

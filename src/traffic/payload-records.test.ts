@@ -25,6 +25,8 @@ describe("PayloadRecordView", () => {
         buffer[layout.role] = 2;
         buffer[layout.flags] = 1 | 4;
         buffer[layout.direction] = 1;
+        buffer[layout.missed] = 2;
+        buffer.writeUInt32LE(9, layout.missed_datagrams);
         buffer.writeUInt32LE(77, layout.connection);
         buffer.writeUInt32LE(4242, layout.tgid);
         buffer.writeBigUInt64LE(14_224_882_477_253n, layout.at_ns);
@@ -44,6 +46,8 @@ describe("PayloadRecordView", () => {
       isDatagram: false,
       isCapture: true,
       isSent: true,
+      missed: { received: false, sent: true },
+      missedDatagrams: 9,
       connectionId: 77,
       pid: 4242,
       atNs: 14_224_882_477_253,

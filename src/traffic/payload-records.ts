@@ -2,7 +2,7 @@
 
 import { formatIpv6, withoutMapping } from "../base/ip-address.ts";
 import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "./messages.ts";
-import type { PayloadRecord } from "./payload-streams.ts";
+import type { MissedRecords, PayloadRecord } from "./payload-streams.ts";
 
 export const recordKinds = { learn: 1, payload: 2, closed: 3 } as const;
 
@@ -14,6 +14,7 @@ export const payloadRecordLayout = {
   role: 2,
   flags: 3,
   direction: 4,
+  missed: 5,
   bytes: 6,
   connection: 8,
   tgid: 12,
@@ -23,6 +24,7 @@ export const payloadRecordLayout = {
   offset: 36,
   local_port: 40,
   remote_port: 42,
+  missed_datagrams: 44,
   local: 48,
   remote: 64,
   comm: 80,
@@ -30,6 +32,8 @@ export const payloadRecordLayout = {
 
 const flags = { tls: 1, udp: 2, capture: 4, prepared: 16 } as const;
 const noBytes = Buffer.alloc(0);
+/** By the bits of `missed`. */
+const missedRecords: readonly MissedRecords[] = [0, 1, 2, 3].map((bits) => ({ received: (bits & 1) !== 0, sent: (bits & 2) !== 0 }));
 
 /** One object for all records: what it shows changes with each `read`. */
 export class PayloadRecordView implements PayloadRecord {
@@ -41,6 +45,8 @@ export class PayloadRecordView implements PayloadRecord {
   /** Copied for a capture, besides whatever counts it. */
   isCapture = false;
   isPrepared = false;
+  missed: MissedRecords | undefined = missedRecords[0];
+  missedDatagrams = 0;
   protocol: TrafficProtocol | null = null;
   role: TrafficRole | null = null;
   localPort = 0;
@@ -70,6 +76,8 @@ export class PayloadRecordView implements PayloadRecord {
     this.isCapture = (flagBits & flags.capture) !== 0;
     this.isPrepared = (flagBits & flags.prepared) !== 0;
     this.isSent = view.getUint8(at + layout.direction) === 1;
+    this.missed = missedRecords[view.getUint8(at + layout.missed) & 3];
+    this.missedDatagrams = view.getUint32(at + layout.missed_datagrams, true);
     this.connectionId = view.getUint32(at + layout.connection, true);
     this.pid = view.getUint32(at + layout.tgid, true);
     this.atNs = nanoseconds(view, at + layout.at_ns);

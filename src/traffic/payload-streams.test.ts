@@ -101,6 +101,30 @@ describe("PayloadStreams", () => {
     expect(taken().some(({ method }) => method === "PING")).toBe(true);
   });
 
+  it.each(["client", "server"] as const)("tells requests whose answers were lost as undecoded, at a %s, and goes on", (role) => {
+    const { streams, taken, losses } = setUp();
+    const asked = { protocol: "redis", role, isSent: role === "client" } as const;
+    const answered = { ...asked, isSent: !asked.isSent };
+    const missed = { received: role === "client", sent: role === "server" };
+    for (let count = 0; count < 100; count++) streams.onPayload(record("*1\r\n$4\r\nPING\r\n", asked));
+    streams.onPayload(record("*1\r\n$4\r\nECHO\r\n", { ...asked, missed }));
+    streams.onPayload(record("+x\r\n", answered));
+    streams.onPayload(record("*1\r\n$4\r\nTIME\r\n", asked));
+    streams.onClose(1, 2e9, missed);
+    expect(taken()).toMatchObject([{ method: "ECHO", count: 1, isError: false }]);
+    expect(losses).toEqual(new Map([["undecoded", 101]]));
+  });
+
+  it("tells queries whose answers may have been lost as undecoded", () => {
+    const { streams, taken, losses } = setUp();
+    const [query] = (dnsUdp[0] ?? []).map((text) => Buffer.from(text, "base64")) as [Buffer, Buffer];
+    streams.onPayload(record(query, { isDatagram: true, connectionId: 1, missedDatagrams: 0 }));
+    streams.onPayload(record(query, { isDatagram: true, connectionId: 2, missedDatagrams: 3, atNs: 2e9 }));
+    streams.sweep(20e9);
+    expect(taken()).toMatchObject([{ status: "no-reply", count: 1 }]);
+    expect(losses).toEqual(new Map([["undecoded", 1]]));
+  });
+
   it("gives up a connection that is nobody's, once", () => {
     const { streams, taken, losses } = setUp();
     for (let count = 0; count < 20; count++) streams.onPayload(record("\x01\x02\x03 something else"));

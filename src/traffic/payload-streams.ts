@@ -40,6 +40,16 @@ export interface PayloadRecord {
   bytes: Buffer;
   /** Only statements that later payloads may name; what it asks for is counted elsewhere. Default false. */
   isPrepared?: boolean;
+  /** Default: none. */
+  missed?: MissedRecords | undefined;
+  /** Datagrams: how many records of them were lost so far, of all sockets. Default 0. */
+  missedDatagrams?: number;
+}
+
+/** Of a connection: whether records of what the process received, or sent, were lost before this one because the ring was full. */
+export interface MissedRecords {
+  received: boolean;
+  sent: boolean;
 }
 
 /** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/payload.h). */
@@ -74,6 +84,8 @@ const quietNs = 1e9;
 const maxUnknownPayloads = 8;
 /** Requests in a row that a decoder may skip before it is taken to be the wrong one. */
 const maxUndecodedInARow = 64;
+/** As many as a decoder remembers: what may be skipped after records were lost besides. */
+const maxSkippedByLoss = 8192;
 
 class Connection implements RequestSink {
   readonly ends: StreamEnds;
@@ -110,11 +122,25 @@ class Connection implements RequestSink {
     if (this.#undecodedInARow >= maxUndecodedInARow && this.ends.protocol !== "http2") this.giveUp();
   }
 
+  /** Records were lost: what is skipped because of that says nothing about the decoder. */
+  onMissed(missed: MissedRecords, atNs: number): void {
+    this.#undecodedInARow = -maxSkippedByLoss;
+    this.awaited.fill(0);
+    this.awaitedFrom.fill(0);
+    const isClient = this.ends.role === "client";
+    if (isClient ? missed.sent : missed.received) this.decoder?.onMissed("requests", atNs);
+    if (isClient ? missed.received : missed.sent) this.decoder?.onMissed("replies", atNs);
+  }
+
   giveUp(): void {
     if (this.isGivenUp) return;
     this.isGivenUp = true;
     this.#owner.onLoss("unknown-protocol", 1);
   }
+}
+
+function hasMissed(missed: MissedRecords | undefined): missed is MissedRecords {
+  return missed !== undefined && (missed.received || missed.sent);
 }
 
 export class PayloadStreams {
@@ -148,6 +174,7 @@ export class PayloadStreams {
     if (connection.isGivenUp) return;
     const decoder = connection.decoder ?? this.#start(connection, record);
     if (decoder === null) return;
+    if (hasMissed(record.missed)) connection.onMissed(record.missed, record.atNs);
     const isRequest = record.isSent === (connection.ends.role === "client");
     if (record.isPrepared === true) {
       decoder.onPrepared?.(record.bytes, record.lengthBytes > record.bytes.length);
@@ -157,9 +184,10 @@ export class PayloadStreams {
     if (connection.isGivenUp) connection.decoder = null;
   }
 
-  onClose(connectionId: number, atNs: number): void {
+  onClose(connectionId: number, atNs: number, missed?: MissedRecords): void {
     const connection = this.#connections.get(connectionId);
     if (connection === undefined) return;
+    if (hasMissed(missed)) connection.onMissed(missed, atNs);
     this.#connections.delete(connectionId);
     connection.decoder?.onClose(atNs);
   }

@@ -62,6 +62,11 @@ export interface ProtocolDecoder {
   onReplyBytes(chunk: Chunk): void;
   /** The head of a payload in which statements are prepared that later ones may name; all else in it is counted by others. */
   onPrepared?(bytes: Buffer, isCut: boolean): void;
+  /**
+   * Payloads of one direction were lost before the next call, nobody knows how many. A request whose answer may have been among them is counted as undecoded,
+   * never as unanswered.
+   */
+  onMissed(what: "requests" | "replies", atNs: number): void;
   /** The connection has been quiet for a while: answers without a marked end are over. */
   onQuiet(): void;
   /** Called once, and last. Null: not closed but forgotten, so that nothing can be said about open requests. */

@@ -22,6 +22,8 @@ export interface OpenRequest {
   responseBytes: number;
   /** Not one request but an unknown number of them, whose bytes were not seen. */
   isHole: boolean;
+  /** Its answer may have been lost on its way here. */
+  isDoubtful: boolean;
   /** Left to the decoder: what it has to remember about the answer. */
   state: number;
 }
@@ -74,6 +76,7 @@ export class RequestsInFlight {
       requestBytes,
       responseBytes: 0,
       isHole: false,
+      isDoubtful: false,
       state: 0,
     };
     if (this.#open.length >= this.#max) {
@@ -152,10 +155,24 @@ export class RequestsInFlight {
     if (count > 0) this.#sink.undecoded(count);
   }
 
-  /** The connection is over: what was not answered never will be. Null: it was only forgotten. */
+  /** Answers were lost: nobody knows whose. */
+  doubt(): void {
+    for (const request of this.#open) request.isDoubtful = true;
+  }
+
+  giveUpDoubtful(): void {
+    const open = this.#open;
+    this.#open = open.filter((request) => !request.isDoubtful);
+    const count = open.length - this.#open.length;
+    if (count > 0) this.#sink.undecoded(count);
+  }
+
+  /** The connection is over: what was not answered never will be, unless answers were lost. Null: it was only forgotten. */
   close(atNs: number | null): void {
     this.endAnswered();
-    if (atNs === null) {
+    this.giveUpDoubtful();
+    // Behind a hole it is not known which request an answer was for.
+    if (atNs === null || this.#open.some(({ isHole }) => isHole)) {
       this.giveUp();
       return;
     }

@@ -120,7 +120,7 @@ class Parts implements OpenedParts {
       return;
     }
     if (kind === recordKinds.closed) {
-      this.#streams.onClose(record.connectionId, record.atNs);
+      this.#streams.onClose(record.connectionId, record.atNs, record.missed);
       this.#captures.onClose(record.connectionId, record.atNs);
       return;
     }

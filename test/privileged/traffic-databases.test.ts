@@ -386,8 +386,11 @@ describe("databases, caches and DNS on sockets", () => {
     await once(client, "close");
     expect(client.exitCode).toBe(0);
     const seen = observer;
-    const isClient = (request: { serverPort: number; role: string }) => request.serverPort === port && request.role === "client";
-    await observer.settle(() => seen.requests.filter(isClient).length >= 100);
-    expect(observer.counts(isClient)).toEqual({ "dns A | {id}.x.test | NOERROR": 100 });
+    const isHere = (request: { serverPort: number }) => request.serverPort === port;
+    await observer.settle(() => seen.requests.filter(isHere).length >= 200);
+    for (const role of ["server", "client"]) {
+      expect(observer.counts((request) => isHere(request) && request.role === role)).toEqual({ "dns A | {id}.x.test | NOERROR": 100 });
+    }
+    expect(observer.losses).toEqual({});
   });
 });

@@ -68,7 +68,7 @@ export class PayloadObserver implements AsyncDisposable {
     const name = this.#record.protocol ?? "none";
     // Whoever else is on this host may speak HTTP.
     if (this.#record.protocol === null || databaseDecoders[this.#record.protocol] === undefined) return;
-    if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs);
+    if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs, this.#record.missed);
     else {
       this.payloads[name] = (this.payloads[name] ?? 0) + 1;
       this.#streams.onPayload(this.#record);

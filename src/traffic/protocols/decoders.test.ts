@@ -47,6 +47,7 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
         const bytes = mangle(random, Buffer.from(head, "base64"));
         const length = random.pick([bytes.length, bytes.length + random.below(5000), Math.max(lengthBytes, bytes.length), 2 ** 31 - 1]);
         if (random.below(20) === 0) replay.decoder.onQuiet();
+        if (random.below(20) === 0) replay.miss(random.pick(["requests", "replies"]));
         if (from === "client") replay.ask(bytes, length);
         else replay.answer(bytes, length);
       }
@@ -103,6 +104,36 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
         }
       }
       expect(replay.close().lines).toEqual(clean.lines);
+    }
+  });
+
+  it("tells no request as unanswered, and none as failed, when answers were lost", () => {
+    for (const recording of all) {
+      const clean = new Replay(factory).play(recording).close();
+      if (clean.lines.length < 6 || clean.undecodedCount > 0) continue;
+      const known = new Set(clean.lines);
+      for (let lost = 0; lost < recording.length; lost++) {
+        if (recording[lost]?.[0] !== "server") continue;
+        const replay = new Replay(factory)
+          .play(recording.slice(0, lost))
+          .miss("replies")
+          .play(recording.slice(lost + 1))
+          .close();
+        for (const line of replay.lines.filter((text) => text.endsWith("!"))) expect(known).toContain(line);
+      }
+    }
+  });
+
+  it("tells a request that was open when answers were lost as undecoded", () => {
+    for (const recording of all) {
+      const clean = new Replay(factory).play(recording).close();
+      if (clean.lines.length < 6 || clean.undecodedCount > 0) continue;
+      const lost = recording.findLastIndex(([from]) => from === "server");
+      const open = new Replay(factory).play(recording.slice(0, lost)).close();
+      if (!open.lines.some((line) => line.includes("no-reply"))) continue;
+      const replay = new Replay(factory).play(recording.slice(0, lost)).miss("replies").close();
+      expect(replay.lines.join()).not.toContain("no-reply");
+      expect(replay.undecodedCount).toBeGreaterThan(0);
     }
   });
 

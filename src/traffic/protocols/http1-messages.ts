@@ -50,6 +50,11 @@ export class MessageReader {
     this.#held = null;
   }
 
+  /** Payloads were lost: the next head begins anew. */
+  lose(): void {
+    if (this.#mode !== "tunnel") this.#lose();
+  }
+
   push(chunk: Chunk): void {
     const { bytes } = chunk;
     if ((this.#mode === "lost" || this.#mode === "close") && this.#isStart(bytes, 0)) this.#mode = "head";

@@ -72,6 +72,19 @@ describe("createHttp1Decoder()", () => {
     for (const { durationNs, firstByteNs } of observed.requests) expect(firstByteNs!).toBeLessThanOrEqual(durationNs);
   });
 
+  it("tells requests that were open when answers were lost as undecoded, and goes on with the next", () => {
+    const observed = observer();
+    observed.ask(get("/a") + get("/b"));
+    observed.answer(ok("hello").slice(0, -2));
+    observed.decoder.onMissed("replies", 2_000_000);
+    observed.answer("of a body");
+    observed.ask(get("/c"));
+    observed.answer(ok("hello"));
+    observed.decoder.onClose(3_000_000);
+    expect(told(observed)).toEqual(["GET /c 200"]);
+    expect(observed.undecoded).toBe(2);
+  });
+
   it("knows answers without a body", () => {
     const observed = observer("client");
     observed.ask("HEAD /a HTTP/1.1\r\n\r\n");

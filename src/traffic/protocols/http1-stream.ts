@@ -67,6 +67,15 @@ class Http1Decoder implements ProtocolDecoder {
     this.#responses.push(chunk);
   }
 
+  /** Which request an answer is for is not known any more, until all are answered. */
+  onMissed(): void {
+    this.#requests.lose();
+    this.#responses.lose();
+    this.#isAside = false;
+    const open = this.#open.splice(0).length;
+    if (open > 0) this.#sink.undecoded(open);
+  }
+
   onQuiet(): void {
     this.#endOpenEnded();
   }

@@ -235,6 +235,17 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(observed.requests).toHaveLength(1);
   });
 
+  it("says no-reply of no stream whose answer may have been lost", () => {
+    const observed = observer();
+    observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
+    observed.decoder.onRequestBytes(record(1, 1, 5, 3, get));
+    observed.decoder.onReplyBytes(record(0, 1, 4, 3, "88"));
+    observed.decoder.onMissed("replies", 1_000_000);
+    observed.decoder.onClose(2_000_000);
+    expect(summary(observed.requests)).toEqual({ "http2 GET /a 200": 1 });
+    expect(observed.undecoded).toBe(1);
+  });
+
   it("reads a block that was cut as far as it came", () => {
     const { decoder, requests } = observer();
     decoder.onRequestBytes(record(0, 1, 5, 1, `${get}40`, 5000));

@@ -65,6 +65,11 @@ class Http2Decoder implements ProtocolDecoder {
     this.#onRecord(this.#responses, chunk);
   }
 
+  /** Records have numbers, too; only one that no other follows is not missed by them. */
+  onMissed(what: "requests" | "replies"): void {
+    this.#lose(what === "requests" ? this.#requests : this.#responses);
+  }
+
   /** Every answer has a marked end, so that quiet means nothing; only what was open when records were lost will not end any more. */
   onQuiet(): void {
     let lost = 0;
@@ -83,6 +88,10 @@ class Http2Decoder implements ProtocolDecoder {
       return;
     }
     for (const exchange of this.#streams.values()) {
+      if (!exchange.hasAnswer && exchange.isDoubtful) {
+        if (!exchange.isPushed) this.#sink.undecoded(1);
+        continue;
+      }
       if (!exchange.hasAnswer) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }

@@ -78,6 +78,12 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     this.#replies.push(chunk);
   }
 
+  onMissed(what: "requests" | "replies"): void {
+    if (what === "requests") this.#requests.lose();
+    else this.#replies.lose();
+    this.#inFlight.giveUp();
+  }
+
   onQuiet(): void {
     if (this.#replies.isLost) this.#inFlight.endAnswered();
   }

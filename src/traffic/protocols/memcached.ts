@@ -20,6 +20,10 @@ class MemcachedDecoder implements ProtocolDecoder {
     this.#decoderFor(chunk, memcachedReplyMagic)?.onReplyBytes(chunk);
   }
 
+  onMissed(what: "requests" | "replies", atNs: number): void {
+    this.#decoder?.onMissed(what, atNs);
+  }
+
   onQuiet(): void {
     this.#decoder?.onQuiet();
   }

@@ -106,8 +106,12 @@ class MysqlDecoder implements ProtocolDecoder {
       if (this.#opaque === "compressed") this.#context.sink.undecoded(1);
       return;
     }
-    // A command comes as one write, mostly: half a packet that nobody continued must not swallow the next one.
     if (this.#requests.isLost && chunk.bytes[3] !== 0) return;
+    // A login or a command comes as one write, mostly: half a packet that nobody continued must not swallow the next one.
+    if (this.#requests.isInFrame && isOnePacket(chunk) && (this.#isGreeting || isCommand(chunk.bytes))) {
+      this.#context.sink.undecoded(1);
+      this.#requests.reset();
+    }
     this.#requests.push(chunk);
   }
 
@@ -123,6 +127,14 @@ class MysqlDecoder implements ProtocolDecoder {
     if (!isPiped) this.#inFlight.answered(request, chunk.fullLength, chunk.atNs);
     else if (request.state === begun || this.#replies.isLost) this.#inFlight.answered(request, 0, chunk.atNs);
     if (request.state === waiting || isPiped) this.#pushReply(chunk, isPiped);
+  }
+
+  /** What had begun to be answered has its status. */
+  onMissed(what: "requests" | "replies"): void {
+    if (what === "requests") this.#requests.lose();
+    this.#endBegun();
+    this.#inFlight.giveUp();
+    this.#replies.reset();
   }
 
   onQuiet(): void {
@@ -236,6 +248,14 @@ class MysqlDecoder implements ProtocolDecoder {
       this.#statements.set(bytes.readUInt32LE(from + 1), this.#lastPrepared);
     }
   }
+}
+
+function isOnePacket({ bytes, fullLength }: Chunk): boolean {
+  return bytes.length > headerBytes && rules.frameLength(bytes, 0) === fullLength;
+}
+
+function isCommand(bytes: Buffer): boolean {
+  return bytes[3] === 0 && isMysqlCommand(bytes[headerBytes] ?? 0);
 }
 
 /** The server's first packet: protocol 10 and its version. */

@@ -45,9 +45,10 @@ function frameRules(types: ReadonlySet<number>): FrameRules {
       const length = bytes.readUInt32BE(at + 1);
       return types.has(bytes[at] ?? 0) && length >= 4 && length <= maxMessageBytes ? length + 1 : 0;
     },
-    /** A row begins no answer. What does is short, and followed by another message or nothing. */
+    /** A row begins no answer, nor do the parameters of a statement a request. What does is followed by another message or nothing. */
     isBeginning(bytes: Buffer): boolean {
       const next = bytes.readUInt32BE(1) + 1;
+      if (types === requestTypes) return next <= maxBeginningBytes;
       if (bytes[0] === 0x44 || bytes[0] === 0x64 || next > bytes.length) return false;
       if (next === bytes.length) return true;
       return next + 5 <= bytes.length && types.has(bytes[next] ?? 0) && bytes.readUInt32BE(next + 1) <= maxBeginningBytes;
@@ -124,6 +125,14 @@ class PostgresDecoder implements ProtocolDecoder {
       if (bytes[at] === 0x50) this.#parse(bytes, at + 5, to, isCut && at + length > bytes.length);
       at += length;
     }
+  }
+
+  onMissed(what: "requests" | "replies"): void {
+    if (what === "requests") this.#requests.lose();
+    this.#replies.lose();
+    this.#inFlight.giveUp();
+    this.#syncs = [];
+    this.#parsed = null;
   }
 
   onQuiet(): void {

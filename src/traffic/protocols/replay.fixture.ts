@@ -32,6 +32,12 @@ export class Replay implements RequestSink {
     return this;
   }
 
+  /** Payloads are lost here. */
+  miss(what: "requests" | "replies"): this {
+    this.decoder.onMissed(what, this.#atNs);
+    return this;
+  }
+
   close(): this {
     this.decoder.onClose(this.#atNs);
     return this;
