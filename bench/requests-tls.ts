@@ -10,7 +10,7 @@ import { role, roleArguments } from "./lib/worker.ts";
 import { Wrk } from "./lib/wrk.ts";
 
 /** Node collects garbage in bursts, and what is added is a small part of what it needs: it takes more of them until their median stands still. */
-const slices = isSmall ? { nginx: 3, node: 3 } : { nginx: 12, node: 40 };
+const slices = isSmall ? { nginx: 3, node: 3 } : { nginx: 12, node: 120 };
 const sliceMs = isSmall ? 600 : 800;
 const connections = 16;
 /** Node makes its fast code in the first seconds of load. */

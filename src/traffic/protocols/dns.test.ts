@@ -75,4 +75,15 @@ describe("createDnsDecoder()", () => {
     expect(replay.lines).toEqual(["A | gone.example.com | NXDOMAIN"]);
     expect(replay.requests[0]).toMatchObject({ durationNs: 3_000_000, firstByteNs: 2_000_000 });
   });
+
+  it("takes no message that came apart from its length for a length, whatever its id", () => {
+    const asked = query("a.x.test");
+    const answered = query("a.x.test", 1, 0x8180);
+    // As a number, what the message is long behind it: by itself the payload would be one whole message.
+    for (const message of [asked, answered]) message.writeUInt16BE(message.length - 2, 0);
+    const length = Buffer.from([0, asked.length]);
+    const replay = new Replay(createDnsDecoder).ask(length).ask(asked).answer(length).answer(answered);
+    expect(replay.lines).toEqual(["A | a.x.test | NOERROR"]);
+    expect(replay.undecodedCount).toBe(0);
+  });
 });
