@@ -123,7 +123,7 @@ it("oversized, truncated, random and slow clients: the colony lives, the others 
   const tookMs = await honest;
   expect(outcomes.filter((outcome) => outcome !== "hung up")).toEqual([]);
   expect(tookMs.length).toBeGreaterThan(5);
-  expect(Math.max(...tookMs)).toBeLessThan(10_000);
+  expect(Math.max(...tookMs)).toBeLessThan(20_000);
   expect(await healthEvents(colony)).toEqual([]);
   expect(await newestSeq(colony, agent)).toBeGreaterThan(seqBefore + 3);
   expect(colony.logLines().filter(({ level }) => level === "error")).toEqual([]);
