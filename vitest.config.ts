@@ -5,9 +5,6 @@ import { FailedFilesReporter } from "./test/failed-files-reporter.ts";
 /** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
-/** Tests of whole daemons are repeated once: the machine is shared, and the reporter tells each one that needed it. `npm test` repeats whole files, too. */
-const repeated = { retry: 1 };
-
 export default defineConfig({
   test: {
     environment: "node",
@@ -27,12 +24,11 @@ export default defineConfig({
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 },
       },
       // Daemons with homes and ports of their own; most of the time they wait.
-      { extends: true, test: { ...repeated, name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 } },
       {
         extends: true,
         test: {
           ...serial,
-          ...repeated,
           name: "privileged",
           include: ["test/privileged/**/*.test.ts"],
           testTimeout: 300_000,

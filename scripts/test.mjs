@@ -17,8 +17,8 @@ const maxRepeatedFiles = 6;
 const vitest = (args) => runVisibly(process.execPath, [moduleFile("vitest/vitest.mjs"), "run", ...args]);
 
 /**
- * All tests. Files that fail are run once more, from their beginning and when nothing else runs: the tests share their machine with others, and a test
- * that is tried again within its file meets what its first try has left.
+ * All tests. Files that fail are run once more, from their beginning and when nothing else runs: the tests share their machine with others. Not within
+ * a file, where a test would meet what its first try has left.
  */
 async function testAll() {
   const directory = mkdtempSync(join(tmpdir(), "coral-test-"));
