@@ -31,6 +31,23 @@ struct {
 /* Datagrams that did not fit into the ring; sockets have no place of their own to count them. */
 u32 datagrams_missed = 0;
 
+/* Where a thread is in a call for several messages: hooks at sockets are called for each of them, and not told which one it is. */
+struct message_place {
+	u64 sk;
+	/* Of an array of struct mmsghdr. */
+	u64 messages;
+	/* Of the next one, and what the one before has as its length once it is done. */
+	u32 index;
+	u32 length;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 1024);
+	MAP_TYPE(key, u64); /* process and thread */
+	MAP_TYPE(value, struct message_place);
+} message_places SEC(".maps");
+
 /* struct sockaddr_in6; struct sockaddr_in begins alike. */
 struct user_address {
 	u16 family;
@@ -39,9 +56,38 @@ struct user_address {
 	u8 ipv6[16];
 };
 
-static always_inline u64 destination_of(struct pt_regs *registers)
+/* The message of a call for several that is under way; 0: the call is none for several. */
+static always_inline u64 message_of_call(u64 sk, struct pt_regs *registers, u32 length)
 {
-	u64 address = SYSCALL_ADDRESS(registers), message = SYSCALL_BUFFER(registers), name = 0;
+	u64 messages = SYSCALL_BUFFER(registers), thread = bpf_get_current_pid_tgid();
+	u32 number = SYSCALL_NUMBER(registers);
+	struct message_place next = { .sk = sk, .messages = messages, .length = length };
+	struct user_message before = {};
+	struct message_place *place;
+
+	if (number != NR_RECVMMSG && number != NR_SENDMMSG)
+		return 0;
+	place = bpf_map_lookup_elem(&message_places, &thread);
+	if (place && place->sk == sk && place->messages == messages && place->index < SYSCALL_COUNT(registers) &&
+	    !bpf_probe_read_user(&before, sizeof(before), (void *)(messages + (place->index - 1) * sizeof(before))) && before.sent == place->length)
+		next.index = place->index;
+	messages += next.index * sizeof(before);
+	next.index++;
+	bpf_map_update_elem(&message_places, &thread, &next, BPF_ANY);
+	return messages;
+}
+
+/* A receive has failed: with that a call for several messages ends, if it is one. */
+static always_inline void end_messages(void)
+{
+	u64 thread = bpf_get_current_pid_tgid();
+
+	bpf_map_delete_elem(&message_places, &thread);
+}
+
+static always_inline u64 destination_of(struct pt_regs *registers, u64 message)
+{
+	u64 address = SYSCALL_ADDRESS(registers), name = 0;
 	u32 number = SYSCALL_NUMBER(registers);
 
 	/* Else both ways end in one load, from registers or from the stack, which the verifier refuses. */
@@ -50,14 +96,14 @@ static always_inline u64 destination_of(struct pt_regs *registers)
 		return address;
 	if (number != NR_SENDMSG && number != NR_SENDMMSG)
 		return 0;
-	/* The first field of struct msghdr. Of several messages the first one's: resolvers send them all to one server. */
-	bpf_probe_read_user(&name, sizeof(name), (void *)message);
+	/* The first field of struct msghdr. */
+	bpf_probe_read_user(&name, sizeof(name), (void *)(message ? message : SYSCALL_BUFFER(registers)));
 	return name;
 }
 
-static always_inline void read_destination(struct payload_record *record, struct pt_regs *registers)
+static always_inline void read_destination(struct payload_record *record, struct pt_regs *registers, u64 message)
 {
-	u64 pointer = destination_of(registers);
+	u64 pointer = destination_of(registers, message);
 	struct user_address address = {};
 
 	if (!pointer || bpf_probe_read_user(&address, 8, (void *)pointer))
@@ -110,7 +156,7 @@ static always_inline void note_datagram_socket(u64 key, struct datagram_socket *
 	}
 }
 
-/* Where the bytes are, and how many. `message`: the one of several (struct mmsghdr) of a call that is over; 0: the one that is under way. */
+/* Where the bytes are, and how many. `message`: the one of several (struct mmsghdr), which has its length once it is done; 0: there is but one. */
 static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *registers, u64 message)
 {
 	struct user_message header = {};
@@ -118,13 +164,16 @@ static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *
 	if (!message) {
 		find_buffer(payload, registers);
 	} else if (!bpf_probe_read_user(&header, sizeof(header), (void *)message)) {
-		payload->length = header.sent;
+		if (!payload->length)
+			payload->length = header.sent;
 		find_in_vectors(payload, header.vectors, header.vector_count);
 	}
 	return payload->buffer && payload->length >= SHORTEST_DNS;
 }
 
-/* `key` is the address of `sk` once more: the verifier may know that one as a pointer. `message`: see find_datagram(). */
+/*
+ * `key` is the address of `sk` once more: the verifier may know that one as a pointer. `message`: of a call that is over, see find_datagram(); then `length` is 0.
+ */
 static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *registers, u32 length, u32 direction, u64 message)
 {
 	struct scratch *scratch = scratch_at(SCRATCH_SOCKET);
@@ -141,6 +190,8 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	core_read(&local_port, &sk->__sk_common.skc_num);
 	if (known && known->local_port == local_port && known->misses >= MAX_MISSES)
 		return 0;
+	if (!message)
+		message = message_of_call(key, registers, length);
 	payload.length = length;
 	payload.tgid = bpf_get_current_pid_tgid() >> 32;
 	if (!find_datagram(&payload, registers, message))
@@ -168,7 +219,7 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	read_process_name(record->comm);
 	read_ends(record, sk);
 	if (!record->remote_port && direction == SENT)
-		read_destination(record, registers);
+		read_destination(record, registers, message);
 	record->missed_datagrams = datagrams_missed;
 	if (tell(record, sizeof(*record) + total))
 		__sync_fetch_and_add(&datagrams_missed, 1);

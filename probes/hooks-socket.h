@@ -99,8 +99,11 @@ int socket_received(u64 *context)
 	u32 flags = (u32)context[2];
 	struct connection *connection;
 
-	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
+	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE)) {
+		if (length < 0 && sk->sk_protocol == IPPROTO_UDP)
+			end_messages();
 		return 0;
+	}
 	connection = find_connection((u64)sk);
 	if (unlikely(!connection))
 		connection = new_connection(sk, length, RECEIVED);

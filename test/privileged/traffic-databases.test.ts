@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
@@ -24,7 +25,7 @@ import { whyNoProbes } from "../support/why-no-bpf.ts";
 const run = promisify(execFile);
 /** Whatever the tests start. */
 const programs =
-  "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl python3".split(
+  "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl python3 cc".split(
     " ",
   );
 const hookKinds = ["sockets", "syscalls"] as const;
@@ -376,6 +377,24 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.counts((request) => isHere(request) && request.role === "client")).toEqual(wanted);
     expect(observer.of(pid).length).toBeGreaterThanOrEqual(8);
     for (const request of observer.requests.filter(isHere)) expect(request.peerAddress).toBe("127.0.0.1");
+  });
+
+  it("counts each of the datagrams that are sent and received by one call", async () => {
+    observer = await PayloadObserver.open();
+    const directory = mkdtempSync(join(tmpdir(), "coral-messages-"));
+    const program = join(directory, "many-messages");
+    await run("cc", ["-O1", "-o", program, fileURLToPath(new URL("../support/many-messages.c", import.meta.url))]);
+    const port = Number((await run(program, ["6"])).stdout);
+    rmSync(directory, { recursive: true });
+    const seen = observer;
+    const isHere = (request: { serverPort: number }) => request.serverPort === port;
+    await observer.settle(() => seen.requests.filter(isHere).length >= 96);
+    const names = Array.from("abcdefgh", (letter, index) => letter.repeat(index + 1));
+    for (const role of ["server", "client"]) {
+      expect(observer.counts((request) => isHere(request) && request.role === role)).toEqual(
+        Object.fromEntries(names.map((name) => [`dns A | ${name}.test | NOERROR`, 6])),
+      );
+    }
   });
 
   it("counts queries that are sent at once over TCP", async () => {
