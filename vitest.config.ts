@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { DoubtReporter } from "./test/doubt-reporter.ts";
-import { FailedFilesReporter } from "./test/failed-files-reporter.ts";
+import { OutcomeReporter } from "./test/outcome-reporter.ts";
 
 /** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
@@ -8,9 +8,9 @@ const serial = { fileParallelism: false, maxWorkers: 1 };
 export default defineConfig({
   test: {
     environment: "node",
-    reporters: [new DoubtReporter(), new FailedFilesReporter(), "default"],
-    // Two workers: the tests start real sockets, DuckDB and child processes, and more of them on a small machine only adds time-outs.
-    maxWorkers: 2,
+    reporters: [new DoubtReporter(), new OutcomeReporter(), "default"],
+    // Tests of daemons wait most of the time. More workers on a small machine only add time-outs.
+    maxWorkers: 3,
     // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
     expect: { poll: { timeout: 30_000 } },
     setupFiles: ["./test/patience.ts"],

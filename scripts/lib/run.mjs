@@ -18,7 +18,7 @@ export function run(command, args, options = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       cwd: options.cwd ?? root,
-      env: { ...process.env, ...options.env },
+      env: { ...process.env, PATH: programDirectories().join(delimiter), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     let output = "";
@@ -50,11 +50,12 @@ export async function mustRun(command, args, advice, options) {
  * Runs a command that talks to the terminal itself and returns its exit code.
  * @param {string} command
  * @param {readonly string[]} args
+ * @param {NodeJS.ProcessEnv} [more] environment
  * @returns {Promise<number>}
  */
-export function runVisibly(command, args) {
+export function runVisibly(command, args, more = {}) {
   return new Promise((resolve, reject) => {
-    const env = { ...process.env, PATH: programDirectories().join(delimiter) };
+    const env = { ...process.env, ...more, PATH: programDirectories().join(delimiter) };
     const child = spawn(command, args, { cwd: root, env, stdio: "inherit" });
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 1));

@@ -75,6 +75,8 @@ const testNeeds = [
   { package: "busybox-static", present: () => existsSync("/bin/busybox"), lost: "tests with containers are skipped" },
   program("procps", ["ps", "top"], "some end-to-end tests are skipped"),
   program("vim", ["vim"], "a test of terminals is skipped"),
+  program("zsh", ["zsh"], "tests of completion in zsh are skipped"),
+  program("fish", ["fish"], "tests of completion in fish are skipped"),
 ];
 
 const failureStamp = "build/stamps/system-packages";
