@@ -2,15 +2,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { warn } from "./report.mjs";
-import { moduleFile, run, runVisibly } from "./run.mjs";
+import { moduleFile, runVisibly } from "./run.mjs";
 
 /** @typedef {{ passed: number, failed: number, skipped: number, failedFiles: string[] | null }} Outcome as written by test/outcome-reporter.ts */
 
 /** More files than this do not fail by chance. */
 const maxRepeatedFiles = 6;
-
-/** @param {readonly string[]} args of vitest */
-const command = (args) => [moduleFile("vitest/vitest.mjs"), "run", ...args];
 
 /**
  * Runs some tests and returns vitest's exit code.
@@ -18,25 +15,24 @@ const command = (args) => [moduleFile("vitest/vitest.mjs"), "run", ...args];
  * @param {NodeJS.ProcessEnv} [more] environment
  */
 export function runTests(args, more) {
-  return runVisibly(process.execPath, command(args), more);
+  return runVisibly(process.execPath, [moduleFile("vitest/vitest.mjs"), "run", ...args], more);
 }
 
 /**
- * Runs all tests, in two rounds: first daemons, which wait most of the time; then those that load BPF programs, one file at a time, and beside them what needs
- * nothing but a processor. Files that fail are run once more, from their beginning and when nothing else runs: the tests share their machine with others.
- * Not within a file, where a test would meet what its first try has left.
+ * Runs all tests, in three rounds: daemons, which wait most of the time; what needs nothing but a processor; and by themselves those that load BPF programs, for
+ * which seconds without a processor are losses. Files that fail are run once more, from their beginning: the tests share their machine with others. Not within a
+ * file, where a test would meet what its first try has left.
  * @returns {Promise<number>} an exit code
  */
 export async function runAllTests() {
   const directory = mkdtempSync(join(tmpdir(), "coral-test-"));
   try {
-    const daemons = await visibly(join(directory, "daemons"), ["--project=e2e", "--project=integration"]);
-    const [privileged, unit] = await Promise.all([
-      visibly(join(directory, "privileged"), ["--project=privileged"]),
-      quietly(join(directory, "unit"), ["--project=unit", "--maxWorkers=1"]),
-    ]);
-    process.stdout.write(unit.output);
-    const rounds = [daemons, privileged, unit.outcome];
+    /** @type {Outcome[]} */
+    const rounds = [];
+    for (const projects of [["e2e", "integration"], ["unit"], ["privileged"]]) {
+      const args = projects.map((name) => `--project=${name}`);
+      rounds.push(await outcomeOf(join(directory, String(rounds.length)), args));
+    }
     const again = await repeatFailed(join(directory, "again"), rounds);
     const sum = (/** @type {"passed" | "failed" | "skipped"} */ what) => rounds.reduce((total, outcome) => total + outcome[what], 0);
     const mended = again === null ? 0 : sum("failed") - again.failed;
@@ -52,18 +48,9 @@ export async function runAllTests() {
  * @param {string} target where the outcome is written
  * @param {readonly string[]} args
  */
-async function visibly(target, args) {
+async function outcomeOf(target, args) {
   const code = await runTests(args, { CORAL_TEST_OUTCOME: target });
   return readOutcome(target, code);
-}
-
-/**
- * @param {string} target
- * @param {readonly string[]} args
- */
-async function quietly(target, args) {
-  const { code, output } = await run(process.execPath, command(args), { env: { CORAL_TEST_OUTCOME: target } });
-  return { output, outcome: readOutcome(target, code) };
 }
 
 /**
@@ -93,7 +80,7 @@ async function repeatFailed(target, rounds) {
   const isByChance = failed.length > 0 && failed.length <= maxRepeatedFiles && rounds.every(({ failedFiles }) => failedFiles !== null);
   if (!isByChance) return null;
   warn(`failed, and run once more: ${failed.join(" ")}`);
-  const again = await visibly(target, failed);
+  const again = await outcomeOf(target, failed);
   if (isWell(again)) warn(`failed at first, passed when repeated: ${failed.join(" ")}`);
   return again;
 }
