@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What the hooks pass on (struct payload), how its bytes are read from the process, and the records of the ring. Records are repeated in
- * src/traffic/kernel-records.ts, which a test compares with the type information of the object.
+ * src/traffic/kernel-layout.ts and payload-records.ts, which a test compares with the type information of the object.
  */
 #ifndef CORAL_PAYLOAD_H
 #define CORAL_PAYLOAD_H
