@@ -242,13 +242,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 		return 0;
 	record = (void *)scratch->before;
 	direction = &state->directions[payload->direction & 1];
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = payload->flags;
-	record->direction = payload->direction;
-	record->tgid = payload->tgid;
-	record->at_ns = payload->at_ns;
-	record->start_ns = payload->start_ns;
+	fill_payload_record(record, payload, connection, 0);
 	name_process(record, connection);
 	walk.filled = HTTP2_SEQUENCE_BYTES;
 	if (!payload->buffer) {

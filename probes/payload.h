@@ -249,6 +249,18 @@ static always_inline void fill_record(struct payload_record *record, const struc
 	__builtin_memcpy(record->remote, connection->remote, 16);
 }
 
+/* The head of a record with bytes of a payload. */
+static always_inline void fill_payload_record(struct payload_record *record, const struct payload *payload, const struct connection *connection, u32 flags)
+{
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = flags | payload->flags;
+	record->direction = payload->direction;
+	record->tgid = payload->tgid;
+	record->at_ns = payload->at_ns;
+	record->start_ns = payload->start_ns;
+}
+
 /* What the running process is called: its first thread, as user space would read it, because threads have names of their own. */
 static always_inline void read_process_name(u8 *comm)
 {
@@ -299,13 +311,7 @@ subprogram int tell_piece(struct payload *payload, struct connection *connection
 	if (!payload || !connection || !scratch || !piece || piece->bytes > CHUNK_BYTES)
 		return 0;
 	record = (void *)scratch->before;
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = piece->flags | payload->flags;
-	record->direction = payload->direction;
-	record->tgid = payload->tgid;
-	record->at_ns = payload->at_ns;
-	record->start_ns = payload->start_ns;
+	fill_payload_record(record, payload, connection, piece->flags);
 	record->bytes = piece->bytes;
 	record->length = piece->length;
 	record->offset = piece->offset;
@@ -328,13 +334,8 @@ subprogram int tell_prefix(struct payload *payload, struct connection *connectio
 	if (!kept)
 		return 0;
 	record = (void *)scratch->before;
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = flags | payload->flags;
+	fill_payload_record(record, payload, connection, flags);
 	record->direction = connection->prefix_direction;
-	record->tgid = payload->tgid;
-	record->at_ns = payload->at_ns;
-	record->start_ns = payload->start_ns;
 	record->bytes = kept;
 	record->length = kept;
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
