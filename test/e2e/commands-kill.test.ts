@@ -7,7 +7,7 @@ import { coralFile, coralJson } from "../support/run-coral.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const agentConfig = "exec:\n  profile: full\ntraffic:\n  enabled: false\notlp:\n  enabled: false\n";
+const agentConfig = "exec:\n  profile: full\notlp:\n  enabled: false\n";
 /** Ignores what could be ignored, and has a child that went its own way. */
 const stubborn = ["sh", "-c", "trap '' HUP TERM INT; setsid sleep 1000 & sleep 1001; sleep 1002"];
 

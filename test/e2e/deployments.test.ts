@@ -80,7 +80,7 @@ beforeEach(async (context) => {
   mkdirSync(directory);
   port = await freePort();
   colony = await startColony({ home: home.path, config: `${fastColonyConfig}\ndeployments:\n  window: 1m\n` });
-  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n` });
+  agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n`, traffic: true });
   await agent.waitUntilConnected();
   await install("one", 2_000);
   await restart();

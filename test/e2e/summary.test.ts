@@ -18,7 +18,7 @@ const service = "lambda-prices";
 beforeEach(async () => {
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\ndeployments:\n  window: 1m\n" });
-  const config = "otlp:\n  grpc:\n    enabled: false\n  http:\n    listen: 127.0.0.1:0\ntraffic:\n  enabled: false\n";
+  const config = "otlp:\n  grpc:\n    enabled: false\n  http:\n    listen: 127.0.0.1:0\n";
   agent = await startAgent({ home: home.path, config });
   await agent.waitUntilConnected();
   const status = await coralJson<{ otlp: { http: string } }>(["agent", "status"], { home: home.path });

@@ -38,7 +38,7 @@ const callerCode = `
 
 let host: WatchedHost;
 beforeAll(async () => {
-  if (why === undefined) host = await WatchedHost.start();
+  if (why === undefined) host = await WatchedHost.start({ traffic: true });
 });
 afterAll(() => host?.[Symbol.asyncDispose]());
 beforeEach((context) => {

@@ -40,7 +40,7 @@ function talk(host: string, service: string, args: string): DaemonProcess {
 async function addAgent(name: string, token: string): Promise<void> {
   const home = join(directory, name);
   mkdirSync(home, { mode: 0o700 });
-  agents.set(name, await startAgent({ home, token, config: fastAgentConfig, launcher: hostOf(name).launcher }));
+  agents.set(name, await startAgent({ home, token, config: fastAgentConfig, traffic: true, launcher: hostOf(name).launcher }));
 }
 
 async function topology(input: Record<string, unknown> = {}): Promise<Topology> {

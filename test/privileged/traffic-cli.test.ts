@@ -70,7 +70,7 @@ beforeAll(async () => {
   if (skipReason !== undefined) return;
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: fastColonyConfig });
-  agent = await startAgent({ home: home.path, config: agentConfig });
+  agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
   await agent.waitUntilConnected();
   const directory = join(home.path, "nginx");
   mkdirSync(directory);
@@ -336,7 +336,7 @@ describe("coral capture", () => {
 
   it("waits for an agent that was just started", async () => {
     await agent.stop();
-    agent = await startAgent({ home: home.path, config: agentConfig });
+    agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
     await agent.waitUntilConnected();
     await using capture = startCapture(["--limit", "1", "--route", "/early", "-o", "json"]);
     await capture.waitForOutput(/watching \d+ process/);

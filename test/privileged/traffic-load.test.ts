@@ -263,7 +263,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     if (whyNoProbes("wrk", "bpftool") !== undefined) return;
     home = makeTestHome();
     colony = await startColony({ home: home.path, config: fastColonyConfig });
-    agent = await startAgent({ home: home.path, config: agentConfig });
+    agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
     await agent.waitUntilConnected();
     port = await freePort();
   });
@@ -338,7 +338,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     const before = await stored("/orphaned");
     const sent = await load;
     expect(before).toBeLessThan(sent + 8);
-    agent = await startAgent({ home: home.path, config: agentConfig });
+    agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
     await agent.waitUntilConnected();
     await untilWatching();
     const again = await wrk(port, "/reborn", 1, 8);

@@ -1,7 +1,7 @@
 /** Real daemons as child processes, for tests that start, kill and restart them. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { appendFileSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { onTestFailed } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies, makePrivateDirectory, writePrivateFile } from "../../src/config/index.ts";
 import { requestJson, requestText } from "../../src/mesh/index.ts";
@@ -225,8 +225,10 @@ export async function startColony(options: StartColonyOptions): Promise<ColonyDa
 export interface StartAgentOptions {
   /** The colony's home joins by itself; another one needs a token. */
   home: string;
-  /** YAML of agent.yaml; written when given. */
+  /** YAML of agent.yaml. Default: what the home has, or nothing. */
   config?: string;
+  /** Whether requests are watched by kernel hooks. Default false: to load them takes a second of a processor, which most tests have no use for. */
+  traffic?: boolean;
   /** A join token, for a home without a colony. */
   token?: string;
   args?: readonly string[];
@@ -279,10 +281,15 @@ export class AgentDaemon extends DaemonProcess {
   }
 }
 
+/** A section of agent.yaml. */
+const withoutTraffic = "\ntraffic:\n  enabled: false\n";
+
 /** `coral agent start` in the foreground with JSON logs, on any free port. */
 export async function startAgent(options: StartAgentOptions): Promise<AgentDaemon> {
-  const { home, config, token, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
-  if (config !== undefined) await writeAgentConfig(home, config);
+  const { home, config, traffic = false, token, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
+  if (config !== undefined || !existsSync(agentPaths(home).configFile)) {
+    await writeAgentConfig(home, `${config ?? ""}${traffic ? "" : withoutTraffic}`);
+  }
   const environment = cleanEnvironment(home, { ...env, ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) });
   const child = spawnCoral(launcher, ["agent", "start", "--port", "0", "--log-format", "json", ...args], environment);
   const agent = new AgentDaemon(child, home);

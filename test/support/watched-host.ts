@@ -42,10 +42,10 @@ export class WatchedHost implements AsyncDisposable {
     this.agent = agent;
   }
 
-  static async start(): Promise<WatchedHost> {
+  static async start({ traffic = false }: { traffic?: boolean } = {}): Promise<WatchedHost> {
     const home = makeTestHome();
     const colony = await startColony({ home: home.path, config: fastColonyConfig });
-    const agent = await startAgent({ home: home.path, config: fastAgentConfig });
+    const agent = await startAgent({ home: home.path, config: fastAgentConfig, traffic });
     await agent.waitUntilConnected();
     return new WatchedHost(home, colony, agent);
   }
