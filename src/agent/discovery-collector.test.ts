@@ -272,7 +272,11 @@ describe("createDiscoveryCollector()", () => {
     const collector = collectorOf({ scanner: fakeScanner().scanner, kernel });
     expect(collector.notes()).toEqual([]);
     await collector.sample();
-    expect(collector.notes()).toContain("Connections that begin and end between two scans (30s) are not seen: no eBPF");
+    const unseen = "Connections that begin and end between two scans (30s) are not seen";
+    expect(collector.notes()).toContain(`${unseen}: no eBPF`);
     expect(collector.connectionNews()).toEqual([]);
+    // Not only with the next scan.
+    kernel.lost("it was killed");
+    expect(collector.notes()).toContain(`${unseen}: it was killed`);
   });
 });

@@ -7,7 +7,7 @@ import type { DiscoveryRequest, DiscoveryScan, DiscoveryScanner } from "../host/
 import type { SampleTime } from "../store/index.ts";
 import { ConnectionRows, type KernelNews } from "./connection-rows.ts";
 import type { ConnectionRow } from "./connection-tracks.ts";
-import { discoveryNotes } from "./discovery-notes.ts";
+import { type DiscoveryGaps, discoveryNotes } from "./discovery-notes.ts";
 import type { KernelBatch, KernelConnections } from "./kernel-connections.ts";
 import type { ManagedServices } from "./managed-services.ts";
 import { createProcessLife, type EventRow } from "./process-life.ts";
@@ -82,7 +82,8 @@ class ScanCollector implements DiscoveryCollector {
   readonly #connections: ConnectionRows;
   readonly #life = createProcessLife();
   readonly #rulesOf = createRules();
-  #notes: string[] = [];
+  /** Of the last scan. */
+  #gaps: Omit<DiscoveryGaps, "kernelProblem"> | undefined;
   #nextReportMs = Number.NEGATIVE_INFINITY;
   #bootedAtMs = Number.NaN;
   #services = -1;
@@ -98,7 +99,7 @@ class ScanCollector implements DiscoveryCollector {
     const { managed, watcher } = this.#options;
     const config = this.#options.config();
     if (!config.enabled && managed.list().length === 0 && !managed.launched?.().size && watcher?.isWanted() !== true) {
-      this.#notes = [];
+      this.#gaps = undefined;
       return nothing;
     }
     const marked = await this.#scan(config, signal);
@@ -123,7 +124,8 @@ class ScanCollector implements DiscoveryCollector {
   }
 
   notes(): string[] {
-    return this.#notes;
+    const { kernel } = this.#options;
+    return this.#gaps ? discoveryNotes({ ...this.#gaps, kernelProblem: kernel ? kernel.problem() : noKernel }) : [];
   }
 
   /** Marks both ends of the scan for the kernel, so that each connection is told once. */
@@ -147,8 +149,7 @@ class ScanCollector implements DiscoveryCollector {
     const namer = createServiceNamer({ scan, config, managed, traffic });
     watcher?.scanned(scan, namer);
     const { instances, cut } = buildInstances({ scan, namer, config, managed });
-    const kernelProblem = kernel ? kernel.problem() : noKernel;
-    this.#notes = discoveryNotes({ limits: scan.limits, cutInstances: cut, config, kernelProblem });
+    this.#gaps = { limits: scan.limits, cutInstances: cut, config };
     this.#noteServices(new Set(instances.map(({ name }) => name.service)).size);
     const isDue = this.#isReportDue(time.mono_ms, config) || reportAll;
     const news = isTracking(config) && isMarked && kernel ? this.#kernelNews(kernel.take()) : undefined;

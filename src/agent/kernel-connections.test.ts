@@ -62,6 +62,7 @@ describe("createKernelConnections()", () => {
     expect(state.log).toEqual(["scan soon"]);
     kernel.accept(report({ events: [event("closed")] }));
     expect(kernel.take().events).toEqual([]);
+    expect(kernel.problem()).toBe("the kernel is listened to from the next scan on");
     expect(await kernel.beginScan()).toBe(true);
     state.extra.push(event("closed"));
     kernel.accept(report({ events: [event("failed")] }));

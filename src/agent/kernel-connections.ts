@@ -31,7 +31,7 @@ export interface KernelConnections extends KernelReports {
   take(): KernelBatch;
   /** True between the two: what arrives then is for after the scan. */
   readonly isScanning: boolean;
-  /** Null when the kernel is listened to. */
+  /** Null when what the kernel tells is counted. */
   problem(): string | null;
   /** For the registration; while programs are being loaded they are taken to work. */
   capability(): { name: string; available: boolean; reason: string };
@@ -55,6 +55,7 @@ export interface KernelConnectionsOptions {
 /** What waits for the next batch at most. */
 const maxEvents = 50_000;
 const maxPeers = 50_000;
+const beginning = "the kernel is listened to from the next scan on";
 const starting = "the traffic process has not said yet whether it can watch them";
 
 export function createKernelConnections(options: KernelConnectionsOptions): KernelConnections {
@@ -131,7 +132,7 @@ class ReportedConnections implements KernelConnections {
   }
 
   problem(): string | null {
-    return this.#problem;
+    return this.#problem ?? (this.#isCounting ? null : beginning);
   }
 
   capability(): { name: string; available: boolean; reason: string } {

@@ -88,12 +88,15 @@ describe("an agent whose traffic process is killed", () => {
     await host.waitForProcess(port, larder.pid);
     const start = (short: number) =>
       host.spawn([process.execPath, "-e", callerCode, String(port), "1", String(short)], { env: { SERVICE_NAME: "cook" } });
+    let seen: TopologyEdge[] = [];
+    const details = (): string => JSON.stringify(seen, undefined, 1);
     const countIs = (wanted: Partial<TopologyEdge>) => async (): Promise<boolean> => {
-      const [edge] = (await edgesTo(port)).filter(({ from }) => from === "service:cook");
+      seen = await edgesTo(port);
+      const [edge] = seen.filter(({ from }) => from === "service:cook");
       return edge !== undefined && Object.entries(wanted).every(([name, value]) => edge[name as keyof TopologyEdge] === value);
     };
     start(100);
-    await waitFor("the first hundred, and five that stay", countIs({ connections: 105, openConnections: 5 }), { intervalMs: 500 });
+    await waitFor("the first hundred, and five that stay", countIs({ connections: 105, openConnections: 5 }), { intervalMs: 500, details });
     const hooksOff = async (): Promise<boolean> => (await host.agent.status()).notes.some((note) => note.includes("between two scans"));
     const traffic = async () => ((await host.agent.status()) as unknown as AgentStatus).traffic;
     const first = await waitFor("the traffic process", async () => (await traffic())?.pid);
@@ -102,7 +105,7 @@ describe("an agent whose traffic process is killed", () => {
     await waitFor("another process", async () => ![first, null, undefined].includes((await traffic())?.pid));
     await waitFor("the kernel to be listened to again", async () => !(await hooksOff()));
     start(200);
-    await waitFor("the others", countIs({ connections: 310, openConnections: 10 }), { intervalMs: 500 });
+    await waitFor("the others", countIs({ connections: 310, openConnections: 10 }), { intervalMs: 500, details });
     await waitFor("three more seconds of scans", settled(3_000));
     expect(await countIs({ connections: 310, openConnections: 10 })()).toBe(true);
   });
