@@ -15,7 +15,7 @@
 #define MEMCACHED_PIECES 512
 /* Lines of a piece, and bytes of a line that are looked at in one call. */
 #define MEMCACHED_LINES 1024
-#define MEMCACHED_LINE_BYTES 256
+#define MEMCACHED_LINE_BYTES 64
 #define MEMCACHED_HEADER_BYTES 24
 #define MEMCACHED_MAX_BLOCK (1U << 30)
 #define MEMCACHED_MASK (2 * CHUNK_BYTES - 1)

@@ -102,6 +102,13 @@ struct path_parser {
 	u32 reserved;
 };
 
+/* Of a payload in pieces: what is to be skipped of it yet, and what was read. */
+struct gathering {
+	u64 offset;
+	u32 filled;
+	u32 reserved;
+};
+
 /* Working memory of one hook. The header of a record is put right before `bytes`. */
 struct scratch {
 	/* Above 0 while a uprobe uses it. */
@@ -117,6 +124,7 @@ struct scratch {
 	u32 verb_at;
 	u32 verb_end;
 	struct path_parser path;
+	struct gathering gathering;
 	u8 before[sizeof(struct payload_record)];
 	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */
 	u8 bytes[2 * CHUNK_BYTES + 128];
@@ -141,34 +149,39 @@ static always_inline struct scratch *scratch_at(u32 index)
 /* Bytes from `offset` on into scratch->bytes + kept. Only for payloads in several pieces. */
 subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u32 kept, u32 offset, u32 wanted)
 {
-	u32 filled = 0;
+	volatile struct gathering *gathering;
+	u32 filled;
 
 	if (!payload || !scratch || kept > HEAD_KEPT)
 		return 0;
-
+	gathering = &scratch->gathering;
+	gathering->offset = offset;
+	gathering->filled = 0;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < MAX_VECTORS; index++) {
 		struct user_iovec vector = {};
-		u64 size;
+		u64 before = gathering->offset, size;
 
+		filled = gathering->filled;
 		if (index >= payload->vector_count || filled >= wanted || filled > CHUNK_BYTES)
 			break;
 		if (bpf_probe_read_user(&vector, sizeof(vector), (void *)(payload->vectors + index * sizeof(vector))))
 			break;
-		if (offset >= vector.length) {
-			offset -= vector.length;
+		if (before >= vector.length) {
+			gathering->offset = before - vector.length;
 			continue;
 		}
-		size = vector.length - offset;
+		size = vector.length - before;
 		if (size > wanted - filled)
 			size = wanted - filled;
 		if (size > CHUNK_BYTES)
 			size = CHUNK_BYTES;
-		if (bpf_probe_read_user(scratch->bytes + kept + filled, size, (void *)(vector.base + offset)))
+		if (bpf_probe_read_user(scratch->bytes + kept + filled, size, (void *)(vector.base + before)))
 			break;
-		filled += size;
-		offset = 0;
+		gathering->filled = filled + size;
+		gathering->offset = 0;
 	}
+	filled = gathering->filled;
 	/* What is cut in so many pieces must not be taken for a short payload. */
 	return filled < wanted && filled < HEAD_KEPT ? 0 : filled;
 }

@@ -190,33 +190,40 @@ static always_inline void postgres_note(struct payload *payload, struct scratch 
 	walk->kept = 0;
 }
 
-/* Walks through the messages of a payload. */
-subprogram int postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+/* One call of the walk through the messages of a payload; 0 when it has ended. */
+subprogram int postgres_step(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
 {
+	u32 has_more;
+
 	if (!payload || !connection || !scratch || !walk)
 		return 0;
+	has_more = postgres_walk_on(scratch, walk);
+	if (walk->is_lost)
+		return 0;
+	if (scratch->method)
+		postgres_note(payload, scratch, walk);
+	if (walk->has_ended)
+		return 0;
+	if (scratch->method == 'E')
+		return postgres_read_on(payload, scratch, walk, CHUNK_BYTES);
+	return has_more || postgres_end_piece(payload, connection, scratch, walk);
+}
+
+/* Walks through the messages of a payload. */
+static always_inline void postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+{
 	walk->kept = connection->answer_bytes;
 	connection->answer_bytes = 0;
 	if (walk->kept)
 		__builtin_memcpy(scratch->bytes, connection->answer, 8);
 	if (!postgres_read_on(payload, scratch, walk, POSTGRES_BYTES))
-		return 0;
+		return;
 #pragma clang loop unroll(disable)
 	for (u32 step = 0; step < POSTGRES_STEPS; step++) {
-		u32 has_more = postgres_walk_on(scratch, walk);
-
-		if (walk->is_lost)
-			return 0;
-		if (scratch->method)
-			postgres_note(payload, scratch, walk);
-		if (walk->has_ended)
-			return 0;
-		if (scratch->method == 'E' ? !postgres_read_on(payload, scratch, walk, CHUNK_BYTES) :
-					     !has_more && !postgres_end_piece(payload, connection, scratch, walk))
-			return 0;
+		if (!postgres_step(payload, connection, scratch, walk))
+			return;
 	}
 	walk->is_lost = 1;
-	return 0;
 }
 
 static always_inline void postgres_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)

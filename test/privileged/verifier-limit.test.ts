@@ -1,0 +1,36 @@
+/** How much the verifier has to read of what Coral loads. It gives up after a million instructions, and verifiers of other kernels take more for the same program. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { beforeEach, describe, expect, it } from "vitest";
+import { openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import { testTrafficSettings } from "../support/traffic-settings.ts";
+import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
+
+const skipReason = whyNoProbes();
+
+/** Of each program that this process holds. Kernels before 5.16 do not tell it. */
+function verifiedInstructions(): number[] {
+  return readdirSync("/proc/self/fdinfo").flatMap((fd) => {
+    try {
+      const count = /^verified_insns:\s+(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1];
+      return count === undefined ? [] : [Number(count)];
+    } catch {
+      // Closed meanwhile, as the one that the directory was read by.
+      return [];
+    }
+  });
+}
+
+describe("the verifier", () => {
+  beforeEach((context) => {
+    context.skip(skipReason !== undefined, skipReason);
+  });
+
+  it.each(["sockets", "syscalls"] as const)("is far from giving up on the hooks at %s", async (kind) => {
+    const settings = { ...testTrafficSettings, tls: { isEnabled: true, excludedExecutables: [] } };
+    await using hooks = await openKernelHooks({ settings, ownPids: [], kinds: [kind], objectPath: requestsObject });
+    const counts = verifiedInstructions();
+    expect(counts.length).toBeGreaterThanOrEqual(hooks.object.programs.length);
+    expect(Math.max(...counts)).toBeLessThan(300_000);
+  });
+});
