@@ -70,6 +70,12 @@ static always_inline u32 mysql_kind(const u8 *bytes, u32 total, u32 length)
 	return bytes[4] == 0x17 && total >= 14 && bytes[10] == 1 && !bytes[11] && !bytes[12] ? 1 : 0;
 }
 
+/* Keys may begin with any byte that ends no word: some clients put numbers into them as they are. */
+static always_inline int is_memcached_key(u8 character)
+{
+	return character && character != ' ' && character != '\r' && character != '\n';
+}
+
 static always_inline u32 memcached_kind(const u8 *bytes, u32 total)
 {
 	u32 word = *(u32 *)bytes;
@@ -84,7 +90,7 @@ static always_inline u32 memcached_kind(const u8 *bytes, u32 total)
 	case 0x20646461: /* "add " */
 	case 0x20736163: /* "cas " */
 	case 0x20746167: /* "gat " */
-		return bytes[4] > ' ' ? 1 : 0;
+		return is_memcached_key(bytes[4]);
 	case 0x73746567: /* gets */
 	case 0x73746167: /* gats */
 		return bytes[4] == ' ' ? 1 : 0;
@@ -105,7 +111,7 @@ static always_inline u32 memcached_kind(const u8 *bytes, u32 total)
 		return bytes[4] == 's' && (bytes[5] == ' ' || bytes[5] == '\r') ? 1 : 0;
 	}
 	/* Meta commands: "mg key". */
-	if (bytes[0] == 'm' && (bytes[1] == 'g' || bytes[1] == 's' || bytes[1] == 'd' || bytes[1] == 'a') && bytes[2] == ' ' && bytes[3] > ' ')
+	if (bytes[0] == 'm' && (bytes[1] == 'g' || bytes[1] == 's' || bytes[1] == 'd' || bytes[1] == 'a') && bytes[2] == ' ' && is_memcached_key(bytes[3]))
 		return 1;
 	return 0;
 }

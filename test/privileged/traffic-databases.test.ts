@@ -274,6 +274,21 @@ describe("databases, caches and DNS on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
+  it("counts what memcached is asked for by keys of any bytes and any length", async () => {
+    server = await startMemcached();
+    observer = await PayloadObserver.open();
+    const { pid, port } = server;
+    const ask = (text: string) => exchange(port, [Buffer.from(text, "latin1")]);
+    for (const key of ["\x10\xb0\x10", "\x01".padEnd(250, "k")]) {
+      await ask(`set ${key} 4294967295 0 11\r\ntell-nobody\r\n`);
+      await ask(`get ${key}\r\n`);
+    }
+    hangUp();
+    await observer.settle(() => (observer?.of(pid).length ?? 0) >= 4);
+    expect(observer.countsOf(pid, "server")).toEqual({ "memcached set | set | STORED": 2, "memcached get | get | HIT": 2 });
+    expect(observer.losses).toEqual({});
+  });
+
   it.each(hookKinds)("counts what memcached is asked by many commands at once, and by one for many keys, by hooks at %s", async (kind) => {
     server = await startMemcached();
     observer = await PayloadObserver.open(kind);

@@ -15,7 +15,8 @@ const others = new Set(
 );
 /** A command line may hold a hundred keys of 250 bytes. */
 const maxLineBytes = 65_536;
-const maxKeptBytes = 128;
+/** Behind a key, which may have 250 bytes, come flags, times and the length of what is stored. */
+const maxKeptBytes = 512;
 
 /** True when a line begins like a command; also the rule of probes/classify.h, which looks at the longest names only. */
 export function isMemcachedCommand(line: string): boolean {

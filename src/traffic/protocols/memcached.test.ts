@@ -29,6 +29,14 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
+  it("knows what is stored under the longest keys, of any bytes", () => {
+    const key = "\x10\xa0\x0b".padEnd(250, "k");
+    const replay = new Replay(createMemcachedDecoder).ask(`set ${key} 4294967295 2147483647 9\r\nget a b\r\n\r\n`).answer("STORED\r\n");
+    replay.ask(`get ${key}\r\n`).answer(`VALUE ${key} 4294967295 9\r\nget a b\r\n\r\nEND\r\n`).close();
+    expect(replay.lines).toEqual(["set | set | STORED", "get | get | HIT"]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
   it("names binary commands, quiet ones too", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedBinary).close();
     expect(replay.lines).toEqual([
