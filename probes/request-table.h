@@ -84,6 +84,18 @@ struct {
 	MAP_TYPE(value, struct request_stats);
 } requests SEC(".maps");
 
+/*
+ * Requests under no name, FINGERPRINT_OTHER, when `requests` is full: whoever came last would not be counted at all otherwise. As many kinds as there are
+ * processes, peers and statuses.
+ */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 2048);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, struct request_key);
+	MAP_TYPE(value, struct request_stats);
+} other_requests SEC(".maps");
+
 /* What a new entry starts from. Never written. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
@@ -161,11 +173,11 @@ static always_inline struct request_stats *find_kind(struct request_key *key)
 	count_loss(LOSS_ROUTES_FULL);
 	key->fingerprint = FINGERPRINT_OTHER;
 	key->method = 0;
-	stats = bpf_map_lookup_elem(&requests, key);
+	stats = bpf_map_lookup_elem(&other_requests, key);
 	if (stats)
 		return stats;
-	bpf_map_update_elem(&requests, key, empty, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&requests, key);
+	bpf_map_update_elem(&other_requests, key, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&other_requests, key);
 }
 
 static always_inline void answer_is_sent(struct connection *connection, u64 at_ns)

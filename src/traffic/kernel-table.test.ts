@@ -54,6 +54,7 @@ interface Request {
 class Kernel {
   readonly maps: Record<string, MemoryMap> = {
     requests: new MemoryMap(),
+    other_requests: new MemoryMap(),
     request_places: new MemoryMap(),
     losses: new MemoryMap(),
     learned: new MemoryMap(),
@@ -88,8 +89,8 @@ class Kernel {
   }
 
   /** Adds to the totals, as the kernel does; these may wrap. */
-  count(key: Buffer, { durationNs, queueNs, firstByteNs = durationNs }: Request): void {
-    const requests = this.maps["requests"];
+  count(key: Buffer, { durationNs, queueNs, firstByteNs = durationNs }: Request, table = "requests"): void {
+    const requests = this.maps[table];
     const value = requests?.entries.get(key.toString("hex"))?.value ?? Buffer.alloc(statsLayout.sizeBytes);
     const add64 = (at: number, by: number) => value.writeBigUInt64LE(BigInt.asUintN(64, value.readBigUInt64LE(at) + BigInt(by)), at);
     const add32 = (at: number) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at);
@@ -103,6 +104,11 @@ class Kernel {
       add32(statsLayout.queue + 4 * bucketOf(coarseLayout, queueNs));
     }
     requests?.set(key, value);
+  }
+
+  /** So many kinds did not fit. */
+  overflow(total: bigint): void {
+    this.maps["losses"]?.set(Buffer.from([1, 0, 0, 0]), Buffer.from(BigUint64Array.of(total).buffer));
   }
 
   learn(fingerprint: bigint, head: string): void {
@@ -200,6 +206,35 @@ describe("KernelTable", () => {
     expect(kernel.maps["requests"]?.entries.size).toBe(0);
   });
 
+  it("reads what did not fit, apart from the same in the hash table, and deletes it when it is idle", () => {
+    const kernel = new Kernel();
+    const other = kernel.key({ fingerprint: 0, method: 0 });
+    kernel.count(other, { durationNs: 5000 });
+    kernel.count(other, { durationNs: 5000 }, "other_requests");
+    kernel.count(other, { durationNs: 5000 }, "other_requests");
+    expect(kernel.table.collect(second).requests.map(({ route, count }) => [route, count])).toEqual([
+      ["other", 1],
+      ["other", 2],
+    ]);
+    kernel.table.collect(63n * second);
+    expect(kernel.maps["other_requests"]?.entries.size).toBe(0);
+  });
+
+  it("deletes what is idle for one window when there was no room for more", () => {
+    const kernel = new Kernel();
+    for (const fingerprint of [42, 43]) {
+      kernel.learn(BigInt(fingerprint), `GET /a${fingerprint} HTTP/1.1\r\n\r\n`);
+      kernel.count(kernel.key({ fingerprint }), { durationNs: 5000 });
+    }
+    kernel.overflow(3n);
+    kernel.table.collect(second);
+    kernel.count(kernel.key({ fingerprint: 43 }), { durationNs: 5000 });
+    expect(kernel.table.collect(11n * second).requests).toMatchObject([{ count: 1 }]);
+    expect(kernel.maps["requests"]?.entries.size).toBe(1);
+    kernel.table.collect(21n * second);
+    expect(kernel.maps["requests"]?.entries.size).toBe(1);
+  });
+
   it("deletes what is idle for a minute", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
@@ -229,6 +264,19 @@ describe("KernelTable", () => {
     expect(kernel.maps["controls"]?.entries.get("00000000")?.value.readUInt32LE(controlsLayout.generation)).toBe(1);
     kernel.count(kernel.key(), { durationNs: 5000 });
     expect(kernel.table.collect(2n * second).requests).toMatchObject([{ count: 1, route: "/page" }]);
+  });
+
+  it("knows that the kernel tells a name once to each process and end of a connection", () => {
+    const kernel = new Kernel();
+    for (let index = 0; index < 60; index++) {
+      const [key, value] = [Buffer.alloc(8), Buffer.alloc(8)];
+      key.writeUInt32LE(index + 1000);
+      value.writeBigUInt64LE(BigInt(42 + (index >> 1)));
+      kernel.maps["learned"]?.set(key, value);
+      kernel.learn(BigInt(42 + (index >> 1)), "GET /page HTTP/1.1\r\n\r\n");
+    }
+    kernel.table.collect(second);
+    expect(kernel.maps["learned"]?.entries.size).toBe(0);
   });
 
   it("gives losses of the window, and sweeps what is quiet for a second", () => {

@@ -54,11 +54,16 @@ const words = requestStatsLayout.sizeBytes / 4;
 /** Of the names that the kernel can remember to have told, before unused ones are forgotten. */
 const fullShare = 0.75;
 
+/** Tables of the kernel for kinds without a place: named ones, and those that came when it was full. */
+const hashTables = ["requests", "other_requests"] as const;
+
+/** Where the kernel has a kind: a number is one of `request_places`. */
+type Home = number | (typeof hashTables)[number];
+
 /** One kind of requests in the kernel's table. */
 interface Kind {
   key: Buffer;
-  /** Of `request_places`; null: it is in the hash table. */
-  place: number | null;
+  home: Home;
   fingerprint: bigint;
   pid: number;
   role: TrafficRole;
@@ -77,7 +82,7 @@ interface Kind {
 export class KernelTable {
   readonly names: KernelNames;
   readonly #object: Pick<BpfObject, "map" | "run">;
-  readonly #requests: BpfMap;
+  readonly #tables: Record<(typeof hashTables)[number], BpfMap>;
   readonly #places: BpfMap;
   readonly #losses: BpfMap;
   readonly #learned: BpfMap;
@@ -86,11 +91,15 @@ export class KernelTable {
   readonly #idleNs: bigint;
   readonly #kinds = new Map<string, Kind>();
   readonly #lossTotals = kernelLosses.map(() => 0n);
+  /** Names that the kernel remembers to have told, `learned`: more than `names`, because it tells one to each process and end of a connection. */
+  #toldNames = 0;
+  /** Some kinds of the last window did not fit. */
+  #wasFull = false;
   readonly #sweep = Buffer.alloc(sweepLayout.sizeBytes);
 
   constructor({ object, quietNs = 1_000_000_000n, idleNs = 60_000_000_000n }: KernelTableOptions) {
     this.#object = object;
-    this.#requests = object.map("requests");
+    this.#tables = { requests: object.map("requests"), other_requests: object.map("other_requests") };
     this.#places = object.map("request_places");
     this.#losses = object.map("losses");
     this.#quietNs = quietNs;
@@ -102,6 +111,7 @@ export class KernelTable {
 
   /** Takes a LEARN record of the ring; false when it is none that could be used. */
   onLearn(view: DataView, at: number, length: number, ring: Buffer): boolean {
+    this.#toldNames++;
     const record = decodeLearnRecord(view, at, length, ring);
     return record !== null && this.names.learn(record);
   }
@@ -120,14 +130,18 @@ export class KernelTable {
     const window: KernelWindow = { requests: [], losses: this.#takeLosses(), names: [], peerNames: [] };
     const hosts = new HostCounts();
     const idle: Kind[] = [];
-    const visit = (place: number | null, keys: Buffer, keyAt: number, values: Buffer, valueAt: number): void => {
-      const kind = this.#kindAt(place, keys, keyAt, nowNs);
+    const isFull = window.losses.has("routes-full");
+    // Whoever has many routes takes the room of all: where there was none, whatever had no request in a window goes.
+    const idleNs = isFull || this.#wasFull ? 0n : this.#idleNs;
+    this.#wasFull = isFull;
+    const visit = (home: Home, keys: Buffer, keyAt: number, values: Buffer, valueAt: number): void => {
+      const kind = this.#kindAt(home, keys, keyAt, nowNs);
       if (kind === null) return;
       const { totals } = kind;
       // Every request adds to the sum of durations.
       const sumAt = valueAt + requestStatsLayout.duration_sum_ns;
       if (values.readUInt32LE(sumAt) === totals[0] && values.readUInt32LE(sumAt + 4) === totals[1]) {
-        if (nowNs - kind.changedNs > this.#idleNs) idle.push(kind);
+        if (nowNs - kind.changedNs > idleNs) idle.push(kind);
         return;
       }
       kind.changedNs = nowNs;
@@ -141,19 +155,21 @@ export class KernelTable {
       if (values.readUInt32LE(at + requestPlaceLayout.state) !== placeUsed) return;
       visit(indexes.readUInt32LE(indexAt), values, at + requestPlaceLayout.key, values, at + requestPlaceLayout.stats);
     });
-    this.#requests.readAll((keys, keyAt, values, valueAt) => visit(null, keys, keyAt, values, valueAt));
+    for (const table of hashTables) {
+      this.#tables[table].readAll((keys, keyAt, values, valueAt) => visit(table, keys, keyAt, values, valueAt));
+    }
     for (const kind of idle) this.#delete(kind);
-    if (this.names.size > this.#learned.maxEntries * fullShare) this.#forgetUnused();
+    if (this.#toldNames > this.#learned.maxEntries * fullShare) this.#forgetUnused();
     hosts.into(window);
     return window;
   }
 
   /** One that came into two tables at once is two kinds, with the same name. Null for what this version does not know. */
-  #kindAt(place: number | null, keys: Buffer, keyAt: number, nowNs: bigint): Kind | null {
-    const text = kindText(place, keys, keyAt);
+  #kindAt(home: Home, keys: Buffer, keyAt: number, nowNs: bigint): Kind | null {
+    const text = kindText(home, keys, keyAt);
     const known = this.#kinds.get(text);
     if (known !== undefined) return known;
-    const added = decodeKey(keys, keyAt, place, nowNs);
+    const added = decodeKey(keys, keyAt, home, nowNs);
     if (added !== null) this.#kinds.set(text, added);
     return added;
   }
@@ -170,10 +186,12 @@ export class KernelTable {
     });
     const unused = told.filter(({ fingerprint }) => !used.has(fingerprint));
     const others = unused.filter(({ fingerprint }) => this.names.protocol(fingerprint) !== "postgres");
-    for (const { key, fingerprint } of others.length > 0 ? others : unused) {
+    const forgotten = others.length > 0 ? others : unused;
+    for (const { key, fingerprint } of forgotten) {
       this.#learned.delete(key);
       this.names.forget(fingerprint);
     }
+    this.#toldNames = told.length - forgotten.length;
     raiseControl(this.#controls, "generation");
   }
 
@@ -196,9 +214,9 @@ export class KernelTable {
   }
 
   #delete(kind: Kind): void {
-    if (kind.place === null) this.#requests.delete(kind.key);
-    else this.#free(kind.place);
-    this.#kinds.delete(kindText(kind.place, kind.key, 0));
+    if (typeof kind.home === "number") this.#free(kind.home);
+    else this.#tables[kind.home].delete(kind.key);
+    this.#kinds.delete(kindText(kind.home, kind.key, 0));
   }
 
   #free(place: number): void {
@@ -223,18 +241,18 @@ export class KernelTable {
   }
 }
 
-function kindText(place: number | null, keys: Buffer, at: number): string {
-  return `${place ?? ""} ${keys.toString("latin1", at, at + requestKeyLayout.sizeBytes)}`;
+function kindText(home: Home, keys: Buffer, at: number): string {
+  return `${home} ${keys.toString("latin1", at, at + requestKeyLayout.sizeBytes)}`;
 }
 
 /** Null for what this version does not know. */
-function decodeKey(keys: Buffer, at: number, place: number | null, nowNs: bigint): Kind | null {
+function decodeKey(keys: Buffer, at: number, home: Home, nowNs: bigint): Kind | null {
   const layout = requestKeyLayout;
   const protocol = trafficProtocols[keys.readUInt8(at + layout.protocol) - 1];
   if (protocol === undefined) return null;
   return {
     key: Buffer.from(keys.subarray(at, at + layout.sizeBytes)),
-    place,
+    home,
     fingerprint: keys.readBigUInt64LE(at + layout.fingerprint),
     pid: keys.readUInt32LE(at + layout.tgid),
     role: keys.readUInt8(at + layout.role) === 1 ? "server" : "client",

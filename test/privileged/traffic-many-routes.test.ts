@@ -1,0 +1,46 @@
+/** A service with more routes than the kernel's table has room for: each request is counted, and others have their names again soon. */
+
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { beforeEach, expect, it } from "vitest";
+import { RequestObserver } from "../support/request-observer.ts";
+import { runProgram } from "../support/run-program.ts";
+import { whyNoProbes } from "../support/why-no-bpf.ts";
+
+/** One connection; a route of its own for each request, or always the same. */
+const client = `
+import http.client, sys
+asked = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+for turn in range(int(sys.argv[2])):
+    digits = "".join(chr(ord("a") + int(digit)) for digit in str(turn))
+    asked.request("GET", sys.argv[3] + (digits if sys.argv[3].endswith("-") else ""))
+    asked.getresponse().read()
+`;
+
+beforeEach((context) => {
+  const reason = whyNoProbes("python3");
+  context.skip(reason !== undefined, reason);
+});
+
+it("counts every request of a service with too many routes, and names those that come after", async () => {
+  const server = createServer((_request, response) => response.end("ok")).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await using observer = await RequestObserver.open({ settings: { maxRequestKinds: 64 } });
+  const counted = () => observer.of(port, "client").reduce((sum, { count }) => sum + count, 0);
+  const ask = (times: number, target: string) =>
+    runProgram("python3", ["-c", client, String(port), String(times), target], { env: { PATH: process.env["PATH"] ?? "" } });
+  try {
+    await ask(1_000, "/word-");
+    observer.look(true);
+    expect(observer.losses.get("routes-full")).toBeGreaterThan(0);
+    expect(counted()).toBe(1_000);
+    observer.look(true);
+    await ask(5, "/later");
+    observer.look(true);
+    expect(observer.counts(port, "client")).toMatchObject({ "GET /later 200": 5 });
+  } finally {
+    server.close();
+  }
+});
