@@ -31,9 +31,10 @@ const staticFile =
   /^(.+?)((?:\.(?:min|map|d|test|module|umd|esm|cjs|bundle|chunk|gz|br))*\.(?:html?|xhtml|php|aspx?|jsp|cgi|json|xml|ya?ml|txt|csv|md|js|mjs|cjs|ts|css|map|wasm|png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|mov|avi|m3u8|mpd|pdf|docx?|xlsx?|pptx?|zip|gz|tgz|tar|br|bz2|xz|7z|jar|war|whl|deb|rpm|apk|exe|dmg|iso|bin|proto|sql|log|do|action|rss|atom))$/i;
 /** Pages that are named after a status. */
 const statusPage = /^[1-5]\d\d$/;
-/** What follows one of these is somebody's, when it is no plain word. */
-const secretParent =
-  /^(?:token|tokens|reset|invite|invitation|invites|verify|verification|confirm|confirmation|activate|magic|magic-link|unsubscribe|password|passwords|secret|secrets|key|keys|api-?keys?|session|sessions|webhook|webhooks|hook|hooks|share|shares|s|d|otp|code|signature|callback|reset-password|password-reset)$/i;
+/** What follows one of these is somebody's, when it is no plain word; also as a word among others: `verify-email`, `resetPassword`. */
+const secretWord =
+  /^(?:token|tokens|reset|invite|invitation|invites|verify|verification|confirm|confirmation|activate|activation|magic|unsubscribe|password|passwords|secret|secrets|key|keys|apikeys?|session|sessions|webhook|webhooks|hook|hooks|share|shares|otp|code|signature|callback)$/i;
+const secretLetter = /^[sd]$/i;
 /** What stands before the number of a version. */
 const versionParent = /^(?:api|rest|version|ver|v)$/i;
 
@@ -123,6 +124,10 @@ function templateFile(stem: string, extension: string): string {
   return (isId(made.replaceAll(idPlaceholder, "x")) ? idPlaceholder : made) + extension;
 }
 
+function isBeforeSecret(parent: string): boolean {
+  return secretLetter.test(parent) || parent.split(/[-_.]|(?<=[a-z])(?=[A-Z])/).some((word) => secretWord.test(word));
+}
+
 function templateSegment(raw: string, parent: string, isLast: boolean): string {
   const decoded = decodeSegment(raw);
   if (decoded === null) return idPlaceholder;
@@ -131,7 +136,7 @@ function templateSegment(raw: string, parent: string, isLast: boolean): string {
   if (text === "" || text === idPlaceholder) return text;
   // Most ids are numbers, and most paths have some.
   if (/^\d+$/.test(text)) return !isLast && text.length === 1 && versionParent.test(parent) ? text : idPlaceholder;
-  if (secretParent.test(parent) && text.length >= 6 && (/\d/.test(text) || text.length >= 20 || /[a-z][A-Z]{2}/.test(text)))
+  if (isBeforeSecret(parent) && text.length >= 6 && (/\d/.test(text) || text.length >= 20 || /[a-z][A-Z]{2}/.test(text)))
     return idPlaceholder;
   const file = text.includes(".") ? staticFile.exec(text) : null;
   if (file !== null && !numeric.test(text)) return templateFile(file[1] ?? "", file[2] ?? "");
