@@ -235,6 +235,15 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(observed.requests).toHaveLength(1);
   });
 
+  it("ends an answer that broke off with its connection, not with its head", () => {
+    const observed = observer();
+    observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
+    observed.decoder.onReplyBytes(record(0, 1, 4, 1, "88"));
+    observed.decoder.onClose(300_000_000);
+    expect(observed.requests).toMatchObject([{ status: "200", isError: false, firstByteNs: 0, endNs: 300_000_000 }]);
+    expect(observed.requests[0]?.durationNs).toBeGreaterThan(290_000_000);
+  });
+
   it("says no-reply of no stream whose answer may have been lost", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));

@@ -92,7 +92,8 @@ class Http2Decoder implements ProtocolDecoder {
         if (!exchange.isPushed) this.#sink.undecoded(1);
         continue;
       }
-      if (!exchange.hasAnswer) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
+      // Of a body the kernel tells the end only: one that broke off went on until now, as far as is known, unless its end was lost.
+      if (!exchange.isDoubtful) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
   }
