@@ -41,6 +41,11 @@ describe("TrafficNameBook", () => {
     expect(at(bookOf([nameOf("shop", 100)], scanner))).toBe("shop");
   });
 
+  it("does not call a service what few of its callers say, when the others name an address", () => {
+    expect(at(bookOf([nameOf("127.0.0.1", 3_000), nameOf("x", 50)]))).toBeUndefined();
+    expect(at(bookOf([nameOf("10.0.0.1", 30), nameOf("shop", 60)]))).toBe("shop");
+  });
+
   it("knows processes by their start, ports apart, and the sources that are wanted", () => {
     const book = bookOf([
       nameOf("shop", 100),

@@ -20,6 +20,8 @@ interface Place {
 
 interface Candidates {
   requests: Map<string, number>;
+  /** Requests that name nothing: an address, localhost, this machine. */
+  nameless: number;
   chosen: string | undefined;
 }
 
@@ -50,9 +52,10 @@ export class TrafficNameBook implements TrafficNames {
     for (const { pid, port, source, name, requests } of names) {
       const head = headOf(pid);
       const clean = source === "tls_sni" ? null : source === "http_host" ? this.#hostName(name) : grpcName(name);
-      if (head === undefined || clean === null || source === "tls_sni" || !(requests > 0)) continue;
+      if (head === undefined || source === "tls_sni" || !(requests > 0)) continue;
       const candidates = this.#candidatesOf(head.pid, head.startTicks, port, source);
-      count(candidates, clean, requests);
+      if (clean === null) candidates.nameless += requests;
+      else count(candidates, clean, requests);
       touched.add(candidates);
     }
     for (const candidates of touched) choose(candidates);
@@ -89,7 +92,7 @@ export class TrafficNameBook implements TrafficNames {
       if (this.#places.size <= this.#maxPlaces) break;
       this.#places.delete(oldest);
     }
-    const candidates = place.sources.get(source) ?? { requests: new Map<string, number>(), chosen: undefined };
+    const candidates = place.sources.get(source) ?? { requests: new Map<string, number>(), nameless: 0, chosen: undefined };
     place.sources.set(source, candidates);
     return candidates;
   }
@@ -107,12 +110,11 @@ function count(candidates: Candidates, name: string, requests: number): void {
   const { requests: sums } = candidates;
   if (!sums.has(name) && sums.size >= maxCandidates) dropSmallest(sums, candidates.chosen);
   sums.set(name, (sums.get(name) ?? 0) + requests);
-  if ((sums.get(name) ?? 0) > halveAt) for (const [other, sum] of sums) sums.set(other, sum / 2);
 }
 
 function choose(candidates: Candidates): void {
   const { requests: sums } = candidates;
-  let total = 0;
+  let total = candidates.nameless;
   let best = "";
   let most = 0;
   for (const [name, sum] of sums) {
@@ -121,9 +123,15 @@ function choose(candidates: Candidates): void {
     best = name;
     most = sum;
   }
+  if (total > halveAt) halve(candidates);
   if (most < minRequests || most < total * minRatio) return;
   const kept = candidates.chosen === undefined ? 0 : (sums.get(candidates.chosen) ?? 0);
   if (candidates.chosen === undefined || most >= kept * replaceFactor) candidates.chosen = best;
+}
+
+function halve(candidates: Candidates): void {
+  candidates.nameless /= 2;
+  for (const [name, sum] of candidates.requests) candidates.requests.set(name, sum / 2);
 }
 
 function dropSmallest(sums: Map<string, number>, kept: string | undefined): void {
