@@ -14,6 +14,10 @@ describe("redactTarget()", () => {
     ["/a?q=AKIAIOSFODNN7EXAMPLE", "/a?q=***"],
     [`/verify/${jwt}`, "/verify/***"],
     ["/token/abc123def/use", "/token/***/use"],
+    ["/verify-email/kJ8sQ2mZ", "/verify-email/***"],
+    ["/session/kJ8sQ2mZ/end", "/session/***/end"],
+    ["/a;JSESSIONID=0123456789ab?PHPSESSID=kJ8sQ2mZ1&sid=kJ8sQ2mZ1", "/a;JSESSIONID=***?PHPSESSID=***&sid=***"],
+    ["/back?code=kJ8sQ2mZ1&country_code=DE&state=open", "/back?code=***&country_code=DE&state=open"],
     ["/auth/login", "/auth/login"],
     ["/a;jsessionid=1;token=x/b?c", "/a;jsessionid=1;token=***/b?c"],
     ["http://bob:pw@host/a?b=c#frag", "http://***@host/a?b=c"],
@@ -76,6 +80,20 @@ describe("redactBody()", () => {
     ["application/json", '{"auth":{"a":["x"],"b":"}"},"z":1}', '{"auth":"***","z":1}'],
     ["application/json", '{"items":[{"apiKey":"x\\"y"},{"cvv":123}]}', '{"items":[{"apiKey":"***"},{"cvv":"***"}]}'],
     ["application/json", `{"note":"${jwt}"}`, '{"note":"***"}'],
+    ["application/json", '{"body":"{\\"password\\":\\"hunter2\\",\\"a\\":1}"}', '{"body":"{\\"password\\":\\"***\\",\\"a\\":1}"}'],
+    [
+      "application/json",
+      '{"query":"mutation { login(password: \\"hunter2\\") { id } }"}',
+      '{"query":"mutation { login(password: ***) { id } }"}',
+    ],
+    ["application/json", '{"next":"https://x/?token=abc&b=c"}', '{"next":"https://x/?token=***&b=c"}'],
+    ["application/json", '{"body":"{\\"a\\":1,\\"password\\":\\"hun', '{"body":"{\\"a\\":1,\\"password\\":\\"***\\"'],
+    [
+      "application/json",
+      '{"at":"2026-11-16T13:42:38Z","b":"a \\"quoted\\" word: x"}',
+      '{"at":"2026-11-16T13:42:38Z","b":"a \\"quoted\\" word: x"}',
+    ],
+    ["application/json", '{"sessionId":"kJ8sQ2mZ1","state":"open"}', '{"sessionId":"***","state":"open"}'],
     ["", '{"clientSecret": "abc', '{"clientSecret": "***"'],
     ["application/x-www-form-urlencoded", "user=bob&password=hunter2&x=1", "user=bob&password=***&x=1"],
     ["", "user=bob&pin=1234", "user=bob&pin=***"],
@@ -121,6 +139,7 @@ describe("redactBody()", () => {
       const body = random.pick([
         `{"x":"${filler}","${key}":"${secret}"}`,
         `[{"${key}" : "${secret}"}]`,
+        JSON.stringify({ x: filler, body: JSON.stringify({ [key]: secret }) }),
         `x=${filler.replaceAll(" ", "+")}&${key}=${secret}`,
         `<r><${key}>${secret}</${key}></r>`,
         `${filler}\n${key}=${secret}\n`,
@@ -141,6 +160,7 @@ describe("redactBody()", () => {
       "\\".repeat(4000),
       `name="${"\r\n".repeat(2000)}`,
       `"a":`.repeat(1000),
+      `"a=\\"`.repeat(800),
     ]) {
       for (const contentType of [
         "application/json",

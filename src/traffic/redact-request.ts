@@ -4,15 +4,22 @@
  */
 
 import { isSecretName, mask, redactShapes } from "../host/index.ts";
+import { isBeforeSecret } from "./protocols/route-template.ts";
 
 /** Characters that are kept of each. */
 const maxTargetLength = 2048;
 const maxHeaderLength = 512;
 const maxBodyLength = 4096;
 const maxHeaders = 64;
+/** Of JSON in strings of JSON that is looked into. */
+const maxDepth = 3;
 
 /** Besides the rules for settings and command lines: what people pay and are registered with. */
 const personalName = /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
+/** Who has such a value is taken for somebody: sessions, and what is exchanged for one. Short ones are states and countries. */
+const sessionName =
+  /^(?:[a-z]{0,4}sess(?:ion)?[._-]?(?:id|key)?|(?:connect\.)?sid|asp\.net_sessionid|code|state|nonce|ticket|assertion|saml\w+)$/i;
+const minSessionLength = 8;
 /** Headers whose whole value goes, although their names say little. */
 const secretHeader =
   /^(?:cookie2?|set-cookie2?|authorization|proxy-authorization|authentication-info|x-forwarded-client-cert|x-amz-security-token)$/;
@@ -21,6 +28,10 @@ const addressHeader = /^(?:referer|location|content-location|link|origin|refresh
 
 function isSecret(name: string): boolean {
   return isSecretName(name) || personalName.test(name);
+}
+
+function isSecretPair(name: string, value: string): boolean {
+  return isSecret(name) || (value.length >= minSessionLength && sessionName.test(name));
 }
 
 /** Control characters, and those that turn the direction of text around, as escapes. */
@@ -65,8 +76,8 @@ function decoded(text: string): string {
 function redactPairs(text: string): string {
   return text.replace(/([^&;=?#]+)=([^&;#]*)/g, (whole, name: string, value: string) => {
     if (value === "") return whole;
-    if (isSecret(decoded(name))) return `${name}=${mask}`;
     const plain = decoded(value);
+    if (isSecretPair(decoded(name), plain)) return `${name}=${mask}`;
     const clean = redactUrls(redactShapes(plain));
     return clean === plain ? whole : `${name}=${clean === mask ? mask : encodeURI(clean)}`;
   });
@@ -93,7 +104,7 @@ function redactPath(path: string): string {
     .split("/")
     .map((segment) => {
       const [name = "", ...parameters] = segment.split(";");
-      const isGiven = isSecret(parent) && /\d|[a-z][A-Z]/.test(name) && name.length >= 6;
+      const isGiven = (isSecret(parent) || isBeforeSecret(parent)) && /\d|[a-z][A-Z]/.test(name) && name.length >= 6;
       parent = decoded(name);
       const clean = isGiven ? mask : redactShapes(parent) === parent ? name : mask;
       return parameters.length === 0 ? clean : `${clean};${redactPairs(parameters.join(";"))}`;
@@ -148,19 +159,42 @@ function jsonValueEnd(text: string, at: number): number {
 }
 
 /** Works on the beginning of a document as well, which no parser would take. */
-function redactJson(text: string): string {
+function redactJson(text: string, depth: number): string {
   const key = /"((?:[^"\\]|\\.){1,128})"\s*:\s*/g;
   let result = "";
   let from = 0;
   for (let found = key.exec(text); found !== null; found = key.exec(text)) {
-    if (!isSecret(found[1] ?? "")) continue;
     const start = key.lastIndex;
     const end = jsonValueEnd(text, start);
+    if (!isSecretPair(found[1] ?? "", text.slice(start + 1, end - 1))) continue;
     result += `${text.slice(from, start)}"${mask}"`;
     from = end;
     key.lastIndex = Math.max(end, start);
   }
-  return result + text.slice(from);
+  return redactStrings(result + text.slice(from), depth);
+}
+
+/** What strings of JSON hold may be anything: JSON once more, a query of GraphQL, an address. */
+function redactStrings(json: string, depth: number): string {
+  if (depth >= maxDepth) return json;
+  return json.replace(/"(?:[^"\\]|\\[\s\S])*(?:"|\\?$)/g, (literal) => {
+    if (!/[:=]/.test(literal)) return literal;
+    const whole = parseString(literal);
+    const inner = whole ?? parseString(`${literal.replace(/\\(?:u[0-9a-f]{0,3})?$/i, "")}"`);
+    if (inner === null) return redactText(literal);
+    const clean = redactByType(inner, "", depth + 1);
+    if (clean === inner) return literal;
+    return whole === null ? JSON.stringify(clean).slice(0, -1) : JSON.stringify(clean);
+  });
+}
+
+function parseString(literal: string): string | null {
+  try {
+    return String(JSON.parse(literal));
+  } catch {
+    // Cut short, or with a line end that JSON does not allow.
+    return null;
+  }
 }
 
 function redactXml(text: string): string {
@@ -216,12 +250,12 @@ export function redactBody(body: Buffer, { contentType, contentEncoding, isCut }
   return escapeControls(isCut ? clean.replace(/[^\s"'<>&,;{}[\]]{6,}$/, "…") : clean);
 }
 
-function redactByType(text: string, contentType: string): string {
+function redactByType(text: string, contentType: string, depth = 0): string {
   if (/multipart\//i.test(contentType)) return redactMultipart(text);
   if (/x-www-form-urlencoded/i.test(contentType)) return redactPairs(text);
   const start = text.trimStart()[0];
-  if (/json/i.test(contentType) || start === "{" || start === "[") return redactJson(text);
+  if (/json/i.test(contentType) || start === "{" || start === "[") return redactJson(text, depth);
   if (/xml|html/i.test(contentType) || start === "<") return redactXml(text);
   if (/^[\w.%+-]+=[^\s]*(?:&[\w.%+-]+=[^\s]*)*$/.test(text.trim())) return redactPairs(text);
-  return redactUrls(redactText(redactJson(text)));
+  return redactUrls(redactText(redactJson(text, depth)));
 }

@@ -124,7 +124,8 @@ function templateFile(stem: string, extension: string): string {
   return (isId(made.replaceAll(idPlaceholder, "x")) ? idPlaceholder : made) + extension;
 }
 
-function isBeforeSecret(parent: string): boolean {
+/** Whether what follows this segment may be a secret. */
+export function isBeforeSecret(parent: string): boolean {
   return secretLetter.test(parent) || parent.split(/[-_.]|(?<=[a-z])(?=[A-Z])/).some((word) => secretWord.test(word));
 }
 
