@@ -12,6 +12,7 @@
 #define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
 #define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
 #define POSTGRES_ANSWER 2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
+#define POSTGRES_SIMPLE 3 /* not 0: the open request is a simple query */
 
 /* The message under way is an error whose code was not seen. */
 #define POSTGRES_UNCODED (1ULL << 32)

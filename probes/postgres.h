@@ -62,8 +62,8 @@ static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
 /* What a payload asks for; in memory, so that the verifier forgets it. */
 struct postgres_asked {
 	u64 fingerprint;
-	u32 queries;
-	u32 executes;
+	u16 queries;
+	u16 executes;
 	u32 binds;
 	/* Where the message that is looked at begins, and whether it is further than what was read. */
 	u32 at;
@@ -71,6 +71,8 @@ struct postgres_asked {
 	u32 left;
 	u16 parses;
 	u16 named;
+	/* Letter of the last message. */
+	u32 last;
 };
 
 /* Parse names a statement, or the one without a name. */
@@ -147,15 +149,53 @@ subprogram int postgres_message(struct payload *payload, struct connection *conn
 		asked->fingerprint = FINGERPRINT_UNREAD;
 		break;
 	}
+	asked->last = message[0];
 	asked->at = at + size + 1;
 	asked->left = asked->at > payload->length ? asked->at - payload->length : 0;
 	return 1;
 }
 
+/* Another request comes while one is open, which goes to the ring too, without its text: answers are matched by their order. */
+subprogram int postgres_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record;
+	u32 size = 6;
+
+	if (!connection || !scratch)
+		return 0;
+	connection->flags |= CONNECTION_STREAMED;
+	finish_answered(connection);
+	if (take_request(connection) != STATE_ASKED)
+		return 0;
+	record = (void *)scratch->before;
+	fill_record(record, connection);
+	record->kind = RECORD_PAYLOAD;
+	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
+	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
+	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
+	record->start_ns = connection->start_ns;
+	__builtin_memset(scratch->bytes, 0, 16);
+	if (connection->extra[POSTGRES_SIMPLE]) {
+		scratch->bytes[0] = 'Q';
+		scratch->bytes[4] = 5;
+	} else {
+		/* Execute with a portal without a name and any number of rows; Sync. */
+		scratch->bytes[0] = 'E';
+		scratch->bytes[4] = 9;
+		scratch->bytes[10] = 'S';
+		scratch->bytes[14] = 4;
+		size = 15;
+	}
+	record->bytes = size;
+	record->length = size;
+	tell_payload(record, connection, sizeof(*record) + size);
+	return 0;
+}
+
 static always_inline void postgres_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct postgres_asked asked = {};
-	u32 requests;
+	u32 requests, is_piped;
 
 	if (connection->state != STATE_IDLE && ((connection->flags & CONNECTION_COPY) || connection->request_left)) {
 		u32 left = connection->request_left;
@@ -185,16 +225,14 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 	}
 	/* Parameters hide what follows them; it is the execution. */
 	requests = asked.queries + (asked.executes > asked.binds ? asked.executes : asked.binds);
-	if (connection->state == STATE_ASKED || requests > 1) {
+	/* An execution without Sync or Flush behind it: more will be asked before the answer. */
+	is_piped = asked.last == 'E' && asked.at == scratch->total && asked.at == payload->length;
+	if (connection->state == STATE_ASKED || requests > 1 || is_piped) {
 		if (!requests) {
 			connection->request_bytes += payload->length;
 			return;
 		}
-		/* What is open is counted by its answer alone; the decoder starts with this payload. */
-		finish_answered(connection);
-		if (take_request(connection) == STATE_ASKED)
-			count_loss(LOSS_UNDECODED);
-		connection->flags |= CONNECTION_STREAMED;
+		postgres_hand_over(connection, scratch);
 		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
 		return;
 	}
@@ -203,6 +241,7 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_ANSWER] == POSTGRES_LOST)
 			connection->extra[POSTGRES_ANSWER] = 0;
 		begin_request(payload, connection, asked.fingerprint, 0, payload->length);
+		connection->extra[POSTGRES_SIMPLE] = asked.queries;
 		connection->request_left = asked.left;
 		connection->flags &= ~CONNECTION_COPY;
 	}

@@ -133,4 +133,68 @@ describe("Postgres at sockets", () => {
       );
     }
   });
+
+  const message = (type: string, body: string) => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(4 + Buffer.byteLength(body));
+    return Buffer.concat([Buffer.from(type), length, Buffer.from(body)]);
+  };
+
+  /** In a process of its own, because that of the test is not observed: one write for each, without waiting for answers in between. */
+  const client = `
+    const { once } = require("node:events");
+    const [port, times, startup, ...writes] = process.argv.slice(1);
+    const socket = require("node:net").connect({ port, host: "127.0.0.1", noDelay: true }).setEncoding("latin1");
+    let answer = "";
+    const isReady = async (count) => {
+      while (answer.split("Z\\0\\0\\0\\x05").length <= count) answer += (await once(socket, "data"))[0];
+    };
+    (async () => {
+      socket.write(startup, "base64");
+      await isReady(1);
+      for (const write of writes) socket.write(write, "base64");
+      await isReady(1 + Number(times));
+      socket.end();
+    })();`;
+  const pipe = (writes: readonly Buffer[], times: number) => {
+    const startup = message("", "\0\x03\0\0user\0postgres\0\0");
+    const args = [server?.port, times, ...[startup, ...writes].map((write) => write.toString("base64"))];
+    expect(spawnSync(process.execPath, ["-e", client, ...args.map(String)], { timeout: 10_000, encoding: "utf8" }).status).toBe(0);
+  };
+
+  it("gives each of several simple queries under way its own answer", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    const texts = ["select 1/0", "select 1 as one", "select nowhere", "select 2 as two"];
+    pipe(
+      texts.map((text) => message("Q", `${text}\0`)),
+      texts.length,
+    );
+    await observer.waitForCount(port, texts.length);
+    for (const role of ["server", "client"] as const) {
+      const statuses = observer.of(port, role).flatMap(({ status, count }) => Array.from({ length: count }, () => status));
+      expect(statuses.toSorted()).toEqual(["", "", "22012", "42703"]);
+      const counts = observer.counts(port, role);
+      expect(counts["SELECT select ? as two"]).toBe(1);
+      expect(counts["SELECT select nowhere 42703"]).toBe(1);
+    }
+  });
+
+  it("counts every execution of a pipeline that ends in one Sync", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    const steps = ["select 7 as a", "select 8 as b", "select 1/0 as c", "select 9 as d"].map((text) =>
+      Buffer.concat([message("P", `\0${text}\0\0\0`), message("B", "\0\0\0\0\0\0\0\0"), message("E", "\0\0\0\0\0")]),
+    );
+    pipe([...steps, message("S", "")], 1);
+    await observer.waitForCount(port, steps.length);
+    for (const role of ["server", "client"] as const) {
+      expect(observer.counts(port, role)).toEqual({
+        "SELECT select ? as a": 1,
+        "SELECT select ? as b": 1,
+        "SELECT select ?/? as c 22012": 1,
+        "SELECT select ? as d 22012": 1,
+      });
+    }
+  });
 });
