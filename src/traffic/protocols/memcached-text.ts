@@ -105,6 +105,30 @@ class LineStream {
 const oneLine = 0;
 const untilEnd = 1;
 const meta = 2;
+/** Meta commands with the flag `q`, whose usual answer is left out. */
+const quiet = 3;
+/** What is still answered to a quiet command, besides errors; of `mg` only hits are. */
+const answersToQuiet: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ["mg", new Set(["VA", "HD"])],
+  ["ms", new Set(["NS", "EX", "NF"])],
+  ["md", new Set(["EX"])],
+  ["ma", new Set(["NS", "EX"])],
+]);
+
+/** Commands that wait for no answer are over when their connection is. */
+class PairedOrQuiet extends PairedByOrder {
+  readonly #endQuiet: (atNs: number) => void;
+
+  constructor(endQuiet: (atNs: number) => void, ...paired: ConstructorParameters<typeof PairedByOrder>) {
+    super(...paired);
+    this.#endQuiet = endQuiet;
+  }
+
+  override onClose(atNs: number | null): void {
+    if (atNs !== null) this.#endQuiet(atNs);
+    super.onClose(atNs);
+  }
+}
 
 class MemcachedTextExchange {
   readonly decoder: PairedByOrder;
@@ -124,7 +148,7 @@ class MemcachedTextExchange {
       (line, chunk) => this.#onReply(line, chunk),
       (chunk) => this.decoder.loseReplies(chunk),
     );
-    this.decoder = new PairedByOrder(this.#inFlight, this.#requests, this.#replies);
+    this.decoder = new PairedOrQuiet((atNs) => this.#endQuiet(atNs), this.#inFlight, this.#requests, this.#replies);
   }
 
   #onCommand(line: string): number {
@@ -132,8 +156,8 @@ class MemcachedTextExchange {
     const verb = words[0] ?? "";
     if (storing.has(verb)) return this.#begin(verb, oneLine, blockLength(words[4]), words.includes("noreply", 5));
     if (fetching.has(verb)) return this.#begin(verb, untilEnd, 0, false);
-    if (verb === "ms") return this.#begin(verb, meta, blockLength(words[2]), false);
-    if (verb === "mg" || verb === "md" || verb === "ma") return this.#begin(verb, meta, 0, false);
+    if (verb === "ms") return this.#begin(verb, words.includes("q", 3) ? quiet : meta, blockLength(words[2]), false);
+    if (verb === "mg" || verb === "md" || verb === "ma") return this.#begin(verb, words.includes("q", 2) ? quiet : meta, 0, false);
     if (verb === "quit") return 0;
     if (others.has(verb)) return this.#begin(verb, verb === "stats" ? untilEnd : oneLine, 0, words.includes("noreply", 1));
     // The server answers ERROR to a word that it does not know.
@@ -154,6 +178,7 @@ class MemcachedTextExchange {
     if (word === undefined) return -1;
     const words = line.split(" ");
     const dataBytes = word === "VALUE" ? blockLength(words[3]) : word === "VA" ? blockLength(words[1]) : 0;
+    if (!isError(word)) this.#endQuiet(chunk.atNs, word);
     const request = this.#inFlight.oldest;
     if (request === undefined || request.isHole) {
       if (request !== undefined) this.#inFlight.answered(request, 0, chunk.atNs);
@@ -165,13 +190,23 @@ class MemcachedTextExchange {
       request.status = word === "VALUE" ? "HIT" : "";
       return request.state === untilEnd ? dataBytes : -1;
     }
-    if (word === "VA" && request.state !== meta) return -1;
+    if (word === "VA" && request.state !== meta && request.state !== quiet) return -1;
     this.#end(request, word);
     return dataBytes;
   }
 
+  /** Answers come in order: quiet commands before the first one that can have this answer had nothing to tell. */
+  #endQuiet(atNs: number, word?: string): void {
+    for (let oldest = this.#inFlight.oldest; oldest?.state === quiet; oldest = this.#inFlight.oldest) {
+      if (word !== undefined && answersToQuiet.get(oldest.method)?.has(word) === true) return;
+      if (oldest.method === "mg") oldest.status = "MISS";
+      this.#inFlight.answered(oldest, 0, atNs);
+      this.#inFlight.end(oldest);
+    }
+  }
+
   #end(request: OpenRequest, word: string): void {
-    if (word === "ERROR" || word === "CLIENT_ERROR" || word === "SERVER_ERROR") {
+    if (isError(word)) {
       request.status = word;
       request.isError = true;
     } else if (request.state === untilEnd) {
@@ -181,6 +216,10 @@ class MemcachedTextExchange {
     else if (!/^\d/.test(word) && word !== "VERSION") request.status = word;
     this.#inFlight.end(request);
   }
+}
+
+function isError(word: string): boolean {
+  return word === "ERROR" || word === "CLIENT_ERROR" || word === "SERVER_ERROR";
 }
 
 /** With the line end that follows the data. */

@@ -37,6 +37,22 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
+  it("expects no answer to quiet meta commands that went as usual", () => {
+    const replay = new Replay(createMemcachedDecoder).ask("mg a v q\r\nmg b v q\r\nms c 2 q\r\nhi\r\nmg d v q\r\nmn\r\n");
+    replay.answer("VA 2\r\nhi\r\nMN\r\n").ask("mg e v\r\n").answer("EN\r\n").ask("md f q\r\nmg g v q\r\n").close();
+    expect(replay.lines).toEqual([
+      "mg | mg | HIT",
+      "mg | mg | MISS",
+      "ms | ms | ",
+      "mg | mg | MISS",
+      "mn | mn | MN",
+      "mg | mg | MISS",
+      "md | md | ",
+      "mg | mg | MISS",
+    ]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
   it("names binary commands, quiet ones too", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedBinary).close();
     expect(replay.lines).toEqual([
