@@ -251,7 +251,8 @@ subprogram u32 http1_parse(struct scratch *scratch)
 	if (scratch->at >= scratch->total)
 		return HTTP_PARTIAL;
 	first = scratch->bytes[scratch->at & 31];
-	if (first != '/' && first != '*' && first != 'h' && first != 'H' && found != HTTP_CONNECT)
+	/* CONNECT names a host; that of NATS is followed by JSON. */
+	if (found == HTTP_CONNECT ? first == '{' : first != '/' && first != '*' && first != 'h' && first != 'H')
 		return HTTP_NO_HEAD;
 	http1_path(scratch);
 	end = scratch->end;

@@ -73,6 +73,18 @@ static always_inline int has_changed_to_tls(struct payload *payload, struct conn
 	return 1;
 }
 
+/* Nothing more will come of a connection. */
+static always_inline void tell_closed(struct connection *connection)
+{
+	struct payload_record record;
+
+	fill_record(&record, connection);
+	record.kind = RECORD_CLOSED;
+	record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
+	record.at_ns = bpf_ktime_get_ns();
+	tell_payload(&record, connection, sizeof(record));
+}
+
 subprogram int on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 captured;
@@ -104,6 +116,10 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 			memcached_data(payload, connection, scratch);
 		else if (limit)
 			stream_payload(payload, connection, scratch, limit, 0);
+		if (redis_has_synced(payload, connection, scratch)) {
+			tell_closed(connection);
+			connection->protocol = PROTOCOL_IGNORED;
+		}
 		return 0;
 	}
 	switch (connection->protocol) {
@@ -314,13 +330,7 @@ static always_inline int end_connection(u64 sk)
 	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
 							 (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) ||
 							 captured_until(connection->tgid, 0))) {
-		struct payload_record record;
-
-		fill_record(&record, connection);
-		record.kind = RECORD_CLOSED;
-		record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
-		record.at_ns = bpf_ktime_get_ns();
-		tell_payload(&record, connection, sizeof(record));
+		tell_closed(connection);
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);

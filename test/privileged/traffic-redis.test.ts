@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type RunningServer, startRedis } from "../support/database-servers.ts";
 import { RequestObserver } from "../support/request-observer.ts";
+import { waitFor } from "../support/wait-for.ts";
 import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 describe("Redis at sockets", () => {
@@ -76,5 +77,30 @@ describe("Redis at sockets", () => {
       const bytes = observer.of(port, role).map(({ method, requestBytes }) => (method === "SET" ? requestBytes : 0));
       expect(bytes.reduce((sum, one) => sum + one, 0)).toBeGreaterThan(20 * 300_000);
     }
+  });
+
+  it("takes nothing that a server sends its replica, nor what that says, for requests and answers", async () => {
+    const port = server?.port ?? 0;
+    await using replica = await startRedis();
+    await using observer = await RequestObserver.open();
+    const ask = (...args: string[]) => spawnSync("redis-cli", ["-p", String(replica.port), ...args], { encoding: "utf8" }).stdout;
+    // Else it writes what it is sent to a file first.
+    ask("CONFIG", "SET", "repl-diskless-load", "swapdb");
+    ask("REPLICAOF", "127.0.0.1", String(port));
+    await waitFor("the replica", () => ask("INFO", "replication").includes("master_link_status:up"), { timeoutMs: 20_000 });
+    benchmark("-n", "500", "-c", "2", "-t", "set");
+    // It says how far it is once a second.
+    const offset = () => /slave0:.*offset=(\d+)/.exec(cli("INFO", "replication").stdout)?.[1];
+    await waitFor("the replica to have it all", () => Number(offset()) > 500 * 40, { timeoutMs: 20_000 });
+    benchmark("-n", "10", "-c", "1", "-t", "incr");
+    await waitFor("what came last", () => {
+      observer.look(true);
+      return (observer.counts(port, "server")["INCR INCR"] ?? 0) >= 10;
+    });
+    const counts = observer.counts(port, "server");
+    expect([counts["SET SET"], counts["PSYNC PSYNC"]]).toEqual([500, 1]);
+    expect(counts["REPLCONF REPLCONF"]).toBe(2);
+    const asked = observer.of(port, "client").filter(({ pid }) => pid === replica.pid);
+    expect(asked.map(({ method, count }) => `${method} ${count}`).toSorted()).toEqual(["PING 1", "PSYNC 1", "REPLCONF 2"]);
   });
 });
