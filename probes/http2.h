@@ -17,8 +17,8 @@
 #define HTTP2_BODY 1024
 /* Frames, pieces of them and pieces of memory that are looked at in one payload. */
 #define HTTP2_STEPS 2048
-/* What was not told of a body is told when it is this long, so that the sum never wraps. */
-#define HTTP2_MAX_UNTOLD (1U << 30)
+/* What was not told of a body is told when it is this long: whoever breaks it off tells in the other direction, where this one's sum is not known. */
+#define HTTP2_MAX_UNTOLD (1U << 18)
 
 struct http2_connection {
 	struct http2_direction directions[2];
@@ -70,8 +70,12 @@ static always_inline int http2_begin(struct http2_walk *walk, struct http2_direc
 			http2_tell(walk, direction, scratch, direction->type | direction->flags << 8, 0);
 		break;
 	case HTTP2_RST_STREAM:
+		if (direction->data_stream == direction->stream)
+			http2_tell_data(walk, direction, scratch, 0);
+		wanted = 4;
+		break;
 	case HTTP2_GOAWAY:
-		wanted = direction->type == HTTP2_GOAWAY ? 8 : 4;
+		wanted = 8;
 		break;
 	}
 	direction->take = wanted;

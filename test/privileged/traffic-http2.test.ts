@@ -136,6 +136,24 @@ describe("HTTP/2 on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
+  it("knows how much of an answer came before it was broken off", async () => {
+    observer = await Http2Observer.open();
+    const { server, client } = await start("");
+    await client.ask("/broken", 1, 1);
+    await client.ask("/endless", 1, 1);
+    await observer.settle(() => observer!.total(client.pid) >= 2 && observer!.total(server.pid) >= 2);
+    for (const { pid, role } of [
+      { pid: client.pid, role: "client" },
+      { pid: server.pid, role: "server" },
+    ] as const) {
+      expect(observer.counts(pid, role)).toEqual({ "http2 GET /broken 200 error": 1, "http2 GET /endless 200": 1 });
+      const [broken, endless] = observer.requests.filter((request) => request.pid === pid).map(({ responseBytes }) => responseBytes);
+      expect(broken).toBeGreaterThan(1_000_000);
+      // Told when there is this much, and not yet what came last.
+      expect(endless).toBeGreaterThan(1_000_000 - (1 << 18) - (1 << 15));
+    }
+  });
+
   it("counts what comes on connections that are older than the agent", async () => {
     const { server, client } = await start("", (early) => early.ask("/users/#", 50, 10));
     observer = await Http2Observer.open();

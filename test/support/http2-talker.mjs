@@ -77,6 +77,9 @@ function answerStream(stream, headers) {
   const answer = () => {
     if (path.startsWith("/reset")) return stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
     stream.respond({ ":status": status, "content-type": "text/plain", "x-request": path });
+    if (path.startsWith("/broken")) return stream.write(Buffer.alloc(1_000_000), () => stream.destroy(new Error("broken")));
+    // The client has had enough of it when all is there.
+    if (path.startsWith("/endless")) return stream.write(Buffer.alloc(1_000_000));
     return stream.end(path.startsWith("/big") ? Buffer.alloc(200_000) : "hello");
   };
   stream.resume();
@@ -113,6 +116,12 @@ async function askHttp2(port, how) {
         .on("error", () => undefined)
         .on("close", resolve)
         .resume();
+      let got = 0;
+      if (path.startsWith("/endless"))
+        stream.on("data", ({ length }) => {
+          got += length;
+          if (got === 1_000_000) stream.close(http2.constants.NGHTTP2_CANCEL);
+        });
       stream.end(bodyBytes ? Buffer.alloc(bodyBytes, 97) : undefined);
     });
   runLines(ask);
