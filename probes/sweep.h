@@ -19,6 +19,7 @@ static long sweep_connection(void *map, u64 *key, struct connection *connection,
 	if (connection->sk <= 1)
 		return 0;
 	sweep->connections++;
+	tls_note_opaque(connection);
 	if (connection->state == STATE_ANSWERED && connection->end_ns < sweep->answered_before_ns) {
 		/* Copied before it is taken: afterwards the connection may begin its next request. */
 		struct connection copy = *connection;

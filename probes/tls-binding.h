@@ -125,7 +125,7 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_controls SEC(".maps");
 
-/* Processes (tgid) with connections whose plaintext was never seen, and how many; user space takes them out and looks for the reason. */
+/* Processes (tgid) with connections whose plaintext was never seen; user space takes them out and looks for the reason. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 256);
@@ -133,22 +133,28 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_opaque SEC(".maps");
 
-/* A connection ends: counts it when it had TLS records and no object of a library ever. */
-static always_inline void tls_count_opaque(const struct connection *connection)
+/* It has TLS records, and never an object of a library. */
+static always_inline int tls_is_opaque(const struct connection *connection)
+{
+	return (connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) == CONNECTION_TLS && connection->protocol == PROTOCOL_UNKNOWN;
+}
+
+/* While it is open, too: a pool's connections end with their process. */
+static always_inline void tls_note_opaque(const struct connection *connection)
 {
 	u32 tgid = connection->tgid, one = 1;
-	u32 *count;
 
-	if ((connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) != CONNECTION_TLS || connection->protocol != PROTOCOL_UNKNOWN)
+	if (tgid && tls_is_opaque(connection) && !bpf_map_lookup_elem(&tls_opaque, &tgid))
+		bpf_map_update_elem(&tls_opaque, &tgid, &one, BPF_ANY);
+}
+
+/* A connection ends. */
+static always_inline void tls_count_opaque(const struct connection *connection)
+{
+	if (!tls_is_opaque(connection))
 		return;
 	count_loss(LOSS_TLS_OPAQUE);
-	if (!tgid)
-		return;
-	count = bpf_map_lookup_elem(&tls_opaque, &tgid);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-	else
-		bpf_map_update_elem(&tls_opaque, &tgid, &one, BPF_ANY);
+	tls_note_opaque(connection);
 }
 
 /* Asked once per connection: when it is bound. */

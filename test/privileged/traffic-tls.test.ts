@@ -1,6 +1,6 @@
 /** HTTPS as the probes in TLS libraries see it, against what the clients know they asked. */
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -281,6 +281,30 @@ describe("HTTPS by probes in libraries", () => {
       await expectCounts(port, { "GET /late 200": 10 });
       expect(pidsOf(port, "server")).toEqual(new Set([pid]));
     });
+  });
+
+  it("says of which program it cannot read the TLS while its connections are open", async (context) => {
+    context.skip(!hasProgram("python3"), "needs python3");
+    await observe(["node"]);
+    // The beginning of a ClientHello, from a program without any library.
+    const script = `import socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+peer = server.accept()[0]
+client.sendall(bytes.fromhex("160301020001000100fc0303"))
+peer.recv(64)
+sys.stdin.read()`;
+    const program = spawn("python3", ["-c", script], { stdio: ["pipe", "ignore", "inherit"] });
+    try {
+      const isTold = (): boolean => {
+        observer.look();
+        return observer.tls().some(({ path, problem }) => /python3/.test(path) && problem?.includes("no TLS library") === true);
+      };
+      await waitFor("the program without a library", isTold, { intervalMs: 200 });
+      expect(observer.losses.get("tls-opaque") ?? 0).toBe(0);
+    } finally {
+      program.kill();
+    }
   });
 
   it("goes on with connections that are older than it", async () => {

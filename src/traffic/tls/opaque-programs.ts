@@ -63,10 +63,11 @@ export class OpaquePrograms {
     if (mark !== null) program.problem = `${mark} is linked into it without symbols`;
   }
 
-  drop(pids: readonly number[]): void {
-    for (const [path, { pids: users }] of this.#programs) {
-      for (const pid of pids) users.delete(pid);
-      if (users.size === 0) this.#programs.delete(path);
+  /** Those that have ended, and those that have loaded a library which is read. */
+  drop(isSettled: (pid: number) => boolean): void {
+    for (const [path, { pids }] of this.#programs) {
+      for (const pid of pids) if (isSettled(pid)) pids.delete(pid);
+      if (pids.size === 0) this.#programs.delete(path);
     }
   }
 

@@ -115,7 +115,8 @@ class Probes implements TlsProbes {
     if (this.#isActive) {
       const changes = await this.#finder.scan(nowMs, signal);
       this.#writeProcesses();
-      this.#opaque.drop(changes.gone);
+      const gone = new Set(changes.gone);
+      this.#opaque.drop((pid) => gone.has(pid) || this.#finder.hasLibrary(pid));
       await this.#explainOpaque();
     }
     for (const library of this.#finder.libraries()) {
