@@ -102,6 +102,20 @@ describe("createMysqlDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | SELECT ? FROM dual | "]);
   });
 
+  it("takes a file that is loaded for no request, and tells how that went", () => {
+    const replay = new Replay(createMysqlDecoder);
+    for (const end of [ok, packet(9, "\xff\x56\x05#HY000Incorrect integer value")]) {
+      replay.ask(packet(0, "\x03load data local infile '/a' into table t")).answer(packet(1, "\xfb/a"));
+      // Of what is sent at once only the beginning is seen.
+      replay.ask(packet(2, "1\tone\n".repeat(200)).subarray(0, 1024), 60_000).ask("2\ttwo\n3\tthree\n".repeat(20), 40_000);
+      replay.answer(end);
+    }
+    replay.ask(packet(0, "\x03select 1")).answer(ok).close();
+    const load = "LOAD | load data local infile ? into table t | ";
+    expect(replay.lines).toEqual([load, `${load}1366!`, "SELECT | select ? | "]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
   it("skips the query attributes of MySQL 8", () => {
     expect(new Replay(createMysqlDecoder).ask(packet(0, "\x03\x00\x01SELECT 1")).answer(ok).close().lines).toEqual([
       "SELECT | SELECT ? | ",

@@ -83,6 +83,8 @@ class MysqlDecoder implements ProtocolDecoder {
   #lastPrepared: SqlTemplate = unknownNames;
   /** The server has greeted and the client has not logged in yet. */
   #isGreeting = false;
+  /** The server has asked for a file (LOAD DATA LOCAL): until the next command the client sends no requests. */
+  #isLoading = false;
   /** From here on nothing can be read: what is compressed is counted, what is encrypted comes as a connection of its own where a library has it. */
   #opaque: "no" | "compressed" | "encrypted" = "no";
 
@@ -92,7 +94,9 @@ class MysqlDecoder implements ProtocolDecoder {
     this.#requests = new FramedStream(
       rules,
       (bytes, from, to, frame) => this.#onRequestPacket(bytes, from, to, frame),
-      () => context.sink.undecoded(1),
+      () => {
+        if (!this.#isLoading) context.sink.undecoded(1);
+      },
     );
     this.#replies = new FramedStream(
       rules,
@@ -126,7 +130,7 @@ class MysqlDecoder implements ProtocolDecoder {
     const isPiped = this.#inFlight.size > 1;
     if (!isPiped) this.#inFlight.answered(request, chunk.fullLength, chunk.atNs);
     else if (request.state === begun || this.#replies.isLost) this.#inFlight.answered(request, 0, chunk.atNs);
-    if (request.state === waiting || isPiped) this.#pushReply(chunk, isPiped);
+    if (request.state === waiting || isPiped || this.#isLoading) this.#pushReply(chunk, isPiped);
   }
 
   /** What had begun to be answered has its status. */
@@ -166,6 +170,7 @@ class MysqlDecoder implements ProtocolDecoder {
       this.#context.sink.undecoded(1);
       return;
     }
+    this.#isLoading = false;
     this.#endBegun();
     if (this.#inFlight.size === 0) this.#replies.reset();
     if (unanswered.has(command)) {
@@ -222,6 +227,8 @@ class MysqlDecoder implements ProtocolDecoder {
     if (request === undefined) return;
     const isFirst = bytes[from + 3] === 1;
     if (request.state === begun) {
+      // Behind the file; its number is the next one after those of the file.
+      if (this.#isLoading) this.#readFirst(request, bytes, from + headerBytes, to);
       if (!isFirst || !this.#isPiped) return;
       this.#inFlight.end(request);
       request = this.#inFlight.oldest;
@@ -238,6 +245,8 @@ class MysqlDecoder implements ProtocolDecoder {
     if (first === 0xff && to - from >= 3) {
       request.isError = true;
       request.status = String(bytes.readUInt16LE(from + 1));
+    } else if (first === 0xfb && request.id === comQuery) {
+      this.#isLoading = true;
     } else if (first === 0 && request.id === comPrepare && to - from >= 5) {
       if (this.#statements.size >= maxStatements) {
         for (const oldest of this.#statements.keys()) {
