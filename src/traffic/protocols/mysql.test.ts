@@ -116,6 +116,19 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
+  it("takes what MariaDB says of its progress for no answer", () => {
+    const progress = "\xff\xff\xff\x01\x01\x01\x10\x27\x00\x07Reading";
+    const replay = new Replay(createMysqlDecoder).ask(packet(0, "\x03alter table t engine=aria"));
+    replay.answer(packet(1, progress)).answer(packet(2, progress)).answer(packet(3, "\x00\x00\x00\x02\x00\x00\x00"));
+    replay
+      .ask(packet(0, "\x03alter table t add u int unique"))
+      .answer(packet(1, progress))
+      .answer(packet(2, "\xff\x26\x04#23000Duplicate"))
+      .close();
+    expect(replay.lines).toEqual(["ALTER | alter table t engine = aria | ", "ALTER | alter table t add u int unique | 1062!"]);
+    expect(replay.undecodedCount).toBe(0);
+  });
+
   it("skips the query attributes of MySQL 8", () => {
     expect(new Replay(createMysqlDecoder).ask(packet(0, "\x03\x00\x01SELECT 1")).answer(ok).close().lines).toEqual([
       "SELECT | SELECT ? | ",

@@ -46,6 +46,8 @@ const capabilityZstd = 0x4000000;
 const capabilityProtocol41 = 0x200;
 /** MariaDB: the statement that was prepared last. */
 const lastStatement = 0xffffffff;
+/** MariaDB: an error of this number says how far a statement is. */
+const progressCode = 0xffff;
 const maxStatements = 1024;
 const headerBytes = 4;
 /** What `OpenRequest.state` says. */
@@ -83,8 +85,8 @@ class MysqlDecoder implements ProtocolDecoder {
   #lastPrepared: SqlTemplate = unknownNames;
   /** The server has greeted and the client has not logged in yet. */
   #isGreeting = false;
-  /** The server has asked for a file (LOAD DATA LOCAL): until the next command the client sends no requests. */
-  #isLoading = false;
+  /** The server has asked for a file (LOAD DATA LOCAL) or told its progress (MariaDB): the answer is to come, and the client asks for nothing. */
+  #isUnderWay = false;
   /** From here on nothing can be read: what is compressed is counted, what is encrypted comes as a connection of its own where a library has it. */
   #opaque: "no" | "compressed" | "encrypted" = "no";
 
@@ -95,7 +97,7 @@ class MysqlDecoder implements ProtocolDecoder {
       rules,
       (bytes, from, to, frame) => this.#onRequestPacket(bytes, from, to, frame),
       () => {
-        if (!this.#isLoading) context.sink.undecoded(1);
+        if (!this.#isUnderWay) context.sink.undecoded(1);
       },
     );
     this.#replies = new FramedStream(
@@ -130,7 +132,7 @@ class MysqlDecoder implements ProtocolDecoder {
     const isPiped = this.#inFlight.size > 1;
     if (!isPiped) this.#inFlight.answered(request, chunk.fullLength, chunk.atNs);
     else if (request.state === begun || this.#replies.isLost) this.#inFlight.answered(request, 0, chunk.atNs);
-    if (request.state === waiting || isPiped || this.#isLoading) this.#pushReply(chunk, isPiped);
+    if (request.state === waiting || isPiped || this.#isUnderWay) this.#pushReply(chunk, isPiped);
   }
 
   /** What had begun to be answered has its status. */
@@ -170,7 +172,7 @@ class MysqlDecoder implements ProtocolDecoder {
       this.#context.sink.undecoded(1);
       return;
     }
-    this.#isLoading = false;
+    this.#isUnderWay = false;
     this.#endBegun();
     if (this.#inFlight.size === 0) this.#replies.reset();
     if (unanswered.has(command)) {
@@ -227,8 +229,8 @@ class MysqlDecoder implements ProtocolDecoder {
     if (request === undefined) return;
     const isFirst = bytes[from + 3] === 1;
     if (request.state === begun) {
-      // Behind the file; its number is the next one after those of the file.
-      if (this.#isLoading) this.#readFirst(request, bytes, from + headerBytes, to);
+      // Its number is the next one after those of the file, or of progress.
+      if (this.#isUnderWay) this.#readFirst(request, bytes, from + headerBytes, to);
       if (!isFirst || !this.#isPiped) return;
       this.#inFlight.end(request);
       request = this.#inFlight.oldest;
@@ -242,11 +244,12 @@ class MysqlDecoder implements ProtocolDecoder {
 
   #readFirst(request: OpenRequest, bytes: Buffer, from: number, to: number): void {
     const first = bytes[from];
-    if (first === 0xff && to - from >= 3) {
+    const code = first === 0xff && to - from >= 3 ? bytes.readUInt16LE(from + 1) : 0;
+    this.#isUnderWay = code === progressCode || (first === 0xfb && request.id === comQuery);
+    if (this.#isUnderWay) return;
+    if (code > 0) {
       request.isError = true;
-      request.status = String(bytes.readUInt16LE(from + 1));
-    } else if (first === 0xfb && request.id === comQuery) {
-      this.#isLoading = true;
+      request.status = String(code);
     } else if (first === 0 && request.id === comPrepare && to - from >= 5) {
       if (this.#statements.size >= maxStatements) {
         for (const oldest of this.#statements.keys()) {
