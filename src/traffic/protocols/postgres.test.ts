@@ -50,6 +50,22 @@ describe("createPostgresDecoder()", () => {
     ]);
   });
 
+  it("tells what an error took with it that came before the Sync was asked", () => {
+    const execute = message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0");
+    const replay = new Replay(createPostgresDecoder)
+      .ask(message("P", "s1\0select 1/$1\0\0\0") + execute)
+      .ask(execute)
+      .ask(execute);
+    replay.answer(message("1", "") + message("2", "") + message("C", "SELECT 1\0") + message("2", "") + message("E", "C22012\0\0"));
+    replay.ask(execute).ask(message("S", "")).answer(message("Z", "I"));
+    replay
+      .ask(message("Q", "select now()\0"))
+      .answer(message("C", "SELECT 1\0") + message("Z", "I"))
+      .close();
+    const failed = "SELECT | select ?/? | 22012!";
+    expect(replay.lines).toEqual(["SELECT | select ?/? | ", failed, failed, failed, "SELECT | select now() | "]);
+  });
+
   it("tells a statement that could not be parsed", () => {
     const replay = new Replay(createPostgresDecoder).ask(message("P", "s1\0select nope\0\0\0") + message("S", ""));
     replay.answer(message("E", "SERROR\0C42703\0Mno\0\0") + message("Z", "I")).close();

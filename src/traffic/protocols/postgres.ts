@@ -76,6 +76,8 @@ class PostgresDecoder implements ProtocolDecoder {
   #isFirst = true;
   /** For each Sync under way, the last request before it: after an error the server skips what comes until the next Sync. */
   #syncs: (OpenRequest | null)[] = [];
+  /** SQLSTATE of an error in a batch whose Sync was not asked yet: what comes until then is not run either. */
+  #failedBy: string | null = null;
   /** Parsed and not used yet: told only when that fails. */
   #parsed: { names: SqlTemplate; atNs: number; startNs: number; lengthBytes: number } | null = null;
 
@@ -132,6 +134,7 @@ class PostgresDecoder implements ProtocolDecoder {
     this.#replies.lose();
     this.#inFlight.giveUp();
     this.#syncs = [];
+    this.#failedBy = null;
     this.#parsed = null;
   }
 
@@ -179,10 +182,13 @@ class PostgresDecoder implements ProtocolDecoder {
         // Execute: portal
         const nameEnd = zeroFrom(bytes, body, to);
         const names = nameEnd < 0 ? unknownNames : (this.#portals.get(text(bytes, body, nameEnd)) ?? unknownNames);
-        this.#inFlight.begin(frame, names.verb, names.template, frame.lengthBytes).state = extended;
+        const request = this.#inFlight.begin(frame, names.verb, names.template, frame.lengthBytes);
+        request.state = extended;
+        if (this.#failedBy !== null) this.#fail(request, this.#failedBy, frame.atNs);
         break;
       }
       case 0x53: // Sync
+        this.#failedBy = null;
         if (this.#syncs.length < 2048) this.#syncs.push(this.#inFlight.newest ?? null);
         break;
       case 0x46: // Function call
@@ -237,10 +243,12 @@ class PostgresDecoder implements ProtocolDecoder {
     request.status = sqlState(bytes, from + 5, to);
     this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     this.#inFlight.end(request);
+    if (this.#syncs.length === 0) this.#failedBy = request.status;
   }
 
   /** ReadyForQuery: a simple query or a Sync is done. */
   #onReady(request: OpenRequest | undefined, frame: FrameTimes): void {
+    this.#failedBy = null;
     if (request?.state === simple && request.firstByteNs >= 0) {
       this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
       this.#inFlight.end(request);
@@ -255,14 +263,19 @@ class PostgresDecoder implements ProtocolDecoder {
     const isKnown = last !== undefined && last !== null && this.#inFlight.find((request) => request === last) !== undefined;
     const { status, lastByteNs } = failed;
     this.#inFlight.end(failed);
-    if (!isKnown || last === failed) return;
+    if (last === undefined) this.#failedBy = status;
+    else if (!isKnown || last === failed) return;
     for (let next = this.#inFlight.oldest; next?.state === extended; next = this.#inFlight.oldest) {
-      next.isError = true;
-      next.status = status;
-      this.#inFlight.answered(next, 0, lastByteNs);
-      this.#inFlight.end(next);
+      this.#fail(next, status, lastByteNs);
       if (next === last) return;
     }
+  }
+
+  #fail(request: OpenRequest, status: string, atNs: number): void {
+    request.isError = true;
+    request.status = status;
+    this.#inFlight.answered(request, 0, atNs);
+    this.#inFlight.end(request);
   }
 }
 
