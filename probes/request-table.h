@@ -84,10 +84,7 @@ struct {
 	MAP_TYPE(value, struct request_stats);
 } requests SEC(".maps");
 
-/*
- * Requests under no name, FINGERPRINT_OTHER, when `requests` is full: whoever came last would not be counted at all otherwise. As many kinds as there are
- * processes, peers and statuses.
- */
+/* Requests under no name, FINGERPRINT_OTHER, when `requests` is full, by process, peer and status. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 2048);
@@ -211,8 +208,10 @@ static always_inline int count_request_here(struct connection *connection)
 	key.flags = connection->flags & CONNECTION_TLS ? REQUEST_TLS : 0;
 	key.reserved = 0;
 	stats = find_kind(&key);
-	if (!stats)
+	if (!stats) {
+		count_loss(LOSS_UNDECODED);
 		return 0;
+	}
 	/* A clock that differs between processors must not make a request of centuries. */
 	if ((s64)duration <= 0)
 		duration = 1;

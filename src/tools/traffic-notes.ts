@@ -36,7 +36,11 @@ const lossTexts: Record<string, LossText> = {
     meaning: "not followed: there are more than traffic.max_connections",
   },
   "unknown-protocol": { kind: "unavailable", what: of("connection", "connections"), meaning: "of no protocol that Coral knows" },
-  undecoded: { kind: "rows-lost", what: of("request", "requests"), meaning: "not decoded: cut short, or joined in the middle" },
+  undecoded: {
+    kind: "rows-lost",
+    what: of("request", "requests"),
+    meaning: "not counted: cut short, joined in the middle, or of too many kinds at once",
+  },
   unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "not readable in the process's memory in time" },
   "tls-opaque": {
     kind: "unavailable",

@@ -67,7 +67,7 @@ export const lossKinds = [
   "connections-full",
   /** Connections whose bytes are no protocol that is known. */
   "unknown-protocol",
-  /** Requests that a decoder had to skip: garbage, cut short, or joined in the middle. */
+  /** Requests that a decoder had to skip (garbage, cut short, or joined in the middle), or that the kernel had no room for. */
   "undecoded",
   /** Memory of a process could not be read at the moment it was needed. */
   "unreadable",

@@ -62,8 +62,9 @@ async function send(version: string, atMs: number, durationMs: number, failEach 
 }
 
 const summary = (): Promise<SummaryResult> => colony.tool<SummaryResult>("coral_query_summary", { since: "1m" });
+/** Of this service alone: the host may have others, with new builds of their own. */
 const deployments = async (): Promise<DeploymentList["deployments"]> =>
-  (await colony.tool<DeploymentList>("coral_query_deployments", { since: "1h" })).deployments;
+  (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" })).deployments;
 
 describe("a program that sends spans", () => {
   it("has a health, and a deployment that made it worse", async () => {
