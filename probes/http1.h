@@ -7,6 +7,7 @@
 #define CORAL_HTTP1_H
 
 #include "http1-head.h"
+#include "made-record.h"
 
 /* "HTTP/1.1 200" */
 #define HTTP_STATUS_BYTES 12
@@ -23,12 +24,7 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	if (take_request(connection) != STATE_ASKED)
 		return 0;
 	record = (void *)scratch->before;
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
-	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
-	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
-	record->start_ns = connection->start_ns;
+	fill_made_record(record, connection);
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
 	/* The target ends at the second blank, or is cut. */
 	scratch->at = 0;

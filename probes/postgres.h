@@ -6,6 +6,7 @@
 #ifndef CORAL_POSTGRES_H
 #define CORAL_POSTGRES_H
 
+#include "made-record.h"
 #include "postgres-answer.h"
 #include "postgres-text.h"
 
@@ -168,12 +169,7 @@ subprogram int postgres_hand_over(struct connection *connection, struct scratch 
 	if (take_request(connection) != STATE_ASKED)
 		return 0;
 	record = (void *)scratch->before;
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
-	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
-	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
-	record->start_ns = connection->start_ns;
+	fill_made_record(record, connection);
 	__builtin_memset(scratch->bytes, 0, 16);
 	if (connection->extra[POSTGRES_SIMPLE]) {
 		scratch->bytes[0] = 'Q';

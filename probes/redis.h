@@ -6,6 +6,7 @@
 #ifndef CORAL_REDIS_H
 #define CORAL_REDIS_H
 
+#include "made-record.h"
 #include "redis-commands.h"
 #include "request-table.h"
 
@@ -157,12 +158,7 @@ subprogram int redis_hand_over(struct connection *connection, struct scratch *sc
 	size = (connection->extra[REDIS_VERB_END] - at) & 63;
 	if (!size)
 		return 0;
-	fill_record(record, connection);
-	record->kind = RECORD_PAYLOAD;
-	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
-	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
-	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
-	record->start_ns = connection->start_ns;
+	fill_made_record(record, connection);
 	/* The same command without its arguments. */
 	__builtin_memcpy(scratch->bytes + 256, connection->head, HEAD_KEPT);
 	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" */
