@@ -309,7 +309,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
 });
 
 describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot read", () => {
-  it("says for each program why, once it had such a connection, and until it ends", async () => {
+  it("says for each program why, once it had such a connection, and until it ends or loads a library that is read", async () => {
     const directory = mkdtempSync(join(tmpdir(), "coral-opaque-"));
     try {
       const linked = join(directory, "linked");
@@ -322,7 +322,9 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot
       host.run(3, "/opt/linked");
       host.run(4, "/usr/bin/node");
       const fake = fakeObject();
-      await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner() });
+      let nowMs = 0;
+      const now = (): number => nowMs;
+      await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner(), now });
       await probes.refresh();
       const others = (): unknown[] => probes.state().filter(({ library }) => library === "other");
       expect(others()).toEqual([]);
@@ -335,6 +337,10 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot
       host.processes.delete(3);
       await probes.refresh();
       expect(others()).toHaveLength(1);
+      host.run(2, "/bin/sh", "/usr/lib/libgnutls.so.30", "/usr/bin/node");
+      nowMs = 120_000;
+      await probes.refresh();
+      expect(others()).toEqual([]);
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
