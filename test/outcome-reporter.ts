@@ -2,16 +2,15 @@ import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
-/** Of one run; also what scripts/lib/test-rounds.mjs reads. */
+/** One run, as read by scripts/lib/test-verdict.mjs, which explains the fields. */
 interface Outcome {
   passed: number;
   failed: number;
   skipped: number;
-  /** Paths from the checkout on. Null when something failed that belongs to no file. */
-  failedFiles: string[] | null;
+  failedFiles: Record<string, number> | null;
 }
 
-/** Writes down how a run went, for whoever adds up several: as JSON in the file that CORAL_TEST_OUTCOME names. Without that variable it does nothing. */
+/** Writes the result of a run as JSON to the file that CORAL_TEST_OUTCOME names. Does nothing without that variable. */
 export class OutcomeReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const target = process.env["CORAL_TEST_OUTCOME"];
@@ -27,13 +26,16 @@ export class OutcomeReporter implements Reporter {
   }
 }
 
-function failedFiles(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): string[] | null {
-  const failed = modules.filter((module) => !module.ok()).map((module) => module.relativeModuleId);
+function failedFiles(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): Record<string, number> | null {
+  const failed: Record<string, number> = {};
+  for (const module of modules) {
+    if (!module.ok()) failed[module.relativeModuleId] = [...module.children.allTests("failed")].length;
+  }
   for (const error of unhandledErrors) {
-    // What a file throws beside its tests fails the run, though every test has passed.
+    // An error thrown outside of a test fails the run even if every test passed.
     const path: unknown = error["VITEST_TEST_PATH"];
     if (typeof path !== "string") return null;
-    failed.push(relative(process.cwd(), path));
+    failed[relative(process.cwd(), path)] ??= 0;
   }
-  return [...new Set(failed)];
+  return failed;
 }

@@ -1,16 +1,21 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { warn } from "./report.mjs";
-import { moduleFile, runVisibly } from "./run.mjs";
+import { fail, warn } from "./report.mjs";
+import { moduleFile, root, runVisibly } from "./run.mjs";
+import { filesToRepeat, judge, noOutcome } from "./test-verdict.mjs";
 
-/** @typedef {{ passed: number, failed: number, skipped: number, failedFiles: string[] | null }} Outcome as written by test/outcome-reporter.ts */
-
-/** More files than this do not fail by chance. */
-const maxRepeatedFiles = 6;
+/** @typedef {import("./test-verdict.mjs").Outcome} Outcome */
+/** @typedef {import("./test-verdict.mjs").QuarantineEntry} QuarantineEntry */
+/** @typedef {import("./test-verdict.mjs").Verdict} Verdict */
 
 /**
- * Runs some tests and returns vitest's exit code.
+ * Daemons, which mostly wait; then unit tests, which need processors; then tests that load BPF programs, alone, because they lose events when they get no processor.
+ */
+const rounds = [["e2e", "integration"], ["unit"], ["privileged"]];
+
+/**
+ * Runs the selected tests and returns vitest's exit code.
  * @param {readonly string[]} args
  * @param {NodeJS.ProcessEnv} [more] environment
  */
@@ -19,26 +24,25 @@ export function runTests(args, more) {
 }
 
 /**
- * Runs all tests, in three rounds: daemons, which wait most of the time; what needs nothing but a processor; and by themselves those that load BPF programs, for
- * which seconds without a processor are losses. Files that fail are run once more, from their beginning: the tests share their machine with others. Not within a
- * file, where a test would meet what its first try has left.
+ * Runs all tests in rounds, then repeats the files that failed, to separate flaky tests from broken ones. Whole files are repeated: within a file, a second try
+ * would meet the state that the first one left.
  * @returns {Promise<number>} an exit code
  */
 export async function runAllTests() {
   const directory = mkdtempSync(join(tmpdir(), "coral-test-"));
   try {
     /** @type {Outcome[]} */
-    const rounds = [];
-    for (const projects of [["e2e", "integration"], ["unit"], ["privileged"]]) {
+    const outcomes = [];
+    for (const projects of rounds) {
       const args = projects.map((name) => `--project=${name}`);
-      rounds.push(await outcomeOf(join(directory, String(rounds.length)), args));
+      outcomes.push(await runForOutcome(join(directory, String(outcomes.length)), args));
     }
-    const again = await repeatFailed(join(directory, "again"), rounds);
-    const sum = (/** @type {"passed" | "failed" | "skipped"} */ what) => rounds.reduce((total, outcome) => total + outcome[what], 0);
-    const mended = again === null ? 0 : sum("failed") - again.failed;
-    process.stdout.write(`${sum("passed") + mended} passed, ${sum("failed") - mended} failed, ${sum("skipped")} skipped\n`);
-    const isGreen = again === null ? rounds.every(isWell) : isWell(again);
-    return isGreen ? 0 : 1;
+    const failed = filesToRepeat(outcomes);
+    if (failed.length > 0) warn(`failed, repeating: ${failed.join(" ")}`);
+    const repeat = failed.length > 0 ? await runForOutcome(join(directory, "repeat"), failed) : null;
+    const verdict = judge(outcomes, repeat, readQuarantine());
+    report(verdict);
+    return verdict.isGreen ? 0 : 1;
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
@@ -47,41 +51,26 @@ export async function runAllTests() {
 /**
  * @param {string} target where the outcome is written
  * @param {readonly string[]} args
+ * @returns {Promise<Outcome>}
  */
-async function outcomeOf(target, args) {
+async function runForOutcome(target, args) {
   const code = await runTests(args, { CORAL_TEST_OUTCOME: target });
-  return readOutcome(target, code);
+  const outcome = existsSync(target) ? /** @type {Outcome} */ (JSON.parse(readFileSync(target, "utf8"))) : noOutcome;
+  // vitest also fails for reasons outside of any test file.
+  const isUnexplained = code !== 0 && Object.keys(outcome.failedFiles ?? {}).length === 0;
+  return isUnexplained ? { ...outcome, failedFiles: null } : outcome;
 }
 
-/**
- * @param {string} target
- * @param {number} code
- * @returns {Outcome}
- */
-function readOutcome(target, code) {
-  const none = { passed: 0, failed: 0, skipped: 0, failedFiles: null };
-  const outcome = existsSync(target) ? /** @type {Outcome} */ (JSON.parse(readFileSync(target, "utf8"))) : none;
-  // A run may fail for what is no test of a file.
-  return code !== 0 && outcome.failedFiles?.length === 0 ? { ...outcome, failedFiles: null } : outcome;
+/** @returns {QuarantineEntry[]} */
+function readQuarantine() {
+  return JSON.parse(readFileSync(join(root, "test/quarantine.json"), "utf8"));
 }
 
-/** @param {Outcome} outcome */
-function isWell({ failed, failedFiles }) {
-  // Where nothing may be loaded, a whole round is skipped.
-  return failed === 0 && failedFiles?.length === 0;
-}
-
-/**
- * @param {string} target
- * @param {readonly Outcome[]} rounds
- * @returns {Promise<Outcome | null>} null when there is nothing to repeat, or too much
- */
-async function repeatFailed(target, rounds) {
-  const failed = rounds.flatMap(({ failedFiles }) => failedFiles ?? []);
-  const isByChance = failed.length > 0 && failed.length <= maxRepeatedFiles && rounds.every(({ failedFiles }) => failedFiles !== null);
-  if (!isByChance) return null;
-  warn(`failed, and run once more: ${failed.join(" ")}`);
-  const again = await outcomeOf(target, failed);
-  if (isWell(again)) warn(`failed at first, passed when repeated: ${failed.join(" ")}`);
-  return again;
+/** @param {Verdict} verdict */
+function report({ passed, failed, skipped, failedTwice, flaky, quarantined }) {
+  for (const path of quarantined) warn(`${path}: failed, then passed when repeated: in quarantine, tolerated`);
+  for (const path of flaky)
+    fail(`${path}: failed, then passed when repeated: not in quarantine; fix it or list it in test/quarantine.json with the reason`);
+  for (const path of failedTwice) fail(`${path}: failed twice`);
+  process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
 }

@@ -1,0 +1,98 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { filesToRepeat, judge, noOutcome } from "../scripts/lib/test-verdict.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+const round = (failedFiles: Record<string, number> | null, passed = 10) => {
+  const failed = Object.values(failedFiles ?? {}).reduce((total, tests) => total + tests, 0);
+  return { passed, failed, skipped: 1, failedFiles };
+};
+
+const inQuarantine = (...paths: string[]) => paths.map((path) => ({ path, reason: "known" }));
+
+describe("test/quarantine.json", () => {
+  const entries = JSON.parse(readFileSync(join(root, "test/quarantine.json"), "utf8")) as { path: string; reason: string }[];
+
+  it("lists each file once, with nothing but a path and a reason", () => {
+    expect(new Set(entries.map(({ path }) => path)).size).toBe(entries.length);
+    for (const entry of entries) {
+      expect(Object.keys(entry).sort()).toEqual(["path", "reason"]);
+      expect(entry.reason.trim().length, entry.path).toBeGreaterThan(20);
+    }
+  });
+
+  it("lists test files that exist", () => {
+    for (const { path } of entries) {
+      expect(path).toMatch(/^(src|test)\/.+\.test\.ts$/);
+      expect(existsSync(join(root, path)), path).toBe(true);
+    }
+  });
+
+  it("stays small", () => {
+    expect(entries.length).toBeLessThanOrEqual(10);
+  });
+});
+
+describe("filesToRepeat()", () => {
+  it("repeats the failed files of all rounds", () => {
+    expect(filesToRepeat([round({ a: 1 }), round({}), round({ b: 2, c: 0 })])).toEqual(["a", "b", "c"]);
+  });
+
+  it("repeats nothing when nothing failed", () => {
+    expect(filesToRepeat([round({}), round({})])).toEqual([]);
+  });
+
+  it("repeats nothing when a failure belongs to no file", () => {
+    expect(filesToRepeat([round({ a: 1 }), round(null)])).toEqual([]);
+  });
+
+  it("repeats at most six files", () => {
+    const six = { a: 1, b: 1, c: 1, d: 1, e: 1, f: 1 };
+    expect(filesToRepeat([round(six)])).toHaveLength(6);
+    expect(filesToRepeat([round(six), round({ g: 1 })])).toEqual([]);
+  });
+});
+
+describe("judge()", () => {
+  it("is green when nothing failed, also when a round was skipped as a whole", () => {
+    const skipped = { passed: 0, failed: 0, skipped: 5, failedFiles: {} };
+    expect(judge([round({}), skipped], null, [])).toMatchObject({ isGreen: true, passed: 10, failed: 0, skipped: 6 });
+  });
+
+  it("fails a file that passes only when repeated", () => {
+    const verdict = judge([round({ a: 2 })], round({}), inQuarantine("b"));
+    expect(verdict).toMatchObject({ isGreen: false, passed: 10, failed: 2, flaky: ["a"], quarantined: [], failedTwice: [] });
+  });
+
+  it("tolerates a file in quarantine that passes when repeated", () => {
+    const verdict = judge([round({ a: 2 })], round({}), inQuarantine("a"));
+    expect(verdict).toMatchObject({ isGreen: true, passed: 12, failed: 0, flaky: [], quarantined: ["a"], failedTwice: [] });
+  });
+
+  it("fails a file in quarantine that fails twice", () => {
+    const verdict = judge([round({ a: 2 })], round({ a: 1 }), inQuarantine("a"));
+    expect(verdict).toMatchObject({ isGreen: false, failed: 2, flaky: [], quarantined: [], failedTwice: ["a"] });
+  });
+
+  it("tolerates only what is in quarantine when several files passed on repeat", () => {
+    const verdict = judge([round({ a: 1 }), round({ b: 3 })], round({}), inQuarantine("a"));
+    expect(verdict).toMatchObject({ isGreen: false, passed: 21, failed: 3, flaky: ["b"], quarantined: ["a"] });
+  });
+
+  it("fails a file that failed outside of its tests, unless it is in quarantine", () => {
+    expect(judge([round({ a: 0 })], round({}), [])).toMatchObject({ isGreen: false, flaky: ["a"] });
+    expect(judge([round({ a: 0 })], round({}), inQuarantine("a"))).toMatchObject({ isGreen: true, quarantined: ["a"] });
+  });
+
+  it("fails when the failed files were not repeated", () => {
+    expect(judge([round({ a: 1 })], null, inQuarantine("a"))).toMatchObject({ isGreen: false, failed: 1 });
+  });
+
+  it("fails when a round or the repeat ended without a result", () => {
+    expect(judge([round({}), noOutcome], null, [])).toMatchObject({ isGreen: false });
+    expect(judge([round({ a: 1 })], noOutcome, inQuarantine("a"))).toMatchObject({ isGreen: false, failed: 1, quarantined: [] });
+  });
+});
