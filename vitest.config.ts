@@ -1,19 +1,19 @@
 import { defineConfig } from "vitest/config";
-import { DoubtReporter } from "./test/doubt-reporter.ts";
 import { OutcomeReporter } from "./test/outcome-reporter.ts";
+import { SkippedReporter } from "./test/skipped-reporter.ts";
 
-/** Tests that load BPF programs and count what they see share cgroups and the kernel: one file at a time. */
+/** One file at a time: tests that load BPF programs share cgroups and the kernel. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
 export default defineConfig({
   test: {
     environment: "node",
-    reporters: [new DoubtReporter(), new OutcomeReporter(), "default"],
-    // Tests of daemons wait most of the time. More workers on a small machine only add time-outs.
+    reporters: [new SkippedReporter(), new OutcomeReporter(), "default"],
+    // Daemon tests mostly wait, but more workers cause timeouts on a small machine.
     maxWorkers: 3,
-    // What is waited for takes milliseconds; a second, the default, is too short on a busy machine.
+    // Conditions usually hold within milliseconds; the default of one second is too short on a busy machine.
     expect: { poll: { timeout: 30_000 } },
-    setupFiles: ["./test/patience.ts"],
+    setupFiles: ["./test/wait-timeout.ts"],
     projects: [
       {
         extends: true,
@@ -23,7 +23,7 @@ export default defineConfig({
         extends: true,
         test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 },
       },
-      // Daemons with homes and ports of their own; most of the time they wait.
+      // Each test starts daemons with a home and ports of its own.
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 } },
       {
         extends: true,

@@ -1,4 +1,4 @@
-/** Before each test file: what is waited for takes milliseconds, and a second, which `vi.waitFor` gives it, is too short on a busy machine. */
+/** Runs before each test file: raises the default timeout of `vi.waitFor` from one second, which is too short on a busy machine. */
 
 import { vi } from "vitest";
 

@@ -1,13 +1,13 @@
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 
-/** Prints, before the summary, what a green run does not prove: tests that were skipped, and why. */
-export class DoubtReporter implements Reporter {
+/** Lists skipped tests by reason before the summary: a green run proves nothing about them. */
+export class SkippedReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = new Map<string, string[]>();
     for (const module of modules) {
       for (const test of module.children.allTests()) {
         const name = `${module.relativeModuleId} > ${test.fullName}`;
-        // A name filter on the command line skips the rest without a reason; that is no news.
+        // Tests excluded by a name filter have no reason and are not listed.
         const reason = reasonOf(test);
         if (reason !== undefined) skipped.set(reason, [...(skipped.get(reason) ?? []), name]);
       }
