@@ -24,7 +24,7 @@ export interface SparseHistogram {
   counts: number[];
 }
 
-/** Same arithmetic as `latency_bucket()` in probes/histogram.h. */
+/** Same arithmetic as `latency_bucket()` in probes/core/histogram.h. */
 export function bucketOf(layout: HistogramLayout, ns: number): number {
   if (!(ns >= 1 << firstOctave)) return 0;
   if (ns < 2 ** 32) {

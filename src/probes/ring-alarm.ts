@@ -1,4 +1,4 @@
-/** Tells when a ring fills: a thread of the pool sleeps until a program wakes its readers. See probes/ring-wake.h. */
+/** Tells when a ring fills: a thread of the pool sleeps until a program wakes its readers. See probes/core/ring-wake.h. */
 
 import { CoralError } from "../base/errors.ts";
 import type { Libbpf } from "./libbpf.ts";

@@ -11,7 +11,7 @@ import type { DecoderFactory, FinishedRequest, Recognition } from "./protocol-de
 import { RequestGroups } from "./request-groups.ts";
 
 export interface CapturesOptions {
-  /** `capture_targets` of probes/connection.h. */
+  /** `capture_targets` of probes/requests/connection.h. */
   targets: Pick<BpfMap, "update" | "delete">;
   /** Tells the kernel whether there is anything in it. */
   setActive(isActive: boolean): void;

@@ -1,4 +1,4 @@
-/** What probes/connections.bpf.c writes, read in place. Offsets are checked against the object's own types in a test. */
+/** What probes/tcp/connections.bpf.c writes, read in place. Offsets are checked against the object's own types in a test. */
 
 import type { AddressTexts } from "../base/ip-address.ts";
 import type { ConnectionEvent, PeerConnections } from "./messages.ts";

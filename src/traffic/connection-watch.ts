@@ -1,4 +1,4 @@
-/** Watches TCP connections in the kernel, in the traffic process: loads probes/connections.bpf.c, tells what ends, and takes the marks of scans. */
+/** Watches TCP connections in the kernel, in the traffic process: loads probes/tcp/connections.bpf.c, tells what ends, and takes the marks of scans. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

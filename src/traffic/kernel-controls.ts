@@ -1,4 +1,4 @@
-/** What user space tells the programs in the kernel while they run: `struct controls` of probes/connection.h. */
+/** What user space tells the programs in the kernel while they run: `struct controls` of probes/requests/connection.h. */
 
 import type { BpfMap } from "../probes/index.ts";
 import { ladderSteps } from "./ladder.ts";

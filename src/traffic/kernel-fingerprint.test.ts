@@ -6,7 +6,7 @@ const digits = "0123456789";
 const hex = "0123456789abcdef";
 const letters = "ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ";
 
-/** The rule of http1_end_segment() in probes/http1-head.h. */
+/** The rule of http1_end_segment() in probes/protocol/http1-head.h. */
 function isMaskedInKernel(segment: string): boolean {
   const count = segment.replace(/\D/g, "").length;
   if (/^\d+$/.test(segment)) return true;

@@ -1,4 +1,4 @@
-/** Loads probes/requests.bpf.c and attaches its hooks: the cheap ones at sockets where the kernel has them, else those at system calls. */
+/** Loads probes/requests/requests.bpf.c and attaches its hooks: the cheap ones at sockets where the kernel has them, else those at system calls. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -3,7 +3,7 @@
 import { coarseLayout, fineLayout } from "../base/latency-histogram.ts";
 import type { LossKind } from "./messages.ts";
 
-/** `struct request_key` of probes/request-table.h. */
+/** `struct request_key` of probes/requests/request-table.h. */
 export const requestKeyLayout = {
   sizeBytes: 40,
   fingerprint: 0,
@@ -21,7 +21,7 @@ const durationAt = 32;
 const queueAt = durationAt + 4 * fineLayout.bucketCount;
 const firstByteAt = queueAt + 4 * coarseLayout.bucketCount;
 
-/** `struct request_stats` of probes/request-table.h. */
+/** `struct request_stats` of probes/requests/request-table.h. */
 export const requestStatsLayout = {
   sizeBytes: firstByteAt + 4 * coarseLayout.bucketCount + 4,
   duration_sum_ns: 0,
@@ -33,7 +33,7 @@ export const requestStatsLayout = {
   first_byte: firstByteAt,
 } as const;
 
-/** `struct request_place` of probes/request-table.h; used when its state says so. */
+/** `struct request_place` of probes/requests/request-table.h; used when its state says so. */
 export const requestPlaceLayout = {
   sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 40,
   key: 0,
@@ -42,7 +42,7 @@ export const requestPlaceLayout = {
 } as const;
 export const placeUsed = 2;
 
-/** `struct learn_record` of probes/payload.h. */
+/** `struct learn_record` of probes/requests/ring.h. */
 export const learnRecordLayout = {
   sizeBytes: 56,
   kind: 0,
@@ -58,7 +58,7 @@ export const learnRecordLayout = {
   comm: 40,
 } as const;
 
-/** `struct sweep` of probes/sweep.h. */
+/** `struct sweep` of probes/requests/sweep.h. */
 export const sweepLayout = {
   sizeBytes: 16,
   answered_before_ns: 0,
@@ -66,7 +66,7 @@ export const sweepLayout = {
   connections: 12,
 } as const;
 
-/** `enum loss` of probes/connection.h, in its order. */
+/** `enum loss` of probes/requests/connection.h, in its order. */
 export const kernelLosses: readonly LossKind[] = [
   "ring-full",
   "routes-full",
@@ -87,5 +87,5 @@ export const statuses = { none: 0, noReply: 1 } as const;
 /** `REQUEST_TLS` of a key's flags. */
 export const tlsFlag = 1;
 
-/** `enum http_method` of probes/http1-head.h, from 1 on; the last one stands for all others. */
+/** `enum http_method` of probes/protocol/http1-head.h, from 1 on; the last one stands for all others. */
 export const httpMethods = ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "CONNECT", "TRACE", "OTHER"] as const;

@@ -1,5 +1,5 @@
 /**
- * Reads the kernel's table of request kinds (probes/request-table.h): each window by batches, as differences to the window before. A kind whose name
+ * Reads the kernel's table of request kinds (probes/requests/request-table.h): each window by batches, as differences to the window before. A kind whose name
  * has not arrived yet waits; one without requests for a while is deleted, and its place in the kernel is free again.
  */
 

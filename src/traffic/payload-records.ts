@@ -1,4 +1,4 @@
-/** Reads `struct payload_record` of probes/payload.h where it lies in the ring. */
+/** Reads `struct payload_record` of probes/requests/ring.h where it lies in the ring. */
 
 import { formatIpv6, withoutMapping } from "../base/ip-address.ts";
 import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "./messages.ts";

@@ -8,7 +8,7 @@ import type { LossKind, TrafficProtocol, TrafficRole } from "./messages.ts";
 import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recognition, RequestSink } from "./protocol-decoder.ts";
 import type { Endpoint, EndpointGroups, RequestGroups } from "./request-groups.ts";
 
-/** A payload record of the ring (`struct payload_record` in probes/payload.h). Lent for the call: the reader may use one object for all records. */
+/** A payload record of the ring (`struct payload_record` in probes/requests/ring.h). Lent for the call: the reader may use one object for all records. */
 export interface PayloadRecord {
   /** Never given twice. */
   connectionId: number;
@@ -52,7 +52,7 @@ export interface MissedRecords {
   sent: boolean;
 }
 
-/** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/payload.h). */
+/** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/requests/payload.h). */
 const pieceBytes = 4096;
 const maxPieces = 8;
 

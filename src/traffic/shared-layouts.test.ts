@@ -14,7 +14,7 @@ const directory = mkdtempSync(join(tmpdir(), "coral-layouts-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 /** Only types of variables are kept in an object. */
-const source = `#include "requests.bpf.c"
+const source = `#include "requests/requests.bpf.c"
 struct payload_record payload_record_here; struct learn_record learn_record_here; enum protocol protocol_here; enum loss loss_here;
 `;
 

@@ -66,7 +66,7 @@ const sampledShare = 0.1;
 const maxLoggedFailures = 10;
 /** Of the ring, at one look. */
 const busyShare = 1 / 32;
-/** What is below may wait for the next beat: above, every record wakes. The same as in probes/ring-wake.h. */
+/** What is below may wait for the next beat: above, every record wakes. The same as in probes/core/ring-wake.h. */
 const fullShare = 1 / 8;
 
 export class TrafficRuntime implements Disposable {

@@ -24,8 +24,9 @@ const why = whyNoBpf("clang");
 const objectPath = join(directory, "connections.bpf.o");
 beforeAll(() => {
   if (why !== undefined) return;
-  const source = fileURLToPath(new URL("../../probes/connections.bpf.c", import.meta.url));
-  execFileSync("clang", ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c", source, "-o", objectPath], { stdio: "pipe" });
+  const probes = fileURLToPath(new URL("../../probes", import.meta.url));
+  const source = join(probes, "tcp/connections.bpf.c");
+  execFileSync("clang", ["-O2", "-g", "-target", "bpf", "-mcpu=v3", `-I${probes}`, "-c", source, "-o", objectPath], { stdio: "pipe" });
 });
 beforeEach((context) => {
   context.skip(why !== undefined, why);

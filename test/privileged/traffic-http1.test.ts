@@ -259,7 +259,7 @@ describe("HTTP/1 at sockets", () => {
     await client.send({ sends: [head("GET", "/first")], answers: 1, keep: true });
     const slowly = [head("POST", "/body", "Content-Length: 200\r\n"), ..."x".repeat(200)];
     const asked = client.send({ sends: slowly, answers: 1, keep: true });
-    // STATE_ASKED, and CONNECTION_STREAMED in the flags, of probes/connection.h.
+    // STATE_ASKED, and CONNECTION_STREAMED in the flags, of probes/requests/connection.h.
     await waitFor("an open request", () => connectionsWith(observer, port, "state", 1) === 2, { intervalMs: 5 });
     await observer.hooks.detach();
     await asked;

@@ -1,4 +1,4 @@
-/** What was sent is read where TCP has put it (probes/sent-bytes.h), so statuses must be right however a process sends, and whatever lies there from before. */
+/** What was sent is read where TCP has put it (probes/requests/sent-bytes.h), so statuses must be right however a process sends, and whatever lies there from before. */
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";

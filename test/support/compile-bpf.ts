@@ -5,11 +5,11 @@ import { fileURLToPath } from "node:url";
 
 const probes = fileURLToPath(new URL("../../probes", import.meta.url));
 
-/** Compiles a BPF program of a test, with the headers of probes/ at hand; returns the object's path. Needs clang. */
+/** Compiles a BPF program of a test, which may include headers of probes/; returns the object's path. Needs clang. */
 export function compileBpf(directory: string, name: string, source: string): string {
   const sourcePath = join(directory, `${name}.bpf.c`);
   const objectPath = join(directory, `${name}.bpf.o`);
-  writeFileSync(sourcePath, `#include "coral.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\n${source}`);
+  writeFileSync(sourcePath, `#include "core/bpf.h"\nchar LICENSE[] SEC("license") = "Dual BSD/GPL";\n${source}`);
   execFileSync("clang", ["-O2", "-g", "-target", "bpf", "-mcpu=v3", `-I${probes}`, "-c", sourcePath, "-o", objectPath], { stdio: "pipe" });
   return objectPath;
 }

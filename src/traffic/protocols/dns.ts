@@ -78,7 +78,7 @@ export function parseDnsMessage(bytes: Buffer, from: number, to: number): DnsMes
   };
 }
 
-/** The checks that probes/classify.h makes, too. */
+/** The checks that probes/protocol/classify.h makes, too. */
 export function isDnsHeader(bytes: Buffer, from: number, to: number): boolean {
   if (to - from < headerBytes + 5) return false;
   const flags = bytes.readUInt16BE(from + 2);

@@ -1,5 +1,5 @@
 /**
- * Frames of HTTP/2 as the kernel passes them on (probes/http2-record.h): only those that say something about requests, all of one payload in one record. A record
+ * Frames of HTTP/2 as the kernel passes them on (probes/protocol/http2-record.h): only those that say something about requests, all of one payload in one record. A record
  * begins with a sequence number of its direction; each frame has a head of 12 bytes and as much of its payload as was taken.
  */
 

@@ -1,4 +1,4 @@
-/** What probes/http2.h does, for tests without a kernel: cuts the bytes of one direction into the records that the decoder gets. */
+/** What probes/protocol/http2.h does, for tests without a kernel: cuts the bytes of one direction into the records that the decoder gets. */
 
 import type { Chunk } from "../protocol-decoder.ts";
 import { frameFlag, frameType, sequenceBytes, toldBytes } from "./http2-frames.ts";

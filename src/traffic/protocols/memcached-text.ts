@@ -18,7 +18,7 @@ const maxLineBytes = 65_536;
 /** Behind a key, which may have 250 bytes, come flags, times and the length of what is stored. */
 const maxKeptBytes = 512;
 
-/** True when a line begins like a command; also the rule of probes/classify.h, which looks at the longest names only. */
+/** True when a line begins like a command; also the rule of probes/protocol/classify.h, which looks at the longest names only. */
 export function isMemcachedCommand(line: string): boolean {
   const verb = /^[a-z_]+(?=[ \r\n])/.exec(line)?.[0] ?? "";
   return storing.has(verb) || fetching.has(verb) || others.has(verb);

@@ -1,6 +1,6 @@
 /**
  * Which protocol a payload is of, by its first bytes and never by its port, and whether it asks or answers. The kernel has the same rules, shorter:
- * probes/recognise.h. Used for connections that it did not classify, or whose direction it could not tell.
+ * probes/protocol/recognise.h. Used for connections that it did not classify, or whose direction it could not tell.
  */
 
 import type { TrafficProtocol } from "../messages.ts";

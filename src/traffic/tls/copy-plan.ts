@@ -1,7 +1,7 @@
 /**
  * Where OpenSSL copies the plaintext of a record to whoever reads it: one place that every read with data passes, and none without. It is in
  * `ssl3_read_bytes(ssl, type, received_type, buffer, length, peek, …)`, which all of `SSL_read()` ends in since 1.1.0. The program `tls_copy` of
- * `probes/tls-copy.h` needs to know where three of these arguments are kept at that place, which is read from the machine code; where that is not
+ * `probes/tls/openssl-copy.h` needs to know where three of these arguments are kept at that place, which is read from the machine code; where that is not
  * certain there is no plan, and reads are probed where they begin and return.
  */
 
@@ -76,7 +76,7 @@ function probeAt(
   return { program: "tls_copy", isReturn: false, fileOffset, cookie };
 }
 
-/** Repeated from `probes/tls-copy.h`. */
+/** Repeated from `probes/tls/openssl-copy.h`. */
 const placeBits = 16;
 const registerPlace = 0x8000;
 const stackBytes = 128;

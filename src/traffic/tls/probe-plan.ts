@@ -1,4 +1,4 @@
-/** Which places of a file to probe for the plaintext of TLS, and which program of `probes/tls.h` belongs to each. */
+/** Which places of a file to probe for the plaintext of TLS, and which program of `probes/tls/uprobes.h` belongs to each. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type ElfFunction, type ElfImage, findElfFunctions, findExportedFunctions, isGoProgram, readGoProgram } from "../../host/index.ts";
@@ -15,7 +15,7 @@ import {
 } from "../../probes/index.ts";
 import { type CopyPlan, methodName, planCopies } from "./copy-plan.ts";
 
-/** Repeated from `probes/tls-binding.h`. */
+/** Repeated from `probes/tls/binding.h`. */
 export const siteCookies = {
   read: 1,
   write: 2,

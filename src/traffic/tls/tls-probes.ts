@@ -17,7 +17,7 @@ import { createProbePlanner, type ProbePlanner } from "./probe-planner.ts";
 export type TlsProbesState = TrafficState["tls"];
 
 export interface TlsProbesOptions {
-  /** With the programs and maps of `probes/tls.h`. */
+  /** With the programs and maps of `probes/tls/uprobes.h`. */
   object: Pick<BpfObject, "attachUprobes" | "map" | "programs">;
   settings: TrafficSettings["tls"];
   /** Default: this host. */
@@ -42,7 +42,7 @@ export interface TlsProbes extends AsyncDisposable {
   readonly linkCount: number;
 }
 
-/** Repeated from `probes/tls-binding.h`. */
+/** Repeated from `probes/tls/binding.h`. */
 const processReadable = 1;
 const maxShown = 64;
 const switchedOff = "switched off by config";

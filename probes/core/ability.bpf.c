@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One tiny program per way of attaching, so that Coral can ask the kernel what it allows instead of guessing by version: each is loaded
+ * and attached alone, and detached at once. A program is named ability_<name of the ability>; src/probes/ability.ts knows them.
+ */
+#include "core/bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, 65536);
+} events SEC(".maps");
+
+/* Two fields of every record: when, and in which process. */
+struct event {
+	u64 at_ns;
+	u64 pid_tgid;
+};
+
+/* Used by the ring buffer check only; the other programs must not need the map, or its failure would look like theirs. */
+SEC("raw_tracepoint/sched_switch")
+int ability_ring_buffer(void *context)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	(void)context;
+	if (!event)
+		return 0;
+	event->at_ns = bpf_ktime_get_ns();
+	event->pid_tgid = bpf_get_current_pid_tgid();
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("raw_tracepoint/sched_switch")
+int ability_raw_tp(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+/* Where traffic is read: each may be missing, and each has its own way to go on without it. */
+SEC("raw_tracepoint/sock_recv_length")
+int ability_sock_recv_length(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/sock_send_length")
+int ability_sock_send_length(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/sk_data_ready")
+int ability_sk_data_ready(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("raw_tracepoint/inet_sock_set_state")
+int ability_inet_sock_set_state(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+/* Arguments of sched_switch: preempt, prev, next. Reading prev->pid proves that CO-RE and typed pointers work. */
+SEC("tp_btf/sched_switch")
+int ability_tp_btf(u64 *context)
+{
+	struct task_struct *previous = (void *)context[1];
+
+	return previous->pid < 0;
+}
+
+SEC("tracepoint/syscalls/sys_enter_getppid")
+int ability_tracepoint(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("perf_event")
+int ability_perf_event(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+/* Attached by path and offset from user space, as is uprobe_multi. */
+SEC("uprobe")
+int ability_uprobe(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("uprobe")
+int ability_uprobe_multi(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("kprobe/do_exit")
+int ability_kprobe(void *context)
+{
+	(void)context;
+	return 0;
+}
+
+SEC("fentry/do_exit")
+int ability_fentry(void *context)
+{
+	(void)context;
+	return 0;
+}

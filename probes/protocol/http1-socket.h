@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * HTTP/1 at sockets, the way of most payloads: the same request as the one before on its connection, or the head of an answer, passed by a plain read or
+ * write. Each function is 0 when it is neither; then nothing has changed and the payload goes the way of all others, on_payload().
+ * What is checked is what http1_quick() checks, in fewer steps: a service with an empty reply notices every instruction.
+ */
+#ifndef CORAL_PROTOCOL_HTTP1_SOCKET_H
+#define CORAL_PROTOCOL_HTTP1_SOCKET_H
+
+#include "requests/sent-bytes.h"
+
+/* Flags that decide. */
+#define FOLLOWED_FLAGS (CONNECTION_TLS | CONNECTION_STREAMED)
+#define WORD_OF(length, protocol, role, flags, prefix) ((u64)(length) | (u64)(protocol) << 32 | (u64)(role) << 40 | (u64)(flags) << 48 | (u64)(prefix) << 56)
+
+/* Length of the last request, protocol, role, flags and prefix of a connection. */
+static always_inline u64 what_is_followed(const struct connection *connection)
+{
+	return *(const u64 *)&connection->head_payload_bytes;
+}
+
+static always_inline int is_same_length_followed(u64 word, u32 role, u32 length)
+{
+	return (word & WORD_OF(0xffffffffU, 0xff, 0xff, FOLLOWED_FLAGS | CONNECTION_REPEATABLE, 0xff)) ==
+	       WORD_OF(length, PROTOCOL_HTTP, role, CONNECTION_REPEATABLE, 0);
+}
+
+static always_inline int is_answer_followed(u64 word, u32 role)
+{
+	return (word & WORD_OF(0, 0xff, 0xff, FOLLOWED_FLAGS, 0)) == WORD_OF(0, PROTOCOL_HTTP, role, 0, 0);
+}
+
+/* Where the bytes of a plain read are; 0 for any other system call. */
+static always_inline u64 plainly_read(struct task_struct *task)
+{
+	struct pt_regs *registers = registers_of(task);
+	u32 number = SYSCALL_NUMBER(registers);
+
+	return likely((number == NR_RECVFROM || number == NR_READ) && SYSCALL_IS_RUNNING(registers)) ? SYSCALL_BUFFER(registers) : 0;
+}
+
+/* A server reads a request. */
+static always_inline int http1_asked_again(struct sock *sk, struct connection *connection, u32 length)
+{
+	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct payload payload;
+	u64 buffer = plainly_read(task);
+
+	if (unlikely(!buffer || connection->state == STATE_ASKED || connection->arrival_ns || length < connection->head_bytes ||
+		     connection->head_generation != generation_now() || is_capturing()))
+		return 0;
+	if (unlikely(!http1_is_head_again(connection, buffer)))
+		return 0;
+	payload.at_ns = tcp->tcp_clock_cache;
+	payload.start_ns = is_ready(connection, tcp->copied_seq - length) ? connection->ready_ns : 0;
+	payload.length = length;
+	payload.tgid = task->tgid;
+	http1_ask_again(&payload, connection);
+	return 1;
+}
+
+/* A client reads an answer. */
+static always_inline int http1_answer_read(struct connection *connection, u32 length)
+{
+	struct payload payload;
+	u64 buffer;
+	u32 status;
+
+	if (unlikely(!http1_may_answer(connection, length) || is_capturing()))
+		return 0;
+	buffer = plainly_read(bpf_get_current_task_btf());
+	status = likely(buffer) ? http1_status_at(buffer) : 0;
+	if (unlikely(!status))
+		return 0;
+	/* The client has it when the read ends, 0.5 us after TCP's clock: of an answer in 20 us that is to be seen. */
+	payload.at_ns = bpf_ktime_get_ns();
+	payload.length = length;
+	http1_answer(&payload, connection, status);
+	return 1;
+}
+
+static always_inline int http1_received(struct sock *sk, struct connection *connection, u32 length)
+{
+	u64 word = what_is_followed(connection);
+
+	if (is_same_length_followed(word, ROLE_SERVER, length))
+		return http1_asked_again(sk, connection, length);
+	if (is_answer_followed(word, ROLE_CLIENT))
+		return http1_answer_read(connection, length);
+	return 0;
+}
+
+/* A server has sent an answer. */
+static always_inline int http1_answer_sent(struct sock *sk, struct connection *connection, u32 length)
+{
+	struct timespec64 *words;
+	struct payload payload;
+	u64 bytes;
+	u32 status;
+
+	if (unlikely(!http1_may_answer(connection, length) || is_capturing()))
+		return 0;
+	bytes = sent_bytes(bpf_get_current_task_btf(), length);
+	if (unlikely(!bytes))
+		return 0;
+	words = kernel_cast(struct timespec64, (void *)bytes);
+	status = http1_final_status(words->tv_sec, words->tv_nsec);
+	if (unlikely(!status))
+		return 0;
+	payload.at_ns = tcp_time(sk);
+	payload.length = length;
+	http1_answer(&payload, connection, status);
+	return 1;
+}
+
+/* A client has sent a request. */
+static always_inline int http1_sent_again(struct sock *sk, struct connection *connection, u32 length)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 bytes, words[HEAD_KEPT / 8] = {};
+	struct payload payload;
+	u32 size = connection->head_bytes;
+
+	if (unlikely(connection->state == STATE_ASKED || length < size || size > HEAD_KEPT || connection->head_generation != generation_now() || is_capturing()))
+		return 0;
+	bytes = sent_bytes(task, length);
+	if (unlikely(!bytes || bpf_probe_read_kernel(words, size, (void *)bytes) || !is_same_head(words, connection)))
+		return 0;
+	payload.sk = (u64)sk;
+	payload.at_ns = tcp_time(sk);
+	payload.start_ns = 0;
+	payload.length = length;
+	payload.tgid = task->tgid;
+	payload.direction = SENT;
+	take_send_stamp(&payload, connection);
+	http1_ask_again(&payload, connection);
+	return 1;
+}
+
+static always_inline int http1_sent(struct sock *sk, struct connection *connection, u32 length)
+{
+	u64 word = what_is_followed(connection);
+
+	if (is_answer_followed(word, ROLE_SERVER))
+		return http1_answer_sent(sk, connection, length);
+	if (is_same_length_followed(word, ROLE_CLIENT, length))
+		return http1_sent_again(sk, connection, length);
+	return 0;
+}
+
+#endif

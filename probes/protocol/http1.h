@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * HTTP/1.0 and 1.1. One request at a time is followed here; as soon as a connection has two open, all its payloads go to the ring and
+ * src/traffic/protocols/http1*.ts counts them.
+ */
+#ifndef CORAL_PROTOCOL_HTTP1_H
+#define CORAL_PROTOCOL_HTTP1_H
+
+#include "protocol/http1-head.h"
+#include "requests/payload.h"
+
+/* "HTTP/1.1 200" */
+#define HTTP_STATUS_BYTES 12
+
+/* The open request goes to the ring too, written again from what was kept of it, so that the decoder can match its answer. */
+subprogram int http1_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record;
+	u32 end;
+
+	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
+		return 0;
+	connection->flags |= CONNECTION_STREAMED;
+	if (take_request(connection) != STATE_ASKED)
+		return 0;
+	record = (void *)scratch->before;
+	fill_made_record(record, connection);
+	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
+	/* The target ends at the second blank, or is cut. */
+	scratch->at = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HEAD_KEPT; index++) {
+		if (scratch->bytes[index] == '\r' || !scratch->bytes[index])
+			break;
+		if (scratch->bytes[index] == ' ' && scratch->at)
+			break;
+		if (scratch->bytes[index] == ' ')
+			scratch->at = 1;
+		scratch->end = index + 1;
+	}
+	end = scratch->end & 127;
+	*(u64 *)(scratch->bytes + end) = 0x2e312f5054544820ULL; /* " HTTP/1." */
+	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
+	record->bytes = end + 13;
+	record->length = connection->request_bytes;
+	tell_payload(record, connection, sizeof(*record) + end + 13);
+	return 0;
+}
+
+/* Least of a head that is compared with the one before. */
+#define HEAD_COMPARED 24
+
+/* `words` begin with connection->head_bytes bytes of a payload; zeros follow. */
+static always_inline int is_same_head(const u64 *words, const struct connection *connection)
+{
+	const u64 *head = (void *)connection->head;
+
+	if ((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) | (words[5] ^ head[5]))
+		return 0;
+	return connection->head_bytes <= 48 || !((words[6] ^ head[6]) | (words[7] ^ head[7]));
+}
+
+/* Keeps the beginning of a payload: all that can be of it, or as much as tells its path. */
+static always_inline void keep_head(struct connection *connection, const u8 *bytes, u32 wanted)
+{
+	const u64 *words = (void *)bytes;
+	u64 *head = (void *)connection->head;
+
+	wanted = (wanted + 7) & ~7U;
+	if (wanted < HEAD_COMPARED)
+		wanted = HEAD_COMPARED;
+	if (wanted > HEAD_KEPT)
+		wanted = HEAD_KEPT;
+#pragma clang loop unroll(full)
+	for (u32 index = 0; index < HEAD_KEPT / 8; index++)
+		head[index] = index * 8 < wanted ? words[index] : 0;
+	connection->head_bytes = wanted;
+}
+
+/* A head that is none of the last one's kind: names it, and looks whether it is the only one. */
+subprogram int http1_new_head(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u64 fingerprint;
+	u32 bytes, is_repeatable, method, end;
+
+	if (!payload || !connection || !scratch)
+		return 0;
+	fingerprint = scratch->fingerprint;
+	method = scratch->method;
+	end = scratch->end;
+	is_repeatable = end < HEAD_KEPT && !connection->prefix_bytes;
+	bytes = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
+
+	if (payload->length > HEAD_BYTES)
+		load_head(payload, connection, scratch, LEARN_BYTES);
+	if (connection->state == STATE_ASKED || (http1_has_more(scratch) && http1_looks_asked(scratch))) {
+		finish_answered(connection);
+		http1_hand_over(connection, scratch);
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return 0;
+	}
+	scratch->fingerprint = fingerprint;
+	connection->head_generation = generation_now();
+	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
+	begin_request(payload, connection, fingerprint, method, bytes);
+	/* With what ends the path. */
+	keep_head(connection, scratch->bytes, is_repeatable ? end + 1 : HEAD_KEPT);
+	connection->head_fingerprint = fingerprint;
+	connection->head_method = method;
+	connection->head_payload_bytes = payload->length;
+	if (is_repeatable && fingerprint)
+		connection->flags |= CONNECTION_REPEATABLE;
+	else
+		connection->flags &= ~CONNECTION_REPEATABLE;
+	return 0;
+}
+
+static always_inline void http1_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 state = connection->state;
+	u32 parsed;
+
+	if (!payload->buffer || !load_head(payload, connection, scratch, HEAD_BYTES)) {
+		if (state == STATE_ASKED)
+			connection->request_bytes += payload->length;
+		else
+			count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	parsed = http1_parse(scratch);
+	if (parsed == HTTP_WHOLE) {
+		http1_new_head(payload, connection, scratch);
+		return;
+	}
+	if (parsed == HTTP_PARTIAL && state != STATE_ASKED) {
+		begin_prefix(payload, connection, scratch);
+		return;
+	}
+	/* A body, or the rest of a head. */
+	connection->prefix_bytes = 0;
+	if (state != STATE_IDLE)
+		connection->request_bytes += payload->length;
+}
+
+static always_inline u32 http1_status_number(const u8 *text)
+{
+	return (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
+}
+
+/* Of an answer that another one follows: 100, 103. */
+static always_inline int http1_is_interim(u32 status)
+{
+	return status >= 100 && status < 200 && status != 101;
+}
+
+static always_inline void http1_status(struct payload *payload, struct connection *connection, const u8 *text)
+{
+	u32 status = http1_status_number(text);
+
+	if (http1_is_interim(status))
+		return;
+	if (status < 100 || status > 999) {
+		count_loss(LOSS_UNDECODED);
+		status = STATUS_NONE;
+	}
+	if (connection->state == STATE_ANSWERED) {
+		/* Two answers to what was taken for one request. */
+		u32 bytes = connection->response_bytes;
+
+		connection->response_bytes = bytes > payload->length ? bytes - payload->length : bytes;
+		finish_answered(connection);
+		connection->request_bytes = 0;
+		connection->response_bytes = payload->length;
+		connection->queue_ns = ~0ULL;
+		connection->first_byte_ns = 0;
+	}
+	begin_answer(payload, connection, status);
+	if (status == 101 || (connection->method == HTTP_CONNECT && status < 300)) {
+		finish_answered(connection);
+		/* What follows is another protocol. Through a proxy's tunnel it may be any, else it is a socket of frames. */
+		connection->protocol = status == 101 ? PROTOCOL_IGNORED : PROTOCOL_UNKNOWN;
+		connection->role = ROLE_NONE;
+		connection->misses = 0;
+		connection->flags &= ~CONNECTION_REPEATABLE;
+	}
+}
+
+/* Most of an answer that is looked through for what it changes to. */
+#define HTTP_UPGRADE_BYTES 256
+
+/* Whether an answer with status 101 changes to HTTP/2. */
+subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
+{
+	if (!payload || !scratch)
+		return 0;
+	__builtin_memset(scratch->bytes, 0, HTTP_UPGRADE_BYTES + 8);
+	if (!read_bytes(payload, scratch, 0, 0, HTTP_UPGRADE_BYTES))
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_UPGRADE_BYTES; index++) {
+		if (*(u32 *)(scratch->bytes + index) == 0x0d633268) /* h2c and the end of the line */
+			return 1;
+	}
+	return 0;
+}
+
+/* Most interim answers in one payload that are passed over. */
+#define HTTP_INTERIM_ANSWERS 4
+
+/*
+ * While scratch->bytes begin with an interim answer, `kept` bytes of which came before this payload: puts what follows it there, up to 16 bytes. Their number; 0
+ * when nothing does.
+ */
+subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scratch, u32 kept)
+{
+	u32 offset = 0, total;
+
+	if (!payload || !scratch || kept > 16)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < HTTP_INTERIM_ANSWERS; index++) {
+		total = kept + read_bytes(payload, scratch, kept, offset, LEARN_BYTES);
+		total &= 2 * LEARN_BYTES - 1;
+		*(u64 *)(scratch->bytes + total) = 0;
+		scratch->total = total;
+		http1_has_more(scratch);
+		if (!scratch->at || scratch->at >= total)
+			return 0;
+		offset += scratch->at - kept;
+		kept = 0;
+		__builtin_memset(scratch->bytes, 0, 16);
+		total = read_bytes(payload, scratch, 0, offset, 16);
+		if (total < HTTP_STATUS_BYTES || !is_http1_version(scratch->bytes) || !http1_is_interim(http1_status_number(scratch->bytes)))
+			return total;
+	}
+	return 0;
+}
+
+static always_inline void http1_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 kept, total;
+
+	/* Late bytes of a request that a sweep has counted. */
+	if (connection->state == STATE_IDLE)
+		return;
+	extend_answer(payload, connection);
+	/* A body may come from anywhere. */
+	if (!payload->buffer && connection->state == STATE_ANSWERED)
+		return;
+	kept = connection->answer_bytes;
+	if (kept >= HTTP_STATUS_BYTES)
+		kept = 0;
+	if (kept)
+		__builtin_memcpy(scratch->bytes, connection->answer, 16);
+	total = payload->buffer ? read_bytes(payload, scratch, kept, 0, 16) : 0;
+	if (!total) {
+		count_loss(LOSS_UNREADABLE);
+		/* There is an answer, whatever it says. */
+		if (connection->state == STATE_ASKED)
+			begin_answer(payload, connection, STATUS_NONE);
+		return;
+	}
+	total += kept;
+	if (total >= HTTP_STATUS_BYTES && connection->state == STATE_ASKED && is_http1_version(scratch->bytes) &&
+	    http1_is_interim(http1_status_number(scratch->bytes))) {
+		connection->answer_bytes = 0;
+		total = http1_after_interim(payload, scratch, kept);
+		if (!total)
+			return;
+	}
+	if (total >= HTTP_STATUS_BYTES) {
+		connection->answer_bytes = 0;
+		if (is_http1_version(scratch->bytes))
+			http1_status(payload, connection, scratch->bytes);
+		/* The preface tells the rest. */
+		if (connection->protocol == PROTOCOL_IGNORED && http1_is_h2c(payload, scratch))
+			connection->protocol = PROTOCOL_UNKNOWN;
+	} else if (connection->state == STATE_ASKED && scratch->bytes[0] == 'H') {
+		__builtin_memcpy(connection->answer, scratch->bytes, 16);
+		connection->answer_bytes = total;
+	}
+}
+
+static always_inline int http1_is_followed(const struct connection *connection)
+{
+	return connection->protocol == PROTOCOL_HTTP && !(connection->flags & CONNECTION_STREAMED);
+}
+
+/* Whether the process has the same head there as the request before. Only of a connection that is repeatable, and as many bytes as are compared. */
+static always_inline int http1_is_head_again(const struct connection *connection, u64 buffer)
+{
+	u64 words[HEAD_KEPT / 8] = {};
+	u32 size = connection->head_bytes;
+
+	return size <= HEAD_KEPT && !bpf_probe_read_user(words, size, (void *)buffer) && is_same_head(words, connection);
+}
+
+/* Whether a payload may be the same request again; whether it is, http1_is_head_again() tells. */
+static always_inline int http1_may_ask_again(const struct connection *connection, u32 first_bytes, u32 length)
+{
+	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_ASKED && !connection->prefix_bytes &&
+	       length == connection->head_payload_bytes && first_bytes >= connection->head_bytes && connection->head_generation == generation_now();
+}
+
+static always_inline int http1_may_answer(const struct connection *connection, u32 first_bytes)
+{
+	return connection->state == STATE_ASKED && !connection->answer_bytes && first_bytes >= 16 && connection->method != HTTP_CONNECT;
+}
+
+/* The status of an answer by its first 16 bytes; 0 when it is none, or one that another answer or protocol follows. */
+static always_inline u32 http1_final_status(u64 first, u64 second)
+{
+	u32 status = ((u8)(second >> 8) - '0') * 100 + ((u8)(second >> 16) - '0') * 10 + ((u8)(second >> 24) - '0');
+
+	return (first & 0xffffffffffffULL) != 0x312f50545448ULL || status < 200 || status > 999 ? 0 : status; /* HTTP/1 */
+}
+
+/* The same, of an answer that a process has there. */
+static always_inline u32 http1_status_at(u64 buffer)
+{
+	u64 words[2];
+
+	return bpf_probe_read_user(words, sizeof(words), (void *)buffer) ? 0 : http1_final_status(words[0], words[1]);
+}
+
+static always_inline void http1_ask_again(struct payload *payload, struct connection *connection)
+{
+	if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
+		count_request_here(connection);
+	open_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
+}
+
+static always_inline void http1_answer(struct payload *payload, struct connection *connection, u32 status)
+{
+	extend_answer(payload, connection);
+	begin_answer(payload, connection, status);
+}
+
+/* Whether what follows here may take a payload; if not, it goes the way of all others. */
+static always_inline int http1_may_be_quick(const struct payload *payload, const struct connection *connection)
+{
+	return http1_is_followed(connection) && payload->buffer && !is_capturing() && (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
+}
+
+/* The head of an answer. 0: it is none, and nothing has changed. */
+static always_inline int http1_quick_answer(struct payload *payload, struct connection *connection)
+{
+	u32 status = http1_may_answer(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
+
+	if (!status)
+		return 0;
+	http1_answer(payload, connection, status);
+	return 1;
+}
+
+/*
+ * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
+ * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. At
+ * sockets http1-socket.h comes first.
+ */
+static always_inline int http1_quick(struct payload *payload, struct connection *connection)
+{
+	if (!http1_may_be_quick(payload, connection))
+		return 0;
+	if (!is_request(connection, payload->direction))
+		return http1_quick_answer(payload, connection);
+	if (!http1_may_ask_again(connection, payload->first_bytes, payload->length) || !http1_is_head_again(connection, payload->buffer))
+		return 0;
+	http1_ask_again(payload, connection);
+	return 1;
+}
+
+subprogram int http1_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	if (is_request(connection, payload->direction))
+		http1_asked(payload, connection, scratch);
+	else
+		http1_answered(payload, connection, scratch);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Answers of PostgreSQL, walked through message by message: how one ended is told by messages, whose letters rows hold as well. Where the walk stands is kept
+ * from one payload to the next; once that is not known, nothing is looked at until the next request.
+ */
+#ifndef CORAL_PROTOCOL_POSTGRES_RESPONSE_H
+#define CORAL_PROTOCOL_POSTGRES_RESPONSE_H
+
+#include "protocol/classify.h"
+#include "requests/request-table.h"
+
+/* connection.extra */
+#define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
+#define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
+#define POSTGRES_ANSWER 2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
+#define POSTGRES_SIMPLE 3 /* not 0: the open request is a simple query */
+
+/* The message under way is an error whose code was not seen. */
+#define POSTGRES_UNCODED (1ULL << 32)
+#define POSTGRES_LOST ~0ULL
+
+#define POSTGRES_HEADER_BYTES 5
+/* What is read of a payload at first; most answers are shorter. Then CHUNK_BYTES at a time. */
+#define POSTGRES_BYTES 1024
+#define POSTGRES_MAX_MESSAGE (1U << 30)
+/* Of an error: severity twice, then the code, in fields of a letter and a text, ended by zero. */
+#define POSTGRES_ERROR_BYTES 64
+#define POSTGRES_NO_CODE 2
+/* Messages that are walked through in one call, and calls for one payload: rows of 12 bytes in 384 KiB. */
+#define POSTGRES_WALK 64
+#define POSTGRES_STEPS 512
+#define POSTGRES_MASK (2 * CHUNK_BYTES - 1)
+
+/* Where the walk through one payload stands; in memory, so that the verifier forgets it. */
+struct postgres_walk {
+	/* Of the payload, where the next bytes are read. */
+	u32 offset;
+	/* Of the bytes at scratch->bytes, those that came with an earlier payload. */
+	u32 kept;
+	/* Of the message under way, behind what was read. */
+	u64 left;
+	u32 status;
+	u8 has_ended;
+	u8 is_copy;
+	u8 is_lost;
+	u8 reserved;
+};
+
+static always_inline u32 postgres_digit(u8 character)
+{
+	return character >= 'A' ? character - 'A' + 10 : character - '0';
+}
+
+/* SQLSTATE in the fields of an error that begin `offset` bytes into the payload, as a number of base 36; POSTGRES_NO_CODE when it is not there. */
+subprogram u32 postgres_state(struct payload *payload, struct scratch *scratch, u32 offset)
+{
+	u32 at = 0, number;
+	const u8 *text;
+
+	if (!payload || !scratch)
+		return STATUS_NONE;
+	__builtin_memset(scratch->bytes, 0, POSTGRES_ERROR_BYTES + 8);
+	if (!read_bytes(payload, scratch, 0, offset, POSTGRES_ERROR_BYTES))
+		return POSTGRES_NO_CODE;
+	text = scratch->bytes;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_ERROR_BYTES - 8; index++) {
+		if (!text[index] && text[index + 1] == 'C') {
+			scratch->number = index + 2;
+			at = *(volatile u32 *)&scratch->number & (POSTGRES_ERROR_BYTES - 1);
+			break;
+		}
+	}
+	if (!at || !text[at + 4])
+		return POSTGRES_NO_CODE;
+	number = postgres_digit(text[at]);
+	number = number * 36 + postgres_digit(text[at + 1]);
+	number = number * 36 + postgres_digit(text[at + 2]);
+	number = number * 36 + postgres_digit(text[at + 3]);
+	number = number * 36 + postgres_digit(text[at + 4]);
+	return number > 1 ? number : POSTGRES_NO_CODE;
+}
+
+/* Letters of messages that a server sends: RSKZTDCEN123nsIVAGHWtdcv. */
+static always_inline int postgres_is_answer(u8 type)
+{
+	const u64 letters = 1ULL << ('R' & 63) | 1ULL << ('S' & 63) | 1ULL << ('K' & 63) | 1ULL << ('Z' & 63) | 1ULL << ('T' & 63) | 1ULL << ('D' & 63) |
+			    1ULL << ('C' & 63) | 1ULL << ('E' & 63) | 1ULL << ('N' & 63) | 1ULL << ('n' & 63) | 1ULL << ('s' & 63) | 1ULL << ('I' & 63) |
+			    1ULL << ('V' & 63) | 1ULL << ('A' & 63) | 1ULL << ('G' & 63) | 1ULL << ('H' & 63) | 1ULL << ('W' & 63) | 1ULL << ('t' & 63) |
+			    1ULL << ('d' & 63) | 1ULL << ('c' & 63) | 1ULL << ('v' & 63);
+
+	return type >= 64 ? type < 128 && letters >> (type & 63) & 1 : type >= '1' && type <= '3';
+}
+
+/*
+ * Goes on from scratch->at to a message that says how the answer went, whose letter is then in scratch->method, or to where less than a header is left. 1 when
+ * there is more to walk through.
+ */
+subprogram int postgres_walk_on(struct scratch *scratch, struct postgres_walk *walk)
+{
+	if (!scratch || !walk)
+		return 0;
+	scratch->method = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_WALK; index++) {
+		u32 at = *(volatile u32 *)&scratch->at, size;
+		const u8 *message;
+
+		if (at + POSTGRES_HEADER_BYTES > scratch->total)
+			return 0;
+		message = scratch->bytes + (at & POSTGRES_MASK);
+		size = big32(message + 1);
+		if (size < 4 || size > POSTGRES_MAX_MESSAGE || !postgres_is_answer(message[0])) {
+			walk->is_lost = 1;
+			return 0;
+		}
+		scratch->at = at + 1 + size;
+		if (message[0] == 'E' || message[0] == 'Z' || message[0] == 'G' || message[0] == 'W') {
+			scratch->method = message[0];
+			scratch->number = at;
+			return 1;
+		}
+	}
+	return 1;
+}
+
+/* Reads what comes next; 0 at the end of the payload, or when it cannot be read. */
+static always_inline int postgres_read_on(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk, u32 wanted)
+{
+	u32 rest = payload->length - walk->offset, size;
+
+	if (walk->left >= rest) {
+		walk->left -= rest;
+		return 0;
+	}
+	walk->offset += walk->left;
+	walk->left = 0;
+	size = read_bytes(payload, scratch, walk->kept & 7, walk->offset, wanted);
+	if (!size) {
+		walk->is_lost = 1;
+		count_loss(LOSS_UNREADABLE);
+		return 0;
+	}
+	scratch->total = walk->kept + size;
+	scratch->at = 0;
+	walk->offset += size;
+	return 1;
+}
+
+/* What was read is walked through: what comes next begins behind it, or with the header that it ends in. 0 when no more is to be read. */
+static always_inline int postgres_end_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+{
+	u32 at = scratch->at, total = scratch->total;
+
+	walk->kept = 0;
+	if (at >= total) {
+		walk->left = at - total;
+	} else if (walk->offset < payload->length) {
+		walk->offset -= total - at;
+	} else {
+		connection->answer_bytes = total - at;
+		__builtin_memcpy(connection->answer, scratch->bytes + (at & POSTGRES_MASK), 8);
+		return 0;
+	}
+	return postgres_read_on(payload, scratch, walk, CHUNK_BYTES);
+}
+
+/* A message that says how the answer went; scratch->number: where it is. */
+static always_inline void postgres_note(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk)
+{
+	/* Fields of an error, from the begin of the payload on; its end may be behind what was read. */
+	u32 fields = walk->offset - scratch->total + scratch->number + POSTGRES_HEADER_BYTES;
+	u32 behind = scratch->at - scratch->number - POSTGRES_HEADER_BYTES;
+
+	if (scratch->method == 'Z') {
+		walk->has_ended = 1;
+		return;
+	}
+	if (scratch->method != 'E') {
+		walk->is_copy = 1;
+		return;
+	}
+	walk->status = postgres_state(payload, scratch, fields);
+	/* Its first bytes are gone from scratch->bytes: what follows it is read anew. */
+	walk->offset = fields;
+	walk->left = behind;
+	walk->kept = 0;
+}
+
+/* One call of the walk through the messages of a payload; 0 when it has ended. */
+subprogram int postgres_step(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+{
+	u32 has_more;
+
+	if (!payload || !connection || !scratch || !walk)
+		return 0;
+	has_more = postgres_walk_on(scratch, walk);
+	if (walk->is_lost)
+		return 0;
+	if (scratch->method)
+		postgres_note(payload, scratch, walk);
+	if (walk->has_ended)
+		return 0;
+	if (scratch->method == 'E')
+		return postgres_read_on(payload, scratch, walk, CHUNK_BYTES);
+	return has_more || postgres_end_piece(payload, connection, scratch, walk);
+}
+
+/* Walks through the messages of a payload. */
+static always_inline void postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+{
+	walk->kept = connection->answer_bytes;
+	connection->answer_bytes = 0;
+	if (walk->kept)
+		__builtin_memcpy(scratch->bytes, connection->answer, 8);
+	if (!postgres_read_on(payload, scratch, walk, POSTGRES_BYTES))
+		return;
+#pragma clang loop unroll(disable)
+	for (u32 step = 0; step < POSTGRES_STEPS; step++) {
+		if (!postgres_step(payload, connection, scratch, walk))
+			return;
+	}
+	walk->is_lost = 1;
+}
+
+static always_inline void postgres_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u64 before = connection->extra[POSTGRES_ANSWER];
+	struct postgres_walk walk = {};
+
+	if (connection->state == STATE_IDLE)
+		return;
+	extend_answer(payload, connection);
+	walk.status = connection->status;
+	walk.left = (u32)before;
+	if (!payload->buffer) {
+		count_loss(LOSS_UNREADABLE);
+		walk.is_lost = 1;
+	} else if (before == POSTGRES_LOST) {
+		walk.is_lost = 1;
+	} else {
+		if (before & POSTGRES_UNCODED)
+			walk.status = postgres_state(payload, scratch, 0);
+		postgres_read_answer(payload, connection, scratch, &walk);
+	}
+	begin_answer(payload, connection, walk.status);
+	connection->extra[POSTGRES_ANSWER] = walk.is_lost ? POSTGRES_LOST : walk.left | (walk.left && walk.status == POSTGRES_NO_CODE ? POSTGRES_UNCODED : 0);
+	if (walk.is_copy)
+		connection->flags |= CONNECTION_COPY;
+	if (walk.has_ended) {
+		finish_answered(connection);
+		connection->flags &= ~CONNECTION_COPY;
+	}
+}
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * PostgreSQL, protocol 3: simple queries, and Parse, Bind, Execute, Sync. One statement at a time is counted here, by its text without literals;
+ * several at once go to the ring and src/traffic/protocols/postgres.ts counts them.
+ */
+#ifndef CORAL_PROTOCOL_POSTGRES_H
+#define CORAL_PROTOCOL_POSTGRES_H
+
+#include "protocol/postgres-response.h"
+#include "protocol/postgres-text.h"
+#include "requests/payload.h"
+
+/* Messages of a request that are looked at. */
+#define POSTGRES_MESSAGES 10
+#define POSTGRES_VERSION_3 0x30000
+#define POSTGRES_CANCEL 80877102
+#define POSTGRES_SSL 80877103
+#define POSTGRES_GSS 80877104
+
+struct statement_key {
+	u64 sk;
+	u64 name;
+};
+
+/* Fingerprints of named statements. Those prepared before Coral are not in it, nor those that were used least. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, 16384);
+	MAP_TYPE(key, struct statement_key);
+	MAP_TYPE(value, u64);
+} statements SEC(".maps");
+
+/* 1 when the bytes ask a Postgres server. */
+static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
+{
+	u32 size;
+
+	if (total < 6)
+		return 0;
+	if (!bytes[0] && total >= 8 && big32(bytes) == length) {
+		u32 code = big32(bytes + 4);
+
+		return code >> 16 == POSTGRES_VERSION_3 >> 16 || (code >= POSTGRES_CANCEL && code <= POSTGRES_GSS);
+	}
+	if (bytes[1])
+		return 0;
+	size = big32(bytes + 1);
+	if (bytes[0] == 'Q')
+		return size + 1 == length && length > 6 && bytes[5] >= ' ' && bytes[5] < 127;
+	if (bytes[0] == 'P' || bytes[0] == 'B') {
+		u8 next;
+
+		if (size < 6 || size + 1 > length)
+			return 0;
+		if (size + 6 >= total)
+			return bytes[2] == 0;
+		next = bytes[(size + 1) & (POSTGRES_BYTES - 1)];
+		return next == 'B' || next == 'D' || next == 'E' || next == 'S' || next == 'H';
+	}
+	return 0;
+}
+
+/* What a payload asks for; in memory, so that the verifier forgets it. */
+struct postgres_asked {
+	u64 fingerprint;
+	u16 queries;
+	u16 executes;
+	u32 binds;
+	/* Where the message that is looked at begins, and whether it is further than what was read. */
+	u32 at;
+	/* Bytes of the last message that are still to come. */
+	u32 left;
+	u16 parses;
+	u16 named;
+	/* Letter of the last message. */
+	u32 last;
+};
+
+/* Parse names a statement, or the one without a name. */
+static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	struct statement_key key = { .sk = payload->sk };
+	u64 fingerprint;
+
+	scratch->at = asked->at + 5;
+	key.name = postgres_name(scratch);
+	postgres_sql(scratch);
+	/* Learned from the first statement of a payload only; several are not counted here. */
+	fingerprint = asked->parses++ ? scratch->fingerprint : learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
+	if (key.name) {
+		asked->named++;
+		bpf_map_update_elem(&statements, &key, &fingerprint, BPF_ANY);
+	} else {
+		connection->extra[POSTGRES_UNNAMED] = fingerprint;
+	}
+}
+
+static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	struct statement_key key = { .sk = payload->sk };
+	u64 *known;
+
+	scratch->at = asked->at + 5;
+	postgres_name(scratch);
+	key.name = postgres_name(scratch);
+	asked->binds++;
+	if (!key.name) {
+		asked->fingerprint = connection->extra[POSTGRES_UNNAMED] ? connection->extra[POSTGRES_UNNAMED] : FINGERPRINT_UNREAD;
+		return;
+	}
+	known = bpf_map_lookup_elem(&statements, &key);
+	asked->fingerprint = known ? *known : FINGERPRINT_UNREAD;
+}
+
+/* Looks at one message; 0 when it was the last one that can be seen. */
+subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+{
+	u32 at, size;
+	u8 *message;
+
+	if (!payload || !connection || !scratch || !asked)
+		return 0;
+	at = asked->at;
+	if (at + 5 > scratch->total || at >= POSTGRES_BYTES)
+		return 0;
+	message = scratch->bytes + (at & (POSTGRES_BYTES - 1));
+	size = big32(message + 1);
+	if (size < 4 || size > 1 << 30)
+		return 0;
+	switch (message[0]) {
+	case 'Q':
+		asked->queries++;
+		if (asked->queries == 1) {
+			scratch->at = at + 5;
+			postgres_sql(scratch);
+			asked->fingerprint = learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
+		}
+		break;
+	case 'P':
+		postgres_parse(payload, connection, scratch, asked);
+		break;
+	case 'B':
+		postgres_bind(payload, connection, scratch, asked);
+		break;
+	case 'E':
+		asked->executes++;
+		break;
+	case 'F':
+		asked->queries++;
+		asked->fingerprint = FINGERPRINT_UNREAD;
+		break;
+	}
+	asked->last = message[0];
+	asked->at = at + size + 1;
+	asked->left = asked->at > payload->length ? asked->at - payload->length : 0;
+	return 1;
+}
+
+/* Another request comes while one is open, which goes to the ring too, without its text: answers are matched by their order. */
+subprogram int postgres_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record;
+	u32 size = 6;
+
+	if (!connection || !scratch)
+		return 0;
+	connection->flags |= CONNECTION_STREAMED;
+	finish_answered(connection);
+	if (take_request(connection) != STATE_ASKED)
+		return 0;
+	record = (void *)scratch->before;
+	fill_made_record(record, connection);
+	__builtin_memset(scratch->bytes, 0, 16);
+	if (connection->extra[POSTGRES_SIMPLE]) {
+		scratch->bytes[0] = 'Q';
+		scratch->bytes[4] = 5;
+	} else {
+		/* Execute with a portal without a name and any number of rows; Sync. */
+		scratch->bytes[0] = 'E';
+		scratch->bytes[4] = 9;
+		scratch->bytes[10] = 'S';
+		scratch->bytes[14] = 4;
+		size = 15;
+	}
+	record->bytes = size;
+	record->length = size;
+	tell_payload(record, connection, sizeof(*record) + size);
+	return 0;
+}
+
+static always_inline void postgres_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	struct postgres_asked asked = {};
+	u32 requests, is_piped;
+
+	if (connection->state != STATE_IDLE && ((connection->flags & CONNECTION_COPY) || connection->request_left)) {
+		u32 left = connection->request_left;
+
+		connection->request_left = left > payload->length ? left - payload->length : 0;
+		connection->request_bytes += payload->length;
+		return;
+	}
+	if (!payload->buffer || !load_head(payload, connection, scratch, POSTGRES_BYTES)) {
+		count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	/* The handshake of TLS follows its request. */
+	if (!(payload->flags & PAYLOAD_TLS) && scratch->bytes[0] == 0x16 && scratch->bytes[1] == 3) {
+		connection->flags |= CONNECTION_TLS;
+		connection->protocol = PROTOCOL_UNKNOWN;
+		connection->role = ROLE_NONE;
+		return;
+	}
+	/* Startup, or the answer to a question for a password. */
+	if (!scratch->bytes[0] || scratch->bytes[0] == 'p')
+		return;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < POSTGRES_MESSAGES; index++) {
+		if (!postgres_message(payload, connection, scratch, &asked))
+			break;
+	}
+	/* Parameters hide what follows them; it is the execution. */
+	requests = asked.queries + (asked.executes > asked.binds ? asked.executes : asked.binds);
+	/* An execution without Sync or Flush behind it: more will be asked before the answer. */
+	is_piped = asked.last == 'E' && asked.at == scratch->total && asked.at == payload->length;
+	if (connection->state == STATE_ASKED || requests > 1 || is_piped) {
+		if (!requests) {
+			connection->request_bytes += payload->length;
+			return;
+		}
+		postgres_hand_over(connection, scratch);
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return;
+	}
+	if (requests) {
+		/* Whoever asks before the answer is over knows more than one; the walk through it goes on. */
+		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_ANSWER] == POSTGRES_LOST)
+			connection->extra[POSTGRES_ANSWER] = 0;
+		begin_request(payload, connection, asked.fingerprint, 0, payload->length);
+		connection->extra[POSTGRES_SIMPLE] = asked.queries;
+		connection->request_left = asked.left;
+		connection->flags &= ~CONNECTION_COPY;
+	}
+	if (asked.named) {
+		/* Should several requests come at once, the decoder knows what they name. */
+		connection->extra[POSTGRES_PREPARED] = 1;
+		stream_payload(payload, connection, scratch, POSTGRES_BYTES, PAYLOAD_PREPARED);
+	}
+}
+
+subprogram int postgres_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	if (is_request(connection, payload->direction))
+		postgres_asked(payload, connection, scratch);
+	else
+		postgres_answered(payload, connection, scratch);
+	return 0;
+}
+
+#endif

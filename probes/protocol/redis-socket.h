@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Answers of Redis at sockets, the way of most of them: they are no errors, and their first byte tells. 0: any other; then nothing has changed. */
+#ifndef CORAL_PROTOCOL_REDIS_SOCKET_H
+#define CORAL_PROTOCOL_REDIS_SOCKET_H
+
+#include "protocol/http1-socket.h"
+
+static always_inline int redis_is_answered(const struct connection *connection, u32 role)
+{
+	u64 word = what_is_followed(connection) & WORD_OF(0, 0xff, 0xff, FOLLOWED_FLAGS | CONNECTION_SUBSCRIBED, 0);
+
+	return word == WORD_OF(0, PROTOCOL_REDIS, role, 0, 0) && connection->state == STATE_ASKED && !is_capturing();
+}
+
+static always_inline int redis_answer(struct connection *connection, u64 at_ns, u32 length, u8 first)
+{
+	struct payload payload;
+
+	/* An error, or something that the server says without being asked. */
+	if (unlikely(first == '-' || first == '>'))
+		return 0;
+	payload.at_ns = at_ns;
+	payload.length = length;
+	begin_answer(&payload, connection, STATUS_NONE);
+	extend_answer(&payload, connection);
+	return 1;
+}
+
+/* A client reads an answer. */
+static always_inline int redis_received(struct sock *sk, struct connection *connection, u32 length)
+{
+	u64 buffer;
+	u8 first;
+
+	if (!redis_is_answered(connection, ROLE_CLIENT))
+		return 0;
+	buffer = plainly_read(bpf_get_current_task_btf());
+	if (unlikely(!buffer || bpf_probe_read_user(&first, sizeof(first), (void *)buffer)))
+		return 0;
+	return redis_answer(connection, tcp_read_time(sk), length, first);
+}
+
+/* A server has sent an answer. */
+static always_inline int redis_sent(struct sock *sk, struct connection *connection, u32 length)
+{
+	u64 bytes;
+
+	if (!redis_is_answered(connection, ROLE_SERVER))
+		return 0;
+	bytes = sent_bytes(bpf_get_current_task_btf(), length);
+	return likely(bytes) && redis_answer(connection, tcp_time(sk), length, kernel_cast(struct timespec64, (void *)bytes)->tv_sec);
+}
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Redis: RESP2, RESP3 and inline commands. A command at a time is counted here, by its verb; pipelines go to the ring and
+ * src/traffic/protocols/redis.ts counts them.
+ */
+#ifndef CORAL_PROTOCOL_REDIS_H
+#define CORAL_PROTOCOL_REDIS_H
+
+#include "protocol/redis-commands.h"
+#include "requests/payload.h"
+#include "requests/request-table.h"
+
+enum redis_parse {
+	REDIS_NONE = 0,
+	REDIS_PARTIAL = 1,
+	REDIS_WHOLE = 2,
+};
+
+#define REDIS_BYTES 512
+#define REDIS_DIGITS 9
+#define REDIS_VERB_BYTES 24
+/* Arguments that are walked over to find the end of a command. */
+#define REDIS_ARGUMENTS 16
+#define REDIS_NO_NUMBER ~0U
+/* Of an error reply: what is looked at to find its first word. */
+#define REDIS_ERROR_BYTES 32
+
+/* connection.extra: where in `head` the length of the verb and the end of the verb are. */
+#define REDIS_VERB_AT 0
+#define REDIS_VERB_END 1
+#define REDIS_REPLICATES 2 /* not 0: PSYNC or SYNC was asked */
+
+/* `mark`, digits and the end of a line at scratch->at, which then is behind them. REDIS_NO_NUMBER when it is none. */
+subprogram u32 redis_number(struct scratch *scratch, u32 mark)
+{
+	const u8 *text;
+	u32 begin;
+
+	if (!scratch)
+		return REDIS_NO_NUMBER;
+	begin = scratch->at & (2 * LEARN_BYTES - 1);
+	text = scratch->bytes + begin;
+	if (text[0] != (u8)mark)
+		return REDIS_NO_NUMBER;
+	scratch->number = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 1; index <= REDIS_DIGITS + 1; index++) {
+		u8 character = text[index];
+
+		if (character == '\r' && index > 1) {
+			scratch->at = begin + index + 2;
+			return scratch->number;
+		}
+		if ((u8)(character - '0') > 9)
+			break;
+		scratch->number = scratch->number * 10 + (character - '0');
+	}
+	return REDIS_NO_NUMBER;
+}
+
+/* Fingerprint of the word at scratch->at, in capital letters, up to a blank, the end of the line or `limit`; its length. */
+subprogram u32 redis_word(struct scratch *scratch, u32 limit)
+{
+	volatile struct path_parser *word;
+	const u8 *text;
+
+	if (!scratch)
+		return 0;
+	text = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
+	word = &scratch->path;
+	word->segment = HASH_SEED;
+	word->length = 0;
+#pragma clang loop unroll(disable)
+	for (u32 index = 0; index < REDIS_VERB_BYTES; index++) {
+		u8 character = text[index];
+
+		if (index >= limit || character <= ' ' || character > '~')
+			break;
+		if (character >= 'a' && character <= 'z')
+			character -= 32;
+		word->segment = (word->segment ^ character) * HASH_PRIME;
+		word->length = index + 1;
+	}
+	scratch->fingerprint = word->segment;
+	return word->length;
+}
+
+/*
+ * A command at the begin of scratch->bytes: its verb is scratch->fingerprint; scratch->end is where it ends, which may be further than what was
+ * read, or 0 when that is not known.
+ */
+subprogram u32 redis_parse(struct scratch *scratch)
+{
+	u32 count, size, total;
+
+	if (!scratch)
+		return REDIS_NONE;
+	total = scratch->total;
+	scratch->at = 0;
+	scratch->end = 0;
+	count = redis_number(scratch, '*');
+	if (count == REDIS_NO_NUMBER || !count || count > 1 << 20)
+		return total < 16 && scratch->bytes[0] == '*' ? REDIS_PARTIAL : REDIS_NONE;
+	scratch->verb_at = scratch->at;
+	size = redis_number(scratch, '$');
+	if (size == REDIS_NO_NUMBER || !size || size > REDIS_VERB_BYTES)
+		return total < 16 ? REDIS_PARTIAL : REDIS_NONE;
+	if (scratch->at + size > total)
+		return REDIS_PARTIAL;
+	if (redis_word(scratch, size) != size)
+		return REDIS_NONE;
+	scratch->at += size + 2;
+	scratch->verb_end = scratch->at;
+#pragma clang loop unroll(disable)
+	for (u32 index = 1; index < REDIS_ARGUMENTS; index++) {
+		if (index >= count)
+			break;
+		if (*(volatile u32 *)&scratch->at + 4 > total)
+			return REDIS_WHOLE;
+		size = redis_number(scratch, '$');
+		if (size == REDIS_NO_NUMBER)
+			return REDIS_WHOLE;
+		scratch->at += size + 2;
+	}
+	if (count <= REDIS_ARGUMENTS)
+		scratch->end = *(volatile u32 *)&scratch->at;
+	return REDIS_WHOLE;
+}
+
+/* 1 when the bytes ask a Redis server. */
+subprogram u32 redis_kind(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	/* "PING" and the end of a line: the one inline command that nobody else says first. NATS says it later, after the server's greeting. */
+	if (scratch->total == 6 && connection->side != SIDE_UNKNOWN && !connection->misses && (*(u32 *)scratch->bytes & 0xdfdfdfdf) == 0x474e4950 && *(u16 *)(scratch->bytes + 4) == 0x0a0d)
+		return 1;
+	if (scratch->bytes[0] != '*' || redis_parse(scratch) != REDIS_WHOLE)
+		return 0;
+	if (connection->side == SIDE_UNKNOWN)
+		return redis_is_known(scratch->fingerprint);
+	return (connection->side == SIDE_ACCEPTED) == (payload->direction == RECEIVED);
+}
+
+/* Two commands are open: the first one goes to the ring too, so that the decoder can match its answer. */
+subprogram int redis_hand_over(struct connection *connection, struct scratch *scratch)
+{
+	struct payload_record *record;
+	u32 at, size;
+
+	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
+		return 0;
+	connection->flags |= CONNECTION_STREAMED;
+	if (take_request(connection) != STATE_ASKED)
+		return 0;
+	record = (void *)scratch->before;
+	at = connection->extra[REDIS_VERB_AT] & 15;
+	size = (connection->extra[REDIS_VERB_END] - at) & 63;
+	if (!size)
+		return 0;
+	fill_made_record(record, connection);
+	/* The same command without its arguments. */
+	__builtin_memcpy(scratch->bytes + 256, connection->head, HEAD_KEPT);
+	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" */
+	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
+	record->bytes = size + 4;
+	record->length = size + 4;
+	tell_payload(record, connection, sizeof(*record) + size + 4);
+	return 0;
+}
+
+static always_inline void redis_begin(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 length = payload->length + (connection->prefix_direction == payload->direction ? connection->prefix_bytes : 0);
+	u32 end = scratch->end;
+	u64 verb = scratch->fingerprint;
+
+	connection->extra[REDIS_REPLICATES] = redis_is_syncing(verb);
+	if (connection->state == STATE_ASKED || (end && end < length)) {
+		finish_answered(connection);
+		redis_hand_over(connection, scratch);
+		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
+		return;
+	}
+	connection->extra[REDIS_VERB_AT] = scratch->verb_at;
+	connection->extra[REDIS_VERB_END] = scratch->verb_end;
+	scratch->fingerprint = mix(PROTOCOL_REDIS, verb);
+	begin_request(payload, connection, learn_unless_last(payload, connection, scratch, HEAD_KEPT), 0, length);
+	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
+	if (end > length)
+		connection->request_left = end - length;
+	if (redis_is_listening(verb))
+		connection->flags |= CONNECTION_SUBSCRIBED;
+	else
+		connection->flags &= ~CONNECTION_SUBSCRIBED;
+}
+
+static always_inline void redis_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 left = connection->request_left, parsed;
+
+	if (left && connection->state != STATE_IDLE) {
+		connection->request_left = left > payload->length ? left - payload->length : 0;
+		connection->request_bytes += payload->length;
+		return;
+	}
+	if (!payload->buffer || !load_head(payload, connection, scratch, REDIS_BYTES)) {
+		count_loss(LOSS_UNREADABLE);
+		return;
+	}
+	if (scratch->bytes[0] == '*') {
+		parsed = redis_parse(scratch);
+	} else {
+		/* Inline: words up to the end of the line. */
+		scratch->at = 0;
+		scratch->verb_at = 0;
+		scratch->verb_end = 0;
+		scratch->end = 0;
+		parsed = redis_word(scratch, REDIS_VERB_BYTES) >= 2 && (u8)((scratch->bytes[0] | 32) - 'a') < 26 ? REDIS_WHOLE : REDIS_NONE;
+	}
+	if (parsed == REDIS_WHOLE) {
+		redis_begin(payload, connection, scratch);
+	} else if (parsed == REDIS_PARTIAL && connection->state != STATE_ASKED && scratch->total < HEAD_KEPT) {
+		begin_prefix(payload, connection, scratch);
+	} else {
+		connection->prefix_bytes = 0;
+		if (connection->state == STATE_ASKED)
+			connection->request_bytes += payload->length;
+		else
+			count_loss(LOSS_UNDECODED);
+	}
+}
+
+/* The number of an error's first word, which is told to user space once. Never one of STATUS_*. */
+subprogram u32 redis_status(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	struct learn_record *record;
+	u64 key, status;
+	u32 bytes;
+
+	if (!payload || !connection || !scratch)
+		return STATUS_NONE;
+	bytes = scratch->total & 63;
+	scratch->at = 1;
+	redis_word(scratch, REDIS_VERB_BYTES);
+	status = (u32)(scratch->fingerprint ^ scratch->fingerprint >> 32) | 2;
+	key = mix(MIX_PRIME, status);
+	if (bpf_map_lookup_elem(&learned, &key))
+		return status;
+	record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = RECORD_LEARN;
+	record->protocol = connection->protocol;
+	record->role = connection->role;
+	record->bytes = bytes;
+	record->tgid = payload->tgid;
+	record->status = status;
+	if (!tell(record, sizeof(*record) + bytes))
+		bpf_map_update_elem(&learned, &key, &status, BPF_ANY);
+	return status;
+}
+
+static always_inline void redis_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	u32 status = STATUS_NONE;
+
+	if (connection->state == STATE_IDLE)
+		return;
+	if (connection->state == STATE_ASKED) {
+		u32 total = payload->buffer ? read_bytes(payload, scratch, 0, 0, REDIS_ERROR_BYTES) : 0;
+
+		if (!total)
+			count_loss(LOSS_UNREADABLE);
+		scratch->total = total;
+		*(u64 *)(scratch->bytes + (total & 63)) = 0;
+		/* RESP3: the server speaks without being asked. */
+		if (total && scratch->bytes[0] == '>')
+			return;
+		if (total && scratch->bytes[0] == '-')
+			status = redis_status(payload, connection, scratch);
+		begin_answer(payload, connection, status);
+	}
+	extend_answer(payload, connection);
+	if (connection->flags & CONNECTION_SUBSCRIBED)
+		finish_answered(connection);
+	if (connection->extra[REDIS_REPLICATES])
+		connection->protocol = PROTOCOL_IGNORED;
+}
+
+/* Of a payload that goes to the ring and is still in scratch->bytes: 1 when the server sends what it does itself to a replica from here on. */
+static always_inline int redis_has_synced(const struct payload *payload, struct connection *connection, const struct scratch *scratch)
+{
+	if (connection->protocol != PROTOCOL_REDIS)
+		return 0;
+	if (!is_request(connection, payload->direction))
+		return connection->extra[REDIS_REPLICATES] != 0;
+	/* *3, $5, PSYNC */
+	connection->extra[REDIS_REPLICATES] = payload->length >= 24 && *(u64 *)scratch->bytes == 0x0a0d35240a0d332aULL &&
+					      *(u32 *)(scratch->bytes + 8) == 0x4e595350 && *(u16 *)(scratch->bytes + 12) == 0x0d43;
+	return 0;
+}
+
+subprogram int redis_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
+{
+	if (!payload || !connection || !scratch)
+		return 0;
+	if (is_request(connection, payload->direction))
+		redis_asked(payload, connection, scratch);
+	else
+		redis_answered(payload, connection, scratch);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Processes whose payloads are copied besides being counted; src/traffic/capture.ts says which, and until when. */
+#ifndef CORAL_REQUESTS_CAPTURE_H
+#define CORAL_REQUESTS_CAPTURE_H
+
+#include "requests/payload.h"
+
+/* The lowest bit of a time in capture_targets: bodies are wanted too. */
+#define CAPTURE_BODIES 1
+
+/* The time until which this process is captured, or 0. */
+static always_inline u64 captured_until(u32 tgid, u64 at_ns)
+{
+	struct controls *control = controls_now();
+	u64 *until;
+
+	if (!control || !control->capturing)
+		return 0;
+	until = bpf_map_lookup_elem(&capture_targets, &tgid);
+	return until && *until > at_ns ? *until : 0;
+}
+
+/*
+ * The captured process that the current one belongs to, or 0: itself, or the one that forked it and whose program it runs, as servers do that have a
+ * process for each connection. What such a one executes has another name.
+ */
+static always_inline u32 captured_process(u32 tgid, u64 at_ns)
+{
+	struct controls *control = controls_now();
+	struct task_struct *task;
+	char own[16] = {}, other[16] = {};
+	u32 parent;
+
+	if (!control || !control->capturing)
+		return 0;
+	if (captured_until(tgid, at_ns))
+		return tgid;
+	task = bpf_get_current_task_btf();
+	parent = task->real_parent->tgid;
+	core_read(&own, &task->comm);
+	core_read(&other, &task->real_parent->comm);
+	if (*(u64 *)own != *(u64 *)other || *(u64 *)(own + 8) != *(u64 *)(other + 8))
+		return 0;
+	return captured_until(parent, at_ns) ? parent : 0;
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* How much of one payload goes to the ring when a protocol is read in user space: enough to name requests and to tell how they ended. */
+#ifndef CORAL_REQUESTS_STREAM_LIMIT_H
+#define CORAL_REQUESTS_STREAM_LIMIT_H
+
+#include "requests/payload.h"
+
+static always_inline u32 stream_limit(const struct connection *connection, u32 direction)
+{
+	u32 is_asked = is_request(connection, direction);
+
+	switch (connection->protocol) {
+	case PROTOCOL_HTTP:
+	case PROTOCOL_REDIS:
+	case PROTOCOL_POSTGRES:
+	case PROTOCOL_MEMCACHED:
+	case PROTOCOL_DNS:
+		/* Several requests at once: the beginning of each is wanted. */
+		return MAX_CHUNKS * CHUNK_BYTES;
+	case PROTOCOL_MYSQL:
+	case PROTOCOL_KAFKA:
+		return is_asked ? 1024 : 256;
+	default:
+		return is_asked ? 1024 : 512;
+	}
+}
+
+/* The most bytes of a payload that go to the ring; 0 when the connection is left out, from now on until it ends. */
+static always_inline u32 ladder_limit(struct connection *connection, u32 limit)
+{
+	struct controls *control = controls_now();
+
+	if (!control)
+		return limit;
+	if ((connection->id & control->sample_mask) || control->skipped_protocols & 1U << (connection->protocol & 31)) {
+		connection->protocol = PROTOCOL_IGNORED;
+		count_loss(LOSS_SAMPLED_OUT);
+		return 0;
+	}
+	return control->stream_bytes && control->stream_bytes < limit ? control->stream_bytes : limit;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Every TCP connection, from its first packet to its end: who opened it, how it ended, what went through it. One program, at the tracepoint that
+ * tells changes of state; nothing runs while data flows.
+ *
+ * The agent also scans sockets, every 30 s or so, and each connection must be counted once. So the agent marks when a scan begins and ends.
+ * A connection that no scan can have seen, because it began after the last one and ends before the next, is added up here, by peer. All others
+ * are told one by one when they end, and the agent finds out whether its scan had seen them. So is the first one of each peer, at its begin
+ * and at its end.
+ */
+#include "tcp/peers.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct raw_arguments {
+	u64 args[3];
+};
+
+/* <linux/bpf.h> */
+struct bpf_pidns_info {
+	u32 pid;
+	u32 tgid;
+};
+
+static long (*const bpf_get_ns_current_pid_tgid)(u64 device, u64 inode, struct bpf_pidns_info *info, u32 size_bytes) = (void *)120;
+
+/* Where user space sees process ids, when that is not the first namespace of the machine. */
+const volatile u64 pid_namespace_device = 0;
+const volatile u64 pid_namespace_inode = 0;
+
+/* As user space numbers processes; 0 for one that it does not see. */
+static always_inline u32 current_process(void)
+{
+	struct bpf_pidns_info info = {};
+
+	if (!pid_namespace_inode)
+		return bpf_get_current_pid_tgid() >> 32;
+	if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &info, sizeof(info)) != 0)
+		return 0;
+	return info.tgid;
+}
+
+/* In the process that calls connect(2). */
+static always_inline void on_connecting(struct sock___tcp *sk)
+{
+	struct followed socket = {};
+
+	socket.started_ns = bpf_ktime_get_ns();
+	socket.tgid = current_process();
+	socket.role = ROLE_CLIENT;
+	follow((u64)sk, &socket);
+}
+
+static always_inline void on_connected(struct sock___tcp *sk)
+{
+	u64 id = (u64)sk;
+	struct followed *socket = bpf_map_lookup_elem(&sockets, &id);
+
+	if (!socket)
+		return;
+	read_ends(sk, socket);
+	socket->is_established = 1;
+	announce(socket, bpf_ktime_get_ns());
+}
+
+/* Wherever its last packet arrived: whose connection it is, whoever listens knows. */
+static always_inline void on_accepted(struct sock___tcp *sk)
+{
+	struct followed socket = {};
+
+	socket.started_ns = bpf_ktime_get_ns();
+	socket.role = ROLE_SERVER;
+	socket.is_established = 1;
+	read_ends(sk, &socket);
+	announce(&socket, socket.started_ns);
+	follow((u64)sk, &socket);
+}
+
+/* Whether a scan, finished or under way, may have seen the connection. */
+static always_inline int may_be_scanned(const struct control *marks, u64 started_ns)
+{
+	return marks->scan_start_ns > marks->scan_end_ns || started_ns <= marks->scan_end_ns;
+}
+
+static always_inline void on_closed(struct sock___tcp *sk, s32 before)
+{
+	u64 id = (u64)sk, now = bpf_ktime_get_ns();
+	struct followed *known = bpf_map_lookup_elem(&sockets, &id);
+	struct control *marks = bpf_map_lookup_elem(&control, &only);
+	struct followed socket = {};
+	struct connection_record record;
+
+	if (known)
+		socket = *known;
+	else if (before == TCP_SYN_SENT || before == TCP_SYN_RECV)
+		return;
+	if (!socket.is_established)
+		read_ends(sk, &socket);
+	fill(&record, &socket, known && !socket.is_established ? RECORD_FAILED : RECORD_CLOSED, now);
+	record.reason = reason_of(sk);
+	if (record.kind == RECORD_CLOSED)
+		read_amounts(sk, &record);
+	if (known)
+		bpf_map_delete_elem(&sockets, &id);
+	if (record.kind == RECORD_FAILED && is_news(&socket, now))
+		socket.is_first = 1;
+	if (known && marks && !socket.is_first && !may_be_scanned(marks, socket.started_ns) && add_up(marks->active, &socket, &record))
+		return;
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), wake_flag(&records)) != 0)
+		count_lost();
+}
+
+SEC("raw_tracepoint/inet_sock_set_state")
+int on_state(struct raw_arguments *context)
+{
+	struct sock___tcp *sk = (void *)context->args[0];
+	s32 before = (s32)context->args[1], after = (s32)context->args[2];
+	u16 protocol = 0;
+
+	if (after != TCP_SYN_SENT && after != TCP_ESTABLISHED && after != TCP_CLOSE)
+		return 0;
+	core_read(&protocol, &sk->sk_protocol);
+	if (protocol != IPPROTO_TCP)
+		return 0;
+	if (after == TCP_SYN_SENT)
+		on_connecting(sk);
+	else if (after == TCP_CLOSE && before != TCP_LISTEN && before != TCP_CLOSE)
+		on_closed(sk, before);
+	else if (after == TCP_ESTABLISHED && before == TCP_SYN_SENT)
+		on_connected(sk);
+	else if (after == TCP_ESTABLISHED && before == TCP_SYN_RECV)
+		on_accepted(sk);
+	return 0;
+}

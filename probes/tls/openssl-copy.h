@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Reads of OpenSSL by one stop instead of two, and none for a read that finds nothing: where the function that all reads end in copies the
+ * plaintext of a record to its caller. src/traffic/tls/copy-plan.ts finds the place, and where the arguments of that function are then kept.
+ */
+#ifndef CORAL_TLS_OPENSSL_COPY_H
+#define CORAL_TLS_OPENSSL_COPY_H
+
+#include "tls/uprobes.h"
+
+/* The cookie: three places of 16 bits, for the object, the kind of records that are asked for, and whether they stay to be read again. */
+#define COPY_KIND_SHIFT 16
+#define COPY_PEEK_SHIFT 32
+/* A place is so many bytes above the top of the stack, or the number of a register; known to copy-plan.ts. */
+#define COPY_REGISTER 0x8000
+#define COPY_STACK_WORDS 16
+
+/* RFC 8446, 5.1: the type of records with plaintext for the application. */
+#define RECORD_APPLICATION_DATA 23
+
+static always_inline u64 copy_kept_at(const struct call_registers *context, const u64 *stack, u32 place)
+{
+	if (!(place & COPY_REGISTER))
+		return stack[place >> 3 & (COPY_STACK_WORDS - 1)] >> ((place & 7) << 3);
+	switch (place & 7) {
+	case 0:
+		return context->bx;
+	case 1:
+		return context->bp;
+	case 2:
+		return context->r12;
+	case 3:
+		return context->r13;
+	case 4:
+		return context->r14;
+	default:
+		return context->r15;
+	}
+}
+
+/* Binds an object to the socket whose records its thread has read last: they are copied from in the same call. */
+static always_inline struct connection *copy_bind(u64 object, u32 tgid, u64 *sk)
+{
+	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
+
+	return thread ? tls_connection_of(thread, object, thread->operation ? thread->call_sk : 0, tgid, sk) : 0;
+}
+
+/* A record of a handshake was read. If nothing else has come yet, the next request begins with what comes next. */
+static always_inline void copy_handshake(struct connection *connection, u64 sk)
+{
+	const struct tcp_sock *socket = kernel_cast(struct tcp_sock, (void *)sk);
+
+	if (socket->rcv_nxt == socket->copied_seq)
+		connection->arrival_ns = 0;
+}
+
+/* (target di, source si, length dx) of memcpy() */
+SEC("uprobe")
+int tls_copy(struct pt_regs *registers)
+{
+	const struct call_registers *context = (void *)registers;
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
+	u64 places = bpf_get_attach_cookie(registers), stack[COPY_STACK_WORDS], object, sk = 0;
+	struct connection *connection;
+
+	if (bpf_probe_read_user(stack, sizeof(stack), (void *)context->sp))
+		return 0;
+	if ((u32)copy_kept_at(context, stack, places >> COPY_PEEK_SHIFT & 0xffff))
+		return 0;
+	object = copy_kept_at(context, stack, places & 0xffff);
+	connection = tls_bound_connection(object, payload.tgid, &sk);
+	if (!connection)
+		connection = copy_bind(object, payload.tgid, &sk);
+	if (!connection || !context->dx || context->dx > 0x7fffffff)
+		return 0;
+	if ((u8)copy_kept_at(context, stack, places >> COPY_KIND_SHIFT & 0xffff) != RECORD_APPLICATION_DATA) {
+		copy_handshake(connection, sk);
+		return 0;
+	}
+	payload.sk = sk;
+	payload.buffer = context->si;
+	payload.length = context->dx;
+	payload.first_bytes = payload.length;
+	payload.direction = RECEIVED;
+	/* When its records were read. */
+	payload.at_ns = tcp_time((struct sock *)sk);
+	if (!tls_counts(&payload, connection))
+		on_data(&payload);
+	return 0;
+}
+
+#endif

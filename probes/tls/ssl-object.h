@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The connection below an object of a TLS library: bound when a call shows it, looked up at every call after, forgotten with the object. */
+#ifndef CORAL_TLS_SSL_OBJECT_H
+#define CORAL_TLS_SSL_OBJECT_H
+
+#include "requests/dispatch.h"
+
+/* The connection that an object is bound to, or null. Binds it when its call used a socket (sk; 0: none), or what the thread did before tells it. */
+static always_inline struct connection *tls_connection_of(struct tls_thread *thread, u64 object, u64 sk, u32 tgid, u64 *socket)
+{
+	struct tls_object key = { .address = object, .tgid = tgid };
+	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
+	struct connection *connection;
+
+	if (known && (!sk || sk == known->sk)) {
+		connection = find_connection(known->sk);
+		*socket = known->sk;
+		if (connection && connection->id == known->connection)
+			return connection;
+	}
+	if (!sk)
+		sk = thread->last_sk;
+	if (!sk)
+		return 0;
+	connection = find_connection(sk);
+	if (!connection || !(connection->flags & CONNECTION_TLS) || connection->flags & CONNECTION_TLS_BOUND || !tls_may_read(tgid))
+		return 0;
+	struct tls_socket value = { .sk = sk, .connection = connection->id };
+
+	bpf_map_update_elem(&tls_sockets, &key, &value, BPF_ANY);
+	connection->flags |= CONNECTION_TLS_BOUND;
+	if (thread->last_sk == sk)
+		thread->last_sk = 0;
+	*socket = sk;
+	return connection;
+}
+
+static always_inline struct tls_found *tls_found_place(u64 object)
+{
+	u32 place = ((u32)(object >> 4) * 0x9e3779b1U) >> 20;
+
+	return bpf_map_lookup_elem(&tls_lately, &place);
+}
+
+/* The connection that an object is bound to, and its socket; null: none, or it has ended. */
+static always_inline struct connection *tls_bound_connection(u64 object, u32 tgid, u64 *sk)
+{
+	struct tls_found *found = tls_found_place(object);
+	struct tls_object key = { .address = object, .tgid = tgid };
+	struct controls *control = controls_now();
+	struct connection *connection;
+	struct tls_socket *known;
+	u32 unbound;
+
+	if (!found || !control)
+		return 0;
+	unbound = control->tls_unbound;
+	if (likely(found->object == object && found->tgid == tgid && found->unbound == unbound)) {
+		*sk = found->sk;
+		connection = find_connection(*sk);
+		if (likely(connection && connection->id == found->connection))
+			return connection;
+	}
+	known = bpf_map_lookup_elem(&tls_sockets, &key);
+	if (!known)
+		return 0;
+	*sk = known->sk;
+	connection = find_connection(*sk);
+	if (!connection || connection->id != known->connection)
+		return 0;
+	found->object = 0;
+	found->sk = *sk;
+	found->connection = connection->id;
+	found->unbound = unbound;
+	found->tgid = tgid;
+	found->object = object;
+	return connection;
+}
+
+static always_inline void tls_forget(u64 object, u32 tgid)
+{
+	struct tls_object key = { .address = object, .tgid = tgid };
+	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
+	struct tls_found *found = tls_found_place(object);
+	struct connection *connection;
+
+	if (found && found->object == object && found->tgid == tgid)
+		found->object = 0;
+	if (!known)
+		return;
+	connection = find_connection(known->sk);
+	if (connection && connection->id == known->connection)
+		connection->flags &= ~CONNECTION_TLS_BOUND;
+	bpf_map_delete_elem(&tls_sockets, &key);
+}
+
+#endif

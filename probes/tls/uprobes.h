@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Plaintext of TLS, at the calls of the libraries that make it: OpenSSL and its relatives, and Go's crypto/tls. User space chooses the places
+ * (src/traffic/tls), so that a probe costs little, and says by a cookie which function it is. Plaintext goes the way of every other payload:
+ * on_data(), and from there only what names need.
+ */
+#ifndef CORAL_TLS_UPROBES_H
+#define CORAL_TLS_UPROBES_H
+
+#include "tls/go.h"
+#include "tls/openssl-calls.h"
+
+static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
+
+/* (object, buffer, length[, length *done]) and SSL_free(object), or Go's (*Conn).Read: a call begins. The cookie tells which. */
+SEC("uprobe")
+int tls_enter(struct pt_regs *context)
+{
+	u32 what = bpf_get_attach_cookie(context);
+
+	if (what & TLS_GO)
+		return go_read_begins(context, what);
+	if ((what & TLS_OPERATION) == TLS_FREE) {
+		tls_forget(context->di, bpf_get_current_pid_tgid() >> 32);
+		return 0;
+	}
+	tls_note_call((void *)context, what);
+	return 0;
+}
+
+/* The begin and the return of a call in one program (Linux 6.13): it decides at the begin whether the return is worth a stop. */
+SEC("uprobe/session")
+int tls_call(struct pt_regs *context)
+{
+	struct payload payload;
+	u64 sk;
+
+	if (!bpf_session_is_return())
+		return tls_call_begins((void *)context, bpf_get_attach_cookie(context));
+	sk = *bpf_session_cookie();
+	if (sk & COOKIE_WRITE) {
+		tls_write_returns((void *)context, sk & ~(u64)COOKIE_WRITE);
+		return 0;
+	}
+	if (sk) {
+		tls_read_returns((void *)context, sk);
+		return 0;
+	}
+	__builtin_memset(&payload, 0, sizeof(payload));
+	payload.flags = PAYLOAD_TLS;
+	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	tls_call_ends(context, &payload);
+	if (!payload.sk || !payload.length)
+		return 0;
+	payload.first_bytes = payload.length;
+	payload.at_ns = bpf_ktime_get_ns();
+	on_data(&payload);
+	return 0;
+}
+
+/* All that ends in plaintext, in one program: so the way from there on is checked and loaded once. */
+SEC("uprobe")
+int tls_plaintext(struct pt_regs *context)
+{
+	u32 what = bpf_get_attach_cookie(context);
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+
+	if (what & TLS_GO) {
+		u64 connection = (what & TLS_OPERATION) == TLS_WRITE ? go_write_begins(context, &payload, what) : go_read_ends(context, &payload, what);
+
+		if (connection && payload.length)
+			payload.sk = go_socket_of(connection, payload.tgid);
+	} else {
+		tls_call_ends(context, &payload);
+	}
+	if (!payload.sk || !payload.length)
+		return 0;
+	payload.first_bytes = payload.length;
+	payload.at_ns = bpf_ktime_get_ns();
+	on_data(&payload);
+	return 0;
+}
+
+#endif
