@@ -41,7 +41,8 @@ static always_inline u32 dns_stream_kind(const u8 *bytes, u32 total, u32 length)
 	kind = dns_kind(bytes + 2);
 	if (size + 2 == length)
 		return kind;
-	return kind == 1 && !(bytes[5] & 15) && !big16(bytes + 8) && !big16(bytes + 10) && big16(bytes + 12) <= 2 && bytes[14] && bytes[14] < 64 ? 1 : 0;
+	return kind == 1 && !(bytes[5] & 15) && !big16(bytes + 8) && !big16(bytes + 10) && big16(bytes + 12) <= 2 && bytes[14] &&
+	       bytes[14] < 64;
 }
 
 static always_inline u32 mysql_kind(const u8 *bytes, u32 total, u32 length)
@@ -111,7 +112,8 @@ static always_inline u32 memcached_kind(const u8 *bytes, u32 total)
 		return bytes[4] == 's' && (bytes[5] == ' ' || bytes[5] == '\r') ? 1 : 0;
 	}
 	/* Meta commands: "mg key". */
-	if (bytes[0] == 'm' && (bytes[1] == 'g' || bytes[1] == 's' || bytes[1] == 'd' || bytes[1] == 'a') && bytes[2] == ' ' && is_memcached_key(bytes[3]))
+	if (bytes[0] == 'm' && (bytes[1] == 'g' || bytes[1] == 's' || bytes[1] == 'd' || bytes[1] == 'a') && bytes[2] == ' ' &&
+	    is_memcached_key(bytes[3]))
 		return 1;
 	return 0;
 }

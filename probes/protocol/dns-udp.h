@@ -69,7 +69,8 @@ static always_inline u64 message_of_call(u64 sk, struct pt_regs *registers, u32 
 		return 0;
 	place = bpf_map_lookup_elem(&message_places, &thread);
 	if (place && place->sk == sk && place->messages == messages && place->index < SYSCALL_COUNT(registers) &&
-	    !bpf_probe_read_user(&before, sizeof(before), (void *)(messages + (place->index - 1) * sizeof(before))) && before.sent == place->length)
+	    !bpf_probe_read_user(&before, sizeof(before), (void *)(messages + (place->index - 1) * sizeof(before))) &&
+	    before.sent == place->length)
 		next.index = place->index;
 	messages += next.index * sizeof(before);
 	next.index++;

@@ -11,7 +11,8 @@
 
 /* Flags that decide. */
 #define FOLLOWED_FLAGS (CONNECTION_TLS | CONNECTION_STREAMED)
-#define WORD_OF(length, protocol, role, flags, prefix) ((u64)(length) | (u64)(protocol) << 32 | (u64)(role) << 40 | (u64)(flags) << 48 | (u64)(prefix) << 56)
+#define WORD_OF(length, protocol, role, flags, prefix) \
+	((u64)(length) | (u64)(protocol) << 32 | (u64)(role) << 40 | (u64)(flags) << 48 | (u64)(prefix) << 56)
 
 /* Length of the last request, protocol, role, flags and prefix of a connection. */
 static always_inline u64 what_is_followed(const struct connection *connection)
@@ -122,7 +123,8 @@ static always_inline int http1_sent_again(struct sock *sk, struct connection *co
 	struct payload payload;
 	u32 size = connection->head_bytes;
 
-	if (unlikely(connection->state == STATE_ASKED || length < size || size > HEAD_KEPT || connection->head_generation != generation_now() || is_capturing()))
+	if (unlikely(connection->state == STATE_ASKED || length < size || size > HEAD_KEPT ||
+		     connection->head_generation != generation_now() || is_capturing()))
 		return 0;
 	bytes = sent_bytes(task, length);
 	if (unlikely(!bytes || bpf_probe_read_kernel(words, size, (void *)bytes) || !is_same_head(words, connection)))

@@ -55,7 +55,8 @@ static always_inline int is_same_head(const u64 *words, const struct connection 
 {
 	const u64 *head = (void *)connection->head;
 
-	if ((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) | (words[5] ^ head[5]))
+	if ((words[0] ^ head[0]) | (words[1] ^ head[1]) | (words[2] ^ head[2]) | (words[3] ^ head[3]) | (words[4] ^ head[4]) |
+	    (words[5] ^ head[5]))
 		return 0;
 	return connection->head_bytes <= 48 || !((words[6] ^ head[6]) | (words[7] ^ head[7]));
 }
@@ -230,7 +231,8 @@ subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scra
 		kept = 0;
 		__builtin_memset(scratch->bytes, 0, 16);
 		total = read_bytes(payload, scratch, 0, offset, 16);
-		if (total < HTTP_STATUS_BYTES || !is_http1_version(scratch->bytes) || !http1_is_interim(http1_status_number(scratch->bytes)))
+		if (total < HTTP_STATUS_BYTES || !is_http1_version(scratch->bytes) ||
+		    !http1_is_interim(http1_status_number(scratch->bytes)))
 			return total;
 	}
 	return 0;
@@ -299,7 +301,8 @@ static always_inline int http1_is_head_again(const struct connection *connection
 static always_inline int http1_may_ask_again(const struct connection *connection, u32 first_bytes, u32 length)
 {
 	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_ASKED && !connection->prefix_bytes &&
-	       length == connection->head_payload_bytes && first_bytes >= connection->head_bytes && connection->head_generation == generation_now();
+	       length == connection->head_payload_bytes && first_bytes >= connection->head_bytes &&
+	       connection->head_generation == generation_now();
 }
 
 static always_inline int http1_may_answer(const struct connection *connection, u32 first_bytes)
@@ -339,7 +342,8 @@ static always_inline void http1_answer(struct payload *payload, struct connectio
 /* Whether what follows here may take a payload; if not, it goes the way of all others. */
 static always_inline int http1_may_be_quick(const struct payload *payload, const struct connection *connection)
 {
-	return http1_is_followed(connection) && payload->buffer && !is_capturing() && (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
+	return http1_is_followed(connection) && payload->buffer && !is_capturing() &&
+	       (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
 }
 
 /* The head of an answer. 0: it is none, and nothing has changed. */

@@ -122,7 +122,7 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 #pragma clang loop unroll(disable)
 	for (u32 frame = 0; frame < 3; frame++) {
 		const u8 *header = scratch->bytes + at;
-		u32 length, fields = HTTP2_HEADER_BYTES;
+		u32 length, is_whole, fields = HTTP2_HEADER_BYTES;
 
 		if (at > 64 || at + HTTP2_HEADER_BYTES > total || !http2_is_frame(header))
 			return is_sure ? HTTP2_LATER : 0;
@@ -143,7 +143,8 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 			return http2_block_kind(scratch, at + fields);
 		case HTTP2_DATA:
 			/* Bodies of a stream that began before: only when the frame ends with the payload, or is long. */
-			return length && header[5] == 0 && header[6] < 16 && (length + HTTP2_HEADER_BYTES >= total || is_sure) ? HTTP2_LATER : 0;
+			is_whole = length + HTTP2_HEADER_BYTES >= total;
+			return length && header[5] == 0 && header[6] < 16 && (is_whole || is_sure) ? HTTP2_LATER : 0;
 		case HTTP2_PING:
 		case HTTP2_WINDOW_UPDATE:
 		case HTTP2_RST_STREAM:

@@ -90,7 +90,8 @@ static always_inline u32 http2_room(struct http2_walk *walk, struct http2_direct
 }
 
 /* Adds a frame to the record, `what` is type | flags << 8 | taken << 16; the bytes taken stand behind its head already. `length` is its own. */
-static __attribute__((noinline)) void http2_tell(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 what, u32 length)
+static __attribute__((noinline)) void http2_tell(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch,
+						 u32 what, u32 length)
 {
 	u32 at = http2_room(walk, direction, scratch, sizeof(struct http2_told) + (what >> 16));
 	struct http2_told *told;

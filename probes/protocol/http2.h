@@ -207,8 +207,8 @@ static always_inline struct http2_connection *http2_state(u64 sk, u32 id)
 }
 
 /* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
-subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction, struct scratch *scratch,
-				 struct http2_walk *walk)
+subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction,
+				 struct scratch *scratch, struct http2_walk *walk)
 {
 	u32 kept, total;
 

@@ -105,7 +105,8 @@ subprogram int memcached_line(struct scratch *scratch, struct memcached_walk *wa
 }
 
 /* Of what was read, how much is told, and how much is left out behind it. */
-static always_inline void memcached_cut(struct payload *payload, struct piece *piece, const struct memcached_walk *walk, u32 size, u64 *left)
+static always_inline void memcached_cut(struct payload *payload, struct piece *piece, const struct memcached_walk *walk, u32 size,
+					u64 *left)
 {
 	u32 rest = payload->length - piece->offset - size;
 	u32 beyond = walk->at - size;

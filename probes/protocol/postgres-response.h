@@ -12,7 +12,8 @@
 /* connection.extra */
 #define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
 #define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
-#define POSTGRES_ANSWER 2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
+#define POSTGRES_ANSWER \
+	2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
 #define POSTGRES_SIMPLE 3 /* not 0: the open request is a simple query */
 
 /* The message under way is an error whose code was not seen. */
@@ -84,10 +85,11 @@ subprogram u32 postgres_state(struct payload *payload, struct scratch *scratch, 
 /* Letters of messages that a server sends: RSKZTDCEN123nsIVAGHWtdcv. */
 static always_inline int postgres_is_answer(u8 type)
 {
-	const u64 letters = 1ULL << ('R' & 63) | 1ULL << ('S' & 63) | 1ULL << ('K' & 63) | 1ULL << ('Z' & 63) | 1ULL << ('T' & 63) | 1ULL << ('D' & 63) |
-			    1ULL << ('C' & 63) | 1ULL << ('E' & 63) | 1ULL << ('N' & 63) | 1ULL << ('n' & 63) | 1ULL << ('s' & 63) | 1ULL << ('I' & 63) |
-			    1ULL << ('V' & 63) | 1ULL << ('A' & 63) | 1ULL << ('G' & 63) | 1ULL << ('H' & 63) | 1ULL << ('W' & 63) | 1ULL << ('t' & 63) |
-			    1ULL << ('d' & 63) | 1ULL << ('c' & 63) | 1ULL << ('v' & 63);
+	const u64 letters = 1ULL << ('R' & 63) | 1ULL << ('S' & 63) | 1ULL << ('K' & 63) | 1ULL << ('Z' & 63) | 1ULL << ('T' & 63) |
+			    1ULL << ('D' & 63) | 1ULL << ('C' & 63) | 1ULL << ('E' & 63) | 1ULL << ('N' & 63) | 1ULL << ('n' & 63) |
+			    1ULL << ('s' & 63) | 1ULL << ('I' & 63) | 1ULL << ('V' & 63) | 1ULL << ('A' & 63) | 1ULL << ('G' & 63) |
+			    1ULL << ('H' & 63) | 1ULL << ('W' & 63) | 1ULL << ('t' & 63) | 1ULL << ('d' & 63) | 1ULL << ('c' & 63) |
+			    1ULL << ('v' & 63);
 
 	return type >= 64 ? type < 128 && letters >> (type & 63) & 1 : type >= '1' && type <= '3';
 }
@@ -148,7 +150,8 @@ static always_inline int postgres_read_on(struct payload *payload, struct scratc
 }
 
 /* What was read is walked through: what comes next begins behind it, or with the header that it ends in. 0 when no more is to be read. */
-static always_inline int postgres_end_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+static always_inline int postgres_end_piece(struct payload *payload, struct connection *connection, struct scratch *scratch,
+					    struct postgres_walk *walk)
 {
 	u32 at = scratch->at, total = scratch->total;
 
@@ -207,7 +210,8 @@ subprogram int postgres_step(struct payload *payload, struct connection *connect
 }
 
 /* Walks through the messages of a payload. */
-static always_inline void postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
+static always_inline void postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch,
+					       struct postgres_walk *walk)
 {
 	walk->kept = connection->answer_bytes;
 	connection->answer_bytes = 0;
@@ -244,7 +248,8 @@ static always_inline void postgres_answered(struct payload *payload, struct conn
 		postgres_read_answer(payload, connection, scratch, &walk);
 	}
 	begin_answer(payload, connection, walk.status);
-	connection->extra[POSTGRES_ANSWER] = walk.is_lost ? POSTGRES_LOST : walk.left | (walk.left && walk.status == POSTGRES_NO_CODE ? POSTGRES_UNCODED : 0);
+	connection->extra[POSTGRES_ANSWER] =
+		walk.is_lost ? POSTGRES_LOST : walk.left | (walk.left && walk.status == POSTGRES_NO_CODE ? POSTGRES_UNCODED : 0);
 	if (walk.is_copy)
 		connection->flags |= CONNECTION_COPY;
 	if (walk.has_ended) {

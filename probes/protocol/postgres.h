@@ -77,7 +77,8 @@ struct postgres_asked {
 };
 
 /* Parse names a statement, or the one without a name. */
-static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch,
+					 struct postgres_asked *asked)
 {
 	struct statement_key key = { .sk = payload->sk };
 	u64 fingerprint;
@@ -95,7 +96,8 @@ static always_inline void postgres_parse(struct payload *payload, struct connect
 	}
 }
 
-static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch,
+					struct postgres_asked *asked)
 {
 	struct statement_key key = { .sk = payload->sk };
 	u64 *known;
@@ -113,7 +115,8 @@ static always_inline void postgres_bind(struct payload *payload, struct connecti
 }
 
 /* Looks at one message; 0 when it was the last one that can be seen. */
-subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_asked *asked)
+subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch,
+				struct postgres_asked *asked)
 {
 	u32 at, size;
 	u8 *message;

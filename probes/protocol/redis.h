@@ -133,7 +133,8 @@ subprogram u32 redis_kind(struct payload *payload, struct connection *connection
 	if (!payload || !connection || !scratch)
 		return 0;
 	/* "PING" and the end of a line: the one inline command that nobody else says first. NATS says it later, after the server's greeting. */
-	if (scratch->total == 6 && connection->side != SIDE_UNKNOWN && !connection->misses && (*(u32 *)scratch->bytes & 0xdfdfdfdf) == 0x474e4950 && *(u16 *)(scratch->bytes + 4) == 0x0a0d)
+	if (scratch->total == 6 && connection->side != SIDE_UNKNOWN && !connection->misses &&
+	    (*(u32 *)scratch->bytes & 0xdfdfdfdf) == 0x474e4950 && *(u16 *)(scratch->bytes + 4) == 0x0a0d)
 		return 1;
 	if (scratch->bytes[0] != '*' || redis_parse(scratch) != REDIS_WHOLE)
 		return 0;

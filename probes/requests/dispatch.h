@@ -254,7 +254,8 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 	u64 first_ns;
 
 	take_stamp(payload, connection);
-	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) || (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
+	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) ||
+	    (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
 		return;
 	payload->start_ns = payload->at_ns;
 	if (unlikely(payload->length > MAX_UNSTAMPED_BYTES))
@@ -317,9 +318,9 @@ static always_inline int end_connection(u64 sk)
 	if (state != STATE_IDLE)
 		count_request(connection);
 	tls_count_opaque(connection);
-	if (connection->protocol != PROTOCOL_IGNORED && ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
-							 (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) ||
-							 captured_until(connection->tgid, 0))) {
+	if (connection->protocol != PROTOCOL_IGNORED &&
+	    ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
+	     (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) || captured_until(connection->tgid, 0))) {
 		tell_closed(connection);
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)

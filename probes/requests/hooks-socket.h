@@ -190,7 +190,8 @@ int socket_sending(u64 *context)
 	if (likely(message->msg_iter.count <= MAX_UNSTAMPED_BYTES))
 		return 0;
 	connection = find_connection(context[0]);
-	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED && !(connection->flags & CONNECTION_TLS_BOUND) &&
+	if (connection && !connection->arrival_ns && connection->protocol != PROTOCOL_IGNORED &&
+	    !(connection->flags & CONNECTION_TLS_BOUND) &&
 	    (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED))
 		connection->arrival_ns = bpf_ktime_get_ns();
 	return 0;

@@ -134,7 +134,8 @@ subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u3
 /* `size` bytes at an address in the payload's buffer. Not 0: they cannot be read. */
 static always_inline long read_buffer(const struct payload *payload, void *target, u32 size, u64 address)
 {
-	return payload->is_in_kernel ? bpf_probe_read_kernel(target, size, (void *)address) : bpf_probe_read_user(target, size, (void *)address);
+	return payload->is_in_kernel ? bpf_probe_read_kernel(target, size, (void *)address)
+				     : bpf_probe_read_user(target, size, (void *)address);
 }
 
 /*
@@ -208,7 +209,8 @@ static always_inline void fill_record(struct payload_record *record, const struc
 }
 
 /* The head of a record with bytes of a payload. */
-static always_inline void fill_payload_record(struct payload_record *record, const struct payload *payload, const struct connection *connection, u32 flags)
+static always_inline void fill_payload_record(struct payload_record *record, const struct payload *payload,
+					      const struct connection *connection, u32 flags)
 {
 	fill_record(record, connection);
 	record->kind = RECORD_PAYLOAD;

@@ -88,7 +88,8 @@ static always_inline u64 guess_page_base(struct sock___sent *sk)
 	struct proto *proto = 0;
 
 	if (!FIELD_EXISTS(struct slab, slab_list) || !FIELD_EXISTS(struct slab, freelist) || !FIELD_EXISTS(struct kmem_cache, oo) ||
-	    !FIELD_EXISTS(struct kmem_cache, list) || !FIELD_EXISTS(struct kmem_cache, node) || !FIELD_EXISTS(struct kmem_cache_node, partial))
+	    !FIELD_EXISTS(struct kmem_cache, list) || !FIELD_EXISTS(struct kmem_cache, node) ||
+	    !FIELD_EXISTS(struct kmem_cache_node, partial))
 		return 0;
 	core_read(&proto, &sk->__sk_common.skc_prot);
 	core_read(&cache, &proto->slab);
@@ -156,7 +157,8 @@ static always_inline u64 sent_bytes(struct task_struct *task, u32 length)
 
 	if (unlikely(!page_base || offset < length || !SYSCALL_IS_RUNNING(registers)))
 		return 0;
-	if (number != NR_WRITE && number != NR_WRITEV && !((number == NR_SENDTO || number == NR_SENDMMSG) && !(SYSCALL_FLAGS(registers) & MSG_ZEROCOPY)) &&
+	if (number != NR_WRITE && number != NR_WRITEV &&
+	    !((number == NR_SENDTO || number == NR_SENDMMSG) && !(SYSCALL_FLAGS(registers) & MSG_ZEROCOPY)) &&
 	    !(number == NR_SENDMSG && !(SYSCALL_COUNT(registers) & MSG_ZEROCOPY)))
 		return 0;
 	return end_of_sent(page_base, fragment->tv_sec, offset) - length;

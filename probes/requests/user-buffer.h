@@ -37,7 +37,7 @@ subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
 
 	if (!payload)
 		return 0;
-	/* Those that are done have their size written already; what was there before, nobody knows. */
+		/* Those that are done have their size written already; what was there before, nobody knows. */
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < 4; index++) {
 		if (index >= count || bpf_probe_read_user(&message, sizeof(message), (void *)(address + index * sizeof(message))))

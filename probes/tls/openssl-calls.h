@@ -115,7 +115,8 @@ static always_inline int tls_count_written(struct connection *connection, struct
 }
 
 /* A write of an object whose socket is known is read when it begins. 1: its return is wanted, since it may take less than all. */
-static always_inline int tls_write_begins(const struct call_registers *context, u32 what, struct connection *connection, struct payload *payload)
+static always_inline int tls_write_begins(const struct call_registers *context, u32 what, struct connection *connection,
+					  struct payload *payload)
 {
 	/* SSL_write() takes an int. */
 	u64 length = what & TLS_COUNT_BY_POINTER ? context->dx : (u32)context->dx;

@@ -66,7 +66,8 @@ int tls_plaintext(struct pt_regs *context)
 	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
 
 	if (what & TLS_GO) {
-		u64 connection = (what & TLS_OPERATION) == TLS_WRITE ? go_write_begins(context, &payload, what) : go_read_ends(context, &payload, what);
+		u64 connection = (what & TLS_OPERATION) == TLS_WRITE ? go_write_begins(context, &payload, what)
+								     : go_read_ends(context, &payload, what);
 
 		if (connection && payload.length)
 			payload.sk = go_socket_of(connection, payload.tgid);

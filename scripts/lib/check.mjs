@@ -1,11 +1,15 @@
 import { join } from "node:path";
+import { formatProbes, whyNoClangFormat } from "./clang-format.mjs";
 import { staleDocuments } from "./documentation.mjs";
 import { generateCode, isGeneratedCodeChecked } from "./generated-code.mjs";
 import { missingFromLockFile } from "./lock-file.mjs";
-import { fail, SetupError, say, step } from "./report.mjs";
+import { fail, SetupError, say, step, warn } from "./report.mjs";
 import { moduleFile, mustRun, root } from "./run.mjs";
 
-/** @typedef {{ name: string, work: () => Promise<unknown> }} Check */
+/**
+ * @typedef {{ name: string, work: () => Promise<unknown>, whySkip?: () => Promise<string | undefined> }} Check
+ *   `whySkip` says why this machine cannot run the check, if it cannot: `npm run check` works without root and what setup installs with it.
+ */
 
 /**
  * @param {string} file a tool's JavaScript below node_modules
@@ -20,6 +24,7 @@ const checks = [
     name: "format (biome)",
     work: tool("@biomejs/biome/bin/biome", ["ci", "--colors=off", "."], "Files are not formatted; run: npm run format"),
   },
+  { name: "format (clang-format)", work: () => formatProbes({ write: false }), whySkip: whyNoClangFormat },
   { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "Types do not check") },
   {
     name: "lint (oxlint)",
@@ -68,7 +73,12 @@ async function checkDocumentation() {
 export async function check({ withBoundaries }) {
   /** @type {string[]} */
   const failed = [];
-  for (const { name, work } of withBoundaries ? [...checks, boundaries] : checks) {
+  for (const { name, work, whySkip } of withBoundaries ? [...checks, boundaries] : checks) {
+    const reason = await whySkip?.();
+    if (reason !== undefined) {
+      warn(`${name} skipped: ${reason}`);
+      continue;
+    }
     try {
       await step(name, work);
     } catch (error) {

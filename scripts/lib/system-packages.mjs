@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { areObjectsBuilt, findClang } from "./bpf-objects.mjs";
+import { isClangFormatInstalled } from "./clang-format.mjs";
 import { SetupError, step } from "./report.mjs";
 import { rootPrefix, run, which } from "./run.mjs";
 import { readStamp, writeStamp } from "./stamps.mjs";
@@ -70,6 +71,7 @@ const testNeeds = [
   { package: "libc6-dev", present: () => existsSync("/usr/include/stdio.h"), lost: "tests with programs in C are skipped" },
   { package: "libssl-dev", present: () => existsSync("/usr/include/openssl/ssl.h"), lost: "tests with libssl in C are skipped" },
   program("binutils", ["readelf"], "some tests of programs' files are skipped"),
+  { package: "clang-format", present: isClangFormatInstalled, lost: "the format of probes/ is not checked" },
   program("bpftool", ["bpftool"], "tests of what is left in the kernel are skipped"),
   server("containerd", ["containerd", "runc"], "tests with containers are skipped"),
   { package: "busybox-static", present: () => existsSync("/bin/busybox"), lost: "tests with containers are skipped" },
