@@ -6,16 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../base/log.ts";
 import { noExtraRules } from "../base/redact-line.ts";
-import {
-  type AgentStore,
-  type AuditRow,
-  audit,
-  type Engine,
-  openAgentStore,
-  openEngine,
-  type Row,
-  type Signal,
-} from "../store/index.ts";
+import { type AgentStore, type AuditRow, audit, type Engine, openAgentStore, openEngine, type Row, type Signal } from "../store/index.ts";
 import { AuditLog } from "./audit-log.ts";
 
 const epoch = "5f0c7c1e-3a52-4f7e-9d0b-6a1f0e6f2d11";

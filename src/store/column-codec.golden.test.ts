@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { batchFromRows, storedColumns } from "./column-batch.ts";
 import { decodeBatch, encodeBatch, type RowBatch } from "./column-codec.ts";
-import { sample, type SampleRow } from "./test-support.ts";
+import { type SampleRow, sample } from "./test-support.ts";
 
 const rows: SampleRow[] = [
   {
