@@ -10,7 +10,7 @@ export const nobody = { uid: 65_534, gid: 65_534 };
 
 export const isRoot = process.geteuid?.() === 0;
 
-/** The words that come before a program to run it as that user, without groups and without capabilities. */
+/** The argv prefix that runs a program as that user, without groups and without capabilities. */
 export function asUserWords(user: { uid: number; gid: number }): string[] {
   return ["setpriv", "--reuid", String(user.uid), "--regid", String(user.gid), "--clear-groups", "--no-new-privs"];
 }

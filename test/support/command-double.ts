@@ -1,4 +1,4 @@
-/** An agent's answer to Execute that runs nothing: it plays a few programs, so that routing can be tested without processes. */
+/** A fake agent-side Execute handler. It simulates a few programs, so that command routing is testable without processes. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { BoundedChannel } from "../../src/base/bounded-channel.ts";
@@ -7,11 +7,11 @@ import type { CommandOrder, ExecuteRequest, ExecuteResponseSchema } from "../../
 type Response = MessageInitShape<typeof ExecuteResponseSchema>;
 
 export interface PlayedCommands {
-  /** Every order that arrived. */
+  /** Every order received. */
   orders: CommandOrder[];
-  /** Everything that came after an order, `resize 80x24`, `signal INT`, in order. */
+  /** Every message after the order, in sequence: `resize 80x24`, `signal INT`. */
   heard: string[];
-  /** Commands that were cut off before their end. */
+  /** Commands whose call ended before they finished. */
   cancelled: number;
   execute: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<Response>;
 }
@@ -24,8 +24,8 @@ const ended = (reason: string, more: { exitCode?: number; signal?: string; probl
 });
 
 /**
- * Programs: `echo words`, `cat` (its input), `exit n`, `fail` (stderr and exit 1), `flood bytes`, `wait` (until a signal, told by it), `stubborn` (not even then), `deny`,
- * `bytes` (all 256), `hold` (wants an approval, never gets it).
+ * Programs: `echo words`, `cat` (copies its input), `exit n`, `fail` (writes to stderr, exits with 1), `flood bytes`, `wait` (until a signal ends it), `stubborn` (ignores
+ * signals), `deny`, `bytes` (writes all 256), `hold` (needs an approval that never comes).
  */
 export function playCommands(name: string): PlayedCommands {
   const played: PlayedCommands = {
@@ -53,7 +53,7 @@ export function playCommands(name: string): PlayedCommands {
           await input.put(message);
         }
       })()
-        // The call was cut.
+        // The caller ended the call.
         .catch(() => undefined)
         .finally(onCut);
       signal.addEventListener("abort", onCut, { once: true });

@@ -3,12 +3,12 @@ import type { ColonyDaemon } from "./daemon.ts";
 import type { LoadNotes } from "./start-load-agent.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** Columns that name a row of the load agent. */
+/** Columns that identify a row of the load agent. */
 const nameColumns = { host_process: ["pid", "start_ticks"], host_cpu: ["busy_ratio", "user_ratio"] } as const;
 
 /**
- * Waits until the colony has every acknowledged row, then checks that each is there exactly once under the sequence that was acknowledged,
- * and that sequences have neither holes nor doubles.
+ * Waits until the colony has every acknowledged row, then checks that each row is stored exactly once under its acknowledged sequence number,
+ * and that sequence numbers have neither gaps nor duplicates.
  */
 export async function expectExactlyOnce(colony: ColonyDaemon, agentId: string, notes: LoadNotes): Promise<void> {
   expect(new Set(notes.acknowledged.map(({ epoch }) => epoch)).size).toBe(1);
@@ -41,7 +41,7 @@ function rowsOf(one: LoadNotes["acknowledged"][number]): { seq: number; name: st
   return Array.from({ length: count }, (_, index) => ({ seq: one.firstSeq + index, name: `${one.run}-${one.firstNumber + index}` }));
 }
 
-/** A sequence that was given twice. */
+/** Sequence numbers that were assigned twice. */
 function overlaps(acknowledged: LoadNotes["acknowledged"]): unknown[] {
   const sorted = [...acknowledged].sort((a, b) => a.firstSeq - b.firstSeq);
   return sorted.filter((one, index) => index > 0 && one.firstSeq <= sorted[index - 1]!.lastSeq);

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 const probes = fileURLToPath(new URL("../../probes", import.meta.url));
 
-/** Compiles a BPF program of a test, which may include headers of probes/; returns the object's path. Needs clang. */
+/** Compiles a test's BPF program against the headers in probes/ and returns the object's path. Needs clang. */
 export function compileBpf(directory: string, name: string, source: string): string {
   const sourcePath = join(directory, `${name}.bpf.c`);
   const objectPath = join(directory, `${name}.bpf.o`);

@@ -1,4 +1,4 @@
-/** A containerd of its own with pods of a hand-made busybox image: nothing of the machine's own containers is touched. */
+/** A private containerd with pods from a minimal busybox image. It never touches the machine's own containers. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -14,19 +14,19 @@ const node = 2;
 const pod = 0;
 const ownPid = 1;
 
-/** Why no pod can be started on this machine; undefined when it can be tried. */
+/** The reason why this machine cannot start pods; undefined when it probably can. */
 export function whyNoContainerd(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to run containerd";
   const missing = ["containerd", "runc", "ctr"].filter((program) => !hasProgram(program));
   if (missing.length > 0) return `needs ${missing.join(", ")} (apt-get install containerd)`;
-  // One that is linked against the machine's libraries would not start in an image of its own.
+  // A dynamically linked busybox would not start in an image without libraries.
   const isStatic = existsSync("/bin/busybox") && !readFileSync("/bin/busybox").includes("/ld-linux");
   return isStatic ? undefined : "needs a static busybox (apt-get install busybox-static)";
 }
 
 type Field = readonly [number: number, value: string | number | Buffer | readonly Field[]];
 
-/** Protocol buffers by hand: requests that only tests make. */
+/** Hand-encoded protocol buffers, for requests that only tests send. */
 function encode(fields: readonly Field[]): Buffer {
   const varint = (value: number): Buffer => {
     const bytes: number[] = [];
@@ -75,10 +75,10 @@ export interface TestPod {
 
 export interface ContainerOptions {
   command: readonly string[];
-  /** Read-only unless said otherwise. */
+  /** Default: read-only. */
   mounts?: readonly { from: string; to: string; isWritable?: boolean }[];
   env?: Readonly<Record<string, string>>;
-  /** Added to those of every container, such as SYS_ADMIN. */
+  /** Capabilities beyond the default set, such as SYS_ADMIN. */
   capabilities?: readonly string[];
 }
 
@@ -152,7 +152,7 @@ export class TestContainerd implements AsyncDisposable {
     return { id, options, config };
   }
 
-  /** Its full id. */
+  /** The full id. */
   async runContainer(
     inPod: TestPod,
     name: string,
@@ -237,7 +237,7 @@ export class TestContainerd implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const id of this.#pods.splice(0)) {
-      // What cannot be removed ends with its shim below.
+      // A container that cannot be removed ends with its shim below.
       await this.#call("StopPodSandbox", [[1, id]]).catch(() => undefined);
       await this.#call("RemovePodSandbox", [[1, id]]).catch(() => undefined);
     }
@@ -268,7 +268,7 @@ state = "${directory}/state"
 `;
 }
 
-/** An archive as `docker save` writes it. */
+/** An image archive in the format of `docker save`. */
 function makeImage(directory: string): string {
   const files = join(directory, "image");
   for (const name of ["bin", "proc", "sys", "dev", "etc", "tmp", "run"]) mkdirSync(join(files, name), { recursive: true });
@@ -276,7 +276,7 @@ function makeImage(directory: string): string {
   chmodSync(join(files, "bin/busybox"), 0o755);
   const applets = ["sh", "sleep", "cat", "echo", "ls", "ps", "true", "false", "head", "stty", "yes", "tr", "hostname"];
   for (const applet of applets) execFileSync("ln", ["-sf", "busybox", join(files, "bin", applet)]);
-  // A script's process is called by the script's name.
+  // The kernel names a script's process after the script.
   writeFileSync(join(files, "pause"), "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 3600 & wait $!; done\n", { mode: 0o755 });
   const archive = join(directory, "archive");
   mkdirSync(archive);
@@ -307,7 +307,7 @@ function unmountBelow(directory: string): void {
     try {
       execFileSync("umount", ["-l", path], { stdio: "ignore" });
     } catch {
-      // Gone with the one that held it.
+      // Already unmounted together with its parent.
     }
   }
 }

@@ -15,7 +15,7 @@ export interface DaemonEnd {
   signal: NodeJS.Signals | null;
 }
 
-/** One process that was started by a test, and only that one. `await using` ends it with SIGTERM, then SIGKILL. */
+/** One process that a test started, without its children. `await using` ends it with SIGTERM, then SIGKILL. */
 export class DaemonProcess implements AsyncDisposable {
   readonly pid: number;
   readonly ended: Promise<DaemonEnd>;
@@ -25,7 +25,7 @@ export class DaemonProcess implements AsyncDisposable {
   #end: DaemonEnd | undefined;
 
   constructor(name: string, child: ChildProcess) {
-    if (child.pid === undefined) throw new Error(`cannot start ${name}: no process was made`);
+    if (child.pid === undefined) throw new Error(`cannot start ${name}: spawn returned no pid`);
     this.pid = child.pid;
     this.#name = name;
     this.#child = child;
@@ -43,7 +43,7 @@ export class DaemonProcess implements AsyncDisposable {
     showLogWhenTestFails(() => this.lastLines());
   }
 
-  /** Everything written to stdout and stderr; at most the last million characters. */
+  /** Stdout and stderr combined; at most the last million characters. */
   get output(): string {
     return this.#output;
   }
@@ -77,13 +77,13 @@ export class DaemonProcess implements AsyncDisposable {
     });
   }
 
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   async kill(signal: NodeJS.Signals): Promise<DaemonEnd> {
     if (!this.hasEnded) this.#child.kill(signal);
     return this.ended;
   }
 
-  /** SIGTERM, and SIGKILL when that does not help within `timeoutMs`. */
+  /** Sends SIGTERM, then SIGKILL if the process is still running after `timeoutMs`. */
   async stop(timeoutMs = 20_000): Promise<DaemonEnd> {
     if (this.#end) return this.#end;
     this.#child.kill("SIGTERM");
@@ -97,7 +97,7 @@ export class DaemonProcess implements AsyncDisposable {
     this.#child.kill(signal);
   }
 
-  /** Resident memory now. */
+  /** Current resident memory. */
   rssBytes(): number {
     const kibibytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1];
     return Number(kibibytes) * 1024;
@@ -108,7 +108,7 @@ export class DaemonProcess implements AsyncDisposable {
   }
 }
 
-/** Outside of a test (in a hook) there is nothing to attach to; `waitFor` and `lastLines` remain. */
+/** Does nothing in hooks, which vitest does not let register `onTestFailed`. */
 function showLogWhenTestFails(text: () => string): void {
   try {
     onTestFailed(() => {
@@ -126,18 +126,18 @@ export function spawnNode(name: string, args: readonly string[], home: string, e
 
 export interface StartColonyOptions {
   home: string;
-  /** YAML added to the config of a colony that is made by this call, such as `pull:\n  interval: 500ms\n`. */
+  /** YAML appended to the config if this call creates the colony, such as `pull:\n  interval: 500ms\n`. */
   config?: string;
-  /** Default: a free one that no connection can take while the colony is away. Give a former colony's port to restart it where its agents look for it. */
+  /** Default: a free port outside the ephemeral range. Pass a stopped colony's port to restart it where its agents expect it. */
   port?: number;
-  /** host:port, instead of a port of 127.0.0.1. */
+  /** host:port to listen on, instead of a port of 127.0.0.1. */
   listen?: string;
-  /** Further arguments of `coral colony start`. */
+  /** Extra arguments of `coral colony start`. */
   args?: readonly string[];
   env?: Record<string, string>;
-  /** Program and arguments that run it elsewhere, such as `nsenter`; its pid must stay the same. */
+  /** argv prefix such as `nsenter`; it must exec, so that the pid stays the same. */
   launcher?: readonly string[];
-  /** Default: wait until it answers. */
+  /** Default true: wait until the colony is ready. */
   waitUntilReady?: boolean;
 }
 
@@ -156,7 +156,7 @@ export class ColonyDaemon extends DaemonProcess {
   /** `127.0.0.1:43210`, from the pid file. */
   get endpoint(): string {
     const { pid, endpoints } = JSON.parse(readFileSync(this.paths.pidFile, "utf8")) as { pid: number; endpoints: { colony?: string } };
-    if (pid !== this.pid || endpoints.colony === undefined) throw new Error("the colony does not listen yet");
+    if (pid !== this.pid || endpoints.colony === undefined) throw new Error("the colony is not listening yet");
     return endpoints.colony.replace("https://", "");
   }
 
@@ -165,11 +165,11 @@ export class ColonyDaemon extends DaemonProcess {
   }
 
   async waitUntilReady(timeoutMs = 60_000): Promise<void> {
-    // The pid file is completed just after the socket answers.
+    // The endpoint is written to the pid file shortly after the socket starts to answer.
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs, () => this.endpoint);
   }
 
-  /** Calls a tool such as `coral_get_status` on the control socket, as the CLI does; the answer carries its completeness. */
+  /** Calls a tool such as `coral_get_status` over the control socket, as the CLI does. */
   async tool<Answer>(name: string, input: Record<string, unknown> = {}): Promise<Answer> {
     return (await requestJson({
       target: { kind: "unix", path: this.paths.socketFile },
@@ -198,7 +198,7 @@ export class ColonyDaemon extends DaemonProcess {
   }
 }
 
-/** `coral init` when the home has no colony yet, then `coral colony start` in the foreground with JSON logs. */
+/** Runs `coral init` if the home has no colony yet, then `coral colony start` in the foreground with JSON logs. */
 export async function startColony(options: StartColonyOptions): Promise<ColonyDaemon> {
   const { home, config = "", port = await freePort(), listen, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   let [colonyId] = await listLocalColonies(home);
@@ -223,19 +223,19 @@ export async function startColony(options: StartColonyOptions): Promise<ColonyDa
 }
 
 export interface StartAgentOptions {
-  /** The colony's home joins by itself; another one needs a token. */
+  /** An agent in the colony's own home joins without a token. */
   home: string;
-  /** YAML of agent.yaml. Default: what the home has, or nothing. */
+  /** Content of agent.yaml. Default: the existing file, or an empty one. */
   config?: string;
-  /** Whether requests are watched by kernel hooks. Default false: to load them takes a second of a processor, which most tests have no use for. */
+  /** Whether to load the BPF programs that observe requests. Default false: loading costs a second of CPU time, and most tests do not need them. */
   traffic?: boolean;
-  /** A join token, for a home without a colony. */
+  /** A join token, needed in a home without a colony. */
   token?: string;
   args?: readonly string[];
   env?: Record<string, string>;
-  /** Program and arguments that run it elsewhere, such as `nsenter`. */
+  /** argv prefix such as `nsenter`. */
   launcher?: readonly string[];
-  /** Default: wait until it answers; being connected to a colony is another matter, see `waitUntilConnected`. */
+  /** Default true: wait until the agent is ready. That does not include its connection to the colony; see `waitUntilConnected`. */
   waitUntilReady?: boolean;
 }
 
@@ -284,7 +284,7 @@ export class AgentDaemon extends DaemonProcess {
 /** A section of agent.yaml. */
 const withoutTraffic = "\ntraffic:\n  enabled: false\n";
 
-/** `coral agent start` in the foreground with JSON logs, on any free port. */
+/** Runs `coral agent start` in the foreground with JSON logs, on any free port. */
 export async function startAgent(options: StartAgentOptions): Promise<AgentDaemon> {
   const { home, config, traffic = false, token, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   if (config !== undefined || !existsSync(agentPaths(home).configFile)) {
@@ -324,5 +324,5 @@ async function waitUntilAnswers(
     },
     { timeoutMs, details: () => daemon.lastLines() },
   );
-  if (daemon.hasEnded) throw new Error(`the daemon ended while it was starting\n${daemon.lastLines()}`);
+  if (daemon.hasEnded) throw new Error(`the daemon ended during start-up\n${daemon.lastLines()}`);
 }

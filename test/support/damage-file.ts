@@ -1,15 +1,15 @@
 import { closeSync, copyFileSync, existsSync, openSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { seededBytes, seededRandom } from "./seeded-random.ts";
 
-/** Ways in which disks, crashes and people have damaged database files. Each takes the path of a closed file. */
+/** Damage that disks, crashes and people do to database files, by description. Each function takes the path of a closed file. */
 export const damages: Readonly<Record<string, (file: string) => void>> = {
   "its header overwritten": (file) => overwrite(file, 0, 8_192),
   "its end cut off": (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
   "nothing left": (file) => truncateSync(file, 0),
-  // All but the headers, so that tables of contents are hit too: damage among the rows alone shows only when they are read.
+  // Everything but the headers, so that metadata is damaged too: damaged rows alone show only when they are read.
   "random bytes in its middle": (file) => overwrite(file, 16_384, statSync(file).size - 20_480),
   "a garbage log": (file) => writeFileSync(`${file}.wal`, seededBytes(seededRandom(7), 20_000)),
-  "another kind of file in its place": (file) => writeFileSync(file, "This is a letter to my aunt.\n".repeat(1_000)),
+  "another kind of file in its place": (file) => writeFileSync(file, "This is a plain text file.\n".repeat(1_000)),
 };
 
 function overwrite(file: string, offset: number, count: number): void {

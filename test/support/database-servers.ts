@@ -1,4 +1,4 @@
-/** Real servers for tests of traffic, on free ports and in directories of their own; each ends with the test. */
+/** Real database servers for traffic tests, on free ports and in temporary directories. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -65,14 +65,14 @@ export async function startMemcached(): Promise<RunningServer> {
   return start("memcached", ["-p", String(port), "-l", "127.0.0.1", "-u", "nobody", "-U", "0"], port);
 }
 
-/** Knows `*.x.test` as 1.2.3.4 and refuses all else. */
+/** Starts a DNS server that resolves `*.x.test` to 1.2.3.4 and refuses all other names. */
 export async function startDnsmasq(): Promise<RunningServer> {
   const port = await freePort();
   const args = ["-k", "-p", String(port), "--no-resolv", "--no-hosts", "--listen-address=127.0.0.1", "--bind-interfaces"];
   return start("dnsmasq", [...args, "--address=/x.test/1.2.3.4", "--conf-file=/dev/null", "--pid-file=", "-u", "nobody"], port);
 }
 
-/** `root` without a password; `isEncrypted`: it speaks TLS with those who want to. */
+/** Starts MariaDB with user `root` and no password. `isEncrypted`: it also accepts TLS. */
 export async function startMariadb(isEncrypted = false): Promise<RunningServer> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "coral-mariadb-"));
@@ -108,7 +108,7 @@ export async function startMariadb(isEncrypted = false): Promise<RunningServer> 
   return start("mariadbd", [...args, `--socket=${data}/s.sock`, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"], port, directory);
 }
 
-/** `postgres` without a password, database `postgres`; with TLS for those who ask for it when files for it are given. */
+/** Starts Postgres with user and database `postgres` and no password. It also accepts TLS if key and certificate are given. */
 export async function startPostgres(tls?: { certificate: string; key: string }): Promise<RunningServer> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "coral-postgres-"));
@@ -133,7 +133,7 @@ export async function startPostgres(tls?: { certificate: string; key: string }):
   return new Server(spawn("postgres", args, { stdio: "ignore", uid, gid }), port, directory).ready();
 }
 
-/** Answers in the wire format of a server that is not at hand. */
+/** Starts a fake server that replies in the wire format of a database that is not installed. */
 export async function startWireServer(kind: "mongodb" | "kafka"): Promise<RunningServer> {
   const script = fileURLToPath(new URL("./wire-server.mjs", import.meta.url));
   const child = spawn(process.execPath, [script, kind], { stdio: ["pipe", "pipe", "inherit"] });

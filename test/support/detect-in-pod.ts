@@ -1,4 +1,4 @@
-/** Runs in a container of a test: prints where it is, as the agent would find out. */
+/** Runs inside a test's container and prints the environment that the agent detects there. */
 
 import { detectRuntime } from "../../src/host/index.ts";
 

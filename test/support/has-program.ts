@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 
-/** Whether a program is in PATH. */
+/** Whether PATH has this program. */
 export function hasProgram(name: string): boolean {
   try {
     execFileSync("sh", ["-c", 'command -v "$1"', "sh", name], { stdio: "ignore" });
@@ -10,7 +10,7 @@ export function hasProgram(name: string): boolean {
   }
 }
 
-/** Why a test that starts these programs cannot run here; undefined when it can. */
+/** The reason why a test that starts these programs cannot run here; undefined when it can. */
 export function whyNoPrograms(...names: readonly string[]): string | undefined {
   const missing = names.filter((name) => !hasProgram(name));
   return missing.length > 0 ? `needs ${missing.join(", ")}` : undefined;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
-/** Holds a port until it is disposed of; `port: 0` takes any. */
+/** Keeps a port in use until it is disposed; `port: 0` takes any free one. */
 export class HeldPort implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -24,14 +24,14 @@ export class HeldPort implements AsyncDisposable {
   }
 }
 
-/** Workers are numbered, and two of them run at once; see vitest.config.ts. */
+/** Each vitest worker has its own range of ports; see maxWorkers in vitest.config.ts. */
 const portsOfWorker = 2_500;
 const part = (Number(process.env["VITEST_POOL_ID"] ?? 0) % 4) * portsOfWorker;
 let given = 0;
 
 /**
- * One that was free a moment ago, another with each call. The kernel does not give it out by itself, and no other worker of these tests has ports of
- * the same part, so it stays free until it is taken, and also between a daemon's end and its next start.
+ * Returns a free port, a different one with each call. It lies outside the ephemeral range and in this worker's own range, so it stays free until the test
+ * uses it, and also while a daemon restarts.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {
@@ -40,7 +40,7 @@ export async function freePort(): Promise<number> {
       await using held = await HeldPort.take(port);
       return held.port;
     } catch (error) {
-      // Taken by somebody: the next one.
+      // In use: try the next one.
       if (attempt > 100) throw error;
     }
   }

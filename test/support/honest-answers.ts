@@ -37,7 +37,7 @@ export function wireBatch({ firstSeq, lastSeq, rows, columns, data }: RowBatch):
   return { firstSeq: BigInt(firstSeq), lastSeq: BigInt(lastSeq), rows, columns, data };
 }
 
-/** An answer that gives `rows` new rows of `host_process` at each pull, as an honest agent would. */
+/** A pull handler that returns `rows` new rows of `host_process` per pull, as a correct agent would. */
 export function honestAnswer(request: PullRequest, epoch: string, rows = 2): PullAnswer {
   const after = Number(request.cursors.find(({ signal }) => signal === "host_process")?.afterSeq ?? 0n);
   const batch = wireBatch(processBatch(after + 1, rows));

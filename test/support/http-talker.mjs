@@ -1,4 +1,4 @@
-/** A service and its client over HTTP/1 for tests: `server` prints its port; `client <port>` sends each line of its input, a JSON of options. */
+/** An HTTP/1 server and client for tests: `server` prints its port; `client <port>` sends one request per input line, which is JSON options. */
 
 import * as http from "node:http";
 import { createInterface } from "node:readline";

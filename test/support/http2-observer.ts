@@ -1,4 +1,4 @@
-/** The hooks in the kernel with the decoder of HTTP/2, without the rest of the traffic process. */
+/** The BPF programs with the HTTP/2 decoder, without the rest of the traffic process. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
@@ -58,7 +58,7 @@ export class Http2Observer implements AsyncDisposable {
     return this.requests.reduce((sum, request) => sum + (request.pid === pid ? 1 : 0), 0);
   }
 
-  /** Protocol, method, route, status and how often. */
+  /** Request counts by protocol, method, route and status. */
   counts(pid: number, role: TrafficRole): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const request of this.requests) {
@@ -69,7 +69,7 @@ export class Http2Observer implements AsyncDisposable {
     return counts;
   }
 
-  /** Waits for what should come, then a moment for what should not. */
+  /** Waits for the expected requests, then briefly for unexpected ones. */
   async settle(isThere: () => boolean): Promise<void> {
     await waitFor("the requests", isThere).catch(() => {});
     await sleep(150);

@@ -1,7 +1,7 @@
 /**
- * Services and clients of HTTP/2 and gRPC for tests. `node http2-talker.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
+ * HTTP/2 and gRPC servers and clients for tests. `node http2-talker.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
  * `node http2-talker.mjs client|grpc-client <port> [tls|upgrade]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
- * prints a line when all are answered. `splitter <port>` passes bytes on to that port in small pieces, several of them in one call. A client given `hold` opens its connection and asks once at its start.
+ * prints a line when all have responses. `splitter <port>` forwards bytes to that port in small pieces, several of them in one call. A client with `hold` connects and sends one request at its start.
  */
 
 import { readFileSync } from "node:fs";
@@ -27,7 +27,7 @@ function serveHttp2() {
   server.listen(0, "127.0.0.1", () => say(server.address().port));
 }
 
-/** Changes each connection from HTTP/1 to HTTP/2. */
+/** Upgrades each connection from HTTP/1 to HTTP/2. */
 function serveUpgrade() {
   const server = createServer((_request, response) => response.end());
   server.on("upgrade", (_request, socket) => {
@@ -40,7 +40,7 @@ function serveUpgrade() {
   server.listen(0, "127.0.0.1", () => say(server.address().port));
 }
 
-/** Seeded, so that every run cuts alike. */
+/** Seeded, so that every run splits at the same places. */
 function split(port) {
   let seed = 1;
   const below = (limit) => {
@@ -78,7 +78,7 @@ function answerStream(stream, headers) {
     if (path.startsWith("/reset")) return stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
     stream.respond({ ":status": status, "content-type": "text/plain", "x-request": path });
     if (path.startsWith("/broken")) return stream.write(Buffer.alloc(1_000_000), () => stream.destroy(new Error("broken")));
-    // The client has had enough of it when all is there.
+    // The client may close as soon as it has everything.
     if (path.startsWith("/endless")) return stream.write(Buffer.alloc(1_000_000));
     return stream.end(path.startsWith("/big") ? Buffer.alloc(200_000) : "hello");
   };
@@ -87,7 +87,7 @@ function answerStream(stream, headers) {
   else stream.on("end", answer);
 }
 
-/** Asks by HTTP/1 for HTTP/2, and goes on with that. */
+/** Upgrades from HTTP/1 to HTTP/2. */
 async function upgrade(port) {
   const socket = connect(port, "127.0.0.1");
   socket.write("GET /first HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
@@ -107,7 +107,7 @@ async function askHttp2(port, how) {
   const ask = (path, bodyBytes) =>
     new Promise((resolve) => {
       const headers = { ":path": path, ":method": bodyBytes ? "POST" : "GET", "x-token": "tell-nobody" };
-      // Longer than a record, and than a frame.
+      // Longer than a TLS record and than a frame.
       if (path.startsWith("/heavy")) headers["x-heavy"] = path.repeat(600);
       if (path.startsWith("/heavier"))
         for (let index = 0; index < 4; index++) headers[`x-heavier-${index}`] = `${index}${path}`.repeat(500);

@@ -1,4 +1,4 @@
-/** The real colony inside the test's process: for faults that need a clock of their own, or agents that misbehave. */
+/** The real colony inside the test process, for faults that need a fake clock or misbehaving agents. */
 
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
@@ -32,11 +32,11 @@ import { makeTestHome } from "./test-home.ts";
 
 export interface InProcessColonyOptions {
   clock?: Clock;
-  /** Changes the loaded config; times below the file's limits are fine here. */
+  /** Changes the loaded config. Durations may be below the limits of the config file. */
   configure?: (config: ColonyConfig) => ColonyConfig;
-  /** Further data directories for the one engine, such as an agent's. */
+  /** Further data directories for the shared engine, such as an agent's. */
   dataDirectories?: readonly string[];
-  /** An existing home, to start its colony again. */
+  /** An existing home, to restart its colony. */
   home?: string;
 }
 
@@ -149,17 +149,17 @@ export type RegistrationChanges = Partial<Omit<RegisterRequest, "$typeName" | "$
 
 export interface ScriptedAgentOptions {
   identity: Identity;
-  /** Answers each Pull. */
+  /** Handles each Pull. */
   pull: (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
   register?: RegistrationChanges;
   epoch?: string;
-  /** Answers Execute; without it, the agent does not know it. */
+  /** Handles Execute. Default: the call is unimplemented. */
   execute?: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<MessageInitShape<typeof ExecuteResponseSchema>>;
-  /** Awaited before each Hello but the first, to play a host that is gone without a word. */
+  /** Awaited before each Hello but the first, to simulate a host that vanished. */
   beforeHello?: () => Promise<void>;
 }
 
-/** An agent that registers and dials as a real one does, and answers as the test says. */
+/** A scripted agent: it registers and dials like a real one, and replies as the test specifies. */
 export class ScriptedAgent implements AsyncDisposable {
   readonly tunnel: DialledTunnel;
   readonly #calls: { pulls: number };
@@ -169,7 +169,7 @@ export class ScriptedAgent implements AsyncDisposable {
     this.#calls = calls;
   }
 
-  /** How often the colony has asked. */
+  /** Number of pulls received. */
   get pulls(): number {
     return this.#calls.pulls;
   }
@@ -212,7 +212,7 @@ export class ScriptedAgent implements AsyncDisposable {
   }
 }
 
-/** What an agent says of itself; a host of its own for each agent id. */
+/** An agent's registration, with a different host for each agent id. */
 export function registration(
   identity: Identity,
   epoch: string,

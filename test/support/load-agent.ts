@@ -1,6 +1,6 @@
 /**
- * A program of its own for tests that kill: the agent's real store, link and service, fed with numbered rows instead of samples. After each
- * append it notes what the store said, in one O_APPEND write per line, so that nothing is noted that was not acknowledged:
+ * A program for kill tests: the agent's real store, link and service, fed with numbered rows instead of samples. After each append it
+ * logs the result with a single O_APPEND write per line, so that the log never contains an append that was not acknowledged:
  *
  *     ok <signal> <firstSeq> <lastSeq> <epoch> <run> <firstNumber>
  *     no <signal> <rows> <error code> <reason>
@@ -74,14 +74,14 @@ function time(): { at: number; mono_ms: number } {
   return { at: Math.round(clock.wallMs() * 1_000), mono_ms: clock.monotonicMs() };
 }
 
-/** `exe` is filler, so that the log reaches its checkpoint threshold in seconds. */
+/** `exe` is padding, so that the WAL reaches its checkpoint threshold within seconds. */
 function processRow(row: number) {
   const identity = { pid: run, start_ticks: row, name: `${run}-${row}`, exe: `${row} `.repeat(100), user_id: 0, cgroup: null };
   const figures = { state: "S", cpu_cores: 0, rss_bytes: 0, threads: 1, open_files: null, major_faults_per_s: 0 };
   return { ...time(), ...identity, ...figures };
 }
 
-/** Run and number lie in two of the ratios; few cores, because each is a key of its own in the roll-up. */
+/** Two of the ratios encode run and number. Few cores, because each one is a separate key in the roll-up. */
 function cpuRow(row: number) {
   const zeros = { system_ratio: 0, iowait_ratio: 0, steal_ratio: 0, softirq_ratio: 0 };
   return { ...time(), core: row % 4, busy_ratio: run, user_ratio: row, ...zeros };

@@ -1,4 +1,4 @@
-/** Speaks as much of MySQL's protocol as tests need: text and prepared statements, pipelined if wanted. */
+/** A minimal MySQL client: text and prepared statements, optionally pipelined. */
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -42,23 +42,23 @@ export class MysqlClient implements Disposable {
     this.#socket.write(Buffer.concat([head, body]));
   }
 
-  /** The first packet of the answer. */
+  /** Returns the first packet of the response. */
   async query(text: string): Promise<Buffer> {
     this.send(0, Buffer.from(`\x03${text}`));
     return this.result();
   }
 
-  /** Returns the number of the statement. */
+  /** Returns the statement id. */
   async prepare(text: string): Promise<number> {
     this.send(0, Buffer.from(`\x16${text}`));
     const first = await this.#packet();
-    // Columns and parameters, each with an end, if there are any.
+    // Column and parameter definitions follow, each list with its own end packet.
     for (const count of [first.readUInt16LE(5), first.readUInt16LE(7)])
       for (let left = count === 0 ? 0 : count + 1; left > 0; left--) await this.#packet();
     return first.readUInt32LE(1);
   }
 
-  /** With one number as its parameter. */
+  /** Executes a prepared statement with one numeric parameter. */
   async execute(statement: number, parameter: number): Promise<Buffer> {
     const body = Buffer.alloc(22);
     body[0] = 0x17;

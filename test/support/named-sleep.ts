@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A `sleep` that is told from every other one on this machine: those of other tests, and what an earlier try of the same test left. */
+/** A `sleep` command that differs from every other one on this machine, including leftovers of an earlier run of the same test. */
 export interface NamedSleep {
-  /** For a shell. */
+  /** A shell command. */
   command: string;
   pids(): number[];
 }
@@ -10,12 +10,12 @@ export interface NamedSleep {
 let given = 0;
 
 export function namedSleep(): NamedSleep {
-  // Its seconds are all that a sleep can be named by.
+  // The number of seconds is the only distinguishing mark of a sleep.
   const seconds = `90000.${process.pid}${String(given++).padStart(4, "0")}`;
   return { command: `sleep ${seconds}`, pids: () => processesWhere((line) => line === `sleep\0${seconds}\0`) };
 }
 
-/** Pids of other processes that have this text in their command line; it should be one that nobody else has. */
+/** Pids of other processes with this text in their command line; the text should be unique. */
 export function processesWith(text: string): number[] {
   return processesWhere((line) => line.includes(text));
 }
@@ -27,7 +27,7 @@ function processesWhere(isWanted: (commandLine: string) => boolean): number[] {
       try {
         return pid > 0 && pid !== process.pid && isWanted(readFileSync(`/proc/${pid}/cmdline`, "utf8"));
       } catch {
-        // Gone meanwhile.
+        // The process has ended.
         return false;
       }
     });

@@ -1,4 +1,4 @@
-/** Hosts made of namespaces: each has its own network, processes, /proc and host name. Nothing of the machine's own network is touched. */
+/** Simulated hosts: each has its own network, PID, mount and UTS namespace. The machine's own network is never touched. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -7,10 +7,10 @@ import { hasProgram } from "./has-program.ts";
 import { cleanEnvironment } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** One host. It ends, with all that runs in it, when it is disposed of or when this process is gone. */
+/** One host. It ends with all of its processes when it is disposed or when this process ends. */
 export class NetworkHost implements AsyncDisposable {
   readonly name: string;
-  /** Of its first process, as this process sees it. */
+  /** Pid of its init process, in this process's namespace. */
   readonly pid: number;
   readonly #unshare: ChildProcess;
 
@@ -21,7 +21,7 @@ export class NetworkHost implements AsyncDisposable {
   }
 
   static async start(name: string): Promise<NetworkHost> {
-    // `cat` ends when its input does, which the kernel sees to even when this process is killed; with it ends everything in its namespace.
+    // `cat` ends at EOF, which the kernel delivers even if this process is killed. The PID namespace ends with it.
     const namespaces = ["--net", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"];
     const unshare = spawn("unshare", [...namespaces, "cat"], { stdio: ["pipe", "ignore", "inherit"] });
     const initPid = await waitFor(`host ${name}`, () => {
@@ -34,23 +34,23 @@ export class NetworkHost implements AsyncDisposable {
     return host;
   }
 
-  /** Runs what follows in this host's network only; the process stays one of this machine and keeps its pid. */
+  /** argv prefix: runs a program in this host's network namespace only. The program keeps its pid. */
   get networkLauncher(): string[] {
     return ["nsenter", `--target=${this.pid}`, "--net"];
   }
 
-  /** Runs what follows in this host. Another process stands in front of it, so that signals do not reach it; see `kill`. */
+  /** argv prefix: runs a program inside this host. Signals reach only the wrapper process; use `kill` instead. */
   get launcher(): string[] {
     return [...this.networkLauncher, "--pid", "--mount", "--uts"];
   }
 
-  /** To its end; throws with what it wrote when it failed. */
+  /** Runs a program to its end. Throws with its output if it failed. */
   run(program: string, ...args: string[]): string {
     const [nsenter = "", ...rest] = this.launcher;
     return execFileSync(nsenter, [...rest, program, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /** Lives until the host ends, or until `kill`. */
+  /** Starts a program that runs until the host ends or until `kill`. */
   spawn(name: string, program: string, args: readonly string[], env: Record<string, string> = {}): DaemonProcess {
     const [nsenter = "", ...rest] = this.launcher;
     return new DaemonProcess(
@@ -101,14 +101,14 @@ export class HostNetwork implements AsyncDisposable {
     return host;
   }
 
-  /** A host without any network but its own loopback. */
+  /** A host with nothing but a loopback interface. */
   async addAlone(name: string): Promise<NetworkHost> {
     const host = await NetworkHost.start(name);
     this.#hosts.push(host);
     return host;
   }
 
-  /** Puts `inner` behind `router`, which translates its address like a router at home: `10.88.0.10` inside, the router's outside. */
+  /** Puts `inner` behind NAT at `router`: `10.88.0.10` inside, the router's address outside. */
   hide(inner: NetworkHost, router: NetworkHost): void {
     connect(router, "inside", inner, "eth0");
     router.run("ip", "address", "add", "10.88.0.1/24", "dev", "inside");
@@ -126,19 +126,19 @@ export class HostNetwork implements AsyncDisposable {
 }
 
 function connect(host: NetworkHost, name: string, other: NetworkHost, otherName: string): void {
-  // Pids are those of this machine, so the link is made by a process that sees them.
+  // The link needs pids of this machine's namespace, so a process of this namespace creates it.
   const [nsenter = "", ...rest] = host.networkLauncher;
   execFileSync(nsenter, [...rest, "ip", "link", "add", name, "type", "veth", "peer", "name", otherName, "netns", String(other.pid)]);
 }
 
 function configure(host: NetworkHost, device: string, number: number): void {
   host.run("ip", "address", "add", `10.77.0.${number}/24`, "dev", device);
-  // Without the check for duplicates, which would delay its first use.
+  // Duplicate address detection would delay the first use.
   host.run("sh", "-c", `ip -6 address add fd77::${number}/64 dev ${device} nodad 2>/dev/null || true`);
   host.run("ip", "link", "set", device, "up");
 }
 
-/** Why hosts cannot be made here; undefined when they can. */
+/** The reason why this machine cannot create such hosts; undefined when it can. */
 export function whyNoNetworkHosts(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to make network namespaces";
   for (const program of ["ip", "unshare", "nsenter", "hostname"]) {

@@ -1,4 +1,4 @@
-// A program as its authors would write it: the OpenTelemetry SDK, set up by OTEL_* variables only. Prints what it made, as JSON.
+// A typical instrumented program: the OpenTelemetry SDK, configured by OTEL_* variables only. Prints the telemetry that it emitted, as JSON.
 import { context, metrics, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { logs, SeverityNumber } from "@opentelemetry/api-logs";
 import { NodeSDK } from "@opentelemetry/sdk-node";

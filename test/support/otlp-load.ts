@@ -1,4 +1,4 @@
-/** A program that sends spans without a pause and writes down what became of each request, so that what is stored can be compared with it. */
+/** A load generator that sends spans and records the outcome of each request, to compare with what was stored. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
@@ -8,26 +8,26 @@ import { waitFor } from "./wait-for.ts";
 
 export interface Sending {
   number: number;
-  /** `unknown`: the connection ended before the answer. */
+  /** `unknown`: the connection ended before the response. */
   outcome: "acknowledged" | "refused" | "unknown";
-  /** Of an answer. */
+  /** HTTP status, if there was a response. */
   status?: number;
   retryAfter?: string | null;
 }
 
 export interface OtlpLoadOptions {
-  /** host:port of OTLP by HTTP. */
+  /** host:port of the OTLP/HTTP receiver. */
   address: string;
   spansPerRequest: number;
-  /** Requests under way at the same time. */
+  /** Concurrent requests. */
   connections: number;
-  /** Of each connection between two requests. Default: none. */
+  /** Pause of each connection between two requests. Default: none. */
   pauseMs?: number;
-  /** Where to write down; numbers go on from what is there. */
+  /** Outcomes so far; new request numbers continue from there. */
   notes: Sending[];
 }
 
-/** Sends until it is stopped. After a refusal or a broken connection it waits a moment. */
+/** Sends until stopped. Backs off briefly after a refusal or a broken connection. */
 export class OtlpLoad implements AsyncDisposable {
   readonly #options: OtlpLoadOptions;
   readonly #stopped = new AbortController();
@@ -68,13 +68,13 @@ export class OtlpLoad implements AsyncDisposable {
       const outcome = reply.status === 200 ? "acknowledged" : "refused";
       return { number, outcome, status: reply.status, retryAfter: reply.headers.get("retry-after") };
     } catch {
-      // The agent was killed, or is not there yet.
+      // The agent was killed or has not started yet.
       return { number, outcome: "unknown" };
     }
   }
 }
 
-/** Ids say which sending a span belongs to. */
+/** Span and trace ids encode the number of their request. */
 function requestOf(number: number, spans: number): Buffer {
   const startNs = BigInt(Date.now()) * 1_000_000n;
   const sending = number.toString(16).padStart(8, "0");
@@ -93,8 +93,8 @@ function requestOf(number: number, spans: number): Buffer {
 }
 
 /**
- * Waits until the colony has what was acknowledged, then compares by sending: all spans of what was acknowledged, once; nothing of what was refused;
- * all or nothing of what had no answer.
+ * Waits until the colony has all acknowledged spans, then compares per request: acknowledged requests are stored exactly once, refused ones not at all,
+ * and those without a response completely or not at all.
  */
 export async function expectSendings(colony: ColonyDaemon, notes: readonly Sending[], spansPerRequest: number): Promise<void> {
   const acknowledged = notes.filter(({ outcome }) => outcome === "acknowledged").length;

@@ -1,4 +1,4 @@
-/** The hooks in the kernel with the decoders of databases, caches and DNS, without the rest of the traffic process. */
+/** The BPF programs with the decoders of databases, caches and DNS, without the rest of the traffic process. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
@@ -23,7 +23,7 @@ export class PayloadObserver implements AsyncDisposable {
   readonly #streams: PayloadStreams;
   readonly #record = new PayloadRecordView();
   readonly #timer: NodeJS.Timeout;
-  /** Payloads that came through the ring, by protocol. */
+  /** Payloads read from the ring buffer, by protocol. */
   readonly payloads: Record<string, number> = {};
 
   readonly #tls: TlsProbes | null;
@@ -52,7 +52,7 @@ export class PayloadObserver implements AsyncDisposable {
     return new PayloadObserver(await openKernelHooks(options), null);
   }
 
-  /** Also the plaintext of libraries that running processes have loaded. */
+  /** Also attach to the TLS libraries of running processes. */
   static async openWithTls(): Promise<PayloadObserver> {
     const tls = { isEnabled: true, excludedExecutables: [] };
     const options = { settings: { ...testTrafficSettings, tls }, ownPids: [], objectPath: requestsObject };
@@ -66,7 +66,7 @@ export class PayloadObserver implements AsyncDisposable {
     const kind = view.getUint8(offset);
     if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
     const name = this.#record.protocol ?? "none";
-    // Whoever else is on this host may speak HTTP.
+    // Other programs on this host may use HTTP.
     if (this.#record.protocol === null || databaseDecoders[this.#record.protocol] === undefined) return;
     if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs, this.#record.missed);
     else {
@@ -79,7 +79,7 @@ export class PayloadObserver implements AsyncDisposable {
     return this.requests.filter((request) => request.pid === pid);
   }
 
-  /** Protocol, method, route, status and how often. */
+  /** Request counts by protocol, method, route and status. */
   counts(isWanted: (request: SeenRequest) => boolean): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const request of this.requests) {
@@ -94,7 +94,7 @@ export class PayloadObserver implements AsyncDisposable {
     return this.counts((request) => request.pid === pid && request.role === role);
   }
 
-  /** Waits for what should come, then a moment for what should not. */
+  /** Waits for the expected requests, then briefly for unexpected ones. */
   async settle(isThere: () => boolean): Promise<void> {
     await waitFor("the requests", isThere, { intervalMs: 20 }).catch(() => {});
     await sleep(150);

@@ -1,4 +1,4 @@
-/** What clients should never send, made from a seed: the same number gives the same bytes. */
+/** Protocol violations by clients, generated from a seed: the same seed gives the same bytes. */
 
 import { seededBytes } from "./seeded-random.ts";
 
@@ -6,9 +6,9 @@ export type ViolatedProtocol = "http" | "http2" | "redis" | "postgres" | "mysql"
 
 export interface Violation {
   protocol: ViolatedProtocol;
-  /** Each is a write of its own. */
+  /** One element per write. */
   sends: Buffer[];
-  /** `linger`: the connection stays, half-open, until the end of the test. */
+  /** `linger`: the connection stays half-open until the end of the test. */
   end: "close" | "reset" | "linger";
 }
 
@@ -46,7 +46,7 @@ function flipBits(random: Random, bytes: Buffer): Buffer {
   return copy;
 }
 
-/** In one to four pieces. */
+/** Splits bytes into one to four pieces. */
 function cut(random: Random, bytes: Buffer): Buffer[] {
   const at = Array.from({ length: between(random, 0, 4) }, () => between(random, 0, bytes.length)).sort((left, right) => left - right);
   return [0, ...at].map((from, index) => bytes.subarray(from, at[index] ?? bytes.length)).filter(({ length }) => length > 0);
@@ -96,7 +96,7 @@ const http2: readonly ((random: Random) => Buffer)[] = [
       ),
     ]),
   () => preface.subarray(0, 13),
-  // A size of the dynamic table that nobody allowed, then an index that does not exist.
+  // A dynamic table size above the limit, then an index that does not exist.
   () => Buffer.concat([preface, settingsFrame, frame(1, 5, 1, Buffer.from([0x3f, 0xff, 0xff, 0x03, 0xff, 0xff, 0x7f]))]),
 ];
 

@@ -1,7 +1,7 @@
 /**
- * A server of HTTP/1 and a client that sends bytes as they are, for tests. `server` prints its port. `client <host> <port>` reads lines of JSON
- * `{ "sends": [text, …], "answers": n }`: each line is a connection (or goes on with the last one when `keep` was set there), each text a write of its
- * own; prints a line when n final answers have come, or the connection has ended. With `half` it says that it is done sending and reads late.
+ * An HTTP/1 server and a client that sends raw bytes, for tests. `server` prints its port. `client <host> <port>` reads lines of JSON
+ * `{ "sends": [text, …], "answers": n }`: each line is a connection (or continues the last one if that had `keep`), each text a separate write.
+ * It prints a line after n final responses or when the connection has ended. With `half` it shuts down its sending side and reads late.
  */
 
 import * as http from "node:http";
@@ -30,7 +30,7 @@ function serve() {
 async function answer(request, response) {
   const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
   if (request.url.startsWith("/hints")) {
-    // The hints and the answer are one segment: whoever reads gets them at once.
+    // Hints and response are one segment, so a reader gets both at once.
     request.socket.cork();
     for (let hint = 0; hint < 2; hint++) response.writeEarlyHints({ link: "</style.css>; rel=preload" });
     process.nextTick(() => request.socket.uncork());
@@ -47,7 +47,7 @@ async function answer(request, response) {
 
 const finalAnswer = /HTTP\/1\.[01] (?!10[03])\d{3}/g;
 
-/** Reads only when the answer and the server's end are there. */
+/** Reads only after the response and the server's FIN have arrived. */
 async function halfClosed(socket, { sends }) {
   socket.end(Buffer.from(sends.join(""), "latin1"));
   await sleep(100);
@@ -70,7 +70,7 @@ async function exchange(socket, { sends, answers }) {
     socket.once("close", resolve);
   });
   for (const [index, part] of sends.entries()) {
-    // A segment of its own: the server reads what is there.
+    // Separate segments: the server reads whatever has arrived.
     if (index > 0) await sleep(15);
     socket.write(Buffer.from(part, "latin1"));
   }

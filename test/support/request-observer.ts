@@ -1,4 +1,4 @@
-/** The hooks in the kernel with all that makes requests of what they see, but without the process around it. */
+/** The BPF programs with everything that assembles requests from their events, without the traffic process around it. */
 
 import { createLogger } from "../../src/base/log.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
@@ -32,7 +32,7 @@ export class RequestObserver implements AsyncDisposable {
     return new RequestObserver(hooks, openTrafficParts({ hooks, settings: own, report: () => {}, log }));
   }
 
-  /** Adds what was seen since the last look. Answers count as ended when their last byte is older than a second, or `isOver` says they are. */
+  /** Collects new events. A response counts as complete when its last byte is older than a second, or when `isOver` is set. */
   look(isOver = false): void {
     this.hooks.object.ring("events").drain(this.#parts.onRecord);
     const draft: WindowDraft = { requests: [], losses: new Map(), names: [], peerNames: [] };
@@ -43,12 +43,12 @@ export class RequestObserver implements AsyncDisposable {
     for (const [loss, count] of draft.losses) this.losses.set(loss, (this.losses.get(loss) ?? 0) + count);
   }
 
-  /** Files whose TLS is read, or why not. */
+  /** Files with attached TLS probes, or the reason why there are none. */
   tls(): TrafficState["tls"] {
     return this.#parts.tls();
   }
 
-  /** `GET /a 200` and how often, of one side of one port. */
+  /** Request counts by `GET /a 200`, for one side of one port. */
   counts(port: number, role: RequestGroup["role"]): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const group of this.requests) {
@@ -63,7 +63,7 @@ export class RequestObserver implements AsyncDisposable {
     return this.requests.filter((group) => group.serverPort === port && group.role === role);
   }
 
-  /** Looks until so many requests of both sides of a port were seen. */
+  /** Polls until both sides of a port show this many requests. */
   async waitForCount(port: number, count: number, roles: readonly RequestGroup["role"][] = ["server", "client"]): Promise<void> {
     const seen = (role: RequestGroup["role"]) => this.of(port, role).reduce((sum, group) => sum + group.count, 0);
     await waitFor(

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { type ProgramRun, type RunProgramOptions, runProgram } from "./run-program.ts";
 import { cleanEnvironment } from "./test-home.ts";
 
-/** The command as users run it; the bundle must be built (`npm test` does). */
+/** The `coral` command. It needs the bundle, which `npm test` builds. */
 export const coralFile = fileURLToPath(new URL("../../bin/coral", import.meta.url));
 
 export interface RunCoralOptions extends Omit<RunProgramOptions, "env" | "cwd"> {
@@ -10,12 +10,12 @@ export interface RunCoralOptions extends Omit<RunProgramOptions, "env" | "cwd"> 
   env?: Record<string, string>;
 }
 
-/** Runs `coral …` to its end, whatever its exit code. */
+/** Runs `coral …` to its end; does not throw on a failing exit code. */
 export function runCoral(args: readonly string[], { home, env, ...options }: RunCoralOptions): Promise<ProgramRun> {
   return runProgram(process.execPath, [coralFile, ...args], { env: cleanEnvironment(home, env), ...options });
 }
 
-/** Runs `coral … --json` and gives what it printed; throws with its message when it failed. */
+/** Runs `coral … --json` and returns the parsed output. Throws with its stderr if it failed. */
 export async function coralJson<T>(args: readonly string[], options: RunCoralOptions): Promise<T> {
   const { code, stdout, stderr } = await runCoral([...args, "--json"], options);
   if (code !== 0) throw new Error(`coral ${args.join(" ")} ended with code ${code}: ${stderr || stdout}`);

@@ -1,23 +1,23 @@
 import { spawn } from "node:child_process";
 
 export interface ProgramRun {
-  /** Null when a signal ended it. */
+  /** Null if a signal ended the program. */
   code: number | null;
   stdout: string;
   stderr: string;
 }
 
 export interface RunProgramOptions {
-  /** The whole environment. */
+  /** The complete environment. */
   env: Record<string, string>;
   cwd?: string;
   /** Written to stdin, which is then closed. */
   input?: string;
-  /** Default 60 s; the program is killed then. */
+  /** The program is killed after this time. Default 60 s. */
   timeoutMs?: number;
 }
 
-/** Runs any program to its end, whatever its exit code. */
+/** Runs a program to its end; does not throw on a failing exit code. */
 export function runProgram(file: string, args: readonly string[], options: RunProgramOptions): Promise<ProgramRun> {
   const { env, cwd, input = "", timeoutMs = 60_000 } = options;
   return new Promise((resolve, reject) => {
@@ -26,7 +26,7 @@ export function runProgram(file: string, args: readonly string[], options: RunPr
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-    // A program that does not read its input may be gone before it is written.
+    // A program that does not read its input may end before the write.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
     child.once("error", reject);

@@ -1,4 +1,4 @@
-/** Ways to misuse a daemon's port. Each returns when the daemon has hung up, or when the siege is over. */
+/** Abusive clients of a daemon's listener. Each resolves when the daemon disconnects it, or when the attack ends. */
 
 import { connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, type NetConnectOpts, type Socket } from "node:net";
@@ -6,16 +6,16 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { seededBytes } from "./seeded-random.ts";
 
 export interface Siege {
-  /** A port or a unix socket. */
+  /** A port or a Unix socket. */
   target: NetConnectOpts & { port?: number };
   random: () => number;
-  /** Ends everything that still goes on. */
+  /** Ends all clients that are still connected. */
   over: AbortSignal;
 }
 
 type Outcome = "hung up" | "siege over";
 
-/** Resolves when the socket is closed by the other end, or destroys it at the end of the siege. */
+/** Resolves when the other end closes the socket; destroys it at the end of the attack. */
 function untilClosed(socket: Socket, over: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
     const onOver = (): void => {
@@ -33,7 +33,7 @@ function untilClosed(socket: Socket, over: AbortSignal): Promise<Outcome> {
   });
 }
 
-/** Connects and says nothing. */
+/** Connects and sends nothing. */
 export function silence({ target, over }: Siege): Promise<Outcome> {
   return untilClosed(connectTcp(target), over);
 }
@@ -50,7 +50,7 @@ export async function drip({ target, over }: Siege, start: string | Buffer, drop
   }
 }
 
-/** Sends bytes and waits for what comes. */
+/** Sends bytes and waits for the connection to end. */
 export function throwBytes({ target, over }: Siege, bytes: string | Buffer): Promise<Outcome> {
   const socket = connectTcp(target);
   socket.end(bytes);
@@ -66,14 +66,14 @@ function dial({ target }: Siege, alpn: string, certificate?: ClientCertificate):
   return connectTls({ ...target, ALPNProtocols: [alpn], rejectUnauthorized: false, minVersion: "TLSv1.3", ...certificate });
 }
 
-/** Agrees on a protocol and then talks nonsense. */
+/** Negotiates a protocol, then sends garbage. */
 export function throwInsideTls(siege: Siege, alpn: string, bytes: Buffer, certificate?: ClientCertificate): Promise<Outcome> {
   const socket = dial(siege, alpn, certificate);
   socket.once("secureConnect", () => socket.write(bytes));
   return untilClosed(socket, siege.over);
 }
 
-/** One RPC with a body that is no message. Gives the HTTP status, 0 when the stream was reset. */
+/** One RPC with an invalid body. Returns the HTTP status, or 0 if the stream was reset. */
 export function callRpc(siege: Siege, path: string, body: Buffer, headers: Record<string, string> = {}): Promise<number> {
   return new Promise((resolve) => {
     const session = connectHttp2("https://colony", { createConnection: () => dial(siege, "h2") });
@@ -91,7 +91,7 @@ export function callRpc(siege: Siege, path: string, body: Buffer, headers: Recor
   });
 }
 
-/** A start of a TLS handshake that announces more than it sends. */
+/** The start of a TLS handshake that announces more bytes than it sends. */
 export function halfHello(random: () => number): Buffer {
   return Buffer.concat([Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03]), seededBytes(random, 40)]);
 }

@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmdirSync, rmSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A file system of its own, small enough to be filled. */
+/** A mounted file system that is small enough to fill. */
 export class SmallDisk implements AsyncDisposable {
   readonly path: string;
 
@@ -11,14 +11,14 @@ export class SmallDisk implements AsyncDisposable {
     this.path = path;
   }
 
-  /** Makes `path` when it is not there, and hides what is in it. */
+  /** Mounts over `path`, which is created if missing. */
   static mount(path: string, sizeMiB: number): SmallDisk {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=700`, "tmpfs", path]);
     return new SmallDisk(path);
   }
 
-  /** Leaves not a byte free. */
+  /** Fills the disk to the last byte. */
   fill(): void {
     const descriptor = openSync(join(this.path, "filler"), "a");
     try {
@@ -41,13 +41,13 @@ export class SmallDisk implements AsyncDisposable {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    // Lazy, so that a daemon that still ends does not keep the mount for ever.
+    // Lazy unmount: a daemon that is still shutting down must not block it.
     execFileSync("umount", ["--lazy", this.path]);
     return Promise.resolve();
   }
 }
 
-/** Why this host cannot mount; undefined when it can. */
+/** The reason why this host cannot mount; undefined when it can. */
 export function whyNoSmallDisk(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to mount a small file system";
   const path = mkdtempSync(join(tmpdir(), "coral-mount-"));

@@ -7,16 +7,16 @@ import { type DaemonProcess, spawnNode } from "./daemon.ts";
 
 export interface LoadAgentSettings {
   home: string;
-  /** Which start of this agent it is; part of every row's name. */
+  /** Number of this agent's start; part of every row's identity. */
   run: number;
   notesFile: string;
-  /** Default: what the join token says. */
+  /** Default: the endpoint in the join token. */
   endpoint?: string;
   machineId: string;
   rowsPerAppend: number;
-  /** Between two appends of one signal. */
+  /** Pause between two appends of one signal. */
   pauseMs: number;
-  /** Of the engine; a quarter of it is the log size at which DuckDB checkpoints. */
+  /** Memory limit of the engine. DuckDB checkpoints when the WAL reaches a quarter of it. */
   memoryBytes: number;
 }
 
@@ -28,7 +28,7 @@ export interface StartLoadAgentOptions extends Partial<LoadAgentSettings> {
 const checkout = fileURLToPath(new URL("../../", import.meta.url));
 let program: Promise<string> | undefined;
 
-/** Bundled below the checkout, so that native packages are found from there. */
+/** Bundled inside the checkout, so that Node resolves native packages from there. */
 function loadAgentFile(): Promise<string> {
   program ??= (async () => {
     const { outputFiles } = await build({
@@ -45,7 +45,7 @@ function loadAgentFile(): Promise<string> {
     });
     const file = join(checkout, "build/test/load-agent.mjs");
     mkdirSync(dirname(file), { recursive: true });
-    // In one step: another test may be starting the program right now.
+    // Atomic rename: another test may be starting the program at the same time.
     writeFileSync(`${file}.${process.pid}`, outputFiles[0]?.contents ?? "");
     renameSync(`${file}.${process.pid}`, file);
     return file;
@@ -87,7 +87,7 @@ export interface LoadNotes {
   refused: { signal: string; rows: number; code: string; reason: string }[];
 }
 
-/** What the load agents of this home were told about their rows. A last line that a kill cut short was never noted. */
+/** Append results that the load agents of this home logged. A last line that a kill truncated is ignored. */
 export function readLoadNotes(home: string): LoadNotes {
   const notes: LoadNotes = { acknowledged: [], refused: [] };
   const file = notesFileOf(home);

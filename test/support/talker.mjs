@@ -1,6 +1,6 @@
 /**
- * A service for tests: `node <name>.mjs [listen <address> <port>]… [call <address> <port>]… [forward <port> <address:port>]…`. Listeners answer
- * every line; calls keep one connection open and say something twice a second; calls that fail are made again; forward is a load balancer.
+ * A service for tests: `node <name>.mjs [listen <address> <port>]… [call <address> <port>]… [forward <port> <address:port>]…`. Listeners reply to
+ * every line; calls keep one connection open, send a line twice a second and reconnect after a failure; forward is a load balancer.
  */
 
 import { connect, createServer } from "node:net";

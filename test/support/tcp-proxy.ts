@@ -1,6 +1,6 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 
-/** Stands between two daemons and can fall silent like a cut cable: nothing is closed, nothing arrives, new connections get no answer. */
+/** A proxy between two daemons that can simulate a partition: connections stay open, nothing arrives, new connections get no reply. */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -20,7 +20,7 @@ export class TcpProxy implements AsyncDisposable {
     const keep = (socket: Socket): void => {
       sockets.add(socket);
       socket.once("close", () => sockets.delete(socket));
-      // Either end may hang up at any time; the other is told by destroy below.
+      // Either end may disconnect at any time; destroy below closes the other one.
       socket.on("error", () => undefined);
     };
     const forward = (client: Socket): void => {
@@ -31,7 +31,7 @@ export class TcpProxy implements AsyncDisposable {
         [target, client],
       ] as const) {
         from.on("data", (bytes) => to.write(bytes));
-        // A cut cable carries no farewell either.
+        // During a partition, closes do not pass either.
         from.once("close", () => (state.isCut ? state.waiting.push(() => to.destroy()) : to.destroy()));
         if (state.isCut) from.pause();
       }

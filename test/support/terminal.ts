@@ -1,4 +1,4 @@
-/** A real terminal around `coral …`, driven by a test: it types, waits for what appears, and resizes. */
+/** A real terminal running `coral …`. Tests type into it, wait for output and resize it. */
 
 import { type IPty, spawn } from "@lydell/node-pty";
 import { coralFile } from "./run-coral.ts";
@@ -9,7 +9,7 @@ export interface TerminalOptions {
   home: string;
   columns?: number;
   rows?: number;
-  /** A script of sh that is run on the terminal instead; `"$@"` in it is the command. */
+  /** An sh script to run in the terminal instead; `"$@"` in it is the command. */
   script?: string;
 }
 
@@ -34,7 +34,7 @@ export class DrivenTerminal implements Disposable {
     });
   }
 
-  /** All that it has shown, with its control sequences. */
+  /** All output so far, including control sequences. */
   get output(): string {
     return this.#output;
   }
@@ -51,7 +51,7 @@ export class DrivenTerminal implements Disposable {
     this.#pty.resize(columns, rows);
   }
 
-  /** Waits for something that appears after what was last waited for; returns what was shown until then. */
+  /** Waits for a match after the previous match and returns the output up to it. */
   async shows(pattern: RegExp): Promise<string> {
     let end = 0;
     await waitFor(
@@ -72,7 +72,7 @@ export class DrivenTerminal implements Disposable {
     try {
       this.#pty.kill("SIGKILL");
     } catch {
-      // It has ended by itself.
+      // The process has already ended.
     }
   }
 }

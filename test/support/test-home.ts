@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A CORAL_HOME of its own. `await using home = makeTestHome()` removes it at the end; stop its daemons before. */
+/** A temporary CORAL_HOME. `await using home = makeTestHome()` removes it at the end; stop its daemons first. */
 export interface TestHome extends AsyncDisposable {
   path: string;
 }
 
-/** The name is short because sockets lie in it, and their paths may have about 100 bytes. */
+/** Short, because paths of Unix sockets are limited to about 100 bytes. */
 export function makeTestHome(): TestHome {
   const path = mkdtempSync(join(tmpdir(), "coral-"));
   return {
@@ -19,7 +19,7 @@ export function makeTestHome(): TestHome {
   };
 }
 
-/** This process's environment without what would lead a test to the user's own Coral. */
+/** This process's environment without variables that point to the user's own Coral. */
 export function cleanEnvironment(home: string, more: Record<string, string> = {}): Record<string, string> {
   const kept = Object.entries(process.env).filter(
     (entry): entry is [string, string] =>

@@ -1,4 +1,4 @@
-/** Small servers and clients with TLS, each a process of its own, written into a directory of the test. */
+/** Small TLS servers and clients. Each runs as a process; sources are written to a temporary directory. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -179,7 +179,7 @@ export class TlsPrograms implements Disposable {
     return child;
   }
 
-  /** Starts a server and waits until it shakes hands. `args` may name PORT. */
+  /** Starts a server and waits until it completes handshakes. `PORT` in `args` is replaced. */
   async serve(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<{ pid: number; port: number }> {
     const port = await freePort();
     if (command === "nginx") {
@@ -195,13 +195,13 @@ export class TlsPrograms implements Disposable {
     return { pid: child.pid ?? 0, port };
   }
 
-  /** A client that keeps its connection and asks when it is told to. */
+  /** A client that keeps its connection and sends requests on demand. */
   client(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): TlsClient {
     return new TlsClient(this.start(command, args, environment));
   }
 
   [Symbol.dispose](): void {
-    // Workers of nginx outlive a master that is killed; one that is told to end ends them.
+    // nginx workers outlive a killed master; SIGTERM ends both.
     for (const child of this.#children) child.kill(child.spawnfile === "nginx" ? "SIGTERM" : "SIGKILL");
     rmSync(this.directory, { recursive: true, force: true });
   }
@@ -231,7 +231,7 @@ export class TlsClient {
   }
 }
 
-/** True when a handshake is done; nothing is asked. */
+/** Whether a handshake succeeds; sends no request. */
 function shakeHands(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {

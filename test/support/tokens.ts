@@ -1,4 +1,4 @@
-/** What a token holds: e endpoints, c colony id, f fingerprint of the authority, i token id, s secret. */
+/** Content of a token: e endpoints, c colony id, f CA fingerprint, i token id, s secret. */
 export interface TokenParts {
   e: string[];
   c: string;
@@ -7,7 +7,7 @@ export interface TokenParts {
   s: string;
 }
 
-/** The token with some of its parts replaced, as a forger or a careless hand would. */
+/** A copy of the token with some parts replaced. */
 export function changedToken(token: string, change: (parts: TokenParts) => Partial<TokenParts>): string {
   const [, prefix = "", payload = ""] = /^(coral_(?:join|user)_)(.*)$/.exec(token) ?? [];
   const parts = JSON.parse(Buffer.from(payload, "base64url").toString()) as TokenParts;

@@ -1,6 +1,6 @@
 import type { TrafficSettings } from "../../src/traffic/messages.ts";
 
-/** Watches everything but TLS, whatever it costs. */
+/** Observes everything but TLS, without a CPU limit. */
 export const testTrafficSettings: TrafficSettings = {
   windowMs: 10_000,
   maxRequestKinds: 4096,

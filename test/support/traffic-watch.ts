@@ -1,4 +1,4 @@
-/** The traffic process as the agent runs it, with all that it reports. */
+/** Runs the traffic process as the agent does and collects its reports. */
 
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -18,15 +18,15 @@ const settings: TrafficSettings = {
   maxRoutesPerService: 100,
   ringBytes: 4 << 20,
   tls: { isEnabled: false, excludedExecutables: [] },
-  // Tests share the machine: its load must not change what is seen.
+  // No CPU limit: load of the shared machine must not change the results.
   cpuBudget: 1,
 };
 
 export class TrafficWatch implements AsyncDisposable {
   readonly reports: TrafficReport[] = [];
-  /** Why the process ended unasked. */
+  /** Reason of an unexpected exit. */
   readonly ends: string[] = [];
-  /** What it logged as an error, such as a decoder that threw. */
+  /** Error logs, for example of a decoder that threw. */
   readonly problems: string[] = [];
   readonly supervisor: TrafficSupervisor;
 
@@ -42,7 +42,7 @@ export class TrafficWatch implements AsyncDisposable {
     });
   }
 
-  /** Resolves when the hooks are attached. */
+  /** Resolves when the probes are attached. */
   static async open(changed: Partial<TrafficSettings> = {}): Promise<TrafficWatch> {
     const watch = new TrafficWatch(changed);
     await waitFor("the hooks", () => watch.supervisor.status().state?.hooks === "sockets");
@@ -71,7 +71,7 @@ export class TrafficWatch implements AsyncDisposable {
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, "utf8"))?.[1]) * 1024;
   }
 
-  /** Waits for so many whole windows from now on. */
+  /** Waits for this many complete windows from now on. */
   async waitForWindows(count: number): Promise<void> {
     const before = this.windows;
     await waitFor(`${count} windows`, () => this.windows >= before + count);
@@ -82,7 +82,7 @@ export class TrafficWatch implements AsyncDisposable {
   }
 }
 
-/** Ids of the programs that a process keeps loaded. */
+/** Ids of the BPF programs that a process holds. */
 export function programsOf(pid: number): number[] {
   const texts = readdirSync(`/proc/${pid}/fdinfo`).map((fd) => descriptorText(pid, fd));
   return [...new Set(texts.flatMap((text) => /^prog_id:\s*(\d+)$/m.exec(text)?.[1] ?? []).map(Number))];
@@ -92,7 +92,7 @@ function descriptorText(pid: number, fd: string): string {
   try {
     return readFileSync(`/proc/${pid}/fdinfo/${fd}`, "latin1");
   } catch {
-    // A file that it has closed meanwhile is no program.
+    // The descriptor was closed in the meantime.
     return "";
   }
 }

@@ -1,6 +1,6 @@
 /**
- * An agent's and a colony's real stores with the real receiver and decoder between them, under a clock that the test moves: a day passes in seconds.
- * Either end can be closed and opened again; pulls go over the real service definitions.
+ * The real stores of an agent and a colony, with the real receiver and decoder between them and a fake clock: a day passes in seconds.
+ * Either end can be closed and reopened. Pulls use the real service definitions.
  */
 
 import { mkdirSync } from "node:fs";
@@ -99,7 +99,7 @@ export class TruthWorld implements AsyncDisposable {
     });
   }
 
-  /** What the daemons do every minute or so. */
+  /** The daemons' periodic maintenance. */
   async maintain(): Promise<void> {
     await this.#agent.prune();
     await this.#agent.segments?.maintain();
@@ -118,13 +118,13 @@ export class TruthWorld implements AsyncDisposable {
     await this.openColony();
   }
 
-  /** As an exporter does; throws unless every row was accepted. */
+  /** Sends like an exporter. Throws unless every row was accepted. */
   async send(signal: OtlpRequest["signal"], body: Uint8Array): Promise<void> {
     const reply = await this.#receiver.accept({ signal, format: "protobuf", encoding: "identity", body });
     if (reply.kind !== "accepted" || reply.rejected > 0) throw new Error(`not accepted: ${JSON.stringify(reply)}`);
   }
 
-  /** Everything that the agent has; `again` applies each answer a second time, as after a colony that died before it knew of its commit. */
+  /** Pulls everything that the agent has. `again` applies each response twice, as after a crash between commit and checkpoint. */
   async pull(again = false): Promise<void> {
     const { epoch } = this.#agent;
     for (let isMore = true; isMore; ) {

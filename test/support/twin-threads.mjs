@@ -1,5 +1,5 @@
-// twin-threads.mjs <rounds>: a server, and two threads that ask it for the same new path at the same moment, again and again. Prints the port first, and
-// asks once a line was read; prints "done" when all was answered.
+// twin-threads.mjs <rounds>: a server, and two threads that request the same new path at the same moment, in rounds. Prints the port first, starts
+// after a line on stdin, and prints "done" at the end.
 import { once } from "node:events";
 import { createConnection, createServer } from "node:net";
 import { fileURLToPath } from "node:url";
@@ -7,7 +7,7 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 
 const threads = 2;
 
-/** Letters only: no part of it is taken for an id. */
+/** Letters only, so that no part is taken for an id. */
 const nameOf = (round) =>
   `/${[...round.toString(26)].map((digit) => "abcdefghijklmnopqrstuvwxyz"[Number.parseInt(digit, 26)]).join("")}page`;
 
@@ -18,7 +18,7 @@ async function ask({ port, rounds, arrived }) {
     const head = Buffer.from(`GET ${nameOf(round)} HTTP/1.1\r\nHost: twins.test\r\n\r\n`);
     const answer = once(socket, "data");
     Atomics.add(arrived, 0, 1);
-    // Nobody sleeps, so that both go on at once.
+    // Busy-wait, so that both threads continue at the same moment.
     while (Atomics.load(arrived, 0) < round * threads);
     socket.write(head);
     await answer;

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface WaitOptions {
-  /** Default 60 s: a small machine under load, or one that stands still for a while, must not fail a test that is right. */
+  /** Default 60 s: a correct test must pass on a loaded machine that stalls for seconds. */
   timeoutMs?: number;
-  /** Between two looks. Default 50 ms. */
+  /** Poll interval. Default 50 ms. */
   intervalMs?: number;
   /** Added to the error, such as a daemon's last log lines. */
   details?: () => string;
 }
 
 /**
- * Looks again and again until `probe` gives something else than undefined, null or false, and returns that. A probe that throws counts as
- * "not yet"; when time is up its last error is the cause. `what` completes "waited for …".
+ * Polls `probe` until it returns something other than undefined, null or false, and returns that. A probe that throws counts as not ready;
+ * on timeout its last error becomes the cause. `what` completes "waited for …".
  */
 export async function waitFor<T>(
   what: string,
@@ -29,7 +29,7 @@ export async function waitFor<T>(
       lastError = undefined;
       lastValue = value;
     } catch (error) {
-      // Daemons that are starting or away answer with errors; the last one is told below.
+      // Daemons that are starting or stopped answer with errors; the last one is reported below.
       lastError = error;
     }
     await sleep(intervalMs);

@@ -1,4 +1,4 @@
-/** This machine with a colony and an agent that look often, and programs to be found by them. */
+/** A colony and an agent with short scan intervals on this machine, and programs for them to discover. */
 
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startCo
 import { cleanEnvironment, makeTestHome, type TestHome } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** Nothing is asked of DNS servers, and what agents see is known within two seconds. */
+/** No DNS lookups; the colony learns of changes within two seconds. */
 export const fastColonyConfig = `
 pull:
   interval: 500ms
@@ -50,7 +50,7 @@ export class WatchedHost implements AsyncDisposable {
     return new WatchedHost(home, colony, agent);
   }
 
-  /** Ends with the host, as do all processes that it makes in its group. */
+  /** Starts a program. It ends with the host, together with its process group. */
   spawn(command: readonly string[], { env = {}, cwd }: { env?: Record<string, string>; cwd?: string } = {}): DaemonProcess {
     const [program = "", ...args] = command;
     const all = cleanEnvironment("/nonexistent", env);
@@ -60,13 +60,13 @@ export class WatchedHost implements AsyncDisposable {
     return daemon;
   }
 
-  /** Names that the registry has for a port, whatever their status. */
+  /** Service names registered for a port, of any status. */
   async servicesAt(port: number): Promise<Service[]> {
     const { services } = await this.colony.tool<ServiceList>("coral_list_services", { processes: true, limit: 10_000 });
     return services.filter((service) => service.ports.some((item) => item.port === port));
   }
 
-  /** The service at a port, as soon as the process is known to be one of its instances. */
+  /** Waits until the process is a known instance of the service at a port, and returns that service. */
   async waitForProcess(port: number, pid: number): Promise<FoundProcess> {
     let seen: Service[] = [];
     return waitFor(
@@ -99,18 +99,18 @@ export class WatchedHost implements AsyncDisposable {
   }
 }
 
-/** A program that is killed leaves its workers behind. */
+/** Kills the process group: killing the program alone would leave its workers. */
 export async function endGroup(program: DaemonProcess): Promise<void> {
   try {
     process.kill(-program.pid, "SIGKILL");
   } catch (error) {
-    // Nobody of it is left.
+    // The process group has already ended.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
   await program.ended;
 }
 
-/** Pids of a process's children. */
+/** Pids of the children of a process. */
 export function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number);
 }

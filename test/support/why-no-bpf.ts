@@ -5,10 +5,10 @@ import { whyNoPrograms } from "./has-program.ts";
 const builtProbes = fileURLToPath(new URL("../../dist/probes/", import.meta.url));
 const capBpf = 39n;
 
-/** The programs that watch requests; another build of them with CORAL_TEST_OBJECT. */
+/** The BPF object that observes requests; CORAL_TEST_OBJECT selects another build. */
 export const requestsObject = process.env["CORAL_TEST_OBJECT"] ?? `${builtProbes}requests.bpf.o`;
 
-/** Why BPF programs cannot be loaded here, or the test lacks a program that it starts; undefined when it can run. */
+/** The reason why BPF programs cannot be loaded here, or which program the test lacks; undefined when the test can run. */
 export function whyNoBpf(...programs: readonly string[]): string | undefined {
   if (process.getuid?.() !== 0) return "needs root";
   const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
@@ -16,7 +16,7 @@ export function whyNoBpf(...programs: readonly string[]): string | undefined {
   return whyNoPrograms(...programs);
 }
 
-/** The same for tests of the programs that the set-up has built. */
+/** The same for tests of the BPF objects that `npm run setup` builds. */
 export function whyNoProbes(...programs: readonly string[]): string | undefined {
   return existsSync(requestsObject) ? whyNoBpf(...programs) : "the BPF objects are not built (no clang)";
 }

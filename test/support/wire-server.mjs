@@ -1,4 +1,4 @@
-// Answers MongoDB (OP_MSG) or Kafka (Produce 8, Metadata 5, Heartbeat 3) on a port that it prints. Usage: node wire-server.mjs mongodb|kafka
+// Serves MongoDB (OP_MSG) or Kafka (Produce 8, Metadata 5, Heartbeat 3) on a port that it prints. Usage: node wire-server.mjs mongodb|kafka
 import { createServer } from "node:net";
 
 const kind = process.argv[2];
@@ -10,7 +10,7 @@ function int32(value, isBig) {
   return bytes;
 }
 
-/** `{ ok: 1 }`, or `{ ok: 0, code: 26 }` where the request names `missing`. */
+/** `{ ok: 1 }`, or `{ ok: 0, code: 26 }` if the request contains `missing`. */
 function mongoAnswer(frame) {
   const isMissing = frame.includes("missing");
   const ok = Buffer.alloc(12);
@@ -22,7 +22,7 @@ function mongoAnswer(frame) {
   return Buffer.concat([int32(16 + body.length), int32(1000), int32(frame.readInt32LE(4)), int32(2013), body]);
 }
 
-/** No error, or 3 (unknown topic) where the request names `missing`; heartbeats are told to rebalance (27). */
+/** No error, or 3 (unknown topic) if the request contains `missing`; heartbeats get 27 (rebalance in progress). */
 function kafkaAnswer(frame) {
   const api = frame.readInt16BE(4);
   const id = int32(frame.readInt32BE(8), true);
