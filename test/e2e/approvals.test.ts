@@ -1,4 +1,4 @@
-/** Rules that want a second person, and recordings of terminals, through real daemons. */
+/** Rules that require an approval, and recordings of terminal sessions, with real daemons. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
@@ -44,7 +44,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-// What a test that failed left waiting is not what the next one has asked for.
+// A failed test may leave a pending approval behind.
 beforeEach(async () => {
   const { approvals } = await coralJson<ApprovalList>(["approval", "list"], asRoot());
   for (const { approvalId } of approvals) await runCoral(["approval", "deny", approvalId], asRoot());
@@ -69,14 +69,14 @@ async function noneWaits(): Promise<void> {
   await waitFor("nothing to wait", async () => (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals.length === 0);
 }
 
-it("rules know people by the notes of their tokens", async () => {
+it("rules identify callers by the notes of their tokens", async () => {
   const denied = await runCoral(["exec", "--all", "nproc"], asAnn());
   expect(denied).toMatchObject({ code: 3, stderr: expect.stringContaining('the rule "not ann" denies nproc') });
   expect((await runCoral(["exec", "--all", "nproc"], asRoot())).code).toBe(0);
 });
 
 describe("approvals", () => {
-  it("let a command run when somebody else approves it, and are in both audits", async () => {
+  it("let a command run after another caller approves it, and appear in both audits", async () => {
     const running = runCoral(["exec", "--all", "uptime"], asAnn());
     const held = await waiting();
     expect(held).toMatchObject({ command: "uptime", rule: "uptimes", caller: "token:ann" });
@@ -103,7 +103,7 @@ describe("approvals", () => {
     await noneWaits();
   });
 
-  it("end a command that is denied", async () => {
+  it("end a denied command", async () => {
     const running = runCoral(["exec", "--all", "uptime"], asAnn());
     const held = await waiting();
     expect((await runCoral(["approval", "deny", held.approvalId, "--reason", "not now"], asRoot())).code).toBe(0);
@@ -113,7 +113,7 @@ describe("approvals", () => {
     await noneWaits();
   });
 
-  it("are not given by the one who asked, and end with the caller", async () => {
+  it("cannot be given by the caller itself, and end when the caller disconnects", async () => {
     const running = spawn(process.execPath, [coralFile, "exec", "--all", "uptime"], { env: cleanEnvironment(home.path), stdio: "ignore" });
     const held = await waiting();
     const own = await runCoral(["approval", "approve", held.approvalId], asRoot());
@@ -126,7 +126,7 @@ describe("approvals", () => {
     );
   });
 
-  it("are decided at the colony for commands of the agent's own socket, too", async () => {
+  it("are also decided at the colony for commands on the agent's own socket", async () => {
     const running = runCoral(["exec", "uptime"], asRoot());
     const held = await waiting();
     expect(held.caller).toMatch(/^local:uid=/);
@@ -147,7 +147,7 @@ describe("recordings", () => {
     }
   };
 
-  it.skipIf(!hasScript())("of a terminal are replayed as they are, and a changed one is told", async () => {
+  it.skipIf(!hasScript())("of a terminal replay unchanged, and tampering is reported", async () => {
     const known = new Set((await coralJson<AuditList>(["audit", "list", "--command", "free"], asRoot())).records.map(({ id }) => id));
     const command = `${process.execPath} ${coralFile} exec --all -t -- free -m`;
     execFileSync("script", ["-qec", command, "/dev/null"], {

@@ -1,4 +1,4 @@
-/** The audit through real daemons, and what becomes of it when somebody gets at their files. */
+/** The audit with real daemons, and tampering with its files. */
 
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -46,7 +46,7 @@ const exec = (world: World, command: string) => runCoral(["exec", "--all", comma
 const list = async (world: World, ...args: string[]) =>
   (await coralJson<AuditList>(["audit", "list", ...args], { home: world.home })).records;
 
-/** The agent's entries are there with the next pull. */
+/** Waits until the colony has pulled the agent's entries. */
 async function pulled(world: World, count: number): Promise<AuditList["records"]> {
   let records: AuditList["records"] = [];
   await waitFor(`${count} records of the agent`, async () => {
@@ -65,7 +65,7 @@ async function verify(world: World): Promise<{ code: number | null; answer: Audi
   return { code, answer, problems };
 }
 
-/** While the agent is away, somebody who may write its file does. */
+/** Stops the agent, changes its store, and starts it again. */
 async function withAgentFile(world: World, work: (store: AgentStore) => Promise<void>): Promise<void> {
   await world.agent.stop();
   const { databaseFile } = agentPaths(world.home);
@@ -86,7 +86,7 @@ async function withAgentFile(world: World, work: (store: AgentStore) => Promise<
 }
 
 describe("the audit", () => {
-  it("holds who ran what, before and after, at colony and agent, and is whole", async () => {
+  it("records who ran what, before and after, at colony and agent, and verifies", async () => {
     await using world = await startWorld();
     expect((await exec(world, "uptime")).code).toBe(0);
     expect((await exec(world, "rm -rf /")).code).toBe(3);
@@ -114,7 +114,7 @@ describe("the audit", () => {
     await expect(world.colony.sql("select * from audit.entries")).rejects.toThrow();
   });
 
-  it("shows what somebody has changed, removed or cut in the agent's file", async () => {
+  it("detects changed, removed and truncated entries in the agent's file", async () => {
     await using world = await startWorld();
     for (let number = 0; number < 3; number++) await exec(world, "uptime");
     await pulled(world, 3);
@@ -127,7 +127,7 @@ describe("the audit", () => {
     expect(problems.map((problem) => problem.replace(/\d+$/, "n"))).toEqual(["agent at agent: changed n", "agent at agent: missing n"]);
   });
 
-  it("shows that somebody has rewritten the agent's whole chain, though it fits together", async () => {
+  it("detects that the agent's whole chain was rewritten consistently", async () => {
     await using world = await startWorld();
     for (let number = 0; number < 3; number++) await exec(world, "uptime");
     await pulled(world, 3);
@@ -151,7 +151,7 @@ describe("the audit", () => {
     expect(problems.map((problem) => problem.replace(/\d+$/, "n"))).toContain("agent at agent: rewritten n");
   });
 
-  it("is kept while the colony is away, and pulled when it is back", async () => {
+  it("is kept while the colony is stopped, and pulled after its restart", async () => {
     await using world = await startWorld();
     const { port } = world.colony;
     await world.colony.stop();

@@ -1,4 +1,4 @@
-/** `--daemon`: really in the background, one at a time, with a log that does not grow for ever. */
+/** `--daemon`: detached from the terminal, one instance per home, with a bounded log. */
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 let homes: TestHome[] = [];
 
-/** Its daemons are stopped after the test, also when it failed. */
+/** A home whose daemons are stopped after the test, even if it failed. */
 function newHome(): string {
   const home = makeTestHome();
   homes.push(home);
@@ -39,7 +39,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe("--daemon", () => {
-  it("starts both, survives its parent, says where everything is; stop returns when the process is gone", async () => {
+  it("starts both daemons, outlives its parent and prints all paths; stop returns when the process has ended", async () => {
     const home = newHome();
     await runCoral(["init", "shop"], { home });
     const colony = await runCoral(["colony", "start", "--daemon", "--port", "0"], { home });
@@ -56,7 +56,7 @@ describe("--daemon", () => {
       [pidOf(agent.stdout), "agent"],
     ] as const) {
       expect(isRunning(pid), name).toBe(true);
-      // A session of its own, without a terminal, and not in the directory it was started from.
+      // A new session without a terminal, and not in the caller's working directory.
       const [, session, terminal] = /\) \S \d+ \d+ (\d+) (-?\d+) /.exec(readFileSync(`/proc/${pid}/stat`, "utf8")) ?? [];
       expect(Number(session)).toBe(pid);
       expect(Number(terminal)).toBe(0);
@@ -82,7 +82,7 @@ describe("--daemon", () => {
     expect(messages).toContain("Stopping on SIGTERM");
   });
 
-  it("goes on when the terminal it was started from is closed", async (context) => {
+  it("keeps running when its terminal is closed", async (context) => {
     context.skip(!existsSync("/usr/bin/script"), "needs script(1) for a terminal");
     const home = newHome();
     const command = `'${process.execPath}' '${coralFile}' agent start --daemon --port 0; read wait`;
@@ -99,7 +99,7 @@ describe("--daemon", () => {
     expect(readFileSync(agentPaths(home).logFile, "utf8")).not.toContain("Stopping");
   });
 
-  it("fails with the daemon's own words and exit code", async () => {
+  it("fails with the daemon's error message and exit code", async () => {
     const home = newHome();
     await runCoral(["init", "shop"], { home });
     const [colonyId = ""] = await listLocalColonies(home);
@@ -118,7 +118,7 @@ describe("--daemon", () => {
     expect(token.stderr).not.toContain("coral_user_abc");
   });
 
-  it("two at the same moment: one runs, the other names it", async () => {
+  it("of two concurrent starts, one runs and the other names it", async () => {
     const home = newHome();
     await runCoral(["init", "shop"], { home });
     const both = await Promise.all([1, 2].map(() => runCoral(["colony", "start", "--daemon", "--port", "0"], { home })));
@@ -128,7 +128,7 @@ describe("--daemon", () => {
     expect(loser?.stderr).toContain(`it is running already with pid ${pidOf(winner?.stdout ?? "")}`);
   });
 
-  it("takes a relative CORAL_HOME and a relative --config from where it was called", async () => {
+  it("resolves a relative CORAL_HOME and --config against the caller's working directory", async () => {
     const home = newHome();
     mkdirSync(join(home, "work/inner"), { recursive: true });
     writeFileSync(join(home, "work/my.yaml"), "labels:\n  zone: eu-1\n");
@@ -147,7 +147,7 @@ describe("--daemon", () => {
     }
   });
 
-  it("its log moves aside when it is full, and everything is private", async () => {
+  it("rotates its log, and all files are private", async () => {
     const home = newHome();
     const paths = agentPaths(home);
     mkdirSync(paths.logsDirectory, { recursive: true, mode: 0o700 });

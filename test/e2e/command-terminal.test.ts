@@ -1,4 +1,4 @@
-/** `coral shell` on a real terminal that is driven by a script: prompts, sizes, signals, programs that draw on the whole screen. */
+/** `coral shell` on a scripted real terminal: prompts, sizes, signals, full-screen programs. */
 
 import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -53,14 +53,14 @@ it.each([
   });
   terminal.type("printf '\\033[31mred\\033[0m\\n'\r");
   await terminal.shows(new RegExp(`${escape}\\[31mred${escape}\\[0m`));
-  // Programs that draw go down a line without going back to its beginning.
+  // Full-screen programs move down a line without a carriage return.
   terminal.type("stty -opost; printf 'down\\nward\\n'; stty opost\r");
   await terminal.shows(/down\nward\n/);
   terminal.type("exit 5\r");
   expect(await terminal.ended).toEqual({ code: 5, signal: 0 });
 });
 
-it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", async () => {
+it("Ctrl-C ends the running program, Ctrl-D ends the shell", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
   const sleep = namedSleep();
@@ -74,7 +74,7 @@ it("Ctrl-C ends the program in the terminal, not the terminal; Ctrl-D ends it", 
   expect((await terminal.ended).signal).toBe(0);
 });
 
-it("Enter ~ . hangs up and ends what runs there", async () => {
+it("Enter ~ . disconnects and ends the remote processes", async () => {
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
   const sleep = namedSleep();
@@ -99,7 +99,7 @@ it.skipIf(!hasProgram("top"))("top draws, follows the size, and ends", async () 
 });
 
 it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
-  // Another file with each try, and none beside it: vim asks before it edits what another vim left.
+  // A new directory with each run: vim prompts when it finds a swap file.
   const file = join(mkdtempSync(join(home, "vim-")), "note.txt");
   using terminal = openShell("--all", "--", "sh");
   await terminal.shows(prompt);
@@ -108,10 +108,10 @@ it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
   terminal.type("i");
   await terminal.shows(/-- INSERT --/);
   terminal.type(`hello w\u00f6rld${escape}`);
-  // The line that said INSERT is cleared.
+  // The line with INSERT is cleared.
   await terminal.shows(new RegExp(`\\[30;1H${escape}\\[K`));
   terminal.resize(90, 25);
-  // vim 9.0 forgets a command that it is given while it draws for another size.
+  // vim 9.0 drops a command that it receives while it redraws after a resize.
   await terminal.shows(/\[2J[^]*hello wörld[^]*\[24;1H~/);
   terminal.type(":wq\r");
   await terminal.shows(/written[^]*[$#] $/);
@@ -120,7 +120,7 @@ it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
   expect((await terminal.ended).code).toBe(0);
 });
 
-it("leaves the user's own terminal as it was", async () => {
+it("restores the user's terminal", async () => {
   const script = 'echo "before $(stty -g)"; "$@"; echo "code $? after $(stty -g)"';
   using terminal = new DrivenTerminal(["shell", "--all", "--", "sh", "-c", "sleep 1; exit 3"], { home, script });
   await terminal.ended;

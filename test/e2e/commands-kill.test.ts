@@ -1,4 +1,4 @@
-/** Whoever is killed in the middle of a command: nothing of it goes on running, and the audit knows how it ended. */
+/** kill -9 of client, colony or agent during a command: no process of it survives, and the audit records how it ended. */
 
 import { describe, expect, it } from "vitest";
 import { processesWithVariable } from "../../src/host/index.ts";
@@ -8,7 +8,7 @@ import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const agentConfig = "exec:\n  profile: full\notlp:\n  enabled: false\n";
-/** Ignores what could be ignored, and has a child that went its own way. */
+/** Ignores signals, and has a child in a session of its own. */
 const stubborn = ["sh", "-c", "trap '' HUP TERM INT; setsid sleep 1000 & sleep 1001; sleep 1002"];
 
 describe("kill -9 in the middle of a command", () => {

@@ -40,7 +40,7 @@ afterAll(async () => {
   await stack[Symbol.asyncDispose]();
 });
 
-// Some tests kill them; one that failed on the way leaves the next nobody to talk to.
+// Some tests kill daemons; after a failure in between, the next test needs new ones.
 beforeEach(async () => {
   if (colony.hasEnded) colony = await startColony({ home, port });
   if (agent.hasEnded) agent = await startAgent({ home });
@@ -49,7 +49,7 @@ beforeEach(async () => {
 
 const coral = (...args: string[]) => runCoral(args, { home });
 
-/** A `coral …` that goes on, with the ways to end it. */
+/** A running `coral …` command. */
 function startCoral(args: readonly string[]) {
   const child = spawn(process.execPath, [coralFile, ...args], { env: cleanEnvironment(home), stdio: ["ignore", "pipe", "pipe"] });
   const said = { stdout: "", stderr: "" };
@@ -60,7 +60,7 @@ function startCoral(args: readonly string[]) {
 }
 
 describe("coral exec", () => {
-  it("gives output, errors and exit codes of the command, through the colony and at this machine's agent", async () => {
+  it("passes on stdout, stderr and exit code, through the colony and at this machine's agent", async () => {
     for (const target of [["--agent", agent.agentId], ["--label", "zone=eu-1"], ["--env", "dev"], ["--all"], []]) {
       expect(await coral("exec", ...target, "--", "sh", "-c", "echo out; echo err >&2; exit 7")).toEqual({
         code: 7,
@@ -78,14 +78,14 @@ describe("coral exec", () => {
     expect((await coral("exec", "--all", "--", "/no/such/program")).code).toBe(4);
   });
 
-  it("is bound by rules of the environment, which the agent knows from its colony", async () => {
+  it("applies the rules of the environment, which the agent learns from its colony", async () => {
     for (const target of [["--all"], []]) {
       const denied = await coral("exec", ...target, "nproc");
       expect(denied).toMatchObject({ code: 3, stderr: expect.stringContaining('the rule "not in dev" denies nproc') });
     }
   });
 
-  it("runs beside a process that was named by its number", async () => {
+  it("runs in the context of the process given by pid", async () => {
     const where = async (pid: number) =>
       JSON.parse((await coral("exec", "--pid", String(pid), "--json", "true")).stdout.split("\n")[1] ?? "");
     expect(await where(process.pid)).toMatchObject({ kind: "started", where: `host (process, pid ${process.pid})` });
@@ -100,7 +100,7 @@ describe("coral exec", () => {
     expect((await coral("exec", "--all", "cat")).stdout).toBe("");
   });
 
-  it("passes bytes on as they are", async () => {
+  it("passes bytes unchanged", async () => {
     const random = seededRandom(6);
     const bytes = Buffer.from(Uint8Array.from({ length: 3_000_000 }, () => Math.floor(random() * 256)));
     const file = join(home, "bytes");
@@ -119,7 +119,7 @@ describe("coral exec", () => {
     expect(hash.digest("hex")).toBe(createHash("sha256").update(bytes).digest("hex"));
   });
 
-  it("streams a gigabyte through the colony without keeping it", async () => {
+  it("streams a gigabyte through the colony without buffering it", async () => {
     const sizeBytes = 1024 ** 3;
     const before = { colony: colony.rssBytes(), agent: agent.rssBytes() };
     const args = ["exec", "--all", "--timeout", "10m", "--", "head", "-c", String(sizeBytes), "/dev/zero"];
@@ -135,10 +135,10 @@ describe("coral exec", () => {
     expect(mostBytes).toBeLessThan(256 * 1024 ** 2);
   });
 
-  it("refuses what the policy does not allow, exit 3, and says what an agent cannot do, exit 2", async () => {
+  it("refuses what the policy denies with exit code 3, and unsupported requests with exit code 2", async () => {
     await using other = makeTestHome();
     const token = await colony.createJoinToken();
-    // An earlier try may have left an agent that the colony still knows.
+    // An earlier test may have left an agent that the colony still knows.
     const kind = `kind=strict-${process.pid}-${tries++}`;
     const labels = `labels:\n  ${kind.replace("=", ": ")}\n`;
     {
@@ -168,7 +168,7 @@ describe("coral exec", () => {
 });
 
 describe("kill -9 in the middle of a command", () => {
-  /** A process tree that does not want to end: a shell that ignores signals, with a child in a session of its own. */
+  /** A process tree that resists signals: a shell that ignores them, with a child in its own session. */
   async function begin() {
     const sleeps = [namedSleep(), namedSleep()] as const;
     const script = `trap '' HUP INT TERM; setsid ${sleeps[0].command} & ${sleeps[1].command}; wait`;
@@ -231,7 +231,7 @@ describe("coral run", () => {
     await waitFor("its end", () => processesWith(script).length === 0);
   });
 
-  it("lets a detached program run on", async () => {
+  it("keeps a detached program running", async () => {
     const sleep = namedSleep();
     const { code, stderr } = await coral("run", "--detach", "--name", "later", "--", "sh", "-c", `sleep 2; ${sleep.command}`);
     expect(code).toBe(0);

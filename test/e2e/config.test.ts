@@ -1,4 +1,4 @@
-/** Config files and contexts, as a person meets them. */
+/** Config files and contexts on the command line. */
 
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 const coral = (...args: string[]) => runCoral(args, { home: home.path });
 
 describe("coral config validate", () => {
-  it("names file, line, column, key and what is allowed, every problem on its own line", async () => {
+  it("reports file, line, column, key and allowed values, one problem per line", async () => {
     writeFileSync(
       configFile,
       `${original}pull:\n  intervall: 3s\nlog:\n  level: loud\nhealth:\n  degraded_after: 5\nlisten: abc\nstore:\n  max_size: 3 GB\nlevel: 1\nretention:\n  hosts: 3d\n`,
@@ -53,7 +53,7 @@ describe("coral config validate", () => {
     ["host:\n  interval: 1ms\n", /agent\.yaml:2:13: host\.interval is "1ms"; it must be at least 1s and at most 10m/],
     ["- a\n", /agent\.yaml:1:1: the file is a list; write keys under it: colony, listen/],
     ["labels:\n  zone: 5\n", /agent\.yaml:2:9: labels\.zone is 5; write text; put the value in quotes/],
-  ])("says what is wrong with %j", async (text, expected) => {
+  ])("explains what is wrong with %j", async (text, expected) => {
     const file = join(home.path, "agent.yaml");
     writeFileSync(file, text);
     const { code, stdout } = await coral("config", "validate", file);
@@ -64,7 +64,7 @@ describe("coral config validate", () => {
     expect(started.stderr).toContain(`Cannot read agent config "${file}": line `);
   });
 
-  it("is content with what init wrote, and with an empty file", async () => {
+  it("accepts the file that init wrote, and an empty file", async () => {
     const file = join(home.path, "agent.yaml");
     writeFileSync(file, "# nothing\n");
     expect((await coral("config", "validate", file)).stdout).toBe(`${file}: fine (agent)\n`);
@@ -73,7 +73,7 @@ describe("coral config validate", () => {
 });
 
 describe("coral config view", () => {
-  it("shows flags > environment > file > defaults in the form of the file", async () => {
+  it("shows flags > environment > file > defaults in the format of the file", async () => {
     writeFileSync(configFile, `${original}pull:\n  interval: 7s\nlog:\n  level: warn\n`);
     const { stdout } = await runCoral(["config", "view", "colony"], { home: home.path, env: { CORAL_LOG_LEVEL: "debug" } });
     writeFileSync(configFile, original);
@@ -96,7 +96,7 @@ describe("contexts", () => {
   });
   afterEach(() => own[Symbol.asyncDispose]());
 
-  it("are listed, chosen, and forgotten; the colony stays", async () => {
+  it("can be listed, selected and removed; the colony stays", async () => {
     await coralOwn("init", "other");
     expect((await coralOwn("config", "get-contexts")).stdout).toMatch(/^CURRENT +NAME +COLONY +REACHED AT\n +shop-dev .*\n\* +other-dev /);
     expect((await coralOwn("config", "use-context", "shop-dev")).stdout).toBe(`current context is shop-dev (colony ${ownId})\n`);
@@ -114,7 +114,7 @@ describe("contexts", () => {
     expect(statSync(join(own.path, "config.yaml")).mode & 0o777).toBe(0o600);
   });
 
-  it("a broken contexts file is named with its line by whatever command reads it", async () => {
+  it("every command that reads an invalid contexts file reports its path and line", async () => {
     const file = join(own.path, "config.yaml");
     writeFileSync(file, "contexts:\n  - name: a\n    colony: x\n");
     const { code, stderr } = await coralOwn("status");

@@ -1,4 +1,4 @@
-/** A service of this host is found, connected, checked, and seen as such at the colony; with the real programs. */
+/** Real daemons discover a service on this host; `coral connect` promotes and checks it, and the colony shows it. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -23,7 +23,7 @@ health_checks:
 `;
 
 describe("coral connect", () => {
-  it("promotes a discovered service, checks it, and keeps it over a restart of the agent", async () => {
+  it("promotes a discovered service, checks it, and keeps it across a restart of the agent", async () => {
     await using home = makeTestHome();
     const options = { home: home.path };
     let status = 200;

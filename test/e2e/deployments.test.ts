@@ -1,4 +1,4 @@
-/** A real service is swapped for a slower build under load: it is noticed, compared, and told. No hook, no label, no version. */
+/** A real service is replaced by a slower build under load. The deployment is detected, compared and reported without any label or version. */
 
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, renameSync } from "node:fs";
@@ -25,7 +25,7 @@ let server: DaemonProcess | undefined;
 let port: number;
 let directory: string;
 
-/** Puts a build where the service is started from, as a package manager does: the new file takes the old one's name. */
+/** Installs a build as a package manager does: the new file replaces the old one by rename. */
 async function install(name: string, delayUs: number, failEach = 0): Promise<void> {
   const built = join(directory, name);
   const source = resolve(import.meta.dirname, "../support/slow-server.c");
@@ -51,7 +51,7 @@ function ask(): Promise<number> {
   });
 }
 
-/** About 150 requests a second until stopped; what fails while the service is swapped does not matter. */
+/** About 150 requests a second until stopped. Failures during the restart are ignored. */
 function load(): { stop: () => Promise<void> } {
   let isOn = true;
   const lanes = Array.from({ length: 6 }, async () => {
@@ -72,7 +72,7 @@ const deployments = async (): Promise<Deployment[]> =>
   (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" }).catch(() => ({ deployments: [] }))).deployments;
 const passes = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
 
-// Made anew with each try: a deployment that an earlier one made is a deployment.
+// New daemons with each test: a deployment of an earlier test would count too.
 beforeEach(async (context) => {
   context.skip(skipReason !== undefined, skipReason);
   home = makeTestHome();
@@ -95,8 +95,8 @@ afterEach(async () => {
   await home?.[Symbol.asyncDispose]();
 });
 
-describe("a service that is swapped for a slower build", () => {
-  it("is noticed, compared with the time before, and told by events, deployments and summary", async () => {
+describe("a service that is replaced by a slower build", () => {
+  it("is detected, compared with the time before, and reported by events, deployments and summary", async () => {
     const traffic = load();
     try {
       await waitFor("requests to be seen", async () => {
@@ -123,10 +123,10 @@ describe("a service that is swapped for a slower build", () => {
       );
       expect(judged.verdict).toBe("regression");
       const changes = judged.report?.changes ?? [];
-      // The median: on a machine that does much else, the slowest requests are slow before, too.
+      // Only the median: on a busy machine, the slowest requests are slow before the deployment, too.
       const p50 = changes.find(({ metric }) => metric === "p50");
       expect(p50).toMatchObject({ outcome: "worse", subject: "GET /prices/{id}" });
-      // It sleeps 2 ms and 6 ms; the rest is the machine's.
+      // The server sleeps 2 ms and 6 ms; the rest is overhead.
       expect(p50!.before).toBeGreaterThan(2_000);
       expect(p50!.after).toBeGreaterThan(6_000);
       expect(p50!.pValue).toBeLessThan(0.0025);

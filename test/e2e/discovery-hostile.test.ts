@@ -1,4 +1,4 @@
-/** Processes that try to break what looks at them, or carry what must not be stored. */
+/** Processes that attack discovery, or whose arguments contain secrets. */
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** None of them is real; each stands in a different kind of place. */
+/** Fake secrets, each in a different kind of place. */
 const secrets = {
   option: "hunter2-Option",
   nextWord: "tr0ub4dor-NextWord",
@@ -35,7 +35,7 @@ const secrets = {
   dsn: "dsn-Passw0rd-9aa8bb",
 };
 const nastyText = "\u001b]0;owned\u0007\u001b[31mred\u0000\r\n\u009b2J\u202eevil\u0085".replaceAll("\0", "");
-/** Control characters, and those that turn the direction of text. */
+/** Control characters and bidirectional overrides. */
 const controlCharacters = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/u;
 
 function textsOf(value: unknown): string[] {
@@ -48,14 +48,14 @@ function isBad(text: string): boolean {
 }
 
 describe("a hostile process", () => {
-  it("leaves no secret and no control character in what is stored and printed", async () => {
+  it("puts no secret and no control character into stored rows and output", async () => {
     const port = await freePort();
     const file = join(directory, `wicked${"\u001b"}[31m.mjs`);
     writeFileSync(file, `import { createServer } from "node:net";\ncreateServer().listen(${port}, "127.0.0.1");\n`);
     const args = [
       ...[`--password=${secrets.option}`, "--api-token", secrets.nextWord, `postgres://app:${secrets.url}@db.internal/shop`],
       ...["mysql", `-p${secrets.mysql}`, `Authorization: Bearer ${secrets.bearer}`, secrets.aws, secrets.github, secrets.jwt, nastyText],
-      // 1 MB in all: the kernel takes at most 128 KiB of one argument.
+      // 1 MB in total: the kernel accepts at most 128 KiB per argument.
       ...Array.from({ length: 10 }, () => "x".repeat(100_000)),
     ];
     const env = {
@@ -85,7 +85,7 @@ describe("a hostile process", () => {
     }
   });
 
-  it("leaves no secret in the files and logs of both daemons", () => {
+  it("puts no secret into the files and logs of both daemons", () => {
     const { home, colony, agent } = host;
     const files = readdirSync(home.path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     expect(files.map((entry) => entry.name)).toEqual(expect.arrayContaining(["agent.duckdb", "colony.duckdb"]));
@@ -97,7 +97,7 @@ describe("a hostile process", () => {
 });
 
 describe("processes that come and go", () => {
-  it("do not disturb the scans: 2,000 of them, some with a port for a moment", async () => {
+  it("do not disturb the scans: 2,000 processes, some with a short-lived port", async () => {
     const scansBefore = await scanCount();
     const [port, perl] = [await freePort(), "use IO::Socket::INET; IO::Socket::INET->new(LocalAddr => q(127.0.0.1), Listen => 1)"];
     const steady = host.spawn([process.execPath, "-e", `require("net").createServer().listen(${port}, "127.0.0.1")`]);

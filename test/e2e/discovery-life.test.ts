@@ -1,4 +1,4 @@
-/** What becomes of a service's process and program, as events. */
+/** Events about the process and the executable of a service. */
 
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ const server = `use IO::Socket::INET;
 my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ARGV[0], Listen => 5, ReuseAddr => 1) or die;
 while (my $c = $s->accept) { close $c }`;
 
-// Made anew with each try: events of an earlier one would be taken for those of this one.
+// New daemons with each test: events of an earlier test would count too.
 let host: WatchedHost;
 let directory: string;
 beforeEach(async (context) => {
@@ -27,7 +27,7 @@ afterEach(async () => {
   if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 });
 
-/** A program of another build: the same bytes but for the build-id, which is 20 of them. */
+/** Another build of a program: the same bytes except for the 20 bytes of the build-id. */
 function copyWithBuild(target: string, build: string, to: string): void {
   const bytes = readFileSync(realpathSync(perl));
   const at = bytes.indexOf(Buffer.from(build, "hex"));
@@ -36,8 +36,8 @@ function copyWithBuild(target: string, build: string, to: string): void {
   writeFileSync(target, bytes, { mode: 0o755 });
 }
 
-describe("a service's life", () => {
-  it("is told: new program on disk, restart with it, end", async () => {
+describe("the lifecycle of a service", () => {
+  it("is reported: new executable on disk, restart with it, exit", async () => {
     const program = join(directory, "gate");
     const [port, other] = [await freePort(), "0123456789abcdef0123456789abcdef01234567"];
     copyFileSync(realpathSync(perl), program);

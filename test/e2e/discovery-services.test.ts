@@ -1,4 +1,4 @@
-/** Well-known programs on this machine, and whether their names, ports, processes and builds are told as they are. */
+/** Discovery of well-known programs on this machine: names, ports, processes and builds. */
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -20,7 +20,7 @@ const node = process.execPath;
 
 let host: WatchedHost;
 let parent: string;
-/** Another one with each try. */
+/** A new directory with each test. */
 let directory: string;
 beforeAll(async () => {
   parent = mkdtempSync(join(tmpdir(), "coral-services-"));
@@ -43,7 +43,7 @@ function script(name: string, text?: string): string {
   return file;
 }
 
-/** What the build of a running program is, by other means than the agent's. */
+/** The build-id of a running program, found independently of the agent. */
 function trueBuild(pid: number): string {
   const exe = `/proc/${pid}/exe`;
   if (hasProgram("readelf")) {
@@ -56,15 +56,15 @@ function trueBuild(pid: number): string {
 }
 
 interface Sample {
-  /** What the service must be called. */
+  /** The expected service name. */
   name: string;
   namedBy: string;
   confidence: number;
   needs?: string;
-  /** Processes at the least, when it is more than one. */
+  /** Minimum number of processes. Default 1. */
   instances?: number;
   env?: Record<string, string>;
-  /** Name of its working directory, which is made. */
+  /** Name of its working directory, which is created. */
   directory?: string;
   command: (port: number) => string[];
 }
@@ -100,7 +100,7 @@ const samples: Record<string, Sample> = {
       ),
     ],
   },
-  // A server for any files is named after the files.
+  // A generic file server is named after the directory that it serves.
   "a Python module": {
     name: "handbook",
     directory: "handbook",
@@ -188,7 +188,7 @@ while True: s.accept()[0].close()`,
   },
 };
 
-describe("a service that nobody told about", () => {
+describe("a service that is not configured", () => {
   it.for(Object.keys(samples))("%s has its name, port, processes and build", async (title, context) => {
     const sample = samples[title];
     if (!sample) throw new Error(`no sample ${title}`);
@@ -212,7 +212,7 @@ describe("a service that nobody told about", () => {
     expect(found.listens).toContain(`tcp 127.0.0.1:${port}`);
     const { instances = 1 } = sample;
     if (instances > 1) await waitForWorkers(port, program.pid, instances);
-    // One port, one service: its workers are not services of their own.
+    // One port, one service: workers are not separate services.
     let names: string[] = [];
     await waitFor(
       `${sample.name} to be the only name at its port`,
@@ -236,8 +236,8 @@ describe("a service that nobody told about", () => {
   }
 });
 
-describe("what depends on a service", () => {
-  it("is told over several hops", async () => {
+describe("dependencies of a service", () => {
+  it("are reported across several hops", async () => {
     const [api, store] = [await freePort(), await freePort()];
     host.spawn([node, script("store.mjs"), "listen", "127.0.0.1", `${store}`]);
     host.spawn([node, script("api.mjs"), "listen", "127.0.0.1", `${api}`, "call", "127.0.0.1", `${store}`]);
@@ -267,7 +267,7 @@ describe("what depends on a service", () => {
 });
 
 describe("coral connect", () => {
-  it("takes the place of the name that was found", async () => {
+  it("replaces the discovered name", async () => {
     const port = await freePort();
     const program = host.spawn([node, script("nameless.mjs"), "listen", "127.0.0.1", `${port}`]);
     await host.waitForProcess(port, program.pid);

@@ -19,7 +19,7 @@ async function countOf(colony: ColonyDaemon, sql: string): Promise<number> {
   return Number((await colony.sql(sql))[0]?.["n"]);
 }
 
-/** Fills the agent's database of this home with thousands of rows, all of them pulled. Gives the number of rows of `host_process`. */
+/** Writes thousands of rows to this home's agent database and waits until all are pulled. Returns the number of rows in `host_process`. */
 async function fill(colony: ColonyDaemon, home: string): Promise<number> {
   const agent = await startLoadAgent({ home, token: await colony.createJoinToken(), rowsPerAppend: 200, pauseMs: 5 });
   await waitFor("rows", () => readLoadNotes(home).acknowledged.length > 60);
@@ -38,7 +38,7 @@ function damagedFiles(databaseFile: string): string[] {
 }
 
 describe("a damaged database", () => {
-  it("of an agent is moved aside; the agent starts, says so, and the colony records the loss", async () => {
+  it("of an agent is moved aside; the agent starts and reports it, and the colony records the loss", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     await using colony = await startColony({ home: colonyHome.path, config: colonyConfig });
@@ -64,11 +64,11 @@ describe("a damaged database", () => {
     const { completeness } = await colony.tool<Answer>("coral_query_host", { since: "1h" });
     expect(completeness.complete).toBe(false);
     expect(completeness.notes.map(({ message }) => message).join()).toContain("epoch-changed");
-    // What had been pulled before is not touched.
+    // Rows that were pulled before are unaffected.
     expect(await countOf(colony, "SELECT count(*) - count(DISTINCT (epoch, seq)) AS n FROM host_process")).toBe(0);
   });
 
-  it("of a colony is moved aside; it starts, says so, and pulls again what the agents still have", async () => {
+  it("of a colony is moved aside; the colony starts and reports it, and pulls again what the agents still have", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     const first = await startColony({ home: colonyHome.path, config: colonyConfig });

@@ -5,7 +5,7 @@ import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/ind
 import { expectExactlyOnce } from "../support/compare-load.ts";
 import { type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { runCoral } from "../support/run-coral.ts";
-import { SmallDisk, whyNoSmallDisk } from "../support/small-disk.ts";
+import { SmallDisk, smallDiskSkipReason } from "../support/small-disk.ts";
 import { loadAgentIdOf, readLoadNotes, startLoadAgent } from "../support/start-load-agent.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -23,7 +23,7 @@ function statusOf(colony: ColonyDaemon): Promise<Status> {
   return colony.tool<Status>("coral_get_status");
 }
 
-/** By signal. */
+/** Refused rows by signal. */
 function refusedRows(home: string): Record<string, number> {
   const rows: Record<string, number> = {};
   for (const refused of readLoadNotes(home).refused) rows[refused.signal] = (rows[refused.signal] ?? 0) + refused.rows;
@@ -32,11 +32,11 @@ function refusedRows(home: string): Record<string, number> {
 
 describe("a full disk", () => {
   beforeEach((context) => {
-    const reason = whyNoSmallDisk();
+    const reason = smallDiskSkipReason();
     context.skip(reason !== undefined, reason);
   });
 
-  it("at the agent is said, loses only what was refused, which is counted, and passes by itself", async () => {
+  it("at the agent is reported, loses only refused rows, counts them, and recovers without a restart", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     await using disk = SmallDisk.mount(agentPaths(agentHome.path).dataDirectory, 48);
@@ -50,7 +50,7 @@ describe("a full disk", () => {
       code: "unavailable",
       reason: expect.stringContaining("no space left"),
     });
-    // It still answers, and what it has can be pulled.
+    // The agent still answers, and its stored rows can be pulled.
     const before = readLoadNotes(agentHome.path).acknowledged.length;
     expect((await statusOf(colony)).agents.healthy).toBe(1);
     disk.free();
@@ -65,7 +65,7 @@ describe("a full disk", () => {
       );
       return JSON.stringify(Object.entries(lost).sort()) === JSON.stringify(Object.entries(refused).sort());
     });
-    // Full again, and killed: nothing that was acknowledged depends on the space that was missing.
+    // Full again, then killed: acknowledged rows must not depend on the missing space.
     disk.fill();
     const refusals = readLoadNotes(agentHome.path).refused.length;
     await waitFor("refusals again", () => readLoadNotes(agentHome.path).refused.length > refusals + 5);
@@ -92,7 +92,7 @@ describe("a full disk", () => {
     await agent.stop();
   });
 
-  it("at the colony is said, loses nothing, makes no agent look silent, and passes by itself", async () => {
+  it("at the colony is reported, loses nothing, does not make agents look silent, and recovers without a restart", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     await runCoral(["init", "test"], { home: colonyHome.path });

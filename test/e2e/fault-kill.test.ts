@@ -9,10 +9,10 @@ import { waitFor } from "../support/wait-for.ts";
 
 const kills = 20;
 const config = "pull:\n  interval: 500ms\n  timeout: 5s\nstore:\n  memory: 64MiB\n";
-/** The agent's log is checkpointed at 4 MiB, the colony's at 16 MiB: the kills hit commits, checkpoints, replays and starts. */
+/** The agent checkpoints its WAL at 4 MiB, the colony at 16 MiB, so that kills hit commits, checkpoints, replays and starts. */
 const agentMemoryBytes = 16 * 1024 * 1024;
 
-/** Half of the kills come after signs of work, the others at any moment from the first one of the process on. */
+/** Half of the kills come after the process did some work, the others at any moment after its start. */
 async function untilKill(random: () => number, working: () => Promise<unknown>): Promise<void> {
   if (random() < 0.5) {
     await working();
@@ -23,7 +23,7 @@ async function untilKill(random: () => number, working: () => Promise<unknown>):
 const rowCounts = (notes: LoadNotes): number => notes.acknowledged.length;
 
 describe("kill -9 under load", () => {
-  it("20 times the agent and 20 times the colony: every acknowledged row is stored exactly once", async () => {
+  it("20 times of the agent and 20 times of the colony: every acknowledged row is stored exactly once", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     let colony = await startColony({ home: colonyHome.path, config });
@@ -54,14 +54,14 @@ describe("kill -9 under load", () => {
       await Promise.all([killAgents(), killColonies()]);
       colony = running.colony;
       await colony.waitUntilReady();
-      // The load goes on for a moment after the last kill, then ends in order.
+      // The load continues briefly after the last kill, then stops cleanly.
       await waitFor("rows after the last kill", () => {
         const { acknowledged } = readLoadNotes(agentHome.path);
         return acknowledged.length > kills * 10 && acknowledged.some(({ run }) => run === kills + 1);
       });
       await waitFor("pulls after the last kill", () => hasStored(colony));
       await running.agent!.stop();
-      // Restarted without new rows, so that what it still holds is pulled.
+      // Restarted without new rows, so that the remaining ones are pulled.
       const rest = await startLoadAgent({ home: agentHome.path, run: kills + 2, token, pauseMs: 3_600_000, rowsPerAppend: 1 });
       running.agent = rest;
       const notes = await waitFor("the last two rows", () => {
@@ -85,7 +85,7 @@ async function hasStored(colony: ColonyDaemon): Promise<boolean> {
   return Number(/^coral_rows_stored(?:_total)? (\d+)/m.exec(await colony.metrics())?.[1] ?? 0) > 0;
 }
 
-/** The colony rolls up at its start: each raw row is in each resolution once. */
+/** The colony rolls up at its start: each resolution contains each raw row once. */
 async function compareRollups(colony: ColonyDaemon): Promise<void> {
   for (const view of ["host_cpu_1m", "host_cpu_10m"]) {
     const [raw] = await colony.sql("SELECT count(*) AS n FROM host_cpu");

@@ -1,11 +1,11 @@
-/** What is acknowledged by OTLP is stored once, whatever happens to the agent meanwhile. */
+/** Acknowledged OTLP data is stored exactly once, even if the agent is killed or its disk is full. */
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { agentPaths } from "../../src/config/index.ts";
 import { type AgentDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { expectSendings, OtlpLoad, type Sending } from "../support/otlp-load.ts";
 import { coralJson } from "../support/run-coral.ts";
-import { SmallDisk, whyNoSmallDisk } from "../support/small-disk.ts";
+import { SmallDisk, smallDiskSkipReason } from "../support/small-disk.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -21,7 +21,7 @@ async function otlpAddress(agent: AgentDaemon): Promise<string> {
 const count = (notes: readonly Sending[], outcome: Sending["outcome"]): number => notes.filter((one) => one.outcome === outcome).length;
 
 describe("OTLP while the agent is killed", () => {
-  it("stores every acknowledged span once, after eight kills in the midst of it", async () => {
+  it("stores every acknowledged span once across eight kills", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path, config: colonyConfig });
     const notes: Sending[] = [];
@@ -29,7 +29,7 @@ describe("OTLP while the agent is killed", () => {
       const agent = await startAgent({ home: home.path, config: agentConfig });
       await using load = new OtlpLoad({ address: await otlpAddress(agent), spansPerRequest, connections: 4, notes });
       const before = count(notes, "acknowledged");
-      // Enough for several segments: the ends fall into every part of their making.
+      // Enough for several segments, so that kills hit every stage of writing them.
       await waitFor("acknowledged requests", () => count(notes, "acknowledged") > before + 60 + round * 17);
       await agent.kill("SIGKILL");
       await load.stop();
@@ -45,11 +45,11 @@ describe("OTLP while the agent is killed", () => {
 
 describe("OTLP on a full disk", () => {
   beforeEach((context) => {
-    const reason = whyNoSmallDisk();
+    const reason = smallDiskSkipReason();
     context.skip(reason !== undefined, reason);
   });
 
-  it("is refused with a hint when to come again, loses nothing acknowledged, and is taken again when there is room", async () => {
+  it("is refused with Retry-After, loses nothing acknowledged, and is accepted again when there is space", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     await using disk = SmallDisk.mount(agentPaths(agentHome.path).dataDirectory, 48);
@@ -74,7 +74,7 @@ describe("OTLP on a full disk", () => {
     await refusedAfter(first);
     disk.free();
     await acknowledgedAfter(first);
-    // Full again, and killed: what was acknowledged needs no space that was missing.
+    // Full again, then killed: acknowledged spans must not depend on the missing space.
     disk.fill();
     await refusedAfter(first);
     await first.kill("SIGKILL");
@@ -92,8 +92,8 @@ describe("OTLP on a full disk", () => {
   });
 });
 
-describe("OTLP while many questions are asked", () => {
-  it("is taken without a refusal, stored once, and every question is answered", async () => {
+describe("OTLP during many concurrent queries", () => {
+  it("is accepted without a refusal and stored once, and every query is answered", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path, config: colonyConfig });
     await using agent = await startAgent({ home: home.path, config: agentConfig });

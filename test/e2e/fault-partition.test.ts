@@ -41,7 +41,7 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   await waitFor("rows before the cut", async () => Number((await colony.sql("SELECT count(*) AS n FROM host_process"))[0]?.["n"]) > 50);
 
   const cutAtMs = performance.now();
-  // Whatever made it stumble before is not what is looked at.
+  // Health changes before the partition do not count.
   const before = (await healthChanges(colony)).length;
   proxy.cut();
   await waitFor(
@@ -72,7 +72,7 @@ it("a partition of 60 s: health says so, the agent comes back by itself, every r
   await agent.stop();
   const notes = readLoadNotes(agentHome.path);
   expect(notes.refused).toEqual([]);
-  // All but the last appends, which nobody can pull from a stopped agent.
+  // Without the last appends, which cannot be pulled from a stopped agent.
   await using rest = await startLoadAgent({ home: agentHome.path, run: 1, rowsPerAppend: 1, pauseMs: 3_600_000, endpoint: proxy.endpoint });
   await expectExactlyOnce(colony, loadAgentIdOf(agentHome.path), notes);
   const { completeness } = await colony.tool<{ completeness: { complete: boolean } }>("coral_get_status");

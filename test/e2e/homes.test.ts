@@ -1,11 +1,11 @@
-/** Where everything is kept: any directory, any user, sudo, several colonies in one home, and homes that cannot work. */
+/** CORAL_HOME: unusual paths, other users, sudo, several colonies in one home, and unusable homes. */
 
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
-import { asUserWords, isRoot, makeHomeOf, nobody, runCoralAs, whyNoOtherUser } from "../support/as-user.ts";
+import { asUserWords, isRoot, makeHomeOf, nobody, otherUserSkipReason, runCoralAs } from "../support/as-user.ts";
 import { DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
 import { cleanEnvironment, makeTestHome } from "../support/test-home.ts";
@@ -16,7 +16,7 @@ function entriesBelow(directory: string): string[] {
 }
 
 describe("CORAL_HOME", () => {
-  it("may have spaces and other signs in its name", async () => {
+  it("may contain spaces and special characters", async () => {
     await using parent = makeTestHome();
     const home = join(parent.path, "my $home'; x");
     await using colony = await startColony({ home });
@@ -27,7 +27,7 @@ describe("CORAL_HOME", () => {
     expect(JSON.parse(stdout)).toMatchObject({ mcpServers: { coral: { env: { CORAL_HOME: home } } } });
   });
 
-  it("too long for a socket is said before anything is made", async () => {
+  it("that is too long for a socket is reported before anything is created", async () => {
     await using parent = makeTestHome();
     const home = join(parent.path, "x".repeat(90));
     for (const args of [["init", "shop"], ["up"], ["agent", "start"], ["agent", "start", "--daemon"]]) {
@@ -38,7 +38,7 @@ describe("CORAL_HOME", () => {
     expect(existsSync(join(home, "colonies"))).toBe(false);
   });
 
-  it("that is missing, a file, or of no colony gives a hint of what to do", async () => {
+  it("that is missing, a file, or without a colony gives a hint", async () => {
     await using parent = makeTestHome();
     const missing = await runCoral(["status"], { home: join(parent.path, "nothing/here") });
     expect(missing.code).toBe(4);
@@ -55,7 +55,7 @@ describe("CORAL_HOME", () => {
     }
   });
 
-  it("with two colonies: each runs by itself, and --colony, CORAL_COLONY and the context choose", async () => {
+  it("with two colonies: both run independently, and --colony, CORAL_COLONY and the context select one", async () => {
     await using home = makeTestHome();
     await using first = await startColony({ home: home.path });
     expect((await runCoral(["init", "other", "--env", "prod"], { home: home.path })).code).toBe(0);
@@ -88,10 +88,10 @@ describe("CORAL_HOME", () => {
 describe("other users", () => {
   let reason: string | undefined;
   beforeAll(async () => {
-    reason = await whyNoOtherUser();
+    reason = await otherUserSkipReason();
   });
 
-  it("without root everything works, and says what is missing and why", async (context) => {
+  it("without root can use everything else, and learn what is missing and why", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeHomeOf(nobody);
     const [setpriv = "", ...words] = asUserWords(nobody);
@@ -112,7 +112,7 @@ describe("other users", () => {
     expect(await up.kill("SIGINT")).toEqual({ code: 0, signal: null });
   });
 
-  it("are refused on the sockets and may not stop the daemons, whatever the modes of the files", async (context) => {
+  it("are refused on the sockets and cannot stop the daemons, even if file modes allow it", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path });
@@ -135,7 +135,7 @@ describe("other users", () => {
     expect(hidden.stderr).toContain("belongs to another user");
   });
 
-  it("cannot write to this home: said once, with the directory", async (context) => {
+  it("that cannot write to this home get one error that names the directory", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeTestHome();
     chmodSync(home.path, 0o755);
@@ -149,7 +149,7 @@ describe("other users", () => {
 });
 
 describe("sudo", () => {
-  it("leaves everything under CORAL_HOME to the user: database, log, sockets, pid files", async (context) => {
+  it("gives everything under CORAL_HOME to the user: database, log, sockets, pid files", async (context) => {
     context.skip(!isRoot, "needs root to be what sudo makes");
     await using home = makeHomeOf(nobody);
     const path = join(home.path, ".coral");
@@ -160,7 +160,7 @@ describe("sudo", () => {
     const [colonyId = ""] = await listLocalColonies(path);
     const foreign = (): string[] =>
       entriesBelow(path).filter((entry) => {
-        // Databases remove and make files beside themselves all the time.
+        // DuckDB creates and removes temporary files all the time.
         const found = lstatSync(entry, { throwIfNoEntry: false });
         return found !== undefined && (found.uid !== nobody.uid || found.gid !== nobody.gid);
       });
@@ -181,7 +181,7 @@ describe("sudo", () => {
     }
     expect(foreign()).toEqual([]);
 
-    if ((await whyNoOtherUser()) !== undefined) return;
+    if ((await otherUserSkipReason()) !== undefined) return;
     // The same home, without sudo.
     expect((await runCoralAs(nobody, ["colony", "start", "--daemon", "--port", "0"], path)).code).toBe(0);
     try {
@@ -191,7 +191,7 @@ describe("sudo", () => {
     }
   });
 
-  it("gives away no file that somebody linked into the data directory", async (context) => {
+  it("does not change the owner of files that are linked into the data directory", async (context) => {
     context.skip(!isRoot, "needs root to be what sudo makes");
     await using home = makeHomeOf(nobody);
     const env = { SUDO_UID: String(nobody.uid), SUDO_GID: String(nobody.gid) };

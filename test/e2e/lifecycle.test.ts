@@ -1,4 +1,4 @@
-/** The everyday life of the daemons in a terminal: init, up, start, status, stop, signals, and what a killed one leaves behind. */
+/** The lifecycle of daemons in a terminal: init, up, start, status, stop, signals, and restarts after a kill. */
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ function startUp(home: string, args: readonly string[] = ["--port", "0"], env: R
 }
 
 describe("coral init", () => {
-  it("makes a private colony, its authority and the current context, and says what to do next", async () => {
+  it("creates a private colony, its CA and the current context, and prints the next steps", async () => {
     await using home = makeTestHome();
     const made = await runCoral(["init", "shop", "--env", "prod"], { home: home.path });
     expect(made.code).toBe(0);
@@ -47,7 +47,7 @@ describe("coral init", () => {
 });
 
 describe("coral up", () => {
-  it("ends with 0 when it is told to stop while it starts, and starts again", async () => {
+  it("exits with 0 when stopped during start-up, and can start again", async () => {
     await using home = makeTestHome();
     await using first = startUp(home.path);
     await waitFor("its pid file", () => existsSync(agentPaths(home.path).pidFile));
@@ -57,7 +57,7 @@ describe("coral up", () => {
     expect(await second.kill("SIGINT")).toEqual({ code: 0, signal: null });
   });
 
-  it("prints where it listens, what it sees and three commands that work as printed; SIGINT ends it with 0 and keeps what was stored", async () => {
+  it("prints its addresses, what it observes and three working commands; SIGINT ends it with 0 and keeps the stored data", async () => {
     await using home = makeTestHome();
     await using up = startUp(home.path);
     await up.waitForOutput(/Ctrl-C ends it\.\n/);
@@ -85,7 +85,7 @@ describe("coral up", () => {
     expect(await up.kill("SIGINT")).toEqual({ code: 0, signal: null });
     expect(up.output).toContain("coral has stopped; what was stored stays");
     const [colonyId = ""] = await listLocalColonies(home.path);
-    // A clean end leaves everything in the database file itself, and nothing that says it still runs.
+    // A clean shutdown leaves all data in the database file, and no pid file.
     for (const { databaseFile, socketFile, pidFile } of [colonyPaths(home.path, colonyId), agentPaths(home.path)]) {
       expect(existsSync(`${databaseFile}.wal`)).toBe(false);
       expect(existsSync(socketFile)).toBe(false);
@@ -96,7 +96,7 @@ describe("coral up", () => {
     expect(Number(after[0]?.["n"])).toBeGreaterThanOrEqual(Number(before.rows[0][0]));
   });
 
-  it("takes the next free port when the default is taken and says which, but not when the port was asked for", async () => {
+  it("uses and prints the next free port if the default is in use, but not if the port was given explicitly", async () => {
     await using home = makeTestHome();
     await using taken = await HeldPort.take();
     await using agentTaken = await HeldPort.take();
@@ -120,7 +120,7 @@ describe("coral up", () => {
   it("ends when its terminal is closed", async (context) => {
     context.skip(!existsSync("/usr/bin/script"), "needs script(1) for a terminal");
     await using home = makeTestHome();
-    // script(1) makes a terminal and holds its other end: killing it is closing the window.
+    // script(1) creates a terminal and holds its other end: killing it is like closing the window.
     const command = `exec '${process.execPath}' '${coralFile}' up --port 0`;
     const child = spawn("script", ["-qec", command, "/dev/null"], {
       env: cleanEnvironment(home.path, { SHELL: "/bin/sh" }),
@@ -135,7 +135,7 @@ describe("coral up", () => {
     expect(existsSync(agentPaths(home.path).socketFile)).toBe(false);
   });
 
-  it("goes on when nobody reads its output any more", async () => {
+  it("keeps running when its output pipe is closed", async () => {
     await using home = makeTestHome();
     const child = spawn(process.execPath, [coralFile, "up", "--port", "0", "--log-level", "debug"], {
       env: cleanEnvironment(home.path),
@@ -155,7 +155,7 @@ describe("coral up", () => {
 });
 
 describe("colony and agent in the foreground", () => {
-  it("start, answer, are listed, and end with 0 on SIGTERM and SIGINT", async () => {
+  it("start, answer, are listed, and exit with 0 on SIGTERM and SIGINT", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path });
     await using agent = await startAgent({ home: home.path });
@@ -177,7 +177,7 @@ describe("colony and agent in the foreground", () => {
     expect(list.stdout).toMatch(new RegExp(`${agent.agentId} +healthy +Native +- +yes`));
     const verbose = await runCoral(["agent", "list", "--verbose"], { home: home.path });
     expect(verbose.stdout).toMatch(/^│ Certificate: +ends in 23h/m);
-    // What the read-only profile never lets through is no capability.
+    // Commands that the read-only profile always denies are not a capability.
     expect(verbose.stdout).toMatch(/^│ +✅ connect {2}✅ exec {2}❌ shell {2}❌ run +│$/m);
 
     expect(await agent.kill("SIGINT")).toEqual({ code: 0, signal: null });
@@ -187,7 +187,7 @@ describe("colony and agent in the foreground", () => {
     expect(gone.stderr).toContain("none is running for CORAL_HOME");
   });
 
-  it("a colony with connected agents ends at once, and its agents find it again", async () => {
+  it("a colony with connected agents stops at once, and its agents reconnect after its restart", async () => {
     await using home = makeTestHome();
     const first = await startColony({ home: home.path });
     await using agent = await startAgent({ home: home.path });
@@ -196,7 +196,7 @@ describe("colony and agent in the foreground", () => {
     expect(await first.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(performance.now() - startMs).toBeLessThan(10_000);
     await waitFor("the agent to notice", () => agent.logLines().some((line) => String(line["message"]).includes("the colony is stopping")));
-    // On another port: an agent of the same home asks where its colony is now.
+    // On another port: an agent of the same home looks up the colony's current address.
     await using second = await startColony({ home: home.path });
     expect(second.endpoint).not.toBe("");
     await agent.waitUntilConnected();
@@ -206,7 +206,7 @@ describe("colony and agent in the foreground", () => {
     });
   });
 
-  it("a second start names the pid of the first, whichever way it is started", async () => {
+  it("a second start of any kind reports the pid of the first", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path });
     await using agent = await startAgent({ home: home.path });
@@ -225,7 +225,7 @@ describe("colony and agent in the foreground", () => {
     }
   });
 
-  it("start again after kill -9: what was left behind is not in the way", async () => {
+  it("start again after kill -9 despite stale files", async () => {
     await using home = makeTestHome();
     const colony = await startColony({ home: home.path });
     const agent = await startAgent({ home: home.path });
@@ -249,7 +249,7 @@ describe("colony and agent in the foreground", () => {
     expect(await coralJson(["agent", "list"], { home: home.path })).toMatchObject({ agents: [{ agentId }], total: 1 });
   });
 
-  it("--config and --port are taken, and the config's own port is left alone", async () => {
+  it("--config and --port take effect, and the port in the config is not changed", async () => {
     await using home = makeTestHome();
     await runCoral(["init", "test"], { home: home.path });
     const [colonyId = ""] = await listLocalColonies(home.path);

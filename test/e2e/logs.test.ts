@@ -1,4 +1,4 @@
-/** Log records from a program and from a file to what people see of them. */
+/** Log records, from a program and from a file to the command line. */
 
 import { randomBytes } from "node:crypto";
 import { appendFileSync, writeFileSync } from "node:fs";
@@ -32,8 +32,8 @@ afterAll(async () => {
 const logs = (...args: string[]): Promise<LogResult> => coralJson<LogResult>(["query", "logs", ...args], { home: home.path });
 
 describe("coral query logs", () => {
-  // Other names with each try: what an earlier one sent is still there.
-  it("shows what a program sent", async () => {
+  // New names with each run: records of an earlier run are still stored.
+  it("shows the records that a program sent", async () => {
     const [shop, traceId] = [`shop-${tries++}`, randomBytes(16).toString("hex")];
     const { otlp } = await coralJson<{ otlp: { http: string } }>(["agent", "status"], { home: home.path });
     const logRecords = Array.from({ length: 20 }, (_, index) => ({
@@ -58,7 +58,7 @@ describe("coral query logs", () => {
     expect(stdout).toMatch(/^\d\d:\d\d:\d\d\.\d{3} ERROR payment declined token=\*\*\*\n$/);
   });
 
-  it("shows what is written to a listed file from now on", async () => {
+  it("shows new lines of a configured file", async () => {
     const mark = `try ${tries++}`;
     appendFileSync(
       file,

@@ -1,4 +1,4 @@
-/** MCP as assistants use it: the official client over stdio and over HTTP, and the blocks that people paste. */
+/** MCP with the official client over stdio and HTTP, and the config blocks for assistants. */
 
 import { spawnSync } from "node:child_process";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -17,7 +17,7 @@ let agent: AgentDaemon;
 beforeAll(async () => {
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\n" });
-  // Whatever runs read-only below does so although the agent would allow more.
+  // The agent's policy allows more than the read-only profile of MCP.
   agent = await startAgent({ home: home.path, config: "exec:\n  profile: full\n" });
   await waitFor("a sample", async () => Number((await colony.sql("SELECT count(*) AS n FROM host"))[0]?.["n"]) > 0);
 });
@@ -47,7 +47,7 @@ function textOf(result: { content?: unknown }): string {
   return (result.content as { type: string; text: string }[]).map((part) => part.text).join("\n");
 }
 
-/** What both transports must do. */
+/** Behaviour that both transports share. */
 async function checkClient(client: Client): Promise<void> {
   const { tools } = await client.listTools();
   expect(tools.map((tool) => tool.name)).toEqual(
@@ -72,7 +72,7 @@ async function checkClient(client: Client): Promise<void> {
 }
 
 describe("coral mcp proxy", () => {
-  it("serves the official client over stdio, and ends with it", async () => {
+  it("serves the official client over stdio, and exits when the client disconnects", async () => {
     const client = await stdioClient(proxy());
     await checkClient(client);
     const { tools } = await client.listTools();
@@ -80,14 +80,14 @@ describe("coral mcp proxy", () => {
     await client.close();
   });
 
-  it("offers what changes something only when told to", async () => {
+  it("offers tools with side effects only when enabled", async () => {
     const client = await stdioClient(proxy("--allow-changes"));
     const { tools } = await client.listTools();
     expect(tools.find((tool) => tool.name === "coral_create_token")?.annotations).toMatchObject({ readOnlyHint: false });
     await client.close();
   });
 
-  it("starts without a colony, says so, and works once there is one", async () => {
+  it("starts without a colony, reports that, and works as soon as there is one", async () => {
     await using later = makeTestHome();
     const client = await stdioClient({ ...proxy(), env: { CORAL_HOME: later.path } });
     await client.listTools().catch(() => undefined);
@@ -100,7 +100,7 @@ describe("coral mcp proxy", () => {
     await client.close();
   });
 
-  it("prints nothing but protocol on stdout, also when stdin holds nonsense", () => {
+  it("prints only protocol messages on stdout, even if stdin is not valid", () => {
     const { status, stdout } = spawnSync(process.execPath, [coralFile, "mcp", "proxy"], {
       env: cleanEnvironment(home.path),
       input: 'nonsense\n{"jsonrpc":"2.0"}\n[]\n\n',
@@ -113,7 +113,7 @@ describe("coral mcp proxy", () => {
 });
 
 describe("/mcp on the colony", () => {
-  it("serves the official client over streamable HTTP with a token, and nobody without", async () => {
+  it("serves the official client over streamable HTTP, with a token only", async () => {
     const { token } = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user"], { home: home.path });
     const url = new URL(`http://${colony.endpoint}/mcp`);
     const client = new Client({ name: "e2e", version: "1" });
@@ -137,7 +137,7 @@ describe("commands over MCP", () => {
   }
   const namesOf = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map((tool) => tool.name);
 
-  it("are offered to whoever may run them, and where an agent runs to everybody who reads", async () => {
+  it("are offered to callers with exec permission; the agent's runtime to all readers", async () => {
     const clients = [
       await httpClient("exec"),
       await httpClient("read"),
@@ -154,7 +154,7 @@ describe("commands over MCP", () => {
     for (const client of clients) await client.close();
   });
 
-  it("obey the read-only profile unless told otherwise, and are in the audit with what asked for them", async () => {
+  it("obey the read-only profile by default, and are in the audit with their client", async () => {
     const agentsEntries = async (): Promise<AuditRecordFact[]> => {
       const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
       return records.filter((record) => record.kind === "exec" && record.agentId !== null);
@@ -206,7 +206,7 @@ describe("coral mcp config", () => {
     await client.close();
   });
 
-  it("codex: TOML with the same words; claude-code: a shell command", async () => {
+  it("codex: TOML with the same argv; claude-code: a shell command", async () => {
     const toml = (await runCoral(["mcp", "config", "codex"], { home: home.path })).stdout;
     const read = (key: string): unknown => JSON.parse(new RegExp(`^${key} = (.*)$`, "m").exec(toml)?.[1] ?? "null");
     expect(toml).toMatch(/^\[mcp_servers\.coral\]\n/);

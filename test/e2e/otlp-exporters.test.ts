@@ -1,4 +1,4 @@
-/** Programs with the unmodified OpenTelemetry SDK, set up by `OTEL_*` variables only: each protocol that it speaks brings everything. */
+/** The unmodified OpenTelemetry SDK, configured by `OTEL_*` variables only: every OTLP protocol delivers everything. */
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -45,7 +45,7 @@ async function runProgram(protocol: string, more: Record<string, string>): Promi
     ...more,
   };
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [program, String(requests)], { env });
-  // The SDK tells there what it could not send.
+  // The SDK logs export failures there.
   expect(stderr).toBe("");
   return JSON.parse(stdout) as { traceIds: string[] };
 }
@@ -57,7 +57,7 @@ describe.each([
 ])("the OpenTelemetry SDK for Node by $protocol", ({ protocol, service, more }) => {
   let traceIds: string[];
 
-  it("brings every trace, with its errors", async () => {
+  it("delivers every trace, with its errors", async () => {
     const resource = { OTEL_SERVICE_NAME: service, OTEL_RESOURCE_ATTRIBUTES: "service.version=1.2.3,deployment.environment.name=test" };
     ({ traceIds } = await runProgram(protocol, { ...resource, ...more }));
     expect(traceIds).toHaveLength(requests);
@@ -70,7 +70,7 @@ describe.each([
     expect(found.filter(({ errors }) => errors > 0)).toHaveLength(failed);
   });
 
-  it("brings attributes of all types, events, links and the parent", async () => {
+  it("delivers attributes of all types, events, links and the parent", async () => {
     const { trace } = await ask<TracesResult>(["query", "traces", "--trace-id", traceIds[5] ?? "", "--details"]);
     const spans = trace?.spans ?? [];
     const [server, client] = [spans.find(({ kind }) => kind === "server"), spans.find(({ kind }) => kind === "client")];
@@ -89,7 +89,7 @@ describe.each([
       expect(text).toContain(part);
   });
 
-  it("brings log records with severity and trace", async () => {
+  it("delivers log records with severity and trace", async () => {
     const { records } = await waitFor("the records", async () => {
       const result = await ask<LogResult>(["query", "logs", service]);
       return result.records.length === requests + failed ? result : undefined;
@@ -99,7 +99,7 @@ describe.each([
     expect(new Set(records.map(({ traceId }) => traceId))).toEqual(new Set(traceIds));
   });
 
-  it("brings counters, gauges and histograms with their units", async () => {
+  it("delivers counters, gauges and histograms with their units", async () => {
     const metric = async (name: string, by: string[] = []) =>
       waitFor(name, async () => {
         const { rows } = await ask<MetricResult>(["query", "metrics", name, "--service", service, ...by]);

@@ -1,4 +1,4 @@
-/** SIGHUP: the config is read again; what cannot change now is named, and a broken file changes nothing. */
+/** SIGHUP reloads the config: keys that need a restart are reported, and an invalid file changes nothing. */
 
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
@@ -27,7 +27,7 @@ async function hangUp(daemon: DaemonProcess, expected: RegExp): Promise<void> {
   );
 }
 
-it("a colony takes a new log level and pull interval at once, keeps the old config when the new one is broken, and names what needs a restart", async () => {
+it("a colony applies a new log level and pull interval at once, keeps the old config if the new one is invalid, and reports what needs a restart", async () => {
   await using home = makeTestHome();
   await using colony = await startColony({ home: home.path, config: "pull:\n  interval: 5m\n" });
   await using agent = await startAgent({ home: home.path, config: "host:\n  interval: 1s\n" });
@@ -53,7 +53,7 @@ it("a colony takes a new log level and pull interval at once, keeps the old conf
   await hangUp(colony, /^Reloaded the config; a restart is needed for store, retention$/);
 });
 
-it("an agent takes new labels and intervals", async () => {
+it("an agent applies new labels and intervals", async () => {
   await using home = makeTestHome();
   await using agent = await startAgent({ home: home.path, config: "host:\n  interval: 10m\nlog:\n  level: warn\n" });
   const count = async (): Promise<number> => (await agent.status()).store.rowsBySignal["host"] ?? 0;
@@ -68,7 +68,7 @@ it("an agent takes new labels and intervals", async () => {
   expect(agent.hasEnded).toBe(false);
 });
 
-it("coral up reads both files, and none of them counts when one is broken", async () => {
+it("coral up reloads both files, and applies neither if one is invalid", async () => {
   await using home = makeTestHome();
   await using up = spawnNode("coral up", [coralFile, "up", "--port", "0", "--log-format", "json"], home.path);
   await up.waitForOutput(/Coral is running/);

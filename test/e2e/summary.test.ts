@@ -1,4 +1,4 @@
-/** A program that only sends spans: its health, its new version, and what changed with it, as people see it. */
+/** A program that only sends spans: its health, the deployment of a new version, and its effect. */
 
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -14,7 +14,7 @@ let agent: AgentDaemon;
 let endpoint: string;
 const service = "lambda-prices";
 
-// Made anew with each try: a deployment that an earlier one made is a deployment.
+// New daemons with each test: a deployment of an earlier test would count too.
 beforeEach(async () => {
   home = makeTestHome();
   colony = await startColony({ home: home.path, config: "pull:\n  interval: 500ms\ndeployments:\n  window: 1m\n" });
@@ -28,12 +28,12 @@ afterEach(async () => {
   for (const resource of [agent, colony, home]) await resource?.[Symbol.asyncDispose]();
 });
 
-/** Twenty requests that ended just before `atMs`, every `failEach`-th of which failed. */
+/** Sends twenty requests that ended just before `atMs`; every `failEach`-th failed. */
 async function send(version: string, atMs: number, durationMs: number, failEach = 0): Promise<void> {
   const nano = (ms: number): string => `${BigInt(Math.round(ms * 1_000)) * 1_000n}`;
   const spans = Array.from({ length: 20 }, (_, index) => {
     const isError = failEach > 0 && index % failEach === 0;
-    // Ten per cent up and down, the same every time.
+    // Plus or minus ten percent, deterministic.
     const tookMs = durationMs * (0.9 + (index / 20) * 0.2);
     return {
       traceId: randomBytes(16).toString("hex"),
@@ -62,12 +62,12 @@ async function send(version: string, atMs: number, durationMs: number, failEach 
 }
 
 const summary = (): Promise<SummaryResult> => colony.tool<SummaryResult>("coral_query_summary", { since: "1m" });
-/** Of this service alone: the host may have others, with new builds of their own. */
+/** Only of this service: others on the host may be deployed, too. */
 const deployments = async (): Promise<DeploymentList["deployments"]> =>
   (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" })).deployments;
 
 describe("a program that sends spans", () => {
-  it("has a health, and a deployment that made it worse", async () => {
+  it("has a health status and a deployment with a regression", async () => {
     const startMs = Date.now();
     for (let agoMs = 100_000; agoMs > 0; agoMs -= 1_000) await send("1.0", startMs - agoMs, 10);
     const known = await waitFor("its requests to be counted", async () => {

@@ -1,4 +1,4 @@
-/** Traces from a program's OTLP request to what people see of them. */
+/** Traces, from a program's OTLP request to the command line. */
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -31,7 +31,7 @@ interface SentSpan {
   parentSpanId?: string;
   name: string;
   kind: number;
-  /** After the start of the trace. */
+  /** Offset from the start of the trace. */
   startMs: number;
   durationMs: number;
   attributes?: Record<string, string | number>;
@@ -141,12 +141,12 @@ describe("coral query traces", () => {
     [["--route", "/ORDERS"], 1],
     [["--route", "from stock"], 1],
     [["--error", "--route", "/checkout"], 0],
-  ])("finds by %j", async (args, count) => {
+  ])("filters by %j", async (args, count) => {
     const answer = await coralJson<TracesResult>(["query", "traces", ...args], { home: home.path });
     expect(answer.traces).toHaveLength(count);
   });
 
-  it("draws it as a waterfall with critical path and self times", async () => {
+  it("draws a waterfall with critical path and self times", async () => {
     const { code, stdout, stderr } = await runCoral(["query", "traces", "--trace-id", traceId], { home: home.path });
     expect([code, stderr]).toEqual([0, ""]);
     const rows = stdout.split("\n").filter((line) => /[█▒]/.test(line) && !line.includes("critical"));
@@ -160,7 +160,7 @@ describe("coral query traces", () => {
     expect(stdout).toContain("shop-api  POST /orders: 503 no stock");
   });
 
-  it("tells what is missing, and who has sent nothing", async () => {
+  it("reports missing spans and services that sent none", async () => {
     const other = randomBytes(16).toString("hex");
     await send(requestOf(other, Date.now(), checkout().slice(2)));
     const answer = await waitFor("the other trace", () =>
@@ -176,7 +176,7 @@ describe("coral query traces", () => {
     expect(gone.stderr).toContain(`Cannot find trace "${"f".repeat(32)}"`);
   });
 
-  it("has each span once when a sender sends it twice", async () => {
+  it("stores a span once if it is sent twice", async () => {
     const twice = randomBytes(16).toString("hex");
     const body = requestOf(twice, Date.now(), checkout());
     await send(body);
@@ -188,14 +188,14 @@ describe("coral query traces", () => {
     expect(trace.total).toBe(4);
   });
 
-  it("makes an edge of the call between two services, counted once", async () => {
-    // Spans are counted every few seconds.
+  it("adds the call between two services to the topology, counted once", async () => {
+    // Spans are aggregated every few seconds.
     const calls = await waitFor("both calls", async () => {
       const { edges } = await coralJson<Topology>(["network", "topology", "--since", "5m"], { home: home.path });
       const bySpans = edges.filter(({ evidence }) => evidence.includes("spans"));
       return (bySpans[0]?.requests?.count ?? 0) >= 2 ? bySpans : undefined;
     });
-    // Two of the three traces have both ends; the one that was sent twice counts once.
+    // Two of the three traces have both ends; the duplicate counts once.
     expect(calls).toMatchObject([
       { from: "service:shop-web", to: "service:shop-api", class: "INTERNAL", requests: { protocol: "http", count: 2, errorRatio: 1 } },
     ]);

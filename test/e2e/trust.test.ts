@@ -1,4 +1,4 @@
-/** Who may join, who may ask, and what those are told who may not. */
+/** Authentication: which agents may join, which clients may call, and how others are refused. */
 
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
@@ -16,7 +16,7 @@ let home: TestHome;
 let colony: ColonyDaemon;
 let otherHome: TestHome;
 let other: ColonyDaemon;
-/** Joined at the beginning with a certificate of one minute; its renewal is looked at in the end. */
+/** Joins first, with a certificate that is valid for one minute; the last test checks its renewal. */
 let agent: AgentDaemon;
 
 beforeAll(async () => {
@@ -35,7 +35,7 @@ function createToken(of: ColonyDaemon, ...args: string[]): Promise<{ token: stri
   return coralJson(["colony", "token", "create", ...args], { home: of.home });
 }
 
-/** Starts an agent in a home of its own and gives what it says when it is refused. */
+/** Starts an agent in a new home and returns the error with which it is refused. */
 async function refusal(options: { token?: string; args?: string[]; config?: string; env?: Record<string, string> }): Promise<string> {
   await using agentHome = makeTestHome();
   await using refused = await startAgent({ home: agentHome.path, ...options });
@@ -50,7 +50,7 @@ async function refusal(options: { token?: string; args?: string[]; config?: stri
 }
 
 describe("joining", () => {
-  it("works with a good token, once; then the agent needs no token any more", async () => {
+  it("works once per token; afterwards the agent needs no token", async () => {
     await using agentHome = makeTestHome();
     const { token } = await createToken(other);
     {
@@ -70,7 +70,7 @@ describe("joining", () => {
     );
   });
 
-  it("without a token says what to do", async () => {
+  it("without a token fails with instructions", async () => {
     expect(await refusal({})).toBe(
       "Cannot join a colony: this agent has not joined one yet, and there is no join token; make one at the colony with `coral colony token create` and start the agent with --token",
     );
@@ -86,7 +86,7 @@ describe("joining", () => {
     expect(stdout).toMatch(new RegExp(`${tokenId} +join +- +revoked +9`));
   });
 
-  it("is refused at another colony, and the other way round: with another authority or another id", async () => {
+  it("is refused if the token is for another colony, CA or colony id", async () => {
     const { token } = await createToken(other, "--uses", "9");
     expect(await refusal({ token: changedToken(token, () => ({ e: [colony.endpoint] })) })).toMatch(
       /Cannot trust the colony at ".*": .*another authority|fingerprint/,
@@ -113,7 +113,7 @@ describe("joining", () => {
     expect(tokens[0]?.state).toBe("expired");
   });
 
-  it("tells nobody the token: not in the log, not in the process list", async () => {
+  it("keeps the token out of the log and the process list", async () => {
     await using agentHome = makeTestHome();
     const { token } = await createToken(other);
     const started = await runCoral(["agent", "start", "--daemon", "--port", "0", "--token", token], { home: agentHome.path });
@@ -145,7 +145,7 @@ describe("certificates", () => {
     expect(lastError).toContain(`it is colony "${colony.colonyId}", not "${other.colonyId}"`);
   });
 
-  it("of a revoked agent are refused at once; the agent says so, is shown as revoked, and does not come back", async () => {
+  it("of a revoked agent are refused at once; the agent reports it, is listed as revoked, and cannot reconnect", async () => {
     await using agentHome = makeTestHome();
     const { token } = await createToken(other, "--uses", "2");
     await using revoked = await startAgent({ home: agentHome.path, token });
@@ -165,7 +165,7 @@ describe("certificates", () => {
     expect(unknown.stderr).toContain("nobody-here");
   });
 
-  it("that have expired are not used; without a token the agent says so", async () => {
+  it("that have expired are not used; without a token the agent reports it", async () => {
     await using agentHome = makeTestHome();
     const { token } = await createToken(colony);
     await using short = await startAgent({ home: agentHome.path, token });
@@ -177,7 +177,7 @@ describe("certificates", () => {
   });
 });
 
-describe("people and programs elsewhere", () => {
+describe("remote clients", () => {
   let clientHome: TestHome;
   let token: string;
   beforeAll(async () => {
@@ -187,13 +187,13 @@ describe("people and programs elsewhere", () => {
   afterAll(() => clientHome[Symbol.asyncDispose]());
   const client = (args: string[], env: Record<string, string> = {}): Promise<ProgramRun> => runCoral(args, { home: clientHome.path, env });
 
-  it("ask with a token and a pinned authority, through a context or CORAL_TOKEN", async () => {
+  it("authenticate with a token and a pinned CA, by context or CORAL_TOKEN", async () => {
     const added = await runCoral(["config", "add-context", "prod", "--token", "-"], { home: clientHome.path, input: `${token}\n` });
     expect(added.stdout).toBe(`context prod added (colony ${other.colonyId} at ${other.endpoint})\n`);
     expect((await client(["status"])).stdout).toContain(other.colonyId);
     expect((await client(["query", "sql", "SELECT 1 AS one", "-o", "csv"], { CORAL_TOKEN: token })).stdout).toBe("one\n1\n");
     expect((await client(["status", "--colony", "prod", "-o", "json"])).code).toBe(0);
-    // A colony of another authority is refused, though the token would do.
+    // A colony with another CA is refused, although the token is valid.
     const file = join(clientHome.path, "config.yaml");
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace(/ca_fingerprint: \S+/, `ca_fingerprint: ${"a".repeat(64)}`));
@@ -203,7 +203,7 @@ describe("people and programs elsewhere", () => {
     expect(stderr).toMatch(/another authority|fingerprint/);
   });
 
-  it("may not do more than the token says", async () => {
+  it("are limited to the permissions of the token", async () => {
     for (const args of [
       ["colony", "token", "create"],
       ["colony", "token", "list"],
@@ -243,7 +243,7 @@ describe("people and programs elsewhere", () => {
     }
   });
 
-  it("plain HTTP on loopback gives health to everybody, and tools only with a token; never to a web page of others", async () => {
+  it("plain HTTP on loopback serves health to all and tools with a token only, and refuses foreign web origins", async () => {
     const at = `http://${other.endpoint}`;
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await fetch(at + path)).status, path).toBe(200);
     for (const [path, method] of [
@@ -268,7 +268,7 @@ describe("people and programs elsewhere", () => {
   });
 });
 
-describe("what listens", () => {
+describe("listeners", () => {
   /** `address:port` of every listening TCP socket of a process. */
   function listenersOf(pid: number): string[] {
     const inodes = new Set(
@@ -276,7 +276,7 @@ describe("what listens", () => {
         try {
           return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
         } catch {
-          // Closed meanwhile.
+          // The descriptor was closed in the meantime.
           return [];
         }
       }),
@@ -291,13 +291,13 @@ describe("what listens", () => {
     );
   }
 
-  it("is on loopback only: one port of a colony, of an agent also the two of OTLP", () => {
+  it("are on loopback only: one port of the colony; of the agent, also two for OTLP", () => {
     const onLoopback = expect.stringMatching(/^0100007F:/) as string;
     expect(listenersOf(colony.pid)).toEqual([onLoopback]);
     expect(listenersOf(agent.pid)).toEqual([onLoopback, onLoopback, onLoopback]);
   });
 
-  it("elsewhere is TLS only, when told to", async (context) => {
+  it("on other addresses are opt-in and TLS only", async (context) => {
     const address = Object.values(networkInterfaces())
       .flat()
       .find((item) => item && !item.internal && item.family === "IPv4")?.address;
@@ -317,7 +317,7 @@ describe("what listens", () => {
 });
 
 describe("renewal", () => {
-  it("happens by itself at two thirds of a certificate's life, and nobody notices", async () => {
+  it("happens automatically after two thirds of a certificate's lifetime, without a disconnect", async () => {
     const certificate = (): string => readFileSync(agent.paths.certificateFile, "utf8");
     const first = certificate();
     await waitFor(
@@ -333,7 +333,7 @@ describe("renewal", () => {
     const { agents } = await coralJson<{ agents: { agentId: string; health: string }[] }>(["agent", "list"], { home: home.path });
     expect(agents.find((item) => item.agentId === agent.agentId)?.health).toBe("healthy");
     const { events } = await coralJson<{ events: { kind: string }[] }>(["events", "--agent", agent.agentId], { home: home.path });
-    // Services of this machine come and go meanwhile; about the agent itself there is nothing else to tell.
+    // Services on this machine may come and go; the agent itself has no other events.
     expect(events.map((event) => event.kind).filter((kind) => kind.startsWith("agent-"))).toEqual(["agent-joined"]);
   });
 });

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type BpfObject, loadBpfObject, readBtfLayout } from "../../src/probes/index.ts";
+import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
 import { compileBpf } from "../support/compile-bpf.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoBpf } from "../support/why-no-bpf.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-loader-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -63,10 +63,10 @@ const caller =
 describe("loadBpfObject()", () => {
   let path = "";
   beforeAll(() => {
-    if (whyNoBpf("clang", "bpftool") === undefined) path = compileBpf(directory, "loader", source);
+    if (bpfSkipReason("clang", "bpftool") === undefined) path = compileBpf(directory, "loader", source);
   });
   beforeEach((context) => {
-    const reason = whyNoBpf("clang", "bpftool");
+    const reason = bpfSkipReason("clang", "bpftool");
     context.skip(reason !== undefined, reason);
   });
 

@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, Topology, TopologyEdge } from "../../src/tools/index.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { freePort } from "../support/held-port.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { WatchedHost } from "../support/watched-host.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
-const why = whyNoProbes();
+const why = probesSkipReason();
 
 const serverCode = `
   require("node:net").createServer((socket) => {

@@ -14,9 +14,9 @@ import {
   type DetectedRuntime,
   detectRuntime,
 } from "../../src/host/index.ts";
-import { type PodOptions, TestContainerd, type TestPod, whyNoContainerd } from "../support/containerd.ts";
+import { containerdSkipReason, type PodOptions, TestContainerd, type TestPod } from "../support/containerd.ts";
 
-const skipReason = whyNoContainerd();
+const skipReason = containerdSkipReason();
 const signal = new AbortController().signal;
 const uid = "0f5a3c1e-7f0b-4c57-9a86-3a1f8e3f2b10";
 const otherUid = "1f5a3c1e-7f0b-4c57-9a86-3a1f8e3f2b11";

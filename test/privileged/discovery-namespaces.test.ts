@@ -8,13 +8,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { EndpointList, ServiceList, Topology, TopologyEdge } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, type DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { hasProgram } from "../support/has-program.ts";
-import { HostNetwork, type NetworkHost, whyNoNetworkHosts } from "../support/network-hosts.ts";
+import { HostNetwork, type NetworkHost, networkHostsSkipReason } from "../support/network-hosts.ts";
 import { runCoral } from "../support/run-coral.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 
-const skipReason = whyNoNetworkHosts();
-const whyNoRouter = hasProgram("iptables") ? undefined : "needs iptables, to translate addresses";
+const skipReason = networkHostsSkipReason();
+const routerSkipReason = hasProgram("iptables") ? undefined : "needs iptables, to translate addresses";
 
 const talker = fileURLToPath(new URL("../support/talker.mjs", import.meta.url));
 let directory: string;
@@ -126,7 +126,7 @@ function startServices(): void {
   copyFileSync(talker, inner);
   const command = `ip link set lo up && exec "$0" "${inner}" listen 127.0.0.1 6000 call 127.0.0.1 6000`;
   hostOf("alpha").spawn("inner", "unshare", ["--net", "sh", "-c", command, process.execPath]);
-  if (whyNoRouter !== undefined) return;
+  if (routerSkipReason !== undefined) return;
   talk("beta", "vault", "listen 0.0.0.0 5002");
   talk("beta", "safe", "listen 0.0.0.0 5003");
   talk("hidden", "miner", "call 10.77.0.12 5002");
@@ -150,7 +150,7 @@ describe("four hosts with an agent each", () => {
     hosts.set("beta", await network.add("beta", 12));
     hosts.set("edge", await network.add("edge", 13));
     hosts.set("outside", await network.add("outside", 99));
-    if (whyNoRouter === undefined) {
+    if (routerSkipReason === undefined) {
       hosts.set("router", await network.add("router", 2));
       hosts.set("hidden", await network.addAlone("hidden"));
       network.hide(hostOf("hidden"), hostOf("router"));
@@ -234,19 +234,19 @@ describe("four hosts with an agent each", () => {
   });
 
   it("is less sure where the caller's address was translated on the way", async (context) => {
-    context.skip(whyNoRouter !== undefined, whyNoRouter);
+    context.skip(routerSkipReason !== undefined, routerSkipReason);
     await waitForEdge("service:miner", "service:vault", { class: "INTERNAL", confidence: 0.7, port: 5002 });
     await waitForEdge("external:10.77.0.2", "service:vault", { class: "INGRESS", confidence: 0.7, port: 5002 });
   });
 
   it("shows both ends as outside where both addresses were translated", async (context) => {
-    context.skip(whyNoRouter !== undefined, whyNoRouter);
+    context.skip(routerSkipReason !== undefined, routerSkipReason);
     await waitForEdge("service:digger", "external:10.88.0.1", { class: "EGRESS", confidence: 0.7, port: 7000 });
     await waitForEdge("external:10.77.0.2", "service:safe", { class: "INGRESS", confidence: 0.7, port: 5003 });
   });
 
   it("finds the called one where only its address was translated", async (context) => {
-    context.skip(whyNoRouter !== undefined, whyNoRouter);
+    context.skip(routerSkipReason !== undefined, routerSkipReason);
     const edge = await waitForEdge("service:guest", "service:cellar", { class: "INTERNAL", confidence: 0.9 });
     expect(evidenceOfCalls(edge)).toEqual(["both-ends", "translated"]);
   });

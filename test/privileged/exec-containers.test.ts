@@ -8,9 +8,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createTestRunner, type TestRunner } from "../../src/exec/command-runner.fixture.ts";
 import type { ExecSettings } from "../../src/exec/index.ts";
 import { type ContainerDirectory, createContainerDirectory, processesWithVariable } from "../../src/host/index.ts";
-import { TestContainerd, type TestPod, whyNoContainerd } from "../support/containerd.ts";
+import { containerdSkipReason, TestContainerd, type TestPod } from "../support/containerd.ts";
 
-const skipReason = whyNoContainerd();
+const skipReason = containerdSkipReason();
 const signal = new AbortController().signal;
 /** The runtime sets the size when the program runs already; before that stty has nothing to say. */
 const untilSized = 'until [ -n "$(stty size 2>/dev/null)" ]; do sleep 0.1; done; stty size';

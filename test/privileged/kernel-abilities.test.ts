@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type KernelAbility, probeKernelAbilities } from "../../src/probes/index.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 const objectPath = `${dist}probes/ability.bpf.o`;
@@ -25,7 +25,7 @@ function tryAs(...privileges: string[]): Map<string, { stage: string; errno?: nu
 
 describe("what the kernel allows", () => {
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
 

@@ -6,13 +6,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentList, RuntimeContextList } from "../../src/tools/index.ts";
-import { TestContainerd, whyNoContainerd } from "../support/containerd.ts";
+import { containerdSkipReason, TestContainerd } from "../support/containerd.ts";
 import { type ColonyDaemon, startColony } from "../support/daemon.ts";
 import { coralJson, runCoral } from "../support/run-coral.ts";
 import type { ProgramRun } from "../support/run-program.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const skipReason = whyNoContainerd();
+const skipReason = containerdSkipReason();
 const checkout = fileURLToPath(new URL("../..", import.meta.url));
 const loop = ["/bin/sh", "-c", "echo neighbour > /tmp/who; while :; do sleep 3600 & wait $!; done"];
 

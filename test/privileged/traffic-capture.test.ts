@@ -14,10 +14,10 @@ import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hook
 import type { CapturedRequest, CaptureOrder, TrafficReport, TrafficSettings } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
+import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { testTrafficSettings } from "../support/traffic-settings.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const children: ChildProcess[] = [];
 
@@ -114,7 +114,7 @@ const asText = (value: unknown): string => JSON.stringify(value, (_, part) => (t
 describe("captures", () => {
   let capture: Capture | undefined;
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

@@ -13,13 +13,13 @@ import { Beat } from "../../src/traffic/beat.ts";
 import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/connection-records.ts";
 import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/connection-watch.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/messages.ts";
+import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoBpf } from "../support/why-no-bpf.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-connections-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const why = whyNoBpf("clang");
+const why = bpfSkipReason("clang");
 
 const objectPath = join(directory, "connections.bpf.o");
 beforeAll(() => {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import {
   type RunningServer,
   startDnsmasq,
@@ -20,7 +21,6 @@ import {
 } from "../support/database-servers.ts";
 import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const run = promisify(execFile);
 /** Whatever the tests start. */
@@ -99,7 +99,7 @@ let server: RunningServer | undefined;
 
 describe("databases, caches and DNS on sockets", () => {
   beforeEach((context) => {
-    const reason = whyNoProbes(...programs);
+    const reason = probesSkipReason(...programs);
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

@@ -10,12 +10,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
 import { readBtfLayout } from "../../src/probes/index.ts";
+import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const script = fileURLToPath(new URL("../support/raw-http.mjs", import.meta.url));
 
@@ -84,7 +84,7 @@ describe("HTTP/1 at sockets", () => {
   let port = 0;
 
   beforeAll(async () => {
-    if (whyNoProbes() !== undefined) return;
+    if (probesSkipReason() !== undefined) return;
     server = spawn(process.execPath, [script, "server"], { stdio: ["pipe", "pipe", "inherit"] });
     const [text] = await once(server.stdout, "data");
     port = Number(String(text));
@@ -95,7 +95,7 @@ describe("HTTP/1 at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
 

@@ -9,12 +9,12 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { Http2Observer } from "../support/http2-observer.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const talker = fileURLToPath(new URL("../support/http2-talker.mjs", import.meta.url));
 
@@ -101,7 +101,7 @@ async function startNginx(grpcPort: string): Promise<{ pid: number; port: number
 
 describe("HTTP/2 on sockets", () => {
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, EventList, RedResult } from "../../src/tools/index.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { startPostgres, startRedis } from "../support/database-servers.ts";
 import { freePort } from "../support/held-port.ts";
@@ -18,7 +19,6 @@ import { cleanEnvironment, makeTestHome, type TestHome } from "../support/test-h
 import { isLoaded, programsOf, TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const run = promisify(execFile);
 const mebibyte = 1024 ** 2;
@@ -73,11 +73,11 @@ describe("load of other programs", () => {
   let nginxPort = 0;
 
   beforeAll(async () => {
-    if (whyNoProbes("wrk", "nginx") === undefined) nginxPort = await startNginx();
+    if (probesSkipReason("wrk", "nginx") === undefined) nginxPort = await startNginx();
   });
 
   it("counts the requests of 100,000 connections, and keeps none of them", async (context) => {
-    const reason = whyNoProbes("wrk", "nginx");
+    const reason = probesSkipReason("wrk", "nginx");
     context.skip(reason !== undefined, reason);
     const maxConnections = 2_048;
     await using watch = await TrafficWatch.open({ maxConnections });
@@ -119,7 +119,7 @@ describe("load of other programs", () => {
   });
 
   it("names what two threads of a process ask for at the same moment", async (context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
     const rounds = 150;
     const script = fileURLToPath(new URL("../support/twin-threads.mjs", import.meta.url));
@@ -139,7 +139,7 @@ describe("load of other programs", () => {
   });
 
   it("counts what redis-benchmark and pgbench count", async (context) => {
-    const reason = whyNoProbes("redis-server", "redis-benchmark", "postgres", "pgbench");
+    const reason = probesSkipReason("redis-server", "redis-benchmark", "postgres", "pgbench");
     context.skip(reason !== undefined, reason);
     await using redis = await startRedis();
     await using postgres = await startPostgres();
@@ -198,7 +198,7 @@ func main() {
 `;
 
   it.for(["python3", "go"])("counts what a server of %s answers", async (language, context) => {
-    const reason = whyNoProbes("wrk", language);
+    const reason = probesSkipReason("wrk", language);
     context.skip(reason !== undefined, reason);
     const port = await freePort();
     if (language === "python3") {
@@ -260,7 +260,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   };
 
   beforeAll(async () => {
-    if (whyNoProbes("wrk", "bpftool") !== undefined) return;
+    if (probesSkipReason("wrk", "bpftool") !== undefined) return;
     home = makeTestHome();
     colony = await startColony({ home: home.path, config: fastColonyConfig });
     agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
@@ -274,7 +274,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("wrk", "bpftool");
+    const reason = probesSkipReason("wrk", "bpftool");
     context.skip(reason !== undefined, reason);
   });
 

@@ -4,9 +4,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type RunningServer, startMemcached, startPostgres, startRedis } from "../support/database-servers.ts";
 import { RequestObserver } from "../support/request-observer.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 /** Twenty requests by one call, as often as each line of its input says; answers are waited for. */
 const client = `
@@ -48,7 +48,7 @@ let child: ChildProcess | undefined;
 
 describe("a ring that was full", () => {
   beforeEach((context) => {
-    const reason = whyNoProbes("redis-server", "memcached", "postgres", "python3");
+    const reason = probesSkipReason("redis-server", "memcached", "postgres", "python3");
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {

@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 /** One connection; a route of its own for each request, or always the same. */
 const client = `
@@ -29,7 +29,7 @@ for turn in range(int(sys.argv[2])):
 `;
 
 beforeEach((context) => {
-  const reason = whyNoProbes("python3");
+  const reason = probesSkipReason("python3");
   context.skip(reason !== undefined, reason);
 });
 

@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import type { LossKind } from "../../src/traffic/messages.ts";
-import { whyNoPrograms } from "../support/has-program.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
+import { programsSkipReason } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const support = (name: string) => fileURLToPath(new URL(`../support/${name}`, import.meta.url));
 const env = { PATH: process.env["PATH"] ?? "" };
@@ -24,7 +24,7 @@ describe("requests by seldom system calls", () => {
   let observer: RequestObserver;
 
   beforeAll(async () => {
-    if (whyNoProbes("cc") !== undefined) return;
+    if (probesSkipReason("cc") !== undefined) return;
     observer = await RequestObserver.open();
     directory = mkdtempSync(join(tmpdir(), "coral-odd-calls-"));
     execFileSync("cc", ["-O1", "-o", join(directory, "odd-calls"), support("odd-calls.c")]);
@@ -37,7 +37,7 @@ describe("requests by seldom system calls", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("cc");
+    const reason = probesSkipReason("cc");
     context.skip(reason !== undefined, reason);
   });
 
@@ -110,7 +110,7 @@ describe("requests by seldom system calls", () => {
   });
 
   it("are seen at a server that answers before the connection is established", async (context) => {
-    const reason = whyNoPrograms("unshare", "ip", "iptables", "python3");
+    const reason = programsSkipReason("unshare", "ip", "iptables", "python3");
     context.skip(reason !== undefined, reason);
     const port = await freePort();
     const run = await runProgram("unshare", ["--net", "python3", support("fast-open.py"), String(port), "8"], { env });

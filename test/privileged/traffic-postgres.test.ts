@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type RunningServer, startPostgres } from "../support/database-servers.ts";
 import { RequestObserver } from "../support/request-observer.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const select = "SELECT SELECT abalance FROM pgbench_accounts WHERE aid = ?";
 
@@ -15,7 +15,7 @@ describe("Postgres at sockets", () => {
     spawnSync("psql", [...connection(), ...statements.flatMap((text) => ["-c", text]), "postgres"], { encoding: "utf8" });
 
   beforeAll(async () => {
-    if (whyNoProbes("postgres", "pgbench", "psql") !== undefined) return;
+    if (probesSkipReason("postgres", "pgbench", "psql") !== undefined) return;
     server = await startPostgres();
     bench("-i", "-q");
   });
@@ -25,7 +25,7 @@ describe("Postgres at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("postgres", "pgbench", "psql");
+    const reason = probesSkipReason("postgres", "pgbench", "psql");
     context.skip(reason !== undefined, reason);
   });
 

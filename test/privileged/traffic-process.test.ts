@@ -17,10 +17,10 @@ import {
   type TrafficSettings,
   type TrafficSupervisor,
 } from "../../src/traffic/index.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { isLoaded, programsOf } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 const childPath = `${dist}traffic-process.js`;
@@ -166,7 +166,7 @@ describe("the traffic process", () => {
   });
   afterAll(() => server.close());
   beforeEach((context) => {
-    const reason = whyNoProbes("bpftool");
+    const reason = probesSkipReason("bpftool");
     context.skip(reason !== undefined, reason);
   });
 

@@ -1,15 +1,15 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type RunningServer, startRedis } from "../support/database-servers.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 describe("Redis at sockets", () => {
   let server: RunningServer | undefined;
 
   beforeAll(async () => {
-    if (whyNoProbes("redis-server") === undefined) server = await startRedis();
+    if (probesSkipReason("redis-server") === undefined) server = await startRedis();
   });
 
   afterAll(async () => {
@@ -17,7 +17,7 @@ describe("Redis at sockets", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("redis-server");
+    const reason = probesSkipReason("redis-server");
     context.skip(reason !== undefined, reason);
   });
 

@@ -7,10 +7,10 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readElfImage } from "../../src/host/index.ts";
+import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
-import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
 const script = fileURLToPath(new URL("../support/answers.py", import.meta.url));
 
@@ -42,7 +42,7 @@ describe("what a process has sent", () => {
   let port = 0;
 
   beforeAll(async () => {
-    if (whyNoProbes() !== undefined || !hasProgram("python3")) return;
+    if (probesSkipReason() !== undefined || !hasProgram("python3")) return;
     server = spawn("python3", [script, "server"], { stdio: ["ignore", "pipe", "inherit"] });
     const [text] = await once(server.stdout, "data");
     port = Number(String(text));
@@ -53,7 +53,7 @@ describe("what a process has sent", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes() ?? (hasProgram("python3") ? undefined : "there is no python3");
+    const reason = probesSkipReason() ?? (hasProgram("python3") ? undefined : "there is no python3");
     context.skip(reason !== undefined, reason);
   });
 

@@ -9,16 +9,16 @@ import { coarseLayout, fineLayout, percentileNs } from "../../src/base/latency-h
 import type { KernelHooks } from "../../src/traffic/kernel-hooks.ts";
 import type { TrafficRole, TrafficSettings } from "../../src/traffic/messages.ts";
 import { hideFunctionTable } from "../../src/traffic/tls/hidden-function-table.fixture.ts";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { startPostgres } from "../support/database-servers.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { type TlsClient, TlsPrograms } from "../support/tls-programs.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const libssl = ["/usr/lib/x86_64-linux-gnu/libssl.so.3", "/usr/lib64/libssl.so.3"].find((path) => existsSync(path));
 
-const skipReason = process.arch === "x64" ? whyNoProbes("openssl") : "needs x86-64";
+const skipReason = process.arch === "x64" ? probesSkipReason("openssl") : "needs x86-64";
 let programs: TlsPrograms;
 let observer: RequestObserver;
 

@@ -1,13 +1,13 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 describe("protocols that nobody knows", () => {
   beforeEach((context) => {
-    const reason = whyNoProbes();
+    const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
 

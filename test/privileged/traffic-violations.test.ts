@@ -6,13 +6,13 @@ import { createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type RunningServer, startPostgres, startRedis } from "../support/database-servers.ts";
 import { type ViolatedProtocol, type Violation, violatedProtocols, violation } from "../support/protocol-violations.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { TlsPrograms } from "../support/tls-programs.ts";
 import { TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { whyNoProbes } from "../support/why-no-bpf.ts";
 
 const violations = 200;
 const mebibyte = 1024 ** 2;
@@ -28,7 +28,7 @@ describe("violations of protocols", () => {
   const ports = {} as Record<ViolatedProtocol | "echo" | "sink", number>;
 
   beforeAll(async () => {
-    if (whyNoProbes("redis-server", "postgres", "nginx", "openssl") !== undefined) return;
+    if (probesSkipReason("redis-server", "postgres", "nginx", "openssl") !== undefined) return;
     const keep = <T extends Server>(server: T): T => {
       closing.push(() => {
         server.close();
@@ -62,7 +62,7 @@ describe("violations of protocols", () => {
   });
 
   beforeEach((context) => {
-    const reason = whyNoProbes("redis-server", "postgres", "nginx", "openssl");
+    const reason = probesSkipReason("redis-server", "postgres", "nginx", "openssl");
     context.skip(reason !== undefined, reason);
   });
 

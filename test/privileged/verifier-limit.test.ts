@@ -3,10 +3,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { beforeEach, describe, expect, it } from "vitest";
 import { openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { testTrafficSettings } from "../support/traffic-settings.ts";
-import { requestsObject, whyNoProbes } from "../support/why-no-bpf.ts";
 
-const skipReason = whyNoProbes();
+const skipReason = probesSkipReason();
 
 /** Of each program that this process holds. Kernels before 5.16 do not tell it. */
 function verifiedInstructions(): number[] {

@@ -15,7 +15,7 @@ const pod = 0;
 const ownPid = 1;
 
 /** The reason why this machine cannot start pods; undefined when it probably can. */
-export function whyNoContainerd(): string | undefined {
+export function containerdSkipReason(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to run containerd";
   const missing = ["containerd", "runc", "ctr"].filter((program) => !hasProgram(program));
   if (missing.length > 0) return `needs ${missing.join(", ")} (apt-get install containerd)`;

@@ -11,7 +11,7 @@ export function hasProgram(name: string): boolean {
 }
 
 /** The reason why a test that starts these programs cannot run here; undefined when it can. */
-export function whyNoPrograms(...names: readonly string[]): string | undefined {
+export function programsSkipReason(...names: readonly string[]): string | undefined {
   const missing = names.filter((name) => !hasProgram(name));
   return missing.length > 0 ? `needs ${missing.join(", ")}` : undefined;
 }

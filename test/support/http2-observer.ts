@@ -8,9 +8,9 @@ import { PayloadStreams } from "../../src/traffic/payload-streams.ts";
 import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
 import { createHttp2Decoder } from "../../src/traffic/protocols/http2-stream.ts";
 import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import { requestsObject } from "./bpf-skip-reason.ts";
 import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
-import { requestsObject } from "./why-no-bpf.ts";
 
 export interface SeenRequest extends FinishedRequest {
   pid: number;

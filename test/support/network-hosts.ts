@@ -139,7 +139,7 @@ function configure(host: NetworkHost, device: string, number: number): void {
 }
 
 /** The reason why this machine cannot create such hosts; undefined when it can. */
-export function whyNoNetworkHosts(): string | undefined {
+export function networkHostsSkipReason(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to make network namespaces";
   for (const program of ["ip", "unshare", "nsenter", "hostname"]) {
     if (!hasProgram(program)) return `needs ${program}`;

@@ -10,9 +10,9 @@ import { databaseDecoders } from "../../src/traffic/protocols/decoders.ts";
 import { recognise } from "../../src/traffic/protocols/recognise.ts";
 import { RequestGroups } from "../../src/traffic/request-groups.ts";
 import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
+import { requestsObject } from "./bpf-skip-reason.ts";
 import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
-import { requestsObject } from "./why-no-bpf.ts";
 
 export type SeenRequest = FinishedRequest & StreamEnds;
 

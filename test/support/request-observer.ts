@@ -5,9 +5,9 @@ import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hook
 import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/messages.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
+import { requestsObject } from "./bpf-skip-reason.ts";
 import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";
-import { requestsObject } from "./why-no-bpf.ts";
 
 export interface ObserverOptions {
   kind?: KernelHooks["kind"];

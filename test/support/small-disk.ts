@@ -48,7 +48,7 @@ export class SmallDisk implements AsyncDisposable {
 }
 
 /** The reason why this host cannot mount; undefined when it can. */
-export function whyNoSmallDisk(): string | undefined {
+export function smallDiskSkipReason(): string | undefined {
   if (process.getuid?.() !== 0) return "needs root, to mount a small file system";
   const path = mkdtempSync(join(tmpdir(), "coral-mount-"));
   try {

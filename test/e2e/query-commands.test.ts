@@ -1,4 +1,4 @@
-/** Asking: host, SQL, services, events; every output form, pipes, exit codes, colours and completion, against real daemons. */
+/** Query commands against real daemons: host, SQL, services and events, with every output format, pipes, exit codes, colours and completion. */
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
@@ -18,7 +18,7 @@ let agent: AgentDaemon;
 const listener = createServer();
 
 const coral = (...args: string[]): Promise<ProgramRun> => runCoral(args, { home: home.path });
-/** Through a shell, with `coral` on the PATH. */
+/** Runs a shell script with `coral` in PATH. */
 const shell = (script: string): Promise<ProgramRun> =>
   runProgram("bash", ["-o", "pipefail", "-c", script], {
     env: { ...cleanEnvironment(home.path), PATH: `${join(home.path, "bin")}:${process.env["PATH"]}` },
@@ -58,7 +58,7 @@ describe("coral query host", () => {
     expect(wide.stdout).toMatch(/PID +NAME +CORES +RSS +THREADS +FILES +STATE +UID +EXECUTABLE/);
   });
 
-  it("answers by agent id and part of the name, and names the agents there are otherwise", async () => {
+  it("selects agents by id or part of the name, and lists the known agents when none matches", async () => {
     const { hosts } = await coralJson<{ hosts: { agentId: string; latest: { cpuCount: number } }[] }>(["query", "host", agent.agentId], {
       home: home.path,
     });
@@ -72,7 +72,7 @@ describe("coral query host", () => {
 });
 
 describe("coral services and events", () => {
-  it("find who listens, this test among them", async () => {
+  it("list the services that listen, including this test", async () => {
     const { port } = listener.address() as { port: number };
     type Services = { services: { ports: { port: number | null }[]; agents: { pids: number[] }[] }[] };
     await waitFor("this test among the services", async () => {
@@ -83,7 +83,7 @@ describe("coral services and events", () => {
     expect((await coral("services")).stdout).toMatch(/^SERVICE +PORTS +INSTANCES +STATUS +HEALTH +HOSTS\n/);
   });
 
-  it("tell that the agent has joined", async () => {
+  it("show that the agent joined", async () => {
     const { stdout } = await coral("events", "--agent", hostname());
     expect(stdout).toMatch(
       new RegExp(`info +agent-joined +${agent.agentId} +- +Agent ${agent.agentId} on host "${hostname()}" has joined`),
@@ -93,7 +93,7 @@ describe("coral services and events", () => {
 });
 
 describe("coral query sql", () => {
-  it("answers, with labels, times and big numbers as they are", async () => {
+  it("returns labels, times and big numbers unchanged", async () => {
     const { stdout } = await coral("query", "sql", "SELECT labels FROM agents", "-o", "json");
     expect(stdout).toContain("eu-1");
     expect((await coral("query", "sql", "SELECT 9007199254740993 AS big, NULL AS nothing", "-o", "csv")).stdout).toBe(
@@ -135,7 +135,7 @@ describe("coral query sql", () => {
     expect(existsSync("/tmp/coral-stolen.csv")).toBe(false);
   });
 
-  it("bounds what it is asked for: rows, time, memory; and the colony goes on", async () => {
+  it("limits rows, time and memory, and the colony keeps running", async () => {
     const many = await coral("query", "sql", "SELECT * FROM range(1000000000)", "--max-rows", "3");
     expect(many.stdout).toBe("range\n    0\n    1\n    2\n");
     expect(many.stderr).toContain("note: the result was cut after 3 rows");
@@ -153,7 +153,7 @@ describe("coral query sql", () => {
 });
 
 describe("output", () => {
-  it("comes in every form from every command that has data", async () => {
+  it("is available in every format from every command with data", async () => {
     for (const command of [
       ["status"],
       ["agent", "list"],
@@ -178,7 +178,7 @@ describe("output", () => {
     }
   });
 
-  it("survives a reader that leaves early, and says nothing about it", async () => {
+  it("ends silently when the reader closes the pipe early", async () => {
     const { code, stdout, stderr } = await shell("coral query sql 'SELECT * FROM range(9000)' --max-rows 9000 -q | head -n 2");
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: "range\n    0\n", stderr: "" });
     const watched = await shell("coral status --json --watch 200ms | head -n 2 | wc -l");
@@ -186,7 +186,7 @@ describe("output", () => {
     expect(watched.stderr).toBe("");
   });
 
-  it("--watch prints a document a line until Ctrl-C, which is no failure", async () => {
+  it("--watch prints one document per line until Ctrl-C, which exits with 0", async () => {
     const child = spawn(process.execPath, [coralFile, "agent", "status", "--json", "--watch", "200ms"], {
       env: cleanEnvironment(home.path),
       stdio: ["ignore", "pipe", "pipe"],
@@ -206,7 +206,7 @@ describe("output", () => {
     expect(await colour({ CLICOLOR_FORCE: "1", NO_COLOR: "1" })).toBe(false);
   });
 
-  it("has the exit codes that the docs promise", async () => {
+  it("has the documented exit codes", async () => {
     for (const [args, code] of [
       [["status"], 0],
       [["status", "--nope"], 64],
@@ -229,7 +229,7 @@ describe("output", () => {
 });
 
 describe("completion", () => {
-  it("of a real bash knows commands, contexts, agents and tools of the real colony", async () => {
+  it("in a real bash offers commands, contexts, agents and tools of the running colony", async () => {
     const complete = async (...words: string[]): Promise<string[]> => {
       const quoted = words.map((word) => `'${word}'`).join(" ");
       const { stdout, stderr } = await shell(
@@ -245,7 +245,7 @@ describe("completion", () => {
     expect(await complete(coralFile, "agent", "st")).toEqual(["start", "status", "stop"]);
   });
 
-  it.each(["bash", "zsh", "fish"])("of %s is printed without a colony", async (name) => {
+  it.each(["bash", "zsh", "fish"])("for %s is printed without a colony", async (name) => {
     await using empty = makeTestHome();
     const { code, stdout, stderr } = await runCoral(["completion", name], { home: empty.path });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });

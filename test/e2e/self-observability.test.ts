@@ -1,4 +1,4 @@
-/** Coral observed by others: health, metrics and logs of both daemons. */
+/** Health endpoints, metrics and logs of both daemons. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AgentDaemon, type ColonyDaemon, spawnNode, startAgent, startColony } from "../support/daemon.ts";
@@ -22,7 +22,7 @@ afterAll(async () => {
   for (const resource of [agent, colony, home]) await resource[Symbol.asyncDispose]();
 });
 
-/** Prometheus' text form, line by line: a name, labels, a number. */
+/** Parses the Prometheus text format; fails on a malformed line. */
 function parseMetrics(text: string): Map<string, number> {
   const samples = new Map<string, number>();
   for (const line of text.split("\n")) {
@@ -35,7 +35,7 @@ function parseMetrics(text: string): Map<string, number> {
 }
 
 describe("the daemons' ports", () => {
-  it.each(["/healthz", "/readyz"])("%s of both says ok", async (path) => {
+  it.each(["/healthz", "/readyz"])("%s of both returns ok", async (path) => {
     for (const at of [`http://${colony.endpoint}`, agentUrl]) {
       const reply = await fetch(at + path);
       expect(reply.status, at).toBe(200);
@@ -57,7 +57,7 @@ describe("the daemons' ports", () => {
     expect(samples.get("process_resident_memory_bytes")).toBeGreaterThan(0);
   });
 
-  it("/metrics of the agent counts rows and says whether it is connected", async () => {
+  it("/metrics of the agent counts rows and reports whether it is connected", async () => {
     const text = await (await fetch(`${agentUrl}/metrics`)).text();
     const samples = parseMetrics(text);
     const own = [...samples.keys()].filter((name) => name.startsWith("coral_"));
@@ -67,7 +67,7 @@ describe("the daemons' ports", () => {
     expect(text).toMatch(/^# TYPE coral_/m);
   });
 
-  it("tell nothing else to who does not show who he is", async () => {
+  it("serve nothing else to unauthenticated clients", async () => {
     expect((await fetch(`${agentUrl}/v1/status`)).status).toBe(403);
     expect((await fetch(`${agentUrl}/nothing`)).status).toBe(404);
     expect((await fetch(`http://${colony.endpoint}/nothing`)).status).toBe(404);
@@ -75,7 +75,7 @@ describe("the daemons' ports", () => {
 });
 
 describe("logs", () => {
-  it("are JSON for machines, every line of them", () => {
+  it("consist of JSON lines with --log-format json", () => {
     for (const daemon of [colony, agent]) {
       for (const line of daemon.output.trimEnd().split("\n")) {
         expect(JSON.parse(line)).toMatchObject({
@@ -88,7 +88,7 @@ describe("logs", () => {
     }
   });
 
-  it("are readable lines when asked for; level by flag > environment > config", async () => {
+  it("are readable lines in text format; level by flag > environment > config", async () => {
     await using other = makeTestHome();
     await runCoral(["init", "test"], { home: other.path });
     const env = { CORAL_LOG_LEVEL: "error", CORAL_LOG_FORMAT: "text" };

@@ -5,7 +5,7 @@ import { connect as connectTcp, type NetConnectOpts, type Socket } from "node:ne
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { seededBytes } from "./seeded-random.ts";
 
-export interface Siege {
+export interface Attack {
   /** A port or a Unix socket. */
   target: NetConnectOpts & { port?: number };
   random: () => number;
@@ -13,20 +13,20 @@ export interface Siege {
   over: AbortSignal;
 }
 
-type Outcome = "hung up" | "siege over";
+type Outcome = "disconnected" | "attack ended";
 
 /** Resolves when the other end closes the socket; destroys it at the end of the attack. */
 function untilClosed(socket: Socket, over: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
     const onOver = (): void => {
-      resolve("siege over");
+      resolve("attack ended");
       socket.destroy();
     };
     socket.on("error", () => undefined);
     socket.on("data", () => undefined);
     socket.once("close", () => {
       over.removeEventListener("abort", onOver);
-      resolve("hung up");
+      resolve("disconnected");
     });
     over.addEventListener("abort", onOver, { once: true });
     if (over.aborted) onOver();
@@ -34,12 +34,12 @@ function untilClosed(socket: Socket, over: AbortSignal): Promise<Outcome> {
 }
 
 /** Connects and sends nothing. */
-export function silence({ target, over }: Siege): Promise<Outcome> {
+export function sendNothing({ target, over }: Attack): Promise<Outcome> {
   return untilClosed(connectTcp(target), over);
 }
 
-/** Sends `start`, then `drip` twice a second. */
-export async function drip({ target, over }: Siege, start: string | Buffer, drop: string): Promise<Outcome> {
+/** Sends `start`, then `drop` twice a second. */
+export async function drip({ target, over }: Attack, start: string | Buffer, drop: string): Promise<Outcome> {
   const socket = connectTcp(target);
   socket.write(start);
   const timer = setInterval(() => socket.writable && socket.write(drop), 500);
@@ -51,7 +51,7 @@ export async function drip({ target, over }: Siege, start: string | Buffer, drop
 }
 
 /** Sends bytes and waits for the connection to end. */
-export function throwBytes({ target, over }: Siege, bytes: string | Buffer): Promise<Outcome> {
+export function sendBytes({ target, over }: Attack, bytes: string | Buffer): Promise<Outcome> {
   const socket = connectTcp(target);
   socket.end(bytes);
   return untilClosed(socket, over);
@@ -62,21 +62,21 @@ export interface ClientCertificate {
   key: string;
 }
 
-function dial({ target }: Siege, alpn: string, certificate?: ClientCertificate): TLSSocket {
+function dial({ target }: Attack, alpn: string, certificate?: ClientCertificate): TLSSocket {
   return connectTls({ ...target, ALPNProtocols: [alpn], rejectUnauthorized: false, minVersion: "TLSv1.3", ...certificate });
 }
 
 /** Negotiates a protocol, then sends garbage. */
-export function throwInsideTls(siege: Siege, alpn: string, bytes: Buffer, certificate?: ClientCertificate): Promise<Outcome> {
-  const socket = dial(siege, alpn, certificate);
+export function sendInsideTls(attack: Attack, alpn: string, bytes: Buffer, certificate?: ClientCertificate): Promise<Outcome> {
+  const socket = dial(attack, alpn, certificate);
   socket.once("secureConnect", () => socket.write(bytes));
-  return untilClosed(socket, siege.over);
+  return untilClosed(socket, attack.over);
 }
 
 /** One RPC with an invalid body. Returns the HTTP status, or 0 if the stream was reset. */
-export function callRpc(siege: Siege, path: string, body: Buffer, headers: Record<string, string> = {}): Promise<number> {
+export function callRpc(attack: Attack, path: string, body: Buffer, headers: Record<string, string> = {}): Promise<number> {
   return new Promise((resolve) => {
-    const session = connectHttp2("https://colony", { createConnection: () => dial(siege, "h2") });
+    const session = connectHttp2("https://colony", { createConnection: () => dial(attack, "h2") });
     const finish = (status: number): void => {
       resolve(status);
       session.destroy();

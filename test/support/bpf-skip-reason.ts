@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { whyNoPrograms } from "./has-program.ts";
+import { programsSkipReason } from "./has-program.ts";
 
 const builtProbes = fileURLToPath(new URL("../../dist/probes/", import.meta.url));
 const capBpf = 39n;
@@ -9,14 +9,14 @@ const capBpf = 39n;
 export const requestsObject = process.env["CORAL_TEST_OBJECT"] ?? `${builtProbes}requests.bpf.o`;
 
 /** The reason why BPF programs cannot be loaded here, or which program the test lacks; undefined when the test can run. */
-export function whyNoBpf(...programs: readonly string[]): string | undefined {
+export function bpfSkipReason(...programs: readonly string[]): string | undefined {
   if (process.getuid?.() !== 0) return "needs root";
   const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
   if (((capabilities >> capBpf) & 1n) === 0n) return "root lacks CAP_BPF here";
-  return whyNoPrograms(...programs);
+  return programsSkipReason(...programs);
 }
 
 /** The same for tests of the BPF objects that `npm run setup` builds. */
-export function whyNoProbes(...programs: readonly string[]): string | undefined {
-  return existsSync(requestsObject) ? whyNoBpf(...programs) : "the BPF objects are not built (no clang)";
+export function probesSkipReason(...programs: readonly string[]): string | undefined {
+  return existsSync(requestsObject) ? bpfSkipReason(...programs) : "the BPF objects are not built (no clang)";
 }

@@ -1,4 +1,4 @@
-/** Where agents run, from the real agent to the screens; and a change of it while a command runs. */
+/** The runtime context of an agent as the colony and the CLI show it, and its change while a command runs. */
 
 import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,10 +15,10 @@ const config = (override: string): string => `exec:\n  profile: full\nruntime:\n
 const passive = "  override:\n    runtime_type: k8s-sidecar\n    sidecar_mode: passive\n";
 const shared = passive.replace("passive", "shared-ns");
 
-it("a change of the runtime reaches the colony at once, and no command ends for it", async () => {
+it("a changed runtime context reaches the colony at once and does not end running commands", async () => {
   await using home = makeTestHome();
   await using open = makeTestHome();
-  // Commands run as nobody.
+  // Commands run as user nobody.
   chmodSync(open.path, 0o777);
   await using colony = await startColony({ home: home.path });
   await using agent = await startAgent({ home: home.path, config: config(shared) });

@@ -20,7 +20,7 @@ import {
   red,
 } from "../../src/store/index.ts";
 import { temporaryFolder } from "../../src/store/test-support.ts";
-import { TruthWorld } from "../support/truth-world.ts";
+import { SimulatedWorld } from "../support/simulated-world.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -46,7 +46,7 @@ const truth = {
   logs: [] as { atMs: number; isError: boolean }[],
   orders: [] as { atMs: number; amount: number }[],
 };
-let world: TruthWorld;
+let world: SimulatedWorld;
 let folder: ReturnType<typeof temporaryFolder>;
 let startMs: number;
 let endMs: number;
@@ -218,7 +218,7 @@ async function sendSpans(traces: readonly ReturnType<typeof makeTrace>[]): Promi
 
 beforeAll(async () => {
   folder = temporaryFolder();
-  world = await TruthWorld.open(folder.path);
+  world = await SimulatedWorld.open(folder.path);
   startMs = world.clock.wallMs();
   let shop = new Shop(startMs);
   let late: { dueMinute: number; trace: ReturnType<typeof makeTrace> }[] = [];

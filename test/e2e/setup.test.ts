@@ -20,7 +20,7 @@ function node(...args: string[]): { code: number | null; stdout: string; stderr:
   return { code: status, stdout, stderr };
 }
 
-describe("set-up in a fresh copy, in a directory with a space", () => {
+describe("setup in a fresh copy, in a directory with a space", () => {
   beforeAll(() => {
     parent = mkdtempSync(join(tmpdir(), "coral set-up "));
     copy = join(parent, "a copy");
@@ -29,13 +29,13 @@ describe("set-up in a fresh copy, in a directory with a space", () => {
   });
   afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
-  it("bin/coral says what to do before it is built", () => {
+  it("bin/coral explains how to build it", () => {
     const { code, stderr } = node(join(copy, "bin/coral"), "version");
     expect(code).toBe(1);
     expect(stderr).toContain(`it is not built; run "npm run setup" in "${copy}/"`);
   });
 
-  it("builds once, and then finds nothing to do", () => {
+  it("builds once, then has nothing to do", () => {
     const first = node(join(copy, "scripts/setup.mjs"));
     expect(first.stderr).toContain("✓ bundle");
     expect(first.code).toBe(0);
@@ -52,7 +52,7 @@ describe("set-up in a fresh copy, in a directory with a space", () => {
     expect(code).toBe(0);
   });
 
-  it("builds again after a change of a source, and says which line is wrong", () => {
+  it("rebuilds after a source change, and reports the line of a syntax error", () => {
     appendFileSync(join(copy, "src/main/coral.ts"), "\n// changed\n");
     expect(node(join(copy, "scripts/setup.mjs")).stderr).toContain("✓ bundle");
     appendFileSync(join(copy, "src/main/coral.ts"), "\nconst broken = ;\n");

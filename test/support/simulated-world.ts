@@ -35,7 +35,7 @@ import { TestClock, testEngine } from "../../src/store/test-support.ts";
 const mebibyte = 1024 ** 2;
 const agentId = "truth-1";
 
-export class TruthWorld implements AsyncDisposable {
+export class SimulatedWorld implements AsyncDisposable {
   readonly clock = new TestClock();
   readonly #path: string;
   readonly #engine: Engine;
@@ -50,9 +50,9 @@ export class TruthWorld implements AsyncDisposable {
     this.#pool = new DecodePool({ file: workerFile, sampling: new SamplingBudget(sampling), clock: this.clock, log: silentLogger });
   }
 
-  static async open(path: string, sampling: SamplingBudgetOptions = { bytesPerSecond: undefined, slowMs: 500 }): Promise<TruthWorld> {
+  static async open(path: string, sampling: SamplingBudgetOptions = { bytesPerSecond: undefined, slowMs: 500 }): Promise<SimulatedWorld> {
     mkdirSync(`${path}/colony`);
-    const world = new TruthWorld(path, await testEngine(path), await bundleWorker(path), sampling);
+    const world = new SimulatedWorld(path, await testEngine(path), await bundleWorker(path), sampling);
     await world.openAgent();
     await world.openColony();
     return world;
