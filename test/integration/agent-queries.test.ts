@@ -1,4 +1,4 @@
-/** Questions that the colony passes on to an agent's own store, over the real service definition. */
+/** Queries that the colony forwards to an agent's own store, over the real service definition. */
 
 import { mkdirSync } from "node:fs";
 import { createRouterTransport } from "@connectrpc/connect";
@@ -43,7 +43,7 @@ let colony: ColonyStore;
 let isConnected = true;
 const closing: (() => Promise<void> | void)[] = [];
 
-/** A body is the rows themselves. */
+/** The body contains the rows. */
 const encode = (rows: readonly object[]) => ({
   kind: 0,
   rows: rows.length,
@@ -123,7 +123,7 @@ beforeAll(async () => {
     () => engine.close(),
     () => folder[Symbol.dispose](),
   );
-  // Older than what is asked for, so that the agent has all of that time.
+  // Older than the requested range, so that the agent covers all of it.
   await put(span as SegmentSignal, [spanRow("9", null, { time: nowUs() - 2 * hourMs * 1_000, trace_id: "b".repeat(32) })]);
   await put(span as SegmentSignal, [spanRow("1", null), spanRow("2", "1", { service: "api", status: "error" })]);
   const record = { observed_time_us: nowUs(), severity: "error", severity_number: 17, service: "web", body: "it broke" };
@@ -154,7 +154,7 @@ afterAll(async () => {
 });
 
 describe("createDirectBackend()", () => {
-  it("finds a trace that was not pulled yet at the agent that has it", async () => {
+  it("finds a trace that was not pulled yet at its agent", async () => {
     isConnected = true;
     const { spans, total, ownStores } = await backend().trace({ traceId, maxSpans: 100, details: true }, context);
     expect(total).toBe(2);
@@ -166,7 +166,7 @@ describe("createDirectBackend()", () => {
     expect(await backend().trace({ traceId: "c".repeat(32), maxSpans: 100, details: false }, context)).toEqual({ spans: [], total: 0 });
   });
 
-  it("asks the agent that a question names, for traces, logs and metrics", async () => {
+  it("queries the selected agent for traces, logs and metrics", async () => {
     isConnected = true;
     const asked = backend();
     const which = { agentIds: ["a1"] };
@@ -182,7 +182,7 @@ describe("createDirectBackend()", () => {
     expect(metric).toMatchObject({ total: 1, rows: [{ last: 7 }], ownStores: ["a1"] });
   });
 
-  it("reads the colony's copy when the agent keeps less than was asked for, and says when it cannot be asked", async () => {
+  it("reads the colony's copy when the agent's retention is too short, and reports an agent that cannot be reached", async () => {
     isConnected = true;
     const which = { agentIds: ["a1"] };
     const longer = await backend().traces({ ...search, sinceMs: 3 * hourMs, ...which }, context);
@@ -194,7 +194,7 @@ describe("createDirectBackend()", () => {
     expect(await backend().trace({ traceId, maxSpans: 100, details: false }, context)).toEqual({ spans: [], total: 0 });
   });
 
-  it("tells what is wrong with a question instead of asking elsewhere", async () => {
+  it("returns an invalid query's error instead of falling back", async () => {
     isConnected = true;
     const service = new QueryService(agent, systemClock);
     const ask = (kind: string, request: string) => service.answer({ kind, request } as never, context.signal);

@@ -1,4 +1,4 @@
-/** `coral capture` from the command line through a real colony and a real tunnel to an agent, whose traffic process is played by the test. */
+/** `coral capture` from the command line through a real colony and a real tunnel to an agent with a fake traffic process. */
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -152,7 +152,7 @@ interface Running {
   ran: Promise<number>;
   output: () => string;
   errors: () => string;
-  /** As when the process is killed: its connection is cut. */
+  /** Closes the connection, as when the process is killed. */
   kill: () => void;
 }
 
@@ -179,7 +179,7 @@ const audited = async (): Promise<string[]> =>
   (await store.query("SELECT kind FROM agent_event WHERE kind LIKE 'capture%' ORDER BY seq")).map((row) => String(row["kind"]));
 
 describe("coral capture", () => {
-  it("streams what the agent sees, and leaves an audit at agent and colony", async () => {
+  it("streams the agent's requests, and is audited at agent and colony", async () => {
     await start();
     const running = coral("capture api --limit 2 --status 2xx --min-duration 1ms -o json");
     const order = await nextOrder();
@@ -223,7 +223,7 @@ describe("coral capture", () => {
     expect(hub.running).toBe(0);
   });
 
-  it("ends when the agent's tunnel is cut, and says so", async () => {
+  it("ends with an error when the agent's tunnel is cut", async () => {
     await start();
     const running = coral("capture api --duration 50s");
     await nextOrder();
@@ -245,7 +245,7 @@ describe("coral capture", () => {
     await waitFor("the capture to end", async () => hub.running === 0 && (await audited()).length === 2);
   });
 
-  it("is refused without the permission debug, with bodies switched off, and for what nobody runs", async () => {
+  it("is refused without the debug permission, if bodies are disabled, and for an unknown service", async () => {
     await start();
     const token = async (permission: "read" | "debug"): Promise<Record<string, string>> => {
       const created = await colony.colony.tokens.create({ kind: "user", name: "", permission, validForMs: 60_000, uses: null });
@@ -263,14 +263,14 @@ describe("coral capture", () => {
     expect(await audited()).toEqual([]);
   });
 
-  it("is not supported where the agent says that its hooks are off", async () => {
+  it("is unsupported if the agent reports that its probes are off", async () => {
     await start({ capabilities: [{ name: "traffic", available: false, reason: "the kernel has no BTF" }] });
     const running = coral("capture api");
     expect(await running.ran).toBe(2);
     expect(running.errors()).toContain("a1: the kernel has no BTF");
   });
 
-  it("as a tool gives a bounded list", async () => {
+  it("as a tool returns a bounded list", async () => {
     await start();
     const asked = colony.tool<CaptureResult>("coral_capture_requests", { service: "api", limit: 1, duration: "20s" });
     const order = await nextOrder();

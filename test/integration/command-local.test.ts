@@ -1,4 +1,4 @@
-/** Commands at the agent of this machine, on its own socket, and terminals; what the agent does is played. */
+/** Commands and terminals on the control socket of this machine's agent, which is a fake. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -71,7 +71,7 @@ afterEach(async () => {
   await stack[Symbol.asyncDispose]();
 });
 
-/** A terminal that the test types on. */
+/** A terminal that the test types into. */
 class Terminal {
   stdout = "";
   stderr = "";
@@ -139,7 +139,7 @@ class Terminal {
 }
 
 describe("coral exec without a target", () => {
-  it("runs at this machine's agent, whose socket says who asks", async () => {
+  it("runs at this machine's agent, which identifies the caller by its socket", async () => {
     const terminal = new Terminal();
     expect(await terminal.run(["exec", "echo hi"])).toBe(0);
     expect(terminal.stdout).toBe("hi from here\n");
@@ -154,7 +154,7 @@ describe("coral exec without a target", () => {
     expect(agent.orders[1]).toMatchObject({ argv: ["exit", "9"], target: { kind: "container", container: "web" } });
   });
 
-  it("says why it is not possible here, in the words of the design", async () => {
+  it("explains why it is not possible here", async () => {
     runtime = sampleSidecar("passive");
     const terminal = new Terminal();
     expect(await terminal.run(["shell"])).toBe(2);
@@ -166,7 +166,7 @@ describe("coral exec without a target", () => {
     expect(agent.orders).toEqual([]);
   });
 
-  it("waits for an approval, and says how to give it", async () => {
+  it("waits for an approval, and prints how to give it", async () => {
     const terminal = new Terminal();
     const running = terminal.run(["exec", "hold"]);
     await waitFor("the hint", () => terminal.stderr.includes("coral approval approve ap-1"));
@@ -174,7 +174,7 @@ describe("coral exec without a target", () => {
     expect(await running).toBe(130);
   });
 
-  it("sends a first Ctrl-C to the command and leaves with a second", async () => {
+  it("sends the first Ctrl-C to the command and exits on the second", async () => {
     const terminal = new Terminal();
     const running = terminal.run(["exec", "wait"]);
     await waitFor("the order", () => agent.orders.length === 1);
@@ -191,7 +191,7 @@ describe("coral exec without a target", () => {
 });
 
 describe("coral shell", () => {
-  it("types every key, also Ctrl-C, tells its size, and puts the terminal back", async () => {
+  it("forwards every key including Ctrl-C, sends its size, and restores the terminal", async () => {
     const terminal = new Terminal();
     const running = terminal.run(["shell", "--", "cat"]);
     await waitFor("a raw terminal", () => terminal.isRaw);
@@ -208,7 +208,7 @@ describe("coral shell", () => {
     await waitFor("the end there", () => agent.cancelled === 1);
   });
 
-  it("takes what a pipe holds for typed", async () => {
+  it("treats piped input as typed", async () => {
     const terminal = new Terminal();
     expect(await terminal.run(["shell", "--", "cat"], { isTTY: false, stdin: "exit\n" })).toBe(0);
     expect(terminal.stdout).toBe("exit\n");
@@ -230,7 +230,7 @@ describe("coral run", () => {
     expect(await terminal.run(["run", "echo"])).toBe(64);
   });
 
-  it("leaves a detached program alone", async () => {
+  it("does not end a detached program", async () => {
     const terminal = new Terminal();
     expect(await terminal.run(["run", "--detach", "--", "wait"])).toBe(0);
     expect(agent.orders[0]).toMatchObject({ isDetached: true });

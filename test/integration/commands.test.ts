@@ -1,4 +1,4 @@
-/** Commands from the command line through a real colony and real tunnels; what the agents do is played. */
+/** Commands from the command line through a real colony and real tunnels to fake agents. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
@@ -78,7 +78,7 @@ const ask = (argv: string[], more: Partial<CommandAsk> = {}): { kind: "control";
 });
 
 describe("coral exec", () => {
-  it("runs at one agent with its words, output and exit code, and says who asks", async () => {
+  it("runs at one agent with argv, output and exit code, and passes the caller", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     const ran = await coral(["exec", "--agent", "web-1", "--cwd", "/tmp", "-e", "A=b=c", "--timeout", "5s", "--", "echo", "a b", "$x"]);
@@ -127,7 +127,7 @@ describe("coral exec", () => {
     expect(lines[3]).toMatchObject({ reason: "exited", exitCode: 0 });
   });
 
-  it("passes bytes through unchanged, also as input, beyond what is granted at once", async () => {
+  it("passes bytes unchanged in both directions, beyond the flow-control window", async () => {
     await startAgent("web-1");
     await allConnected(1);
     const { stdout } = await coral(["exec", "--all", "bytes"]);
@@ -138,7 +138,7 @@ describe("coral exec", () => {
     expect(echoed.stdout === text).toBe(true);
   });
 
-  it("tells refusals by the exit codes of the docs", async () => {
+  it("maps refusals to the documented exit codes", async () => {
     await startAgent("web-1");
     await startAgent("old-1").then(({ agent }) => agent.tunnel.close("gone"));
     await allConnected(1);
@@ -154,7 +154,7 @@ describe("coral exec", () => {
     expect(local).toMatchObject({ code: 1, stderr: expect.stringContaining("Cannot reach the agent: none is running") });
   });
 
-  it("leaves out agents that are away, and says so", async () => {
+  it("skips and reports disconnected agents", async () => {
     await startAgent("web-1");
     const { agent } = await startAgent("web-2");
     await allConnected(2);
@@ -164,7 +164,7 @@ describe("coral exec", () => {
     expect(ran).toMatchObject({ code: 0, stdout: "hi from web-1\n", stderr: expect.stringContaining("web-2 is left out: not connected") });
   });
 
-  it("ends the command when its caller leaves", async () => {
+  it("ends the command when its caller disconnects", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     const frames = await open();
@@ -174,7 +174,7 @@ describe("coral exec", () => {
     await waitFor("the cancellation", () => web.cancelled === 1);
   });
 
-  it("tells 255 when the agent is lost in the middle", async () => {
+  it("exits with 255 when the agent is lost during the command", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     const running = coral(["exec", "--all", "wait"]);
@@ -183,7 +183,7 @@ describe("coral exec", () => {
     expect(await running).toMatchObject({ code: 255, stderr: expect.stringContaining("the connection to the agent was lost") });
   });
 
-  it("tells 255 when the colony is lost in the middle", async () => {
+  it("exits with 255 when the colony is lost during the command", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     const running = coral(["exec", "--all", "wait"]);
@@ -193,7 +193,7 @@ describe("coral exec", () => {
     await closing;
   });
 
-  it("goes to an agent that knows no commands, and says so", async () => {
+  it("reports an agent that does not support commands", async () => {
     const identity = await colony.join("old-1");
     stack.use(await ScriptedAgent.connect(colony, { identity, pull: () => ({ epoch: "e" }) }));
     await allConnected(1);
@@ -202,7 +202,7 @@ describe("coral exec", () => {
   });
 });
 
-/** Frames up to the first that fits. */
+/** Frames up to the first match. */
 async function until(frames: AsyncIterator<Frame>, fits: (frame: Frame) => boolean): Promise<Frame> {
   for (;;) {
     const { done, value } = await frames.next();
@@ -217,7 +217,7 @@ const isMessage =
     frame.kind === "control" && (frame.value as DaemonMessage).kind === kind;
 
 describe("POST /v1/commands", () => {
-  it("passes signals and sizes on while input is stuck", async () => {
+  it("passes signals and sizes while input is blocked", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     await using frames = await open();
@@ -232,7 +232,7 @@ describe("POST /v1/commands", () => {
     expect(end).toMatchObject({ value: { reason: "signalled", signal: "INT" } });
   });
 
-  it("holds back an agent while nobody reads, and does not stop its other calls", async () => {
+  it("applies backpressure to one call without stopping the agent's other calls", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
     await using frames = await open();
@@ -258,7 +258,7 @@ describe("POST /v1/commands", () => {
     expect(answer).toMatchObject({ kind: "control", value: { kind: "error", error: { code } } });
   });
 
-  it("refuses more input than it has granted", async () => {
+  it("refuses input beyond the flow-control window", async () => {
     await startAgent("web-1");
     await allConnected(1);
     await using frames = await open();

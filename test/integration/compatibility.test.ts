@@ -1,4 +1,4 @@
-/** Agents and colonies of different versions: the contract of the first version is frozen in test/support/contract-v1. */
+/** Agents and colonies of different versions. test/support/contract-v1 is the frozen contract of the first version. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +34,7 @@ import { waitFor } from "../support/wait-for.ts";
 const signal = new AbortController().signal;
 const host = { hostname: "old", machineId: "m", bootId: "b", os: "Linux", kernel: "0", arch: "x64" };
 
-/** A call as an agent of the first version makes it. */
+/** A call by an agent of the first version. */
 async function callAsOld<T>(
   endpoint: string,
   identity: Identity,
@@ -100,7 +100,7 @@ const legacy = (warnAfterMs: number | null, rejectAfterMs: number | null) => (co
 const dayMs = 86_400_000;
 
 describe("an agent of the first version at this colony", () => {
-  it("registers, is pulled, and is shown as legacy: taken to be able to do everything", async () => {
+  it("registers, is pulled, and is shown as legacy with all capabilities assumed", async () => {
     await using colony = await InProcessColony.start();
     await using old = await connectOld(colony, await colony.join("old-1"));
     await waitFor("pulls", () => old.pulls() > 2);
@@ -117,7 +117,7 @@ describe("an agent of the first version at this colony", () => {
     expect(colony.logs.filter(({ level, message }) => level === "warn" && message.includes("legacy agent"))).toHaveLength(1);
   });
 
-  it("is announced to be refused while the end is set, loudly, with what to do", async () => {
+  it("causes a warning with instructions while an end date is set", async () => {
     await using colony = await InProcessColony.start({ configure: legacy(Date.now() - dayMs, Date.now() + dayMs) });
     await using _old = await connectOld(colony, await colony.join("old-1"));
     expect(colony.logs.filter(({ level, message }) => level === "error" && message.includes("will be refused from"))).toHaveLength(1);
@@ -134,7 +134,7 @@ describe("an agent of the first version at this colony", () => {
     expect(runtimes.legacy.upgradeSteps).toHaveLength(3);
   });
 
-  it("is refused after the end, and those that are connected stay", async () => {
+  it("is refused after the end date, while connected ones stay", async () => {
     const start = legacy(null, null);
     let base: ColonyConfig | undefined;
     await using colony = await InProcessColony.start({
@@ -171,7 +171,7 @@ interface LinkWorld extends AsyncDisposable {
   runtime: { facts: RuntimeFacts; isBusy: boolean };
 }
 
-/** This version's own link, with a runtime that a test changes. */
+/** This version's link with a runtime context that tests change. */
 async function openLink(endpoint: string, identity: Identity): Promise<LinkWorld> {
   const directory = mkdtempSync(join(tmpdir(), "coral-link-"));
   await saveIdentity(directory, identity);
@@ -220,7 +220,7 @@ async function openLink(endpoint: string, identity: Identity): Promise<LinkWorld
 }
 
 describe("this agent at a colony of the first version", () => {
-  it("registers with what that colony does not know, and tells a change with a new tunnel when nothing runs", async () => {
+  it("registers with fields unknown to that colony, and reports a change by reconnecting when no command runs", async () => {
     const requests: OldRegisterRequest[] = [];
     await using colony = await startTestColony({
       routes: (router) =>
@@ -233,7 +233,7 @@ describe("this agent at a colony of the first version", () => {
     });
     await using world = await openLink(colony.endpoint, await issueIdentity(colony.authority, "new-1"));
     expect(requests).toMatchObject([{ agentId: "new-1", version: "0.1.0", host: { hostname: "old" } }]);
-    // The runtime context arrived, and was ignored.
+    // The colony received the runtime context and ignored it.
     expect(requests[0]?.$unknown?.map(({ no }) => no)).toEqual([11]);
     const first = await colony.nextTunnel();
     world.runtime.isBusy = true;
@@ -248,7 +248,7 @@ describe("this agent at a colony of the first version", () => {
 });
 
 describe("this agent at this colony", () => {
-  it("tells where it runs, and a change of that without a new tunnel", async () => {
+  it("reports its runtime context, and a change of it without reconnecting", async () => {
     await using colony = await InProcessColony.start();
     await using world = await openLink(colony.colony.endpoint, await colony.join("new-1"));
     const since = world.link.state.sinceMs;
@@ -261,12 +261,12 @@ describe("this agent at this colony", () => {
     expect(world.link.state).toMatchObject({ kind: "connected", sinceMs: since });
     const context = await colony.tool<RuntimeContextList>("coral_get_runtime_context", { agent: "new-1", history: 10 });
     expect(context.agents).toMatchObject([{ source: "agent", note: "", runtime: sampleSidecar("cri"), problems: [] }]);
-    // The second change within a minute waits to be written down.
+    // The second change within a minute is stored later.
     expect(context.agents[0]?.history.map(({ reason }) => reason)).toEqual(["registration"]);
     expect(await colony.sql("SELECT change_reason FROM agent_runtime_history")).toEqual([{ change_reason: "registration" }]);
   });
 
-  it("flags an agent that claims what its runtime cannot do", async () => {
+  it("flags an agent that claims capabilities its runtime does not have", async () => {
     await using colony = await InProcessColony.start();
     await using world = await openLink(colony.colony.endpoint, await colony.join("liar-1"));
     world.runtime.facts = { ...sampleSidecar("passive"), capabilities: sampleRuntime().capabilities };
@@ -277,7 +277,7 @@ describe("this agent at this colony", () => {
     expect(colony.logs.filter(({ level, message }) => level === "warn" && message.includes("claims exec"))).toHaveLength(1);
   });
 
-  it("must name a session of its own to renew it", async () => {
+  it("can renew only its own session", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("new-1");
     await using _world = await openLink(colony.colony.endpoint, identity);

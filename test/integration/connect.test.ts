@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => stack[Symbol.asyncDispose]());
 
-/** What the agent does with services, on its own socket. Returns how to stop it. */
+/** Serves the agent's service registry on its control socket. Returns a stop function. */
 async function startAgent(): Promise<() => Promise<void>> {
   const { directory, socketFile } = agentPaths(home);
   const managed = await openManaged({
@@ -116,7 +116,7 @@ async function health(): Promise<Record<string, string>> {
 }
 
 describe("coral connect", () => {
-  it("registers services, checks them, keeps them over a restart, and lets go of them", async () => {
+  it("registers services, checks them, keeps them across a restart, and removes them", async () => {
     let status = 200;
     const http = await listen(createHttpServer((_request, response) => response.writeHead(status).end()));
     const tcp = await listen(createServer((socket) => socket.end()));
@@ -142,7 +142,7 @@ describe("coral connect", () => {
     expect(await health()).toEqual({ cache: "no event" });
   });
 
-  it("changes nothing when the agent refuses one of several", async () => {
+  it("changes nothing if the agent refuses one of several", async () => {
     await startAgent();
     await coral("connect api:8080");
     const refused = await coral("connect db:5432 web:8080");

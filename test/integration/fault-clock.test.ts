@@ -11,7 +11,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const hourMs = 3_600_000;
 
-/** Runs like the real one; the wall clock can be set. */
+/** The real clock with an adjustable wall clock. */
 class SettableClock implements Clock {
   #offsetMs = 0;
 
@@ -35,7 +35,7 @@ interface Agents {
 const quick = (config: Parameters<NonNullable<Parameters<typeof InProcessColony.start>[0] & object>["configure"] & object>[0]) => ({
   ...config,
   pull: { ...config.pull, intervalMs: 50 },
-  // Short beside the step of the clock, long beside a pause of the machine.
+  // Short compared to the clock step, long compared to a stall of the machine.
   health: { degradedAfterMs: 60_000, unhealthyAfterMs: 120_000 },
 });
 
@@ -80,7 +80,7 @@ async function expectWholeSequences(colony: InProcessColony): Promise<void> {
 }
 
 describe("a clock that is stepped back an hour", () => {
-  it("changes neither health nor sequences nor certificates, and roll-ups stay complete", async () => {
+  it("changes neither health nor sequence numbers nor certificates, and roll-ups stay complete", async () => {
     const clock = new SettableClock();
     await using home = makeTestHome();
     await using agentHome = makeTestHome();
@@ -106,9 +106,9 @@ describe("a clock that is stepped back an hour", () => {
     const status = await colony.tool<Status>("coral_get_status");
     expect(status.colony.uptimeMs).toBeGreaterThan(0);
     expect(status.colony.uptimeMs).toBeLessThan(hourMs / 2);
-    // The newest sample is the one that was made last, not the one with the highest time.
+    // The newest sample is the last one taken, not the one with the highest time.
     expect(Date.parse(status.hosts.find(({ agentId }) => agentId === agent.agentId)?.sampledAt ?? "")).toBeLessThan(startedMs - hourMs / 2);
-    // Certificates from before the step are good for a new connection, and new ones can be had.
+    // Certificates from before the step are still valid for a new connection, and can be renewed.
     await steady.tunnel.close("connects again");
     const again = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => honestAnswer(request, "s") });
     const newcomer = await ScriptedAgent.connect(colony, {
@@ -129,7 +129,7 @@ describe("a clock that is stepped back an hour", () => {
   });
 });
 
-it("a certificate that outlives the longest timer does not make the agent reconnect again and again", async () => {
+it("a certificate lifetime beyond the maximum timer delay does not make the agent reconnect in a loop", async () => {
   await using agentHome = makeTestHome();
   await makeAgentDirectories(agentHome.path);
   await using colony = await InProcessColony.start({
@@ -141,7 +141,7 @@ it("a certificate that outlives the longest timer does not make the agent reconn
   expect(colony.logs.filter(({ message }) => message === `Agent ${agent.agentId} is connected`)).toHaveLength(1);
 });
 
-/** After a restart nobody is silent for an hour, and retention and roll-ups, which run at the start, leave every row. */
+/** After a restart no agent counts as silent, and retention and roll-ups, which run at the start, keep every row. */
 async function expectRestart(home: string, clock: Clock): Promise<void> {
   await using colony = await InProcessColony.start({ home, clock, configure: quick });
   const { agents } = await colony.tool<Agents>("coral_list_agents");

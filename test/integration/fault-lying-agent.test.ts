@@ -10,7 +10,7 @@ const max = 2n ** 64n - 1n;
 const random = seededRandom(33);
 let counter = 0;
 
-/** Three rows of `host_process`, which would be right without the changes. */
+/** Three rows of `host_process`, valid apart from the given changes. */
 function threeRows(head: { oldestSeq?: bigint; nextSeq?: bigint } = {}, batch: Partial<WireBatch> = {}) {
   return { signal: "host_process", oldestSeq: 1n, nextSeq: 4n, ...head, batch: { ...wireBatch(processBatch(1, 3)), ...batch } };
 }
@@ -26,7 +26,7 @@ function withColumnType(type: string): PullAnswer {
 
 type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
 
-/** Answers of which nothing may be stored. */
+/** Pull responses of which nothing may be stored. */
 const lies: Record<string, Lie> = {
   "random bytes as data": () => answer({}, { data: seededBytes(random, 4_000) }),
   "data cut short": () => answer({}, { data: wireBatch(processBatch(1, 3)).data.subarray(0, 40) }),
@@ -62,8 +62,8 @@ const lies: Record<string, Lie> = {
   "no answer at all": () => new Promise<PullAnswer>(() => undefined),
 };
 
-describe("an agent that lies", () => {
-  it("hurts only itself: nothing of it is stored, the others' rows arrive, memory stays bounded", async () => {
+describe("an agent with invalid responses", () => {
+  it("harms only itself: none of its rows are stored, other agents' rows arrive, memory stays bounded", async () => {
     await using colony = await InProcessColony.start({
       configure: (config) => ({ ...config, pull: { ...config.pull, intervalMs: 50, timeoutMs: 1_000, concurrency: 4 } }),
     });
@@ -96,7 +96,7 @@ describe("an agent that lies", () => {
     expect(status.agents.total).toBe(Object.keys(lies).length + 1);
     expect(Math.max(...colony.logs.map(({ message, fields }) => message.length + JSON.stringify(fields).length))).toBeLessThan(5_000);
     expect(process.memoryUsage.rss() - rssBefore).toBeLessThan(300 * 1024 * 1024);
-    // Contacts are still written: no number of a liar breaks the statement that all agents share.
+    // Contact times are still stored: no value of a bad agent breaks the statement that all agents share.
     expect(colony.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

@@ -41,7 +41,7 @@ async function rowsByEpoch(colony: InProcessColony): Promise<Record<string, numb
 }
 
 describe("two hosts with one agent id", () => {
-  it("are told apart: the second is refused, which status and events say; the first goes on", async () => {
+  it("are distinguished: the second is refused, status and events report it, and the first keeps working", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("cloned");
     await using first = await connect(colony, identity, "first", { host: hostOf("alpha", "machine-a") });
@@ -60,7 +60,7 @@ describe("two hosts with one agent id", () => {
     expect(duplicate).toHaveLength(1);
     expect(duplicate[0]).toMatchObject({ agentId: "cloned", message: expect.stringMatching(/used by 2 hosts: .*alpha.*beta/) });
     const { events } = await colony.tool<Events>("coral_list_events", { kind: "agent-id-duplicate" });
-    // A host that tries again every half minute is one event, not thousands.
+    // Retries every half minute are one event, not thousands.
     expect(events).toHaveLength(1);
     expect(events[0]).toMatchObject({ agentId: "cloned", severity: "error", message: expect.stringContaining('"beta" (refused)') });
 
@@ -69,7 +69,7 @@ describe("two hosts with one agent id", () => {
     expect(Object.keys(await rowsByEpoch(colony))).toEqual(["first"]);
   });
 
-  it("that register at the same moment do not both get in", async () => {
+  it("that register at the same moment are not both accepted", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("cloned");
     const signal = new AbortController().signal;
@@ -86,7 +86,7 @@ describe("two hosts with one agent id", () => {
     const pulled = agents.filter((agent) => agent.pulls > 3);
     expect(pulled).toHaveLength(1);
     expect(Object.keys(await rowsByEpoch(colony))).toHaveLength(1);
-    // Those that lost find out who is there when they try again.
+    // The losers learn about the winner when they retry.
     const again = registerAgent({
       endpoint,
       identity,
@@ -97,7 +97,7 @@ describe("two hosts with one agent id", () => {
     await Promise.all(agents.map((agent) => agent.tunnel.close("the test is over")));
   });
 
-  it("is not what a restarted agent is, nor a rebooted host, while the old tunnel hangs", async () => {
+  it("are not assumed for a restarted agent or a rebooted host while the old tunnel hangs", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("solo");
     const host = hostOf("alpha", "machine-a");
@@ -111,7 +111,7 @@ describe("two hosts with one agent id", () => {
       });
     await using before = await answersOnce();
     await waitFor("rows", () => before.pulls > 2);
-    // The process was killed and started again; the colony still holds the tunnel of the old one.
+    // The process was killed and restarted; the colony still holds the old tunnel.
     await using restarted = await answersOnce();
     await waitFor("rows after the restart", () => restarted.pulls > 2);
     expect((await before.tunnel.closed).message).toContain("replaced by a newer registration");
@@ -125,7 +125,7 @@ describe("two hosts with one agent id", () => {
 });
 
 describe("two agents of one host with one id", () => {
-  it("are told apart, too: a directory that was copied does not push out the first", async () => {
+  it("are also distinguished: a copied home does not displace the first agent", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("copied");
     const host = hostOf("alpha", "machine-a");
@@ -152,7 +152,7 @@ describe("a registration", () => {
     "a reason of a megabyte": { capabilities: [{ name: "x", available: false, reason: "y".repeat(1_000_000) }] },
   };
 
-  it("larger than any honest one is refused and leaves nothing behind", async () => {
+  it("above the size limit is refused and leaves nothing behind", async () => {
     await using colony = await InProcessColony.start();
     const identity = await colony.join("large");
     const signal = new AbortController().signal;
@@ -169,7 +169,7 @@ describe("a registration", () => {
 });
 
 describe("a join", () => {
-  it("whose answer was lost can be repeated by the same agent with the same key, and by nobody else", async () => {
+  it("whose response was lost can be repeated by the same agent with the same key only", async () => {
     await using colony = await InProcessColony.start();
     const { token: text } = await colony.colony.tokens.create({ kind: "join", name: "", permission: null, validForMs: 60_000, uses: 1 });
     const token = parseToken(text, "join");
@@ -188,7 +188,7 @@ describe("a join", () => {
 });
 
 describe("a revoked agent", () => {
-  it("stays out when the colony's store was damaged and began anew", async () => {
+  it("stays revoked after the colony's store was damaged and recreated", async () => {
     await using home = makeTestHome();
     const first = await InProcessColony.start({ home: home.path });
     const identity = await first.join("outcast");

@@ -1,4 +1,4 @@
-/** gRPC as the decoder of HTTP/2 reads it, from what grpc-js really sends. */
+/** The HTTP/2 decoder on real gRPC traffic of grpc-js. */
 
 import * as grpc from "@grpc/grpc-js";
 import { afterEach, describe, expect, it } from "vitest";
@@ -79,7 +79,7 @@ function filling(client: grpc.Client): Promise<void> {
   });
 }
 
-describe("createHttp2Decoder() on what grpc-js sends", () => {
+describe("createHttp2Decoder() on traffic of grpc-js", () => {
   const expected = {
     "grpc POST shop.v1.Cart/Buy 0": 10,
     "grpc POST shop.v1.Cart/Buy 5": 2,
@@ -98,7 +98,7 @@ describe("createHttp2Decoder() on what grpc-js sends", () => {
     await filling(client);
   };
 
-  it("tells service and method, and the status of the trailers", async () => {
+  it("reads service and method, and the status in the trailers", async () => {
     const pieces = await recordGrpc(runAll);
     for (const readBytes of [65_536, 11]) {
       const observed = observer();
@@ -112,12 +112,12 @@ describe("createHttp2Decoder() on what grpc-js sends", () => {
     expect(summary(asClient.requests)["grpc POST shop.v1.Cart/Buy 5 error"]).toBe(2);
   });
 
-  it("joined midway: every call is counted, as gRPC", async () => {
+  it("counts every call as gRPC when it joins midway", async () => {
     const pieces = await recordGrpc(async (client) => {
       await runAll(client);
       await runAll(client);
     });
-    // Where the second half begins: as soon as the pieces before it hold the first seventeen calls.
+    // The second half begins as soon as the pieces before it contain the first seventeen calls.
     const half = pieces.findIndex((_, index) => {
       const observed = observer();
       feed(observed, pieces.slice(0, index));
@@ -125,7 +125,7 @@ describe("createHttp2Decoder() on what grpc-js sends", () => {
     });
     const late = observer();
     feed(late, pieces.slice(half), { isJoinedMidway: true });
-    // Statuses that were added to the table in the first half are unknown, and those alone.
+    // Only statuses that were added to the table in the first half are unknown.
     expect(summary(late.requests)).toEqual({
       "grpc POST shop.v1.Cart/Buy unknown": 13,
       "grpc POST shop.v1.Cart/Gone unknown": 1,
@@ -134,7 +134,7 @@ describe("createHttp2Decoder() on what grpc-js sends", () => {
     });
   });
 
-  it("joined midway: knows a status that is new", async () => {
+  it("reads a new status when it joins midway", async () => {
     const pieces = await recordGrpc(async (client) => {
       for (let call = 0; call < 5; call++) await unary(client, shop.buy.path, Buffer.alloc(3, 7));
       for (let call = 0; call < 2; call++) await unary(client, shop.buy.path, Buffer.alloc(0));

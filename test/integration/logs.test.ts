@@ -1,4 +1,4 @@
-/** Log files into a real agent's store through the real worker, and questions about them: rotation, a restart, patterns, secrets. */
+/** Log files through the real worker into a real agent's store, and queries about them: rotation, a restart, patterns, secrets. */
 
 import { appendFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ const openTails = (test: TestReceiver, file: string): LogTails =>
 
 const query = (more: Partial<LogsQuery> = {}): LogsQuery => ({ sinceMs: 3_600_000, nowMs: Date.now(), limit: 1_000, ...more });
 
-it("every line of a rotated file is found once, with its severity, trace and pattern, and without its secret", async () => {
+it("every line of a rotated file is stored once, with severity, trace and pattern, and without secrets", async () => {
   const file = join(directory, "app.log");
   const patterns = new LogPatterns(systemClock);
   await using test = await openTestReceiver({ workerFile, pool: patterns.intake, signals });

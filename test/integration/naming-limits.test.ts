@@ -1,4 +1,4 @@
-/** What agents say about the names of addresses that they see, from their registration to the questions that a DNS server gets. */
+/** Agents' limits on reverse DNS lookups, from their registration to the queries that a DNS server receives. */
 
 import { describe, expect, it } from "vitest";
 import { dnsReply, ptrTo, recordTypes, startDnsServer } from "../../src/colony/endpoint-names/dns-server.fixture.ts";
@@ -19,7 +19,7 @@ function callsTo(addresses: readonly string[]): RowOf<typeof connection.columns>
   }));
 }
 
-/** An agent that has the same few connections to tell, once. */
+/** An agent that reports the same few connections once. */
 async function watch(colony: InProcessColony, agentId: string, addresses: readonly string[], register: RegistrationChanges) {
   const identity = await colony.join(agentId);
   const rows = callsTo(addresses);
@@ -36,8 +36,8 @@ async function watch(colony: InProcessColony, agentId: string, addresses: readon
   });
 }
 
-describe("what agents want of names", () => {
-  it("is what the colony does: no question about addresses that only agents see which said no", async () => {
+describe("naming limits of agents", () => {
+  it("are respected: the colony sends no query about addresses that only opted-out agents see", async () => {
     await using server = await startDnsServer((question) => dnsReply(question, [ptrTo("partner.example.com")]));
     await using colony = await InProcessColony.start({
       configure: (config) => ({

@@ -1,6 +1,6 @@
 /**
- * A million requests, lines and pages that were cut, changed, spliced and made up, through every reader of foreign bytes of the OTLP room. None may
- * throw anything but its own refusal, take long, or leave memory behind; what the door lets in, the decoder accounts for to the last row.
+ * Feeds a million truncated, mutated, spliced and random requests, lines and pages to every parser of OTLP input. None may throw anything but its own
+ * refusal, take long, or leak memory. The decoder accounts for every row that the receiver admits.
  */
 
 import { describe, expect, it } from "vitest";
@@ -18,9 +18,9 @@ import { SpanDecoder } from "../../src/otlp/trace-request.ts";
 
 const mebibyte = 1024 ** 2;
 const receivedAtUs = 1_700_000_000_000_000;
-/** Inputs of each kind; together a million. */
+/** Inputs of each kind; a million in total. */
 const inputs = { spans: 260_000, logs: 180_000, metrics: 180_000, json: 200_000, prometheus: 60_000, lines: 120_000 };
-/** One input that takes this long is a hang; the machine may be busy. */
+/** An input that takes this long is a hang, even on a busy machine. */
 const maxInputMs = 1_000;
 const maxGrowthBytes = 256 * mebibyte;
 
@@ -69,7 +69,7 @@ const bodies: Record<OtlpSignal, Buffer> = {
   ]),
 };
 
-/** Cut, changed, spliced with itself, with lengths that lie, or nothing but chance. */
+/** Truncated, mutated, spliced with itself, with wrong lengths, or random. */
 function mutate(random: SeededRandom, body: Buffer): Buffer {
   const changed = Buffer.from(body);
   for (let change = random.below(6); change > 0; change--) changed[random.below(changed.length)] = random.below(256);
@@ -112,7 +112,7 @@ function run(count: number, seed: number, each: (random: SeededRandom) => void):
   expect(after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers).toBeLessThan(maxGrowthBytes);
 }
 
-/** Undefined when it was refused as it should be. */
+/** Undefined when the input was refused with the expected error. */
 function tried<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -129,7 +129,7 @@ describe("a million broken inputs", () => {
     ["traces", inputs.spans, 1],
     ["logs", inputs.logs, 2],
   ] as const)("of %s", (signal, count, seed) => {
-    // Decoders are large; one serves as many requests as a segment does.
+    // Decoders are large, so one decoder handles as many requests as a segment holds.
     let decoder = decoderOf[signal]();
     let requests = 0;
     let accepted = 0;
@@ -140,16 +140,16 @@ describe("a million broken inputs", () => {
       decoder.add(body, receivedAtUs);
       if (inspection) {
         accepted++;
-        // Nothing that was let in vanishes: it is a row, or it is counted.
+        // Every admitted item becomes a row or is counted as dropped.
         expect(decoder.counts.rows + decoder.counts.malformed - rows - malformed).toBe(inspection.rows);
-        // The door looks less closely than the decoder.
+        // The receiver validates less than the decoder.
         expect(decoder.counts.malformed - malformed).toBeGreaterThanOrEqual(inspection.rejected);
       }
       if (++requests % 512 > 0) return;
       expect(decoder.finish().rows).toBe(decoder.counts.rows);
       decoder = decoderOf[signal]();
     });
-    // The test would be worth little if nearly all were refused at the door.
+    // The test would prove little if the receiver refused nearly everything.
     expect(accepted / count).toBeGreaterThan(0.1);
   });
 

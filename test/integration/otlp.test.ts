@@ -1,4 +1,4 @@
-/** OTLP through both doors into the stores of an agent and of a colony, with the real worker, and what a sender sees when things go wrong. */
+/** OTLP over gRPC and HTTP into the stores of an agent and a colony, with the real worker, and the errors that senders get. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -73,7 +73,7 @@ function callGrpc(address: string | null, body: Buffer): Promise<void> {
 }
 
 describe("OTLP at an agent", () => {
-  it("reaches the store through both doors, and goes on to another endpoint as it came", async () => {
+  it("reaches the store over gRPC and HTTP, and is forwarded unchanged to another endpoint", async () => {
     const folder = mkdtempSync(join(tmpdir(), "coral-otlp-"));
     const workerFile = await bundleWorker(folder);
     const forwarded: OtlpRequest[] = [];
@@ -111,7 +111,7 @@ describe("OTLP at an agent", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("says why a port cannot be had, and goes on", async () => {
+  it("reports a port that is in use, and continues without it", async () => {
     await using first = new OtlpIntake({ config, doors, clock: systemClock, log });
     await first.start({ segments: () => undefined });
     const port = Number(first.status().http?.split(":")[1]);
@@ -120,7 +120,7 @@ describe("OTLP at an agent", () => {
     expect(second.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining(`port ${port} taken`), grpc: null });
   });
 
-  it("takes nothing without the token, and nothing at all when the token cannot be read", async () => {
+  it("accepts nothing without the token, and nothing at all if the token cannot be read", async () => {
     const folder = mkdtempSync(join(tmpdir(), "coral-otlp-"));
     const tokenFile = join(folder, "token");
     await using broken = new OtlpIntake({ config: { ...config, tokenFile }, doors, clock: systemClock, log });
@@ -141,7 +141,7 @@ describe("OTLP at an agent", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("tells senders to come back while there is no store", async () => {
+  it("asks senders to retry while the store is unavailable", async () => {
     await using intake = new OtlpIntake({ config, doors, clock: systemClock, log });
     await intake.start({ segments: () => undefined });
     const reply = await post(intake.status().http, "/v1/traces", traces(spanOf(0)));
@@ -150,7 +150,7 @@ describe("OTLP at an agent", () => {
 });
 
 describe("OTLP at a colony", () => {
-  it("ends up in the colony's own segments, once, also over a restart", async () => {
+  it("is stored once in the colony's own segments, even across a restart", async () => {
     const path = mkdtempSync(join(tmpdir(), "coral-inbox-"));
     await using engine = await openEngine({ dataDirectories: [path], memoryLimitBytes: 256 * mebibyte, threads: 1, log });
     mkdirSync(join(path, "data"));

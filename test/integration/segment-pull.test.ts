@@ -105,7 +105,7 @@ async function put(ends: Ends, segments: number, rows = 10): Promise<void> {
 }
 
 describe("SegmentPuller", () => {
-  it("brings every row once, more segments than one commit takes", async () => {
+  it("delivers every row once, with more segments than fit into one commit", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 40);
@@ -116,7 +116,7 @@ describe("SegmentPuller", () => {
     expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
   });
 
-  it("keeps what came before a segment that cannot be read and before a commit that failed, and brings the rest once", async () => {
+  it("keeps rows before an unreadable segment and before a failed commit, and delivers the rest once", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 40);
@@ -134,7 +134,7 @@ describe("SegmentPuller", () => {
         yield readFileSync(file.path);
       },
       async (pull) => {
-        // The third one: the first of the second turn, while the next segments come.
+        // The third one is the first of the second round, while the next segments arrive.
         if (++commits === 3) throw new CoralError({ code: "unavailable", message: "the disk is full" });
         const outcome = await ends.kept.commit(pull);
         stored.push(outcome.storedRows);
@@ -147,7 +147,7 @@ describe("SegmentPuller", () => {
     expect(await ends.colony.gaps()).toEqual([]);
   });
 
-  it("reads segments as files, takes one up where it was broken off, and asks an agent without files for messages", async () => {
+  it("reads segments as files, resumes an interrupted one, and falls back to messages if the agent has no files", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 6);
@@ -177,7 +177,7 @@ describe("SegmentPuller", () => {
     expect(asked.filter(([one]) => one === name(5))).toEqual([[name(5), 0]]);
   });
 
-  it("passes over a segment whose bytes are wrong three times, and writes its rows into the gap ledger", async () => {
+  it("skips a segment after three corrupt transfers, and records its rows in the gap ledger", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 3);
@@ -205,7 +205,7 @@ describe("SegmentPuller", () => {
     expect(await counts(ends)).toEqual({ rows: 20, spans: 20 });
   });
 
-  it("takes a stream up again where it ended", async () => {
+  it("resumes a stream where it ended", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 1, 5_000);
@@ -229,7 +229,7 @@ describe("SegmentPuller", () => {
     expect(offsets).toEqual([0, 10_000, 20_000]);
   });
 
-  it("ends quietly at an agent that knows no segments", async () => {
+  it("ends without an error at an agent that does not support segments", async () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await pullUntil(

@@ -1,7 +1,7 @@
 /**
- * A day of traffic whose every request is known, through the real stores of an agent and a colony under a clock that runs a thousand times as fast:
- * with restarts of both ends, hours without a connection, requests sent twice, answers applied twice, spans that come an hour late, roll-ups and
- * retention. What is asked at its end must equal the truth: counts exactly, percentiles within half a bucket of a histogram.
+ * Sends a day of known traffic through the real stores of an agent and a colony, with a clock that runs a thousand times faster: with restarts of both
+ * ends, hours without a connection, duplicate requests, responses applied twice, spans that are an hour late, roll-ups and retention. Query results
+ * must then match the known traffic: counts exactly, percentiles within half a histogram bucket.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -25,10 +25,10 @@ import { SimulatedWorld } from "../support/simulated-world.ts";
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const minutes = 24 * 60;
-/** What is sent at once. */
+/** One batch to send. */
 const stepMinutes = 3;
 const stepMs = stepMinutes * minuteMs;
-/** Half a bucket of 16 to the octave, and the distance between two values of the truth. */
+/** Half a bucket at 16 buckets per octave, and the distance between two known values. */
 const percentileError = 0.035;
 const bounds = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 
@@ -40,7 +40,7 @@ interface KnownRequest {
   isError: boolean;
 }
 
-/** What was really there. */
+/** The known traffic. */
 const truth = {
   requests: [] as KnownRequest[],
   logs: [] as { atMs: number; isError: boolean }[],
@@ -62,7 +62,7 @@ const routes = [
   { route: "/cart", medianMs: 4, errorShare: 0.005 },
 ];
 
-/** One request to `web`, which asks `api`: two services, one trace. */
+/** One request to `web`, which calls `api`: two services, one trace. */
 function makeTrace(atMs: number): { web: KnownRequest; api: KnownRequest; spans: { web: TestSpan[]; api: TestSpan[] } } {
   const { route, medianMs, errorShare } = random.pick(routes);
   const isError = unit() < errorShare;
@@ -91,7 +91,7 @@ function makeTrace(atMs: number): { web: KnownRequest; api: KnownRequest; spans:
   };
 }
 
-/** What hooks would have counted of these requests, in windows of ten seconds. */
+/** The rows that BPF programs would report for these requests, in windows of ten seconds. */
 function redRows(requests: readonly KnownRequest[]): RowOf<typeof red.columns>[] {
   const groups = new Map<string, KnownRequest[]>();
   for (const request of requests) {
@@ -138,7 +138,7 @@ function redRows(requests: readonly KnownRequest[]): RowOf<typeof red.columns>[]
   });
 }
 
-/** A program that counts from its own start and is restarted now and then; its histogram is sent as differences. */
+/** A program with cumulative counters, which is restarted now and then, and a delta histogram. */
 class Shop {
   #startedMs: number;
   #total = 0;
@@ -202,7 +202,7 @@ class Shop {
 
 const waits: { atMs: number; ms: number }[] = [];
 
-/** Sends now, and one time in fifty once more, as a sender does that waited too long for its answer. */
+/** Sends a batch, and repeats one in fifty, like a sender whose request timed out. */
 async function send(signal: "traces" | "logs" | "metrics", body: Buffer): Promise<void> {
   await world.send(signal, body);
   if (random.below(50) === 0) await world.send(signal, Buffer.from(body));
@@ -224,7 +224,7 @@ beforeAll(async () => {
   let late: { dueMinute: number; trace: ReturnType<typeof makeTrace> }[] = [];
   for (let minute = 0; minute < minutes; minute += stepMinutes) {
     const stepStartMs = startMs + minute * minuteMs;
-    // A day has its hours: from 4 to 24 requests a minute.
+    // The rate varies over the day, from 4 to 24 requests a minute.
     const count = Math.round(stepMinutes * (14 - 10 * Math.cos((2 * Math.PI * minute) / minutes)));
     const traces = Array.from({ length: count }, () => makeTrace(stepStartMs + random.below(stepMs)));
     for (const { web, api } of traces) truth.requests.push(web, api);
@@ -250,7 +250,7 @@ beforeAll(async () => {
     truth.orders.push({ atMs: stepStartMs + stepMs, amount: orderWaits.length });
     waits.push(...orderWaits.map((ms) => ({ atMs: stepStartMs + stepMs, ms })));
     await send("metrics", shop.request(stepStartMs + stepMs, orderWaits.length, orderWaits));
-    // Three hours in which the colony is not reached.
+    // Three hours without a connection to the colony.
     const isAway = minute >= 540 && minute < 720;
     if (minute % 30 === 27 && !isAway) await world.pull(random.below(4) === 0);
     if (minute % 120 === 117) await world.maintain();
@@ -275,7 +275,7 @@ function known(service: string, fromMs: number, toMs: number, route?: string): K
   );
 }
 
-/** The smallest value that at least this share does not exceed. */
+/** Nearest-rank percentile. */
 function exactPercentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -315,9 +315,9 @@ describe("after a day of known traffic", () => {
   });
 
   describe.each(windows)("of %s", (_, sinceMs) => {
-    it("what hooks counted equals the truth, for each service and route", async () => {
+    it("request counts by BPF equal the known traffic, for each service and route", async () => {
       const answer = await queryRed(world.colony, { by: "route", sinceMs, nowMs: endMs, maxPoints: 0, limit: 100, compare: false });
-      // Its rows have the ends of their ten seconds for their time: a roll-up that begins at a minute begins with those before it.
+      // Rows carry the end of their ten-second window: a roll-up that begins at a minute starts with the window before it.
       const fromMs = endMs - sinceMs - (answer.resolution === "raw" ? 0 : 10_000);
       expect(Math.abs(answer.windowMs - sinceMs)).toBeLessThan(minuteMs);
       for (const service of ["web", "api"]) {
@@ -329,7 +329,7 @@ describe("after a day of known traffic", () => {
       }
     });
 
-    it("what spans tell equals the truth, late and repeated ones included", async () => {
+    it("request counts by spans equal the known traffic, including late and duplicate spans", async () => {
       const answer = await querySpanRed(world.colony, { startMs: endMs - sinceMs, endMs, by: ["route"], role: "server", limit: 100 });
       for (const service of ["web", "api"]) {
         for (const { route } of routes) {
@@ -340,11 +340,11 @@ describe("after a day of known traffic", () => {
       }
     });
 
-    it("every trace and every span is there once", async () => {
+    it("every trace and every span is stored once", async () => {
       const query = { service: "api", error: false, sinceMs, nowMs: endMs, order: "newest", limit: 100_000 } as const;
       const expected = known("api", endMs - sinceMs, endMs).length;
       const answer = await queryTraces(world.colony, query);
-      // Spans of `api` begin two microseconds after their requests: at the edge one may be within and its request not.
+      // Spans of `api` begin two microseconds after their requests, so at the edge a span may be inside the range and its request outside.
       expect(Math.abs(answer.storedSpans - expected)).toBeLessThanOrEqual(1);
       expect(answer.estimatedSpans).toBe(answer.storedSpans);
     });
@@ -357,7 +357,7 @@ describe("after a day of known traffic", () => {
       expect(failed).toBe(expected.filter(({ isError }) => isError).length);
     });
 
-    it("counters over restarts, and histograms, equal the truth", async () => {
+    it("counters across restarts and histograms equal the known values", async () => {
       const ask = async (name: string) =>
         (await queryMetric(world.colony, { name, sinceMs, nowMs: endMs, maxPoints: 0, limit: 10 })).rows[0];
       const expected = truth.orders.filter(({ atMs }) => atMs > endMs - sinceMs).reduce((sum, { amount }) => sum + amount, 0);
@@ -368,7 +368,7 @@ describe("after a day of known traffic", () => {
       const wait = await ask("shop.wait");
       expect(wait?.total).toBeCloseTo(within.length, 6);
       expectNear(wait?.mean ?? null, within.reduce((sum, ms) => sum + ms, 0) / within.length, 1e-9);
-      // Buckets tell no more than between which of their bounds a percentile lies.
+      // A bucket only gives the bounds between which a percentile lies.
       const exact = exactPercentile(within, 0.95);
       const upper = bounds.find((bound) => bound >= exact) ?? Number.POSITIVE_INFINITY;
       const lower = bounds.findLast((bound) => bound < exact) ?? 0;
@@ -377,7 +377,7 @@ describe("after a day of known traffic", () => {
     });
   });
 
-  it("the call from web to api was made as often as it was", async () => {
+  it("the topology counts every call from web to api", async () => {
     const { edges } = await querySpanEdges(world.colony, { sinceMs: 24 * hourMs, nowMs: endMs });
     const expected = known("api", startMs, endMs);
     expect(edges.map(({ client, server, requests, errors }) => ({ client, server, requests, errors }))).toEqual([

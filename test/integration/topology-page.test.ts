@@ -13,7 +13,7 @@ const hourMs = 3_600_000;
 
 let watched: WatchedHosts;
 
-/** Services on several hosts, calls between them, calls in and out; some of what is outside has several addresses under one name. */
+/** Services on several hosts with calls between them, in and out; some external names have several addresses. */
 beforeAll(async () => {
   watched = await watchHosts();
   let seed = 7;
@@ -36,7 +36,7 @@ beforeAll(async () => {
     } else if (other < 8) ends[host]?.push(client(serviceOf(host, index), `${addressOf(host)}:${port}`, `198.51.100.${random(9)}:443`));
     else if (other < 9)
       ends[host]?.push(server(serviceOf(host, index), `203.0.113.${random(4)}:${port}`, `${addressOf(host)}:${8_000 + index}`));
-    // Nobody there is known to listen on this port.
+    // No known service listens on this port.
     else ends[host]?.push(client(serviceOf(host, index), `${addressOf(host)}:${port}`, `${addressOf((host + 1) % hosts)}:7777`));
   }
   const scan = (): Promise<void> =>
@@ -63,7 +63,7 @@ beforeAll(async () => {
 
 afterAll(() => watched[Symbol.asyncDispose]());
 
-/** The same question, of which the store cuts the answer, or the tool. */
+/** The same query, paged by the store or by the tool. */
 async function ask(input: object, who: "store" | "tool"): Promise<Answer> {
   const { store } = watched.hosts;
   const query = { nowMs: watched.clock.wallMs(), database: store.database.name };
@@ -76,7 +76,7 @@ async function ask(input: object, who: "store" | "tool"): Promise<Answer> {
   };
   const tool = findTool(colonyTools, "coral_get_topology", "read");
   const answer = (await tool.call(backend as ColonyBackend, input, { signal: AbortSignal.timeout(60_000) })) as unknown as Answer;
-  // Which five of many are named does not matter, and where there are fewer their order does not.
+  // Which five of many are listed does not matter; of fewer, their order does not matter.
   for (const list of answer.nodes.flatMap((node) => [node.agents, node.addresses])) {
     if (list.length < 5) list.sort();
     else list.fill("one of many");
@@ -93,13 +93,13 @@ describe("coral_get_topology over a store", () => {
     ["few of both", { limit: 12, edges: 9 }],
     ["one class", { class: "EGRESS", edges: 4 }],
     ["Coral's own, too", { coral: true }],
-  ])("is cut by the store as the tool would: %s", async (_, input) => {
+  ])("is paged by the store exactly as by the tool: %s", async (_, input) => {
     const answer = await ask(input, "store");
     expect(answer).toEqual(await ask(input, "tool"));
     expect(answer.edges.length).toBeGreaterThan(0);
   });
 
-  it("tells how many there are beyond those that are shown", async () => {
+  it("reports how many edges are not shown", async () => {
     const all = await ask({}, "store");
     const cut = await ask({ limit: 12, edges: 9 }, "store");
     expect(cut.nodes).toEqual(all.nodes.slice(0, 12));

@@ -1,4 +1,4 @@
-/** Windows of a traffic process through a real agent and its store, pulled by a real colony, and asked about. */
+/** Windows of a traffic process through a real agent and its store, pulled and queried by a real colony. */
 
 import { once } from "node:events";
 import { mkdirSync } from "node:fs";
@@ -74,8 +74,8 @@ const red = (input: Record<string, unknown>): Promise<RedAnswer> => colony.tool<
 const report = (...requests: Parameters<typeof requestGroup>[0][]): void =>
   traffic.options?.onReport(trafficWindow(systemClock.monotonicMs(), requests.map(requestGroup)));
 
-describe("requests from a traffic process to an answer", () => {
-  it("are counted under the service that the scan found, by route and by status", async () => {
+describe("requests from a traffic process", () => {
+  it("are counted for the service that the scan found, by route and status", async () => {
     for (let window = 0; window < 3; window++) {
       report(
         { pid: process.pid, serverPort: port, route: "/cart/{id}", count: 100 },
@@ -112,7 +112,7 @@ describe("requests from a traffic process to an answer", () => {
     expect(p95?.["n"]).toBe(330);
   });
 
-  it("keep their place in the agent's status, metrics and losses", async () => {
+  it("appear in the agent's status, metrics and losses", async () => {
     traffic.status.state = { kind: "state", hooks: "sockets", problem: null, tls: [], step: 0 };
     traffic.options?.onReport(trafficWindow(systemClock.monotonicMs(), [], { losses: [{ loss: "undecoded", count: 4 }] }));
     const target = { kind: "unix" as const, path: agent.socketFile };
@@ -126,7 +126,7 @@ describe("requests from a traffic process to an answer", () => {
     );
   });
 
-  it("end when the config says so, and begin again", async () => {
+  it("stop and resume by config", async () => {
     agent.reload({ ...config, traffic: { ...config.traffic, enabled: false } });
     await vi.waitFor(() => expect(traffic.closed).toBe(1));
     agent.reload({ ...config, traffic: { ...config.traffic, intervalMs: 5_000 } });

@@ -11,7 +11,7 @@ import { waitFor } from "../support/wait-for.ts";
 const directory = mkdtempSync(join(tmpdir(), "coral-loader-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** Counts getppid() of one process: per key, per CPU, and as records whose size changes. */
+/** Counts getppid() calls of one process: per key, per CPU, and as records of varying size. */
 const source = `
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static s64 (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
@@ -56,7 +56,7 @@ SEC("tp_btf/sched_switch") int on_switch(u64 *context) { return context[0] == 1;
 SEC("raw_tracepoint/no_such_tracepoint") int on_nothing(void *context) { (void)context; return 0; }
 `;
 
-/** A process that calls getppid() for each line of its input and answers it. */
+/** A process that calls getppid() once per input line and echoes the line. */
 const caller =
   'process.stdin.on("data", (data) => { for (const _ of String(data).trim().split("\\n")) process.ppid; process.stdout.write("x"); });';
 
@@ -73,7 +73,7 @@ describe("loadBpfObject()", () => {
   const load = (more: Partial<Parameters<typeof loadBpfObject>[0]> = {}): Promise<BpfObject> =>
     loadBpfObject({ path, isWanted: (name) => name !== "on_nothing", isOptional: () => true, ...more });
 
-  it("counts, writes records and reads them back, with constants and sizes that were set before loading", async () => {
+  it("counts, writes records and reads them back, with constants and sizes set before loading", async () => {
     const child = spawn(process.execPath, ["-e", caller], { stdio: ["pipe", "pipe", "inherit"] });
     try {
       await using object = await load({
@@ -108,7 +108,7 @@ describe("loadBpfObject()", () => {
     }
   });
 
-  it("reads, takes and refuses entries of maps", async () => {
+  it("reads, updates and refuses map entries", async () => {
     await using object = await load();
     const map = object.map("entries");
     const key = Buffer.alloc(4);
@@ -139,13 +139,13 @@ describe("loadBpfObject()", () => {
     expect(() => map.lookup(Buffer.alloc(3), value)).toThrow("a buffer is shorter");
   });
 
-  it("attaches to places of a file, with cookies, and detaches", async () => {
+  it("attaches to offsets of a file, with cookies, and detaches", async () => {
     await using object = await load();
     const symbols = execFileSync("nm", ["-D", "--defined-only", "/lib/x86_64-linux-gnu/libc.so.6"], { encoding: "utf8" });
     const offset = Number.parseInt(/^([0-9a-f]+) \w getppid@@/m.exec(symbols)?.[1] ?? "", 16);
     const link = await object.attachUprobes("on_function", { path: "/lib/x86_64-linux-gnu/libc.so.6", offsets: [offset], cookies: [77n] });
     const entries = object.map("entries");
-    /** The cookie under which a new process was seen. Others on this machine are seen, too, and there is room for few. */
+    /** The cookie recorded for a new process. Other processes are recorded, too, and the map is small. */
     const seenBy = (): bigint | undefined => {
       entries.takeAll(() => undefined);
       const { pid, status } = spawnSync("sh", ["-c", ":"]);
@@ -173,7 +173,7 @@ describe("loadBpfObject()", () => {
     expect(() => object.run("nothing")).toThrow('program "nothing"');
   });
 
-  it("measures its programs while that is asked for", async () => {
+  it("measures its programs while statistics are enabled", async () => {
     await using object = await load({ constants: { watched_pid: 1 } });
     object.attach("on_syscall");
     const runs = (): bigint => object.stats().find(({ name }) => name === "on_syscall")?.runs ?? -1n;
@@ -184,7 +184,7 @@ describe("loadBpfObject()", () => {
     counting?.[Symbol.dispose]();
   });
 
-  it("says at which stage and why it was refused, and leaves nothing behind", async () => {
+  it("reports the stage and reason of a failure, and leaves nothing behind", async () => {
     await expect(loadBpfObject({ path: join(directory, "none.o") })).rejects.toMatchObject({ details: { stage: "open", errno: 2 } });
     await expect(load({ constants: { nothing: 1 } })).rejects.toThrow('constant "nothing"');
     await expect(load({ maxEntries: { nothing: 1 } })).rejects.toThrow('map "nothing"');
@@ -195,7 +195,7 @@ describe("loadBpfObject()", () => {
     expect(() => object.attach("on_nothing")).toThrow("errno 2");
   });
 
-  it("tells when a program wakes the readers of a ring, and only then, until it is closed", async () => {
+  it("signals only when a program wakes the readers of a ring, until it is closed", async () => {
     const object = await load();
     let wakes = 0;
     object.watchRing("records", () => wakes++);
@@ -207,7 +207,7 @@ describe("loadBpfObject()", () => {
     const [withoutWaking, waking] = [1, 2];
     tell(waking);
     await waitFor("the first wake", () => wakes === 1);
-    // What still waits wakes nobody; what comes with a wake does, each time.
+    // Pending records do not wake a reader; each record with a wake-up does.
     tell(withoutWaking);
     for (let times = 2; times < 10; times++) {
       tell(waking);
@@ -222,7 +222,7 @@ describe("loadBpfObject()", () => {
     const object = await load();
     object.attach("on_syscall");
     const count = (): number => execFileSync("bpftool", ["prog"], { encoding: "utf8" }).split("name on_syscall").length - 1;
-    // The kernel frees what earlier tests left a moment later.
+    // The kernel frees programs of earlier tests asynchronously.
     await waitFor("one program", () => count() === 1);
     const ring = object.ring("records");
     await object[Symbol.asyncDispose]();

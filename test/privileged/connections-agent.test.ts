@@ -1,4 +1,4 @@
-/** Connections as the colony tells them when an agent listens to the kernel and scans every second: each one once. */
+/** Connections at the colony when an agent uses both BPF events and scans every second: each one once. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, Topology, TopologyEdge } from "../../src/tools/index.ts";
@@ -15,7 +15,7 @@ const serverCode = `
     socket.on("data", (data) => (String(data).startsWith("stay") ? socket.write("yes") : socket.end("answer!")));
   }).listen(Number(process.argv[1]), "127.0.0.1");`;
 
-/** Long connections that stay, then short ones, then attempts at a port where nobody is; tells when each part is done. */
+/** Opens long connections that stay, then short ones, then attempts at a closed port; prints a line after each part. */
 const callerCode = `
   const { connect } = require("node:net");
   const [port, closed, short] = process.argv.slice(1).map(Number);
@@ -50,8 +50,8 @@ const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
   return edges.filter((edge) => edge.port === port);
 };
 
-describe("an agent that listens to the kernel", () => {
-  it("tells 2,000 short connections, long ones and refused ones, each once", async () => {
+describe("an agent with connection events", () => {
+  it("reports 2,000 short connections, long ones and refused ones, each once", async () => {
     const [port, closed] = [await freePort(), await freePort()];
     const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "kitchen" } });
     await host.waitForProcess(port, kitchen.pid);
@@ -73,7 +73,7 @@ describe("an agent that listens to the kernel", () => {
     await becomes("refused attempts", { connections: 0, failures: 7 }, closed);
     process.kill(waiter.pid, "SIGUSR2");
     await becomes("the ends of the long ones", { connections: 2_005, openConnections: 0 });
-    // Nobody else tells them again, neither now nor after some more scans.
+    // Later scans do not report them again.
     await waitFor("five more seconds of scans", settled(5_000));
     const edges = await edgesTo(port);
     expect(edges.map(({ from, to, connections }) => [from, to, connections])).toEqual([["service:waiter", "service:kitchen", 2_005]]);
@@ -82,7 +82,7 @@ describe("an agent that listens to the kernel", () => {
 });
 
 describe("an agent whose traffic process is killed", () => {
-  it("goes on with scans, and listens again without telling anything twice", async () => {
+  it("continues with scans, and resumes events without duplicates", async () => {
     const port = await freePort();
     const larder = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "larder" } });
     await host.waitForProcess(port, larder.pid);
@@ -101,7 +101,7 @@ describe("an agent whose traffic process is killed", () => {
     const traffic = async () => ((await host.agent.status()) as unknown as AgentStatus).traffic;
     const first = await waitFor("the traffic process", async () => (await traffic())?.pid);
     process.kill(first, "SIGKILL");
-    // That it is away may have passed before anybody asks; that another one is there stays.
+    // The gap may be over before the status is read, but the new process remains visible.
     await waitFor("another process", async () => ![first, null, undefined].includes((await traffic())?.pid));
     await waitFor("the kernel to be listened to again", async () => !(await hooksOff()));
     start(200);

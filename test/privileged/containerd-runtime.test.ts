@@ -1,4 +1,4 @@
-/** Pods of a real containerd, seen and entered through its CRI. */
+/** Pods of a real containerd, listed and entered through its CRI. */
 
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -49,7 +49,7 @@ describe("containerd", () => {
 
   const directory = (): ContainerDirectory => createContainerDirectory({ env: env(), podScope: () => false });
 
-  it("is found with its version, and all its containers", async () => {
+  it("is detected with its version and all of its containers", async () => {
     const found = await detectRuntime({ env: env(), override: { runtimeType: "", sidecarMode: "" }, targets: [], signal });
     expect(found.containerRuntime).toMatchObject({ type: "containerd", socketPath: runtime.socketPath, api: "cri" });
     expect(found.containerRuntime?.version).toMatch(/^\d+\.\d+\.\d+$/);
@@ -64,7 +64,7 @@ describe("containerd", () => {
     );
   });
 
-  it("tells the first process of a container, not that of its namesake in another pod", async () => {
+  it("returns the init process of a container, not that of a container with the same name in another pod", async () => {
     const containers = directory();
     await expect(containers.find("app", signal)).rejects.toThrow(/shop-1\/app.*other-1\/app|other-1\/app.*shop-1\/app/);
     for (const [name, id] of [
@@ -81,7 +81,7 @@ describe("containerd", () => {
     }
   });
 
-  it("runs programs by its own exec: output, errors, exit code, terminal, input", async () => {
+  it("runs programs with its own exec: stdout, stderr, exit code, terminal, input", async () => {
     const containers = directory();
     const app = await containers.find("shop-1/app", signal);
     const run = async (argv: string[], terminal?: { columns: number; rows: number }, input?: string) => {
@@ -117,7 +117,7 @@ describe("containerd", () => {
       });
     });
 
-    /** Starts a pod with an application and an agent beside it, as a kubelet would, and lets the agent find out where it is. */
+    /** Starts a pod with an application and an agent, as a kubelet would, and runs the agent's detection in it. */
     async function detectIn(options: Omit<PodOptions, "name" | "uid">, podUid: string, withSocket: boolean): Promise<DetectedRuntime> {
       const pod = await runtime.runPod({ ...options, name: `pod-${podUid.slice(-4)}`, uid: podUid });
       await runtime.runContainer(pod, "app", { command: loop, mounts: kubeletMounts(podUid, "app") });
@@ -213,7 +213,7 @@ describe("containerd", () => {
         ["app", false],
         ["nginx", true],
       ]);
-      // Another pid namespace: the host's number means nothing here.
+      // Another PID namespace: the host's pid is meaningless here.
       expect(await containers.pidOf(await containers.find("app", signal), signal)).toBeNull();
     });
 

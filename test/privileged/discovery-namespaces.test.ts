@@ -1,4 +1,4 @@
-/** Services and connections of several hosts, made of namespaces with an agent each, as the colony tells them. */
+/** Services and connections of several simulated hosts with an agent each, as the colony shows them. */
 
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,15 +52,15 @@ function edgesOf(found: Topology, from: string, to: string): TopologyEdge[] {
 }
 
 /**
- * What speaks for an edge, without what its failed attempts add. A caller that starts before the one that it calls is refused at first; with kernel hooks
- * that is a row of the caller's end alone, understood by the address, and whether there was one depends on who was faster.
+ * The evidence for an edge without its failed attempts. A caller that starts before its server is refused at first. With BPF events that is a row of the
+ * caller's end alone, attributed by address, and whether it exists depends on timing.
  */
 function evidenceOfCalls({ evidence }: TopologyEdge): string[] {
   const ofAttempts: readonly string[] = ["client-end", "address-registry"];
   return evidence.filter((one) => !ofAttempts.includes(one));
 }
 
-/** The one edge between two nodes, as soon as it is what it should become. */
+/** Waits until the only edge between two nodes matches. */
 async function waitForEdge(from: string, to: string, wanted: Partial<TopologyEdge>): Promise<TopologyEdge> {
   let seen: TopologyEdge[] = [];
   return waitFor(
@@ -87,7 +87,7 @@ async function waitForEndpoint(tool: "coral_get_ingress" | "coral_get_egress", s
   );
 }
 
-/** nginx in front of `orders`, or what does the same where there is none. Returns its service's name. */
+/** Starts nginx in front of `orders`, or a substitute if it is not installed. Returns its service name. */
 function startBalancer(): string {
   const upstream = "10.77.0.12:5000";
   const streamModule = "/usr/lib/nginx/modules/ngx_stream_module.so";
@@ -106,18 +106,18 @@ function startBalancer(): string {
   return "nginx";
 }
 
-/** What runs where. Callers call again until somebody answers, so the order does not matter. */
+/** Starts all services. Callers retry, so the order does not matter. */
 function startServices(): void {
   talk("beta", "orders", "listen 0.0.0.0 5000 listen :: 5001 call 10.77.0.13 9100");
   talk("alpha", "shop", "listen 0.0.0.0 8080 call 10.77.0.12 5000");
   talk("alpha", "modern", "call fd77::12 5001");
   talk("alpha", "web", "call 10.77.0.13 9100");
   talk("alpha", "mirror", "listen 0.0.0.0 5500 call 10.77.0.11 5500");
-  // Neither end of these has an agent at its other end.
+  // The other end of these connections has no agent.
   talk("outside", "ledger", "listen 0.0.0.0 6100 listen 0.0.0.0 6101");
   talk("alpha", "billing", "call 10.77.0.99 6100");
   talk("outside", "visitor", "call 10.77.0.11 8080");
-  // The same loopback address on two hosts and in a namespace of one of them, as containers have it.
+  // The same loopback address on two hosts and in a network namespace of one of them, as with containers.
   talk("alpha", "near", "listen 127.0.0.1 6000");
   talk("alpha", "nearby", "call 127.0.0.1 6000");
   talk("beta", "far", "listen 127.0.0.1 6000");
@@ -169,7 +169,7 @@ describe("four hosts with an agent each", () => {
 
   afterAll(async () => {
     await colony?.stop();
-    // Ends the agents, too: signals do not reach into a host.
+    // This also ends the agents: signals do not reach into a host.
     await network?.[Symbol.asyncDispose]();
     await Promise.all([...agents.values()].map((agent) => agent.ended));
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
@@ -179,7 +179,7 @@ describe("four hosts with an agent each", () => {
     context.skip(skipReason !== undefined, skipReason);
   });
 
-  it("knows a call between two hosts from both of its ends", async () => {
+  it("shows a call between two hosts with evidence of both ends", async () => {
     const edge = await waitForEdge("service:shop", "service:orders", { class: "INTERNAL", confidence: 0.9 });
     expect(edge).toMatchObject({
       protocol: "tcp",
@@ -190,13 +190,13 @@ describe("four hosts with an agent each", () => {
     expect(evidenceOfCalls(edge)).toEqual(["both-ends"]);
   });
 
-  it("knows a call over IPv6 from both of its ends", async () => {
+  it("shows a call over IPv6 with evidence of both ends", async () => {
     const edge = await waitForEdge("service:modern", "service:orders", { class: "INTERNAL", confidence: 0.9 });
     expect(edge.port).toBe(5001);
     expect(evidenceOfCalls(edge)).toEqual(["both-ends"]);
   });
 
-  it("shows a load balancer as a service between caller and called, and a service that calls itself through it", async () => {
+  it("shows a load balancer as a service between client and server, and a service that calls itself through it", async () => {
     const wanted = { class: "INTERNAL", confidence: 0.9, port: 9100, openConnections: 1 } as const;
     await waitForEdge("service:web", balancer, wanted);
     await waitForEdge("service:orders", balancer, wanted);
@@ -205,11 +205,11 @@ describe("four hosts with an agent each", () => {
     expect(edgesOf(found, "service:web", "service:orders")).toEqual([]);
   });
 
-  it("shows a service that calls itself by its host's address as calling itself", async () => {
+  it("shows a service that calls itself by its host's address as a self-call", async () => {
     await waitForEdge("service:mirror", "service:mirror", { class: "INTERNAL", confidence: 0.9, port: 5500 });
   });
 
-  it("shows callers and called without an agent as outside", async () => {
+  it("shows clients and servers without an agent as external", async () => {
     await waitForEdge("service:billing", "external:10.77.0.99", { class: "EGRESS", confidence: 0.7, port: 6100 });
     await waitForEdge("external:10.77.0.99", "service:shop", { class: "INGRESS", confidence: 0.7, port: 8080 });
     const [into, out] = [
@@ -233,25 +233,25 @@ describe("four hosts with an agent each", () => {
     ).toEqual(["service:farther service:far", "service:inner service:inner", "service:nearby service:near"]);
   });
 
-  it("is less sure where the caller's address was translated on the way", async (context) => {
+  it("lowers the confidence where NAT translated the client's address", async (context) => {
     context.skip(routerSkipReason !== undefined, routerSkipReason);
     await waitForEdge("service:miner", "service:vault", { class: "INTERNAL", confidence: 0.7, port: 5002 });
     await waitForEdge("external:10.77.0.2", "service:vault", { class: "INGRESS", confidence: 0.7, port: 5002 });
   });
 
-  it("shows both ends as outside where both addresses were translated", async (context) => {
+  it("shows both ends as external where NAT translated both addresses", async (context) => {
     context.skip(routerSkipReason !== undefined, routerSkipReason);
     await waitForEdge("service:digger", "external:10.88.0.1", { class: "EGRESS", confidence: 0.7, port: 7000 });
     await waitForEdge("external:10.77.0.2", "service:safe", { class: "INGRESS", confidence: 0.7, port: 5003 });
   });
 
-  it("finds the called one where only its address was translated", async (context) => {
+  it("finds the server where NAT translated only its address", async (context) => {
     context.skip(routerSkipReason !== undefined, routerSkipReason);
     const edge = await waitForEdge("service:guest", "service:cellar", { class: "INTERNAL", confidence: 0.9 });
     expect(evidenceOfCalls(edge)).toEqual(["both-ends", "translated"]);
   });
 
-  it("says what breaks with a service, over several hops", async () => {
+  it("reports the impact of a service across several hops", async () => {
     const { nodes } = await topology({ service: "orders", direction: "dependents" });
     const dependents = nodes.filter((node) => node.relation === "dependent").map((node) => node.id);
     expect(dependents).toEqual(expect.arrayContaining(["service:shop", "service:modern", "service:web", balancer, "external:10.77.0.99"]));
@@ -259,18 +259,18 @@ describe("four hosts with an agent each", () => {
     expect(nodes.find((node) => node.id === "service:web")?.distance).toBe(2);
   });
 
-  it("knows services by the hosts they are on, and their processes by the pids there", async () => {
+  it("lists services by host, and their processes by the pids there", async () => {
     const { services } = await colony.tool<ServiceList>("coral_list_services", { processes: true });
     const placesOf = (name: string) => services.find((service) => service.service === name)?.agents ?? [];
     expect(placesOf("orders").map((place) => place.hostname)).toEqual(["beta"]);
     const [process] = placesOf("orders")[0]?.processes ?? [];
     expect(hostOf("beta").run("cat", `/proc/${process?.pid}/cmdline`)).toContain("/orders.mjs\0listen");
     expect(process?.listens).toEqual(["tcp 0.0.0.0:5000", "tcp [::]:5001"]);
-    // What runs without an agent is known by nobody.
+    // Services without an agent are unknown.
     expect(placesOf("ledger")).toEqual([]);
   });
 
-  it("tells a new dependency outside as an event", async () => {
+  it("emits an event for a new external dependency", async () => {
     talk("alpha", "payroll", "call 10.77.0.99 6101");
     const { stdout } = await waitFor("the event", async () => {
       const run = await runCoral(["events", "--kind", "egress-new"], { home: colony.home });
@@ -279,7 +279,7 @@ describe("four hosts with an agent each", () => {
     expect(stdout).toMatch(/payroll.*10\.77\.0\.99/);
   });
 
-  it("draws it as text and as a graph", async () => {
+  it("draws the topology as text and as a graph", async () => {
     const run = async (...args: string[]) => (await runCoral(["network", "topology", ...args], { home: colony.home })).stdout;
     expect(await run()).toMatch(/shop[\s\S]*orders/);
     const dot = await run("-o", "dot");
@@ -288,7 +288,7 @@ describe("four hosts with an agent each", () => {
     expect(dot).toMatch(/"service:shop" -> "service:orders"/);
   });
 
-  it("knows that a call has ended", async () => {
+  it("removes a call that has ended", async () => {
     const caller = talk("alpha", "brief", "call 10.77.0.12 5000");
     await waitForEdge("service:brief", "service:orders", { openConnections: 1, confidence: 0.9 });
     await hostOf("alpha").kill(caller);

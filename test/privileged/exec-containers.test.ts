@@ -1,4 +1,4 @@
-/** Commands in containers of a real containerd: by entering them, and by the runtime where that cannot be. */
+/** Commands in containers of a real containerd: by entering their namespaces, or through the runtime. */
 
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { containerdSkipReason, TestContainerd, type TestPod } from "../support/c
 
 const skipReason = containerdSkipReason();
 const signal = new AbortController().signal;
-/** The runtime sets the size when the program runs already; before that stty has nothing to say. */
+/** The runtime sets the size after the program has started; stty prints 0 0 before. */
 const untilSized = 'until [ -n "$(stty size 2>/dev/null)" ]; do sleep 0.1; done; stty size';
 const loop = ["/bin/sh", "-c", "while :; do sleep 3600 & wait $!; done"];
 let runtime: TestContainerd;
@@ -45,7 +45,7 @@ describe("commands in containers", () => {
 
   const seeing = (): ContainerDirectory =>
     createContainerDirectory({ env: { CONTAINER_RUNTIME_ENDPOINT: `unix://${runtime.socketPath}` }, podScope: () => false });
-  /** As a sidecar is: the runtime is there, the processes of others are not. */
+  /** Like a sidecar: it has the runtime's socket, but does not see the processes of other containers. */
   const blind = (): ContainerDirectory => ({ ...seeing(), pidOf: async () => null });
   const inside = (container: string) => ({ kind: "container" as const, service: "", container, pid: 0 });
   function create(settings: Partial<ExecSettings>, containers: ContainerDirectory, pids: number[] = []): TestRunner {
@@ -54,7 +54,7 @@ describe("commands in containers", () => {
     return runner;
   }
 
-  it("are run in the one that was named, as nobody, without the agent's rights", async () => {
+  it("run in the named container, as user nobody, without the agent's privileges", async () => {
     const { run, audit } = create({}, seeing());
     expect((await run({ argv: ["cat", "/tmp/who"], target: inside("app") })).stdout).toBe("app\n");
     expect((await run({ argv: ["cat", "/tmp/who"], target: inside("shop-1/nginx") })).stdout).toBe("nginx\n");
@@ -67,7 +67,7 @@ describe("commands in containers", () => {
     await expect(run({ argv: ["true"], target: inside("no-such") })).rejects.toThrow("no-such");
   });
 
-  it("are found by the service that runs there, and by its process", async () => {
+  it("can select a container by its service or process", async () => {
     const { run } = create({}, seeing(), [appPid]);
     const target = { kind: "service" as const, service: "shop", container: "", pid: 0 };
     expect((await run({ argv: ["cat", "/tmp/who"], target })).stdout).toBe("app\n");
@@ -80,7 +80,7 @@ describe("commands in containers", () => {
     expect((await both.run({ argv: ["cat", "/tmp/who"], target: { ...target, pid: nginx ?? 0 } })).stdout).toBe("nginx\n");
   });
 
-  it("of the read-only profile may be applets, but only those that it has", async () => {
+  it("of the read-only profile may be busybox applets, if the profile lists them", async () => {
     for (const containers of [seeing(), blind()]) {
       const { run } = create({ profile: "diagnostics" }, containers);
       expect((await run({ text: "ps | head -n 1", target: inside("app") })).stdout).toContain("PID");
@@ -102,7 +102,7 @@ describe("commands in containers", () => {
     }
   });
 
-  it("are run by the runtime where the container cannot be entered", async () => {
+  it("run through the runtime if the container cannot be entered", async () => {
     const { run, audit } = create({}, blind());
     expect(await run({ argv: ["sh", "-c", "echo out; echo err >&2; exit 3"], target: inside("app") })).toMatchObject({
       stdout: "out\n",
@@ -117,7 +117,7 @@ describe("commands in containers", () => {
     await expect(run({ argv: ["env"], target: inside("app"), environment: { A: "b" } })).rejects.toThrow("started by its runtime");
   });
 
-  it("are run by the runtime as the container's own user, never as root by the agent", async () => {
+  it("run through the runtime as the container's own user, never as the agent's root", async () => {
     const { run } = create({ runAs: "target" }, seeing());
     const { stdout } = await run({ argv: ["cat", "/proc/self/status"], target: inside("app") });
     expect(stdout).toMatch(/^Uid:\s+0/m);
@@ -126,7 +126,7 @@ describe("commands in containers", () => {
     await expect(run({ argv: ["true"], target: inside("app"), workingDirectory: "/tmp" })).rejects.toThrow("started by its runtime");
   });
 
-  it("see the container's files also by the service that runs there, and are run by its runtime as its root", async () => {
+  it("see the container's files when selected by service, and run as the container's root through the runtime", async () => {
     const target = { kind: "service" as const, service: "shop", container: "", pid: 0 };
     const entered = create({}, seeing(), [appPid]);
     expect((await entered.run({ argv: ["cat", "who"], target, workingDirectory: "/tmp" })).stdout).toBe("app\n");
@@ -137,7 +137,7 @@ describe("commands in containers", () => {
     expect(audit.at(-1)).toMatchObject({ user: "of the container", target: "service shop" });
   });
 
-  it("leave nothing behind", async () => {
+  it("leave no process behind", async () => {
     const { run } = create({ timeoutMs: 500 }, seeing());
     const end = await run({
       argv: ["sh", "-c", "trap '' TERM; sleep 999 & (sleep 998 &) ; sleep 1000; sleep 1001"],
@@ -147,7 +147,7 @@ describe("commands in containers", () => {
     expect(processesWithVariable(`CORAL_COMMAND_ID=${end.commandId}`)).toEqual([]);
   });
 
-  it("are refused in one that has ended", async () => {
+  it("are refused in a stopped container", async () => {
     const id = await runtime.runContainer(pod, "late", { command: loop });
     await runtime.stopContainer(id);
     const { run } = create({}, seeing());

@@ -12,7 +12,7 @@ function find(abilities: readonly KernelAbility[], name: KernelAbility["name"]):
   return abilities.find((ability) => ability.name === name);
 }
 
-/** Runs the child as another user and returns the outcome per ability. */
+/** Runs the probe child as another user and returns the outcome per ability. */
 function tryAs(...privileges: string[]): Map<string, { stage: string; errno?: number }> {
   const args = [...privileges, process.execPath, `${dist}ability-child.js`, objectPath, "raw_tp", "perf_event", "uprobe", "uprobe_multi"];
   const { stdout } = spawnSync("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups", ...args], { encoding: "utf8" });
@@ -23,20 +23,20 @@ function tryAs(...privileges: string[]): Map<string, { stage: string; errno?: nu
   return new Map(lines.map(({ end, outcome }) => [end, outcome]));
 }
 
-describe("what the kernel allows", () => {
+describe("kernel abilities", () => {
   beforeEach((context) => {
     const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
 
-  it("probeKernelAbilities() attaches the hooks that Coral is built on", async () => {
+  it("probeKernelAbilities() attaches the hooks that Coral requires", async () => {
     const abilities = await probeKernelAbilities();
     for (const name of ["ring_buffer", "raw_tp", "tp_btf", "perf_event", "uprobe"] as const) {
       expect(find(abilities, name)).toMatchObject({ name, available: true, reason: "" });
     }
   });
 
-  it("probeKernelAbilities() gives a reason for each hook that this kernel does not have", async () => {
+  it("probeKernelAbilities() gives a reason for each hook that this kernel lacks", async () => {
     const hasKprobes = existsSync("/sys/bus/event_source/devices/kprobe/type");
     const abilities = await probeKernelAbilities();
     const kprobe = find(abilities, "kprobe");
@@ -45,12 +45,12 @@ describe("what the kernel allows", () => {
     if (!hasKprobes) expect(kprobe?.reason).toContain("CONFIG_KPROBE_EVENTS");
   });
 
-  it("refuses a user without capabilities, with EPERM", () => {
+  it("are denied with EPERM to a user without capabilities", () => {
     for (const [, outcome] of tryAs()) expect(outcome).toMatchObject({ stage: "load", errno: 1 });
     expect(tryAs().size).toBe(4);
   });
 
-  it("works without root on CAP_BPF and CAP_PERFMON", () => {
+  it("are available without root, with CAP_BPF and CAP_PERFMON", () => {
     const outcomes = tryAs("--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon");
     expect(outcomes.get("raw_tp")).toEqual({ stage: "attached" });
     expect(outcomes.get("perf_event")).toEqual({ stage: "attached" });

@@ -1,4 +1,4 @@
-/** A real agent as a sidecar in a real pod: what it tells, and commands that reach its neighbour through the container runtime. */
+/** A real agent as a sidecar in a real pod: its reported runtime context, and commands in the neighbouring container. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ let runtime: TestContainerd;
 let colony: ColonyDaemon;
 const agents = new Map<string, string>();
 
-/** A pod with an application and an agent; gives the agent's id. */
+/** Starts a pod with an application and an agent; returns the agent's id. */
 async function startPod(name: string, uid: string, options: { pid?: "pod"; withSocket: boolean; mayEnter?: boolean }): Promise<void> {
   const home = join(directory, name);
   mkdirSync(join(home, "agent"), { recursive: true, mode: 0o700 });
@@ -91,32 +91,32 @@ describe("an agent in a pod", () => {
     ["with-cri", "CRI", ["app"]],
     ["shared", "Shared NS", ["app"]],
     ["alone", "Passive", []],
-  ])("tells where it is: %s", async (name, mode, containers) => {
+  ])("reports its runtime context: %s", async (name, mode, containers) => {
     const { agents: found } = await colony.tool<RuntimeContextList>("coral_get_runtime_context", { agent: agents.get(name) });
     expect(found).toMatchObject([{ source: "agent", problems: [], runtime: { runtimeType: "k8s-sidecar", visibility: { containers } } }]);
     const { agents: listed } = await colony.tool<AgentList>("coral_list_agents", { match: agents.get(name) });
     expect(listed).toMatchObject([{ mode }]);
   });
 
-  it("reaches its neighbour by the container runtime", async () => {
+  it("runs commands in its neighbour through the container runtime", async () => {
     const ran = await coral("exec", "--agent", agents.get("with-cri") ?? "", "-c", "app", "--", "cat", "/tmp/who");
     expect(ran).toMatchObject({ code: 0, stdout: "neighbour\n" });
     const failed = await coral("exec", "--agent", agents.get("with-cri") ?? "", "-c", "app", "--", "false");
     expect(failed.code).toBe(1);
   });
 
-  it("reaches its neighbour by the pod's namespace", async () => {
+  it("runs commands in its neighbour through the pod's PID namespace", async () => {
     const ran = await coral("exec", "--agent", agents.get("shared") ?? "", "-c", "app", "--", "cat", "/tmp/who");
     expect(ran).toMatchObject({ code: 0, stdout: "neighbour\n" });
   });
 
-  it("says what it lacks when it may not enter the pod's namespace", async () => {
+  it("reports the missing capability if it cannot enter the pod's namespace", async () => {
     const ran = await coral("exec", "--agent", agents.get("confined") ?? "", "-c", "app", "--", "cat", "/tmp/who");
     expect(ran.code).toBe(2);
     expect(ran.stderr).toContain("may not enter the namespaces of other containers");
   });
 
-  it("refuses with the reason and the fix when it is passive", async () => {
+  it("refuses with reason and fix in passive mode", async () => {
     const ran = await coral("exec", "--agent", agents.get("alone") ?? "", "-c", "app", "--", "cat", "/tmp/who");
     expect(ran.code).toBe(2);
     expect(ran.stderr).toContain("passive mode - no CRI socket, no shared namespace");

@@ -1,4 +1,4 @@
-/** Captures of real traffic: from the kernel's copies to what leaves the traffic process. */
+/** Captures of real traffic, from the BPF programs to the output of the traffic process. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -21,7 +21,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const children: ChildProcess[] = [];
 
-/** A process of the test's support scripts; `line()` is its next line of output. */
+/** A process that runs a support script; `line()` is its next line of output. */
 function start(script: string, ...args: string[]): { pid: number; line: () => Promise<string>; send: (text: string) => void } {
   const file = fileURLToPath(new URL(`../support/${script}`, import.meta.url));
   const child = spawn(process.execPath, [file, ...args], { stdio: ["pipe", "pipe", "inherit"] });
@@ -41,9 +41,9 @@ function start(script: string, ...args: string[]): { pid: number; line: () => Pr
 class Capture implements AsyncDisposable {
   readonly reports: TrafficReport[] = [];
   readonly parts: OpenedParts;
-  /** Records that the kernel copied for captures. */
+  /** Number of records that the BPF programs copied for captures. */
   copies = 0;
-  /** False: as if the traffic process hung. */
+  /** False simulates a hanging traffic process. */
   isSweeping = true;
   readonly #hooks: KernelHooks;
   readonly #timer: NodeJS.Timeout;
@@ -94,7 +94,7 @@ function orderFor(pid: number, more: Partial<CaptureOrder> = {}): CaptureOrder {
   return { captureId: "c", pids: [pid], durationMs: 20_000, ...filters, ...more };
 }
 
-/** Each connection is answered by a child of its own. */
+/** A server that forks a child per connection. */
 const forkingServer = `
 import http.server, socketserver
 class Server(socketserver.ForkingMixIn, http.server.HTTPServer): pass
@@ -144,7 +144,7 @@ describe("captures", () => {
     body: '{"amount":12,"password":"tell-nobody"}',
   };
 
-  it("shows requests of the chosen process, redacted, also on connections that are older", async () => {
+  it("shows redacted requests of the selected process, also on older connections", async () => {
     const { server, ask } = await startHttp();
     await ask(post);
     capture = await Capture.open();
@@ -170,7 +170,7 @@ describe("captures", () => {
     expect(asText(capture.reports)).not.toContain("tell-nobody");
   });
 
-  it("keeps to the filters and the limit, and then copies nothing", async () => {
+  it("applies filters and limit, then stops copying", async () => {
     capture = await Capture.open();
     const { client, ask } = await startHttp();
     capture.parts.startCapture(orderFor(client, { status: "5xx", limit: 3 }));
@@ -190,7 +190,7 @@ describe("captures", () => {
     expect(capture.copies).toBe(before);
   });
 
-  it("shows what children answer that were forked for a connection", async (context) => {
+  it("shows responses of children that were forked for a connection", async (context) => {
     if (!hasProgram("python3")) context.skip("needs python3");
     const child = spawn("python3", ["-c", forkingServer], { stdio: ["ignore", "pipe", "inherit"] });
     children.push(child);
@@ -205,18 +205,18 @@ describe("captures", () => {
     ]);
   });
 
-  it("finds the slow ones", async () => {
+  it("filters by duration", async () => {
     capture = await Capture.open();
     const { server, ask } = await startHttp();
     capture.parts.startCapture(orderFor(server, { minDurationMs: 600 }));
     for (const path of ["/fast", "/slow", "/fast", "/slow"]) await ask({ path });
     await waitFor("both", () => capture?.requests.filter(({ target }) => target === "/slow").length === 2);
     await sleep(100);
-    // A fast one is slow on a machine that stands still.
+    // On a machine that stalls, a fast request may be slow.
     for (const { durationNs } of capture.requests) expect(durationNs).toBeGreaterThanOrEqual(600e6);
   });
 
-  it("is over in the kernel when its time is over, whoever forgets to stop it", async () => {
+  it("expires in the kernel even if it is never stopped", async () => {
     capture = await Capture.open();
     const { server, ask } = await startHttp();
     const durationMs = 5_000;
@@ -257,7 +257,7 @@ describe("captures", () => {
       expect(request.requestHeaders).toContainEqual(["x-token", "***"]);
       expect(request.responseHeaders).toContainEqual(["content-type", "text/plain"]);
       expect(request.responseBody).toBe("hello");
-      // One word without an end: it may be the first half of a secret.
+      // A truncated word may be the first half of a secret, so it is redacted.
       expect(request.requestBody).toBe("…");
       expect(request.requestBytes).toBeGreaterThan(3000);
     }
@@ -265,7 +265,7 @@ describe("captures", () => {
     capture.parts.stopCapture("c");
   });
 
-  it("shows requests in TLS", async (context) => {
+  it("shows requests inside TLS", async (context) => {
     context.skip(!hasProgram("openssl"), "needs openssl");
     const directory = mkdtempSync(join(tmpdir(), "coral-capture-"));
     const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
@@ -308,7 +308,7 @@ describe("captures", () => {
     }
   });
 
-  it("leaves requests and names in the window, captured or not", async () => {
+  it("does not change counted requests and names", async () => {
     capture = await Capture.open();
     const server = start("http2-talker.mjs", "grpc-server");
     const port = await server.line();

@@ -1,4 +1,4 @@
-/** Requests of real servers, from the kernel's hooks to what the commands print. */
+/** Requests of real servers, from the BPF programs to the output of commands. */
 
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -34,7 +34,7 @@ let nginx: DaemonProcess;
 let port: number;
 let tlsPort: number;
 
-/** Answers by path; `/slow` waits for nobody, `/fail` always fails. */
+/** nginx that responds by path; `/fail` always fails. */
 function nginxConfig(directory: string): string {
   return `
     daemon off;
@@ -105,7 +105,7 @@ async function services(): Promise<string[]> {
 
 const kept = new Agent({ keepAlive: true, maxSockets: 4 });
 
-/** The status. */
+/** Sends a request and returns its status. */
 function ask(path: string, headers: Record<string, string> = {}, method = "GET", body?: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const outgoing = request({ host: "127.0.0.1", port, path, headers, method, agent: kept }, (reply) => {
@@ -122,7 +122,7 @@ async function red(input: Record<string, unknown>): Promise<RedResult> {
 
 const serverCount = ({ rows }: RedResult): number => rows.reduce((sum, row) => sum + row.requests, 0);
 
-/** Rows of this test's own route, as soon as they add up to what was sent. */
+/** Waits until the rows of this test's own route add up to the sent requests, and returns them. */
 async function waitForCount(route: string, wanted: number, by = "route"): Promise<RedResult> {
   let seen: RedResult | undefined;
   return waitFor(
@@ -149,7 +149,7 @@ describe("coral query red", () => {
     const [row] = routes.rows;
     expect(row?.p50Us).toBeGreaterThan(0);
     expect(row?.p95Us).toBeGreaterThanOrEqual(row?.p50Us ?? Number.POSITIVE_INFINITY);
-    // Of the unit: nothing here takes a minute.
+    // Checks the unit: nothing here takes a minute.
     expect(row?.p99Us).toBeLessThan(60_000_000);
     expect(row?.requestBytes).toBeGreaterThan(240 * 40);
     expect(routes.findings).toMatchObject([{ rule: "error-share", severity: "critical", subject: "GET /fail/orders" }]);
@@ -159,7 +159,7 @@ describe("coral query red", () => {
     expect(stdout).toMatch(/GET \/fail\/orders\s+server\s+http\s+\S+\s+100%/);
   });
 
-  it("counts what wrk counts, to within the requests in flight", async () => {
+  it("matches the count of wrk, except for requests in flight", async () => {
     const connections = 8;
     const { stdout } = await run("wrk", ["-t1", `-c${connections}`, "-d2s", `http://127.0.0.1:${port}/bulk`]);
     const sent = Number(/(\d+) requests in/.exec(stdout)?.[1]);
@@ -174,7 +174,7 @@ describe("coral query red", () => {
     expect(Math.abs(serverCount(asked) - sent)).toBeLessThanOrEqual(connections);
   });
 
-  it("names clients that end at once by their program", async () => {
+  it("names short-lived clients by their program", async () => {
     for (let count = 0; count < 10; count++) await run("curl", ["-s", "-o", "/dev/null", `http://127.0.0.1:${port}/short`]);
     const rows = await waitFor("the client's side", async () => {
       const found = await colony.sql(
@@ -185,7 +185,7 @@ describe("coral query red", () => {
     expect(rows).toEqual([{ service: "curl", n: 10 }]);
   });
 
-  it("reads requests inside TLS, at the server and at curl", async () => {
+  it("counts requests inside TLS, at the server and at curl", async () => {
     const url = `https://127.0.0.1:${tlsPort}/secrets/77`;
     await waitFor(
       "the plaintext to be read",
@@ -210,7 +210,7 @@ describe("coral query red", () => {
     expect(stdout).toMatch(/GET \/secrets\/\{id\}\s+server\s+https/);
   });
 
-  it("puts requests on the edge, once", async () => {
+  it("adds requests to the topology edge, once", async () => {
     const edge = await waitFor(
       "requests on an edge to the service",
       async () => {
@@ -249,7 +249,7 @@ describe("coral capture", () => {
     return new DaemonProcess("coral capture", child);
   }
 
-  /** The order travels to the kernel while requests come: one of them is the first that is seen. */
+  /** Sends requests while the capture is being set up; the first captured one may be any of them. */
   async function askUntil(ended: () => boolean, send: () => Promise<unknown>): Promise<void> {
     await waitFor(
       "the capture to end",
@@ -281,7 +281,7 @@ describe("coral capture", () => {
     expect(capture.output).not.toContain(secret);
   });
 
-  it("keeps to its filters", async () => {
+  it("applies its filters", async () => {
     await using capture = startCapture(["--limit", "2", "--status", "5xx", "-o", "json"]);
     await capture.waitForOutput(/watching \d+ process/);
     await askUntil(
@@ -297,7 +297,7 @@ describe("coral capture", () => {
     ]);
   });
 
-  it("ends by its time, is killed without a trace left behind, and is audited", async () => {
+  it("ends after its duration, leaves nothing behind when killed, and is audited", async () => {
     await using timed = startCapture(["--duration", "1s", "--route", "/nobody-asks-for-this"]);
     expect((await timed.ended).code).toBe(4);
     const killed = startCapture(["--duration", "60s"]);
@@ -313,14 +313,14 @@ describe("coral capture", () => {
     expect(stdout).toContain("local:uid=0 captures requests of storefront");
   });
 
-  it("leaves nothing of what it saw in the stores", async () => {
+  it("stores nothing of the captured requests", async () => {
     const rows = await colony.sql(`SELECT count(*) AS n FROM red WHERE route LIKE '%${secret}%' OR peer LIKE '%${secret}%'`);
     expect(rows).toEqual([{ n: 0 }]);
     const events = await colony.sql(`SELECT count(*) AS n FROM agent_event WHERE details LIKE '%${secret}%' OR message LIKE '%${secret}%'`);
     expect(events).toEqual([{ n: 0 }]);
   });
 
-  it("ends when the process that reads the traffic is killed, and when the agent is", async () => {
+  it("ends when the traffic process or the agent is killed", async () => {
     await using first = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
     await first.waitForOutput(/watching \d+ process/);
     const pid = await waitFor("the traffic process", async () => (await trafficStatus()).pid);
@@ -334,7 +334,7 @@ describe("coral capture", () => {
     expect((await second.ended).code).toBe(1);
   });
 
-  it("waits for an agent that was just started", async () => {
+  it("waits for an agent that has just started", async () => {
     await agent.stop();
     agent = await startAgent({ home: home.path, config: agentConfig, traffic: true });
     await agent.waitUntilConnected();
@@ -347,7 +347,7 @@ describe("coral capture", () => {
     expect((await capture.ended).code).toBe(0);
   });
 
-  it("says which service there is none of", async () => {
+  it("names an unknown service", async () => {
     expect((await runCoral(["capture", "nobody-of-that-name"], { home: home.path })).code).toBe(4);
   });
 });

@@ -1,4 +1,4 @@
-/** TCP connections as the kernel tells them: each one once, however short, and how it ended. */
+/** TCP connections as the BPF programs report them: each one once, however short, with its outcome. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -32,7 +32,7 @@ beforeEach((context) => {
   context.skip(why !== undefined, why);
 });
 
-/** What was reported about one port, whatever else happens on this machine. */
+/** Collects the reports about one port and ignores all other connections of this machine. */
 class Watched implements AsyncDisposable {
   readonly events: ConnectionEvent[] = [];
   readonly peers: PeerConnections[] = [];
@@ -60,7 +60,7 @@ class Watched implements AsyncDisposable {
     if (mark !== null) this.marks.push(mark);
   }
 
-  /** As the agent does around a scan. */
+  /** Does what the agent does around a scan. */
   async scan(between: () => void | Promise<void> = () => undefined): Promise<void> {
     for (const phase of ["begin", "end"] as const) {
       const mark = ++this.#mark;
@@ -74,7 +74,7 @@ class Watched implements AsyncDisposable {
     return this.events.filter((event) => event.role === role && (role === "server" ? event.localPort : event.remotePort) === port);
   }
 
-  /** Sums of both ways of telling, without those that were only announced. */
+  /** Sums of individual and aggregated reports, without connections that have only begun. */
   count(port: number, role: string): Record<string, number> {
     const sum = { connections: 0, failed: 0, refused: 0, reset: 0, timedOut: 0, sent: 0, received: 0 };
     for (const peer of this.peers) {
@@ -122,7 +122,7 @@ async function listen(onSocket: (socket: Socket) => void, host = "127.0.0.1"): P
   };
 }
 
-/** One connection that asks and is answered; resolves when it is gone. */
+/** One connection with a request and a response; resolves when it is closed. */
 async function call(port: number, host = "127.0.0.1"): Promise<void> {
   const socket = connect(port, host);
   socket.on("error", () => undefined);
@@ -133,8 +133,8 @@ async function call(port: number, host = "127.0.0.1"): Promise<void> {
 
 const perl = (code: string, ...args: string[]) => spawn("perl", ["-MSocket", "-e", code, ...args], { stdio: ["pipe", "pipe", "inherit"] });
 
-describe("the layout of what the kernel writes", () => {
-  it("is what the object says", () => {
+describe("the layout of kernel records", () => {
+  it("matches the object's BTF", () => {
     const layout = readBtfLayout(objectPath);
     for (const [struct, known] of [
       ["connection_record", recordLayout],
@@ -162,14 +162,14 @@ describe("openConnectionWatch()", () => {
     expect(watched.count(server.port, "client")).toEqual({ ...all, sent: 6_000, received: 14_000 });
     expect(watched.count(server.port, "server")).toEqual({ ...all, sent: 14_000, received: 6_000 });
     expect(watched.lost).toBe(0);
-    // Only the first of the new peer is told by itself, with its begin.
+    // Only the first connection of a new peer is reported individually, with its start.
     expect(watched.told(server.port, "client").map(({ kind }) => kind)).toEqual(["opened", "closed"]);
     const [opened] = watched.told(server.port, "client");
     expect(opened).toMatchObject({ pid: process.pid, localAddress: "127.0.0.1", remoteAddress: "127.0.0.1", remotePort: server.port });
     expect(watched.peers.find((peer) => peer.serverPort === server.port && peer.role === "client")).toMatchObject({ pid: process.pid });
   });
 
-  it("tells those that a scan may have seen one by one, with their last amounts", async () => {
+  it("reports connections that a scan may have seen individually, with their final byte counts", async () => {
     await using watched = await Watched.open();
     await using server = await listen((socket) => socket.on("data", (data) => socket.write(data)));
     await call0(server.port);
@@ -200,7 +200,7 @@ describe("openConnectionWatch()", () => {
     expect(watched.count(server.port, "client")["connections"]).toBe(4);
   });
 
-  it("tells attempts that were refused from those that nobody answered", async () => {
+  it("distinguishes refused attempts from timeouts", async () => {
     await using watched = await Watched.open();
     const { port } = await (async () => {
       await using gone = await listen(() => undefined);
@@ -209,7 +209,7 @@ describe("openConnectionWatch()", () => {
     for (let attempt = 0; attempt < 5; attempt++) await call(port);
     await waitFor("refusals", () => watched.count(port, "client")["failed"] === 5);
     expect(watched.count(port, "client")).toMatchObject({ connections: 0, failed: 5, refused: 5, timedOut: 0 });
-    // A queue that is full: the next attempt is not answered, and TCP_USER_TIMEOUT (18) ends it.
+    // With a full accept queue the next attempt gets no reply, and TCP_USER_TIMEOUT (18) ends it.
     const full = perl(
       `$|=1; socket(L,2,1,0); bind(L,sockaddr_in(0,inet_aton("127.0.0.1"))); listen(L,0); my ($p)=sockaddr_in(getsockname(L)); my @c;
        for (1..2) { socket(my $s,2,1,0); fcntl($s,4,2048); connect($s,sockaddr_in($p,inet_aton("127.0.0.1"))); push @c,$s } select(undef,undef,undef,0.2);
@@ -224,19 +224,19 @@ describe("openConnectionWatch()", () => {
     await ended;
   });
 
-  it("tells a connection that was reset from one that ended in order", async () => {
+  it("distinguishes a reset connection from one that was closed", async () => {
     await using watched = await Watched.open();
     await using server = await listen((socket) => socket.on("data", () => socket.resetAndDestroy()));
     await call(server.port);
     await call(server.port);
     await waitFor("two resets", () => watched.count(server.port, "client")["reset"] === 2);
     expect(watched.count(server.port, "client")).toMatchObject({ connections: 2, failed: 0, reset: 2 });
-    // Who resets ends it in order.
+    // For the side that resets, the connection was closed.
     await waitFor("the other ends", () => watched.count(server.port, "server")["connections"] === 2);
     expect(watched.count(server.port, "server")).toMatchObject({ reset: 0 });
   });
 
-  it("knows IPv6, and addresses of IPv4 in it", async () => {
+  it("supports IPv6 and IPv4-mapped addresses", async () => {
     await using watched = await Watched.open();
     await using server = await listen((socket) => socket.on("data", () => socket.end("yes")), "::");
     await call(server.port, "::1");
@@ -249,7 +249,7 @@ describe("openConnectionWatch()", () => {
   });
 });
 
-/** A connection before the first scan, so that the peer is known. */
+/** Opens a connection before the first scan, so that the peer is known. */
 async function call0(port: number): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");

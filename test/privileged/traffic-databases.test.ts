@@ -1,4 +1,4 @@
-/** Databases, caches and DNS as the kernel and the decoders see them, against what the clients know they asked. */
+/** Databases, caches and DNS: counts of the BPF programs and decoders, compared with what clients sent. */
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ import { MysqlClient } from "../support/mysql-client.ts";
 import { PayloadObserver } from "../support/payload-observer.ts";
 
 const run = promisify(execFile);
-/** Whatever the tests start. */
+/** Resources that a test starts. */
 const programs =
   "mariadbd mariadb mariadb-install-db postgres initdb pgbench redis-server redis-benchmark memcached dnsmasq dig openssl python3 cc".split(
     " ",
@@ -40,7 +40,7 @@ function big32(value: number): Buffer {
   return int32(value).swap32();
 }
 
-/** A hundred queries by one call, the most that dnsmasq takes of a connection, after which all answers are waited for. */
+/** Sends a hundred queries with one call, the limit of dnsmasq per connection, then waits for all responses. */
 const dnsClient = `
 import socket, sys
 asked = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -53,7 +53,7 @@ for number in range(100):
     answers.read(int.from_bytes(answers.read(2), "big"))
 `;
 
-/** `set_many` without answers as clients do it, in one call; values of 10 to 1000 bytes, and of 20 KiB; then all of them by one `get`. */
+/** Like `set_many` of real clients: noreply sets in one call, with values of 10 to 1000 bytes and of 20 KiB, then one `get` for all. */
 const memcachedClient = `
 import socket, sys
 asked = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -76,10 +76,10 @@ ask(b"get k1\\r\\n", b"END\\r\\n")
 ask(b"get k1 big1\\r\\n", b"END\\r\\n")
 `;
 
-/** One connection per test, opened when first used. */
+/** One connection per test, opened on first use. */
 let socket: Socket | undefined;
 
-/** Sends these at once and waits for their answers, which come at once, too. */
+/** Sends all requests with one write and waits for their responses, which also arrive together. */
 async function exchange(port: number, requests: readonly Buffer[]): Promise<void> {
   if (socket === undefined) {
     socket = connect(port, "127.0.0.1").setNoDelay();
@@ -156,7 +156,7 @@ describe("databases, caches and DNS on sockets", () => {
       expect(slept).toHaveLength(2);
       for (const { durationNs } of slept) {
         expect(durationNs / 1e6).toBeGreaterThan(49);
-        // A busy machine may keep either of them waiting.
+        // A busy machine may delay either of them.
         expect(durationNs / 1e6).toBeLessThan(2_000);
       }
       expect(observer.losses).toEqual({});
@@ -165,7 +165,7 @@ describe("databases, caches and DNS on sockets", () => {
     },
   );
 
-  it("counts what MariaDB is asked under TLS", async () => {
+  it("counts MariaDB statements under TLS", async () => {
     server = await startMariadb(true);
     const { pid, port } = server;
     observer = await PayloadObserver.openWithTls();
@@ -253,7 +253,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it("counts what memcached is asked in text", async () => {
+  it("counts memcached text commands", async () => {
     server = await startMemcached();
     observer = await PayloadObserver.open();
     const { pid, port } = server;
@@ -274,7 +274,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
-  it("counts what memcached is asked for by keys of any bytes and any length", async () => {
+  it("counts memcached commands with keys of any bytes and any length", async () => {
     server = await startMemcached();
     observer = await PayloadObserver.open();
     const { pid, port } = server;
@@ -289,7 +289,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it.each(hookKinds)("counts what memcached is asked by many commands at once, and by one for many keys, by hooks at %s", async (kind) => {
+  it.each(hookKinds)("counts pipelined memcached commands and multi-key gets, with hooks at %s", async (kind) => {
     server = await startMemcached();
     observer = await PayloadObserver.open(kind);
     const { pid, port } = server;
@@ -309,7 +309,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it("counts what speaks like MongoDB, one by one and many at once", async () => {
+  it("counts MongoDB messages, one by one and pipelined", async () => {
     server = await startWireServer("mongodb");
     observer = await PayloadObserver.open();
     const command = (id: number, name: string, collection: string) => {
@@ -333,7 +333,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
-  it("counts what speaks like Kafka", async () => {
+  it("counts Kafka requests", async () => {
     server = await startWireServer("kafka");
     observer = await PayloadObserver.open();
     const framed = (api: number, version: number, id: number, ...parts: Buffer[]) => {
@@ -367,7 +367,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it.each(hookKinds)("counts DNS over UDP and TCP, at both ends, by hooks at %s", async (kind) => {
+  it.each(hookKinds)("counts DNS over UDP and TCP, at both ends, with hooks at %s", async (kind) => {
     server = await startDnsmasq();
     observer = await PayloadObserver.open(kind);
     const { pid, port } = server;
@@ -387,14 +387,14 @@ describe("databases, caches and DNS on sockets", () => {
     const seen = observer;
     const isHere = (request: { serverPort: number }) => request.serverPort === port;
     await observer.settle(() => seen.requests.filter(isHere).length >= 20);
-    // dnsmasq answers over TCP from a process of its own.
+    // dnsmasq serves TCP in a separate process.
     expect(observer.counts((request) => isHere(request) && request.role === "server")).toEqual(wanted);
     expect(observer.counts((request) => isHere(request) && request.role === "client")).toEqual(wanted);
     expect(observer.of(pid).length).toBeGreaterThanOrEqual(8);
     for (const request of observer.requests.filter(isHere)) expect(request.peerAddress).toBe("127.0.0.1");
   });
 
-  it("counts each of the datagrams that are sent and received by one call", async () => {
+  it("counts each datagram of sendmmsg and recvmmsg", async () => {
     observer = await PayloadObserver.open();
     const directory = mkdtempSync(join(tmpdir(), "coral-messages-"));
     const program = join(directory, "many-messages");
@@ -412,7 +412,7 @@ describe("databases, caches and DNS on sockets", () => {
     }
   });
 
-  it("counts queries that are sent at once over TCP", async () => {
+  it("counts pipelined queries over TCP", async () => {
     server = await startDnsmasq();
     observer = await PayloadObserver.open();
     const { port } = server;

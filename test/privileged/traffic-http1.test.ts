@@ -24,13 +24,13 @@ type Talker = ChildProcessByStdio<Writable, Readable, null>;
 interface Step {
   sends: string[];
   answers: number;
-  /** The next step uses the same connection. */
+  /** Keep the connection for the next step. */
   keep?: boolean;
-  /** Ends its half of the connection with the last send, and reads when the server has ended the other. */
+  /** Shuts down the sending side after the last send, and reads after the server's FIN. */
   half?: boolean;
 }
 
-/** A client in a process of its own: the observer's is not observed. */
+/** A client in a separate process: the test process is not observed. */
 class Client implements Disposable {
   readonly #child: Talker;
   readonly #lines: Interface;
@@ -51,9 +51,9 @@ class Client implements Disposable {
   }
 }
 
-/** More than any socket takes at once. */
+/** More than any socket buffer holds. */
 const uploadBytes = 24 << 20;
-/** All of it by one system call. */
+/** Sends everything with one system call. */
 const upload = `import socket, sys
 port, path, size = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 head = f"POST {path} HTTP/1.1\\r\\nHost: a.test\\r\\nContent-Length: {size}\\r\\n\\r\\n".encode()
@@ -64,7 +64,7 @@ with socket.create_connection(("127.0.0.1", port)) as client:
 
 const head = (method: string, target: string, extra = "") => `${method} ${target} HTTP/1.1\r\nHost: shop.test\r\n${extra}\r\n`;
 
-/** How many of the connections of a port have one of these bits set. */
+/** Number of a port's connections with one of these bits set. */
 function connectionsWith(observer: RequestObserver, port: number, field: string, bits: number): number {
   const { fields } = readBtfLayout(requestsObject).struct("connection");
   const offsetOf = (name: string): number => fields.get(name)?.offsetBytes ?? Number.NaN;
@@ -99,7 +99,7 @@ describe("HTTP/1 at sockets", () => {
     context.skip(reason !== undefined, reason);
   });
 
-  it("tells the name of a request again when the ring was full", async () => {
+  it("sends the name of a request again after the ring was full", async () => {
     await using observer = await RequestObserver.open({ settings: { ringBytes: 4096 } });
     using client = new Client(port);
     for (const word of ["one", "two", "three", "four", "five", "six"]) {
@@ -143,7 +143,7 @@ describe("HTTP/1 at sockets", () => {
     expect(observer.of(port, "server")[0]).toMatchObject({ pid: server?.pid, peerAddress: "127.0.0.1", isTls: false });
   });
 
-  it("reads heads that are split anywhere", async () => {
+  it("parses heads that are split at any byte", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     const whole = head("GET", "/split/here");
@@ -176,7 +176,7 @@ describe("HTTP/1 at sockets", () => {
     expect(observer.counts(port, "client")).toEqual(expected);
   });
 
-  it("takes the last byte as the end, and knows the first", async () => {
+  it("measures the time to the first and to the last byte", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     await client.send({ sends: [head("GET", "/chunks")], answers: 1 });
@@ -190,7 +190,7 @@ describe("HTTP/1 at sockets", () => {
     }
   });
 
-  it("passes over 100-continue and ends with an upgrade", async () => {
+  it("skips 100-continue and stops at an upgrade", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     await client.send({ sends: [head("POST", "/expect", "Expect: 100-continue\r\nContent-Length: 5\r\n"), "hello"], answers: 1 });
@@ -203,7 +203,7 @@ describe("HTTP/1 at sockets", () => {
       expect(observer.counts(port, role)).toEqual({ "POST /expect 200": 1, "GET /socket 101": 1 });
   });
 
-  it("takes the answer that comes together with early hints", async () => {
+  it("uses the final response when it arrives together with early hints", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/hints")], answers: 1, keep: true });
@@ -213,17 +213,20 @@ describe("HTTP/1 at sockets", () => {
       expect(observer.counts(port, role)).toEqual({ "GET /hints 200": 3, "GET /after 200": 1 });
   });
 
-  it.each(["sockets", "syscalls"] as const)("knows the answer to a client that has closed its half before it reads (%s)", async (kind) => {
-    await using observer = await RequestObserver.open({ kind });
-    using client = new Client(port);
-    for (let count = 0; count < 3; count++)
-      await client.send({ sends: [head("GET", "/half", "Connection: close\r\n")], answers: 1, half: true });
-    await observer.waitForCount(port, 3);
-    for (const role of ["server", "client"] as const) expect(observer.counts(port, role)).toEqual({ "GET /half 200": 3 });
-    expect(connectionsWith(observer, port, "protocol", 255)).toBe(0);
-  });
+  it.each(["sockets", "syscalls"] as const)(
+    "counts the response to a client that shut down its sending side before reading (%s)",
+    async (kind) => {
+      await using observer = await RequestObserver.open({ kind });
+      using client = new Client(port);
+      for (let count = 0; count < 3; count++)
+        await client.send({ sends: [head("GET", "/half", "Connection: close\r\n")], answers: 1, half: true });
+      await observer.waitForCount(port, 3);
+      for (const role of ["server", "client"] as const) expect(observer.counts(port, role)).toEqual({ "GET /half 200": 3 });
+      expect(connectionsWith(observer, port, "protocol", 255)).toBe(0);
+    },
+  );
 
-  it("counts a request without an answer when its connection ends", async () => {
+  it("counts a request without a response when its connection ends", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     await client.send({ sends: [head("GET", "/never")], answers: 0 });
@@ -234,7 +237,7 @@ describe("HTTP/1 at sockets", () => {
     }
   });
 
-  it("follows connections that are older than the hooks, and IPv6", async () => {
+  it("observes connections that are older than the hooks, and IPv6", async () => {
     using old = new Client(port);
     await old.send({ sends: [head("GET", "/before")], answers: 1, keep: true });
     await using observer = await RequestObserver.open();
@@ -253,7 +256,7 @@ describe("HTTP/1 at sockets", () => {
     }
   });
 
-  it("does not take what is asked after a pause for the second request at once", async () => {
+  it("does not treat a request after a pause as pipelined", async () => {
     await using observer = await RequestObserver.open();
     using client = new Client(port);
     await client.send({ sends: [head("GET", "/first")], answers: 1, keep: true });
@@ -270,7 +273,7 @@ describe("HTTP/1 at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["GET /later 200"]).toBe(3);
   });
 
-  it.each(["sockets", "syscalls"] as const)("knows how long requests wait, from a connection's first one on (%s)", async (kind) => {
+  it.each(["sockets", "syscalls"] as const)("measures how long requests wait, from the first one of a connection (%s)", async (kind) => {
     await using observer = await RequestObserver.open({ kind });
     using client = new Client(port);
     for (let count = 0; count < 3; count++) await client.send({ sends: [head("GET", "/wait")], answers: 1, keep: true });
@@ -281,10 +284,10 @@ describe("HTTP/1 at sockets", () => {
     expect(observer.of(port, "client").reduce((sum, group) => sum + group.queueCount, 0)).toBe(0);
   });
 
-  it("knows when a client began to send what the server had no room for, once one has done so", async (context) => {
+  it("measures from the start of a blocked send, after the first one was seen", async (context) => {
     context.skip(!hasProgram("python3"), "python3 is not installed");
     const pauseMs = 300;
-    // In this process, which is not observed. It reads when the pause is over.
+    // In this process, which is not observed. It reads after a pause.
     const lazy = createServer({ pauseOnConnect: true }, (socket) => {
       let left = uploadBytes;
       socket
@@ -303,7 +306,7 @@ describe("HTTP/1 at sockets", () => {
         env: { PATH: process.env["PATH"] ?? "" },
       });
       expect(run).toMatchObject({ code: 0, stderr: "" });
-      // Attaches what the first one has shown to be wanted.
+      // Attaches the hook that the first blocked send requires.
       observer.look();
     }
     await observer.waitForCount(lazyPort, 2, ["client"]);
@@ -313,8 +316,8 @@ describe("HTTP/1 at sockets", () => {
     lazy.close();
   });
 
-  it("gives up connections that are no protocol, and says so", async () => {
-    // In this process, which is not observed: only the client's end is seen.
+  it("gives up on connections with an unknown protocol, and reports them", async () => {
+    // In this process, which is not observed: only the client's end is counted.
     const sink = createServer((socket) => socket.resume().on("error", () => {})).listen(0, "127.0.0.1");
     await once(sink, "listening");
     const sinkPort = (sink.address() as AddressInfo).port;
@@ -330,7 +333,7 @@ describe("HTTP/1 at sockets", () => {
     sink.close();
   });
 
-  it("counts what nginx sends from files, to the byte", async (context) => {
+  it("counts the bytes that nginx sends from files exactly", async (context) => {
     context.skip(spawnSync("nginx", ["-v"]).error !== undefined, "nginx is not installed");
     const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
     const nginxPort = await freePort();

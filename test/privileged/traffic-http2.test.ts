@@ -1,4 +1,4 @@
-/** HTTP/2 and gRPC as the kernel and the decoder see them, against what the clients know they asked. */
+/** HTTP/2 and gRPC: counts of the BPF programs and the decoder, compared with what clients sent. */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -50,7 +50,7 @@ const talkers: Talker[] = [];
 const endings: (() => void)[] = [];
 let observer: Http2Observer | undefined;
 
-/** The port that a client of `start()` talks to. */
+/** The port that a client of `start()` connects to. */
 const ports = new WeakMap<Talker, number>();
 
 async function start(
@@ -66,7 +66,7 @@ async function start(
   return { server, client };
 }
 
-/** One process, so that its number is known: serves HTTP/2 in the clear and passes gRPC on. */
+/** nginx as a single process, so that its pid is known: serves cleartext HTTP/2 and proxies gRPC. */
 async function startNginx(grpcPort: string): Promise<{ pid: number; port: number }> {
   const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
   const port = await freePort();
@@ -136,7 +136,7 @@ describe("HTTP/2 on sockets", () => {
     expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
   });
 
-  it("knows how much of an answer came before it was broken off", async () => {
+  it("counts the bytes of a response that was aborted", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     await client.ask("/broken", 1, 1);
@@ -149,12 +149,12 @@ describe("HTTP/2 on sockets", () => {
       expect(observer.counts(pid, role)).toEqual({ "http2 GET /broken 200 error": 1, "http2 GET /endless 200": 1 });
       const [broken, endless] = observer.requests.filter((request) => request.pid === pid).map(({ responseBytes }) => responseBytes);
       expect(broken).toBeGreaterThan(1_000_000);
-      // Told when there is this much, and not yet what came last.
+      // A lower bound: the last bytes may be missing.
       expect(endless).toBeGreaterThan(1_000_000 - (1 << 18) - (1 << 15));
     }
   });
 
-  it("counts what comes on connections that are older than the agent", async () => {
+  it("counts requests on connections that are older than the agent", async () => {
     const { server, client } = await start("", (early) => early.ask("/users/#", 50, 10));
     observer = await Http2Observer.open();
     await client.ask("/users/#", 500, 20);
@@ -164,7 +164,7 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.counts(client.pid, "client")).toEqual({ "http2 GET /users/{id} 200": 500, "http2 GET /status/{id} 404 error": 5 });
   });
 
-  it("times what the server takes", async () => {
+  it("measures the server's time", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     await client.ask("/slow", 10, 1);
@@ -173,11 +173,11 @@ describe("HTTP/2 on sockets", () => {
       expect(durationNs / 1e6).toBeGreaterThan(49);
       expect(firstByteNs! / 1e6).toBeGreaterThan(49);
     }
-    // A busy machine may hold up one of them, but not each of twenty.
+    // A busy machine may delay one of them, but not all twenty.
     expect(Math.min(...observer.requests.map(({ durationNs }) => durationNs)) / 1e6).toBeLessThan(250);
   });
 
-  it("counts gRPC calls with their status, one answer or many", async () => {
+  it("counts gRPC calls with their status, unary and streaming", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("grpc-");
     await client.ask("/shop.v1.Cart/Buy", 500, 20);
@@ -221,7 +221,7 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.counts(server.pid, "server")).toEqual(expected);
   });
 
-  it("reads paths behind header blocks of many kilobytes", async () => {
+  it("reads paths in header blocks of many kilobytes", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     await client.ask("/heavy/#", 40, 5);
@@ -234,7 +234,7 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.counts(server.pid, "server")).toEqual(expected);
   });
 
-  it("counts exactly where frames are cut anywhere, in one call or several", async () => {
+  it("counts exactly when frames are split at any byte, in one call or several", async () => {
     observer = await Http2Observer.open();
     const server = new Talker("server");
     const splitter = new Talker("splitter", await server.line());
@@ -252,7 +252,7 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.losses).toEqual({});
   });
 
-  it("counts what nginx serves and what it passes on", async (context) => {
+  it("counts requests that nginx serves and proxies", async (context) => {
     context.skip(!hasProgram("nginx"), "needs nginx");
     const behind = new Talker("grpc-server");
     const nginx = await startNginx(await behind.line());
@@ -283,7 +283,7 @@ describe("HTTP/2 on sockets", () => {
     for (const { responseBytes } of pages) expect(responseBytes).toBeGreaterThan(100_000);
   });
 
-  it("counts what curl asks, one connection each", async (context) => {
+  it("counts requests of curl, one connection each", async (context) => {
     context.skip(!hasProgram("curl"), "needs curl");
     observer = await Http2Observer.open();
     const server = new Talker("server");
@@ -295,7 +295,7 @@ describe("HTTP/2 on sockets", () => {
     expect(observer.counts(server.pid, "server")).toEqual({ "http2 GET /a/{id} 200": 5 });
   });
 
-  it("goes on with HTTP/2 where a connection changes to it", async () => {
+  it("follows an upgrade from HTTP/1 to HTTP/2", async () => {
     observer = await Http2Observer.open();
     const server = new Talker("upgrade-server");
     const client = new Talker("client", await server.line(), "upgrade");
@@ -310,7 +310,7 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
-  it("bears two hundred connections that break the protocol, and counts what keeps it", async () => {
+  it("survives two hundred connections that violate the protocol, and counts the valid ones", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     const port = ports.get(client) ?? 0;
@@ -328,7 +328,7 @@ describe("HTTP/2 on sockets", () => {
   });
 });
 
-/** The preface, mostly, and frames whose heads and contents chance made, some of them cut. */
+/** Usually the preface, then frames with random headers and contents, some of them truncated. */
 function violation(random: () => number): Buffer {
   const below = (limit: number): number => Math.floor(random() * limit);
   const parts: Buffer[] =
@@ -346,7 +346,7 @@ function violation(random: () => number): Buffer {
   return all.subarray(0, below(4) === 0 ? below(all.length) : all.length);
 }
 
-/** Resolves when the connection has ended, which this end sees to. */
+/** Resolves when the connection has ended; closes it after a timeout. */
 function send(port: number, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(bytes));

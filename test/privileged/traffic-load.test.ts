@@ -1,4 +1,4 @@
-/** Load of real generators against real servers: nothing is lost, nothing leaks, and whatever is killed meanwhile comes back. */
+/** Load generators against real servers: nothing is lost or leaked, and killed processes recover. */
 
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -51,7 +51,7 @@ server { listen 127.0.0.1:${port} backlog=4096; location / { return 200 "hello\\
   return port;
 }
 
-/** How many requests wrk counted; those in flight at its end are not among them. */
+/** The number of requests that wrk counted, without those in flight at its end. */
 async function wrk(port: number, path: string, seconds: number, connections: number, ...more: string[]): Promise<number> {
   const { stdout } = await run("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, ...more, `http://127.0.0.1:${port}${path}`]);
   expect(stdout).not.toMatch(/Non-2xx/);
@@ -76,7 +76,7 @@ describe("load of other programs", () => {
     if (probesSkipReason("wrk", "nginx") === undefined) nginxPort = await startNginx();
   });
 
-  it("counts the requests of 100,000 connections, and keeps none of them", async (context) => {
+  it("counts the requests of 100,000 connections, and frees their state", async (context) => {
     const reason = probesSkipReason("wrk", "nginx");
     context.skip(reason !== undefined, reason);
     const maxConnections = 2_048;
@@ -85,7 +85,7 @@ describe("load of other programs", () => {
     const { object } = observer.hooks;
     const entries = (): number => {
       let found = object.map("connections").readAll(() => {});
-      // The address of its socket comes first; without one a place is free.
+      // The socket address comes first; a slot without one is free.
       object.map("connection_places").readAll((_keys, _keyAt, values, at) => {
         if (values.readBigUInt64LE(at) !== 0n) found++;
       });
@@ -95,7 +95,7 @@ describe("load of other programs", () => {
     const rssBefore = watch.rssBytes();
     let sent = 0;
     let rounds = 0;
-    // On a machine that is too busy for so many in half a minute, as many as it can.
+    // A busy machine may open fewer connections in half a minute.
     for (const deadlineMs = performance.now() + 30_000; sent < 100_000 && performance.now() < deadlineMs; rounds++) {
       sent += await wrk(nginxPort, "/short", 3, 64, "-H", "Connection: close");
       observer.look();
@@ -118,7 +118,7 @@ describe("load of other programs", () => {
     await waitFor("the table to be empty again", () => entries() < 200, { details: () => String(entries()) });
   });
 
-  it("names what two threads of a process ask for at the same moment", async (context) => {
+  it("names requests that two threads of a process send at the same moment", async (context) => {
     const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
     const rounds = 150;
@@ -138,7 +138,7 @@ describe("load of other programs", () => {
     expect(observer.losses.get("routes-full") ?? 0).toBe(0);
   });
 
-  it("counts what redis-benchmark and pgbench count", async (context) => {
+  it("matches the counts of redis-benchmark and pgbench", async (context) => {
     const reason = probesSkipReason("redis-server", "redis-benchmark", "postgres", "pgbench");
     context.skip(reason !== undefined, reason);
     await using redis = await startRedis();
@@ -154,10 +154,10 @@ describe("load of other programs", () => {
     const transactions = Number(/transactions actually processed: (\d+)/.exec(stdout)?.[1]);
     expect(transactions).toBeGreaterThan(100);
     observer.look(true);
-    // It looks a few other things up by itself.
+    // pgbench also sends a few queries of its own.
     const select = "SELECT SELECT abalance FROM pgbench_accounts WHERE aid = ?";
     for (const role of roles) expect(observer.counts(postgres.port, role)[select]).toBe(transactions);
-    // A script of several statements in a transaction, some of which change something.
+    // A transaction with several statements, some of which write.
     const mixed = await run("pgbench", [...connection, "-n", "-c", "2", "-t", "150", "postgres"]);
     expect(mixed.stdout).toContain("300/300");
     observer.look(true);
@@ -197,7 +197,7 @@ func main() {
 }
 `;
 
-  it.for(["python3", "go"])("counts what a server of %s answers", async (language, context) => {
+  it.for(["python3", "go"])("counts the responses of a %s server", async (language, context) => {
     const reason = probesSkipReason("wrk", language);
     context.skip(reason !== undefined, reason);
     const port = await freePort();
@@ -251,7 +251,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     });
     return (await traffic()).pid ?? 0;
   };
-  /** Stored so far, at the colony. */
+  /** Requests stored at the colony so far. */
   const stored = async (route: string, where = "TRUE"): Promise<number> => {
     const [row] = await colony.sql(
       `SELECT coalesce(sum(requests), 0)::DOUBLE AS n FROM red WHERE server_port = ${port} AND role = 'server' AND route = '${route}' AND ${where}`,
@@ -278,7 +278,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     context.skip(reason !== undefined, reason);
   });
 
-  it("goes on after kill -9 of the traffic process, and tells the seconds without it", async () => {
+  it("recovers after kill -9 of the traffic process, and reports the unobserved time", async () => {
     start("service", process.execPath, ["-e", server, String(port)]);
     await untilAnswers(port);
     const first = await untilWatching();
@@ -298,7 +298,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
       details: () => `${seen} of ${again}`,
     });
     expect(await stored("/after")).toBeLessThanOrEqual(again + 8);
-    // What was not seen is missing, and nothing is counted twice.
+    // Unobserved requests are missing, and none is counted twice.
     expect(await stored("/killed")).toBeLessThanOrEqual(sent + 8);
     const [away] = await colony.sql("SELECT sum(count)::DOUBLE AS n FROM traffic_loss WHERE loss = 'away-seconds'");
     expect(away?.["n"]).toBeGreaterThanOrEqual(1);
@@ -308,7 +308,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     expect(events.length).toBeGreaterThanOrEqual(1);
   });
 
-  it("counts every answer of a service that is killed -9 meanwhile, and those of its successor", async () => {
+  it("counts every response of a service that is killed -9 under load, and of its successor", async () => {
     const victim = started.at(-1);
     const load = run("wrk", ["-t1", "-c8", "-d4s", `http://127.0.0.1:${port}/victim`]);
     await waitFor("requests", async () => (await stored("/victim")) > 0, { intervalMs: 200 });
@@ -322,13 +322,13 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
       intervalMs: 300,
       details: () => JSON.stringify({ sent, more }),
     });
-    // In flight twice: when the first server ended, and when wrk did.
+    // Requests are in flight twice: when the first server ended, and when wrk did.
     expect(await stored("/victim")).toBeLessThanOrEqual(sent + 16);
     expect(await stored("/successor")).toBeLessThanOrEqual(more + 8);
     expect((await traffic()).state).toBe("on");
   });
 
-  it("leaves nothing in the kernel when the agent is killed -9, and starts again", async () => {
+  it("leaves nothing in the kernel after kill -9 of the agent, and starts again", async () => {
     const pid = await untilWatching();
     const programs = programsOf(pid);
     const load = wrk(port, "/orphaned", 3, 8);

@@ -1,4 +1,4 @@
-/** A ring that is full loses records of connections that decoders read: what is not known of their requests is told as that, and never as an error. */
+/** A full ring loses records of connections that decoders read. Requests affected by that are reported as unknown, never as errors. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,7 +8,7 @@ import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { type RunningServer, startMemcached, startPostgres, startRedis } from "../support/database-servers.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 
-/** Twenty requests by one call, as often as each line of its input says; answers are waited for. */
+/** Sends twenty requests per call, as many times as each input line says, and waits for the responses. */
 const client = `
 import socket, struct, sys
 kind, port = sys.argv[1], int(sys.argv[2])
@@ -46,7 +46,7 @@ const servers = { redis: startRedis, memcached: startMemcached, postgres: startP
 let server: RunningServer | undefined;
 let child: ChildProcess | undefined;
 
-describe("a ring that was full", () => {
+describe("a full ring", () => {
   beforeEach((context) => {
     const reason = probesSkipReason("redis-server", "memcached", "postgres", "python3");
     context.skip(reason !== undefined, reason);

@@ -1,4 +1,4 @@
-/** Requests that are sent and read by system calls which are seldom used for that: they are counted right, or what is not known of them is told. */
+/** Requests by unusual system calls: they are counted correctly, or reported as lost or unknown. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -16,10 +16,10 @@ import { waitFor } from "../support/wait-for.ts";
 
 const support = (name: string) => fileURLToPath(new URL(`../support/${name}`, import.meta.url));
 const env = { PATH: process.env["PATH"] ?? "" };
-/** Exit code: the system lacks what is to be used. */
+/** Exit code of the test program if the kernel lacks the system call. */
 const notHere = 77;
 
-describe("requests by seldom system calls", () => {
+describe("requests by unusual system calls", () => {
   let directory: string | undefined;
   let observer: RequestObserver;
 
@@ -41,7 +41,7 @@ describe("requests by seldom system calls", () => {
     context.skip(reason !== undefined, reason);
   });
 
-  /** The server's port. */
+  /** Starts the server and returns its port. */
   const talk = async (context: TestContext, way: string, count: number): Promise<number> => {
     const run = await runProgram(join(directory ?? "", "odd-calls"), [way, String(count)], { env });
     context.skip(run.code === notHere, "the kernel has no such call");
@@ -55,14 +55,14 @@ describe("requests by seldom system calls", () => {
     ["sent and read in forty pieces", "pieces"],
     ["sent by several messages whose sizes are left from before", "messages"],
     ["thrown away after their heads", "discard"],
-  ])("have their statuses when answers are %s", async ([, way], context) => {
+  ])("have the right status when responses are %s", async ([, way], context) => {
     const port = await talk(context, way, 20);
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual(seen);
     expect(observer.counts(port, "client")).toEqual(seen);
   });
 
-  it("are answered when answers come from files, but nobody knows how", async (context) => {
+  it("are counted with an unknown status when responses come from files", async (context) => {
     const before = observer.losses.get("unreadable") ?? 0;
     const port = await talk(context, "file", 20);
     await observer.waitForCount(port, 20);
@@ -71,7 +71,7 @@ describe("requests by seldom system calls", () => {
     expect(observer.losses.get("unreadable")).toBeGreaterThanOrEqual(before + 20);
   });
 
-  it("are answered, with all bytes, when answers come from files and system calls are watched", async (context) => {
+  it("are counted with all bytes when responses come from files, with hooks at system calls", async (context) => {
     await using watching = await RequestObserver.open({ kind: "syscalls" });
     const port = await talk(context, "file", 20);
     await watching.waitForCount(port, 20);
@@ -83,7 +83,7 @@ describe("requests by seldom system calls", () => {
     expect(sums[0]).toBe(sums[1]);
   });
 
-  it("have no status of an answer before when the kernel sends while another call returns", async (context) => {
+  it("do not get the status of an earlier response when the kernel sends while another call returns", async (context) => {
     const port = await talk(context, "ring", 20);
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual({ "GET /asked 200": 10, "GET /asked": 10 });
@@ -94,7 +94,7 @@ describe("requests by seldom system calls", () => {
     ["unseen", "unreadable"],
     ["unseen", "unknown-protocol"],
     ["mptcp", "unknown-protocol"],
-  ])("are told as lost when all of them are %s: %s", async ([way, loss], context) => {
+  ])("are reported as lost when all of them are %s: %s", async ([way, loss], context) => {
     const before = observer.losses.get(loss) ?? 0;
     let port = 0;
     for (let turn = 0; turn < 8; turn++) port = await talk(context, way, 6);
@@ -109,7 +109,7 @@ describe("requests by seldom system calls", () => {
     expect(observer.of(port, "server")).toEqual([]);
   });
 
-  it("are seen at a server that answers before the connection is established", async (context) => {
+  it("are counted at a server that responds before the connection is established", async (context) => {
     const reason = programsSkipReason("unshare", "ip", "iptables", "python3");
     context.skip(reason !== undefined, reason);
     const port = await freePort();

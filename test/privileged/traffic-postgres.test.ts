@@ -37,7 +37,7 @@ describe("Postgres at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)[select]).toBe(200);
   });
 
-  it("tells errors by SQLSTATE, and no literal", async () => {
+  it("reports errors by SQLSTATE, without literals", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     psql("select 1/0", "select * from nowhere where name = 'tell-nobody'", "select 'tell-nobody', 42 from pgbench_branches");
@@ -64,7 +64,7 @@ describe("Postgres at sockets", () => {
     }
   });
 
-  /** Statements of simple queries, one connection for all. */
+  /** Sends simple queries on one connection. */
   const run = (statements: readonly string[]) =>
     spawnSync("psql", [...connection(), "-qAt", "-o", "/dev/null", ...statements.flatMap((text) => ["-c", text]), "postgres"], {
       encoding: "utf8",
@@ -78,14 +78,14 @@ describe("Postgres at sockets", () => {
         responseBytes: 0,
       });
 
-  // Where what is read at once ends: 1 KiB by Coral at first, 4 KiB a piece, 8 KiB a write of the server, 16 KiB a read of libpq.
+  // Read boundaries: 1 KiB for Coral's first read, 4 KiB per piece, 8 KiB per write of the server, 16 KiB per read of libpq.
   const limits = [1024, 4096, 8192, 16_384, 32_768];
   const sizes = [...limits.flatMap((limit) => [-64, -33, -12, -6, -5, -3, 0, 1, 5, 40].map((more) => limit + more)), 100_000, 1_000_000];
 
   it.each([
     ["an error", "E"],
     ["the end", "Z"],
-  ])("takes no part of a long row for %s", async (_what, letter) => {
+  ])("does not mistake part of a long row for %s", async (_what, letter) => {
     await using observer = await RequestObserver.open();
     expect(run(sizes.map((size) => `select repeat('${letter}', ${size})`)).stderr).toBe("");
     await observer.waitForCount(server?.port ?? 0, sizes.length);
@@ -100,7 +100,7 @@ describe("Postgres at sockets", () => {
   it.each([
     ["an error", "E", "C1234"],
     ["the end", "Z", "Index"],
-  ])("takes no column of five letters for %s, wherever rows are cut", async (_what, letter, word) => {
+  ])("does not mistake a column of five letters for %s, wherever rows are split", async (_what, letter, word) => {
     await using observer = await RequestObserver.open();
     const rows = 3000;
     const statements = Array.from({ length: 24 }, (_, size) => {
@@ -108,7 +108,7 @@ describe("Postgres at sockets", () => {
     });
     expect(run(statements).stderr).toBe("");
     await observer.waitForCount(server?.port ?? 0, statements.length);
-    // Type and length of a row, the number of its columns, and their lengths.
+    // Type and length of a row, the number of columns, and their lengths.
     const bytes = statements.reduce((sum, _, size) => sum + rows * (size + 1 + word.length + 15), 0);
     for (const role of ["server", "client"] as const) {
       expect(total(observer, role, true).count).toBe(0);
@@ -117,7 +117,7 @@ describe("Postgres at sockets", () => {
     }
   });
 
-  it("sees an error behind rows of any number and length", async () => {
+  it("finds an error after rows of any number and length", async () => {
     await using observer = await RequestObserver.open();
     const ends = [1, 9, 10, 11, 100, 4000];
     const lengths = [0, 100, 1020, 9000];
@@ -140,7 +140,7 @@ describe("Postgres at sockets", () => {
     return Buffer.concat([Buffer.from(type), length, Buffer.from(body)]);
   };
 
-  /** In a process of its own, because that of the test is not observed: one write for each, without waiting for answers in between. */
+  /** A client in a separate process, because the test process is not observed: one write per query, without waiting for responses. */
   const client = `
     const { once } = require("node:events");
     const [port, times, startup, ...writes] = process.argv.slice(1);
@@ -162,7 +162,7 @@ describe("Postgres at sockets", () => {
     expect(spawnSync(process.execPath, ["-e", client, ...args.map(String)], { timeout: 10_000, encoding: "utf8" }).status).toBe(0);
   };
 
-  it("gives each of several simple queries under way its own answer", async () => {
+  it("matches pipelined simple queries with their responses", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     const texts = ["select 1/0", "select 1 as one", "select nowhere", "select 2 as two"];

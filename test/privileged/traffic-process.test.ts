@@ -32,11 +32,11 @@ const settings: TrafficSettings = {
   maxRoutesPerService: 100,
   ringBytes: 1 << 20,
   tls: { isEnabled: false, excludedExecutables: [] },
-  // Tests share the machine: its load must not change what is seen.
+  // No CPU limit: load of the shared machine must not change the results.
   cpuBudget: 1,
 };
 
-/** Also true for one that only waits for its parent to notice. */
+/** Also true for a zombie. */
 function hasEnded(pid: number): boolean {
   try {
     return / Z /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
@@ -45,7 +45,7 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** That many requests, four at a time. */
+/** Sends requests, four at a time. */
 async function ask(port: number, count: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const one = (index: number): Promise<void> =>
@@ -76,7 +76,7 @@ const beginnings = [
   "\0\0\0\u001f\0\u0012\0\u0003\0\0\0\u0001",
 ];
 
-/** Connections that begin like a protocol and go on at random, in both directions; some stay open until the end. */
+/** Connections that start like a protocol and continue with random bytes, in both directions; some stay open until the end. */
 async function talkGarbage(count: number): Promise<void> {
   const random = seededRandom(20_261_115);
   const below = (limit: number): number => Math.floor(random() * limit);
@@ -104,7 +104,7 @@ async function talkGarbage(count: number): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
 }
 
-/** So many commands on each of four connections to what speaks like memcached, each sent when the one before is answered. */
+/** Sends memcached commands on four connections to a fake server, each after the response to the one before. */
 async function storeInMemcached(perConnection: number): Promise<{ port: number; connections: number }> {
   const server = createTcpServer((socket) => socket.setNoDelay(true).on("data", () => socket.write("STORED\r\n")));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -170,7 +170,7 @@ describe("the traffic process", () => {
     context.skip(reason !== undefined, reason);
   });
 
-  it("reports the requests of a server, each once, at both ends, and is gone when it is closed", async () => {
+  it("reports the requests of a server once at both ends, and ends when it is closed", async () => {
     const { supervisor, reports } = await watch();
     const { pid } = supervisor.status();
     expect(supervisor.status().state).toMatchObject({ hooks: "sockets", problem: null, step: 0 });
@@ -211,8 +211,8 @@ describe("the traffic process", () => {
     ]);
   });
 
-  it("is woken by a ring that fills between two beats, and loses nothing", async () => {
-    // Beats are half a second apart; without a wake the ring would be full after a sixth of that.
+  it("is woken when the ring fills between two ticks, and loses nothing", async () => {
+    // Ticks are half a second apart; without a wake-up the ring would be full after a sixth of that.
     const { supervisor, reports } = await watch({ settings: { ...settings, windowMs: 4_000, ringBytes: 256 * 1024 } });
     await using _closing = supervisor;
     const { port: at, connections } = await storeInMemcached(5_000);
@@ -223,7 +223,7 @@ describe("the traffic process", () => {
     expect(counted(reports, isOurs)).toBe(expected);
   });
 
-  it("goes before others, so that the ring is emptied on a busy host, too", async () => {
+  it("has scheduling priority, so that the ring is drained on a busy host", async () => {
     const { supervisor } = await watch();
     await using _closing = supervisor;
     const pid = supervisor.status().pid ?? 0;
@@ -238,7 +238,7 @@ describe("the traffic process", () => {
     expect(counted(reports, ({ pid }) => pid === process.pid)).toBe(0);
   });
 
-  it("leaves out protocols that are switched off, without calling it a loss", async () => {
+  it("skips disabled protocols without reporting losses", async () => {
     const { supervisor, reports } = await watch({ settings: { ...settings, disabledProtocols: ["http"] } });
     await using _closing = supervisor;
     const isServed = (group: RequestGroup): boolean => group.serverPort === port && group.role === "server";
@@ -258,7 +258,7 @@ describe("the traffic process", () => {
     );
   });
 
-  it("outlives two hundred connections that break every protocol", async () => {
+  it("survives two hundred connections that violate every protocol", async () => {
     const problems: string[] = [];
     const log = createLogger("test", "error", ({ message }) => problems.push(message));
     const { supervisor, reports, ends } = await watch({ log });
@@ -270,12 +270,12 @@ describe("the traffic process", () => {
     await waitFor("requests", () => counted(reports, isServed) >= 20);
     expect(counted(reports, isServed)).toBe(20);
     expect(ends).toEqual([]);
-    // No decoder threw, either.
+    // No decoder threw.
     expect(problems).toEqual([]);
     expect(supervisor.status().pid).toBe(pid);
   });
 
-  it("is started again when it is killed, and tells the seconds without it", async () => {
+  it("is restarted after a kill, and the unobserved time is reported", async () => {
     const { supervisor, reports, ends } = await watch();
     await using _closing = supervisor;
     const first = supervisor.status().pid ?? 0;
@@ -291,7 +291,7 @@ describe("the traffic process", () => {
     await waitFor("requests", () => counted(reports, ({ serverPort }) => serverPort === port) >= 40);
   });
 
-  it("leaves no program behind when its agent is killed", async () => {
+  it("leaves no BPF program behind when its agent is killed", async () => {
     const script = `import { spawn } from "node:child_process";
       const child = spawn(process.execPath, [${JSON.stringify(childPath)}], { stdio: ["ignore", "ignore", "inherit", "ipc"], serialization: "advanced" });
       child.on("message", (report) => { if (report.kind === "state") console.log(JSON.stringify({ pid: child.pid, hooks: report.hooks })); });
@@ -308,7 +308,7 @@ describe("the traffic process", () => {
     await waitFor("the end of the programs", () => !programs.some(isLoaded));
   });
 
-  it("steps down until nothing is attached when it may cost nothing, and comes back when it may", async () => {
+  it("degrades until nothing is attached with a CPU budget of zero, and recovers when the budget is raised", async () => {
     const { supervisor, reports } = await watch({ settings: { ...settings, windowMs: 300, cpuBudget: 1e-6 } });
     await using _closing = supervisor;
     const isServed = (group: RequestGroup): boolean => group.serverPort === port && group.role === "server";
@@ -331,19 +331,19 @@ describe("the traffic process", () => {
     await waitFor("requests again", () => counted(reports, isServed) >= paused + 30);
   });
 
-  it("says what is missing to a user without capabilities", async () => {
+  it("reports missing capabilities to an unprivileged user", async () => {
     const state = await stateAs([]);
     expect(state).toMatchObject({ hooks: "off" });
     expect(state.problem).toContain("lacks CAP_BPF and CAP_PERFMON");
     expect(state.problem).toContain("AmbientCapabilities=CAP_BPF CAP_PERFMON");
   });
 
-  it("works without root on CAP_BPF and CAP_PERFMON", async () => {
+  it("works without root, with CAP_BPF and CAP_PERFMON", async () => {
     expect(await stateAs(["--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon"])).toMatchObject({ hooks: "sockets", problem: null });
   });
 });
 
-/** The first state of a traffic process that runs as nobody with those privileges. */
+/** The first reported state of a traffic process that runs as nobody with these capabilities. */
 async function stateAs(privileges: readonly string[]): Promise<{ hooks: string; problem: string | null }> {
   const args = ["--reuid=65534", "--regid=65534", "--clear-groups", ...privileges, process.execPath, childPath];
   const child = spawn("setpriv", args, { stdio: ["ignore", "ignore", "inherit", "ipc"], serialization: "advanced" });

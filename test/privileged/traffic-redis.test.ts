@@ -24,7 +24,7 @@ describe("Redis at sockets", () => {
   const benchmark = (...args: string[]) => spawnSync("redis-benchmark", ["-p", String(server?.port), "-q", ...args], { encoding: "utf8" });
   const cli = (...args: string[]) => spawnSync("redis-cli", ["-p", String(server?.port), ...args], { encoding: "utf8" });
 
-  it("counts commands by verb, as many as redis-benchmark sent", async () => {
+  it("counts as many commands per verb as redis-benchmark sent", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     benchmark("-n", "400", "-c", "4", "-t", "set,get,lpush");
@@ -36,7 +36,7 @@ describe("Redis at sockets", () => {
     expect(observer.of(port, "server").every(({ pid }) => pid === server?.pid)).toBe(true);
   });
 
-  it("tells errors by their first word", async () => {
+  it("reports errors by their first word", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     cli("SET", "text", "x");
@@ -49,7 +49,7 @@ describe("Redis at sockets", () => {
     expect(observer.of(port, "client").filter(({ isError }) => isError).length).toBe(2);
   });
 
-  it("counts pipelined commands one by one", async () => {
+  it("counts pipelined commands individually", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     benchmark("-n", "300", "-c", "2", "-P", "10", "-t", "incr");
@@ -57,7 +57,7 @@ describe("Redis at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["INCR INCR"]).toBe(300);
   });
 
-  it("counts all commands of a long pipeline, of which the server reads 20 KiB at once", async () => {
+  it("counts all commands of a long pipeline that the server reads in pieces of 20 KiB", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     const commands = Array.from({ length: 3_000 }, (_, index) => `*3\r\n$3\r\nSET\r\n$4\r\n${1_000 + index}\r\n$2\r\nxx\r\n`);
@@ -66,30 +66,30 @@ describe("Redis at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["SET SET"]).toBe(3_000);
   });
 
-  it("follows values that take several writes", async () => {
+  it("handles values that need several writes", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     benchmark("-n", "20", "-c", "1", "-d", "300000", "-t", "set");
     await observer.waitForCount(port, 20);
     for (const role of ["server", "client"] as const) {
       expect(observer.counts(port, role)["SET SET"]).toBe(20);
-      // One group for each processor that counted, and each look.
+      // One group per CPU and poll.
       const bytes = observer.of(port, role).map(({ method, requestBytes }) => (method === "SET" ? requestBytes : 0));
       expect(bytes.reduce((sum, one) => sum + one, 0)).toBeGreaterThan(20 * 300_000);
     }
   });
 
-  it("takes nothing that a server sends its replica, nor what that says, for requests and answers", async () => {
+  it("does not count replication traffic as requests", async () => {
     const port = server?.port ?? 0;
     await using replica = await startRedis();
     await using observer = await RequestObserver.open();
     const ask = (...args: string[]) => spawnSync("redis-cli", ["-p", String(replica.port), ...args], { encoding: "utf8" }).stdout;
-    // Else it writes what it is sent to a file first.
+    // Otherwise the replica writes the snapshot to a file first.
     ask("CONFIG", "SET", "repl-diskless-load", "swapdb");
     ask("REPLICAOF", "127.0.0.1", String(port));
     await waitFor("the replica", () => ask("INFO", "replication").includes("master_link_status:up"), { timeoutMs: 20_000 });
     benchmark("-n", "500", "-c", "2", "-t", "set");
-    // It says how far it is once a second.
+    // The replica acknowledges its offset once a second.
     const offset = () => /slave0:.*offset=(\d+)/.exec(cli("INFO", "replication").stdout)?.[1];
     await waitFor("the replica to have it all", () => Number(offset()) > 500 * 40, { timeoutMs: 20_000 });
     benchmark("-n", "10", "-c", "1", "-t", "incr");

@@ -1,4 +1,4 @@
-/** What was sent is read where TCP has put it (probes/requests/sent-bytes.h), so statuses must be right however a process sends, and whatever lies there from before. */
+/** Sent bytes are read from TCP's own copy (probes/requests/sent-bytes.h). Statuses must be right for every way of sending, and never come from stale bytes. */
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ import { runProgram } from "../support/run-program.ts";
 
 const script = fileURLToPath(new URL("../support/answers.py", import.meta.url));
 
-/** Where a variable is in its section, by the object's symbols: its type information tells that only once it is loaded. */
+/** Offset of a variable in its section, by the object's symbols: BTF has offsets only after loading. */
 function offsetOf(variable: string): number {
   const file = readFileSync(requestsObject);
   const image = readElfImage((target, offset) => file.copy(target, 0, offset));
@@ -37,7 +37,7 @@ function bytesOf(observer: RequestObserver, variable: string): bigint {
   return value;
 }
 
-describe("what a process has sent", () => {
+describe("sent bytes", () => {
   let server: ChildProcessByStdio<null, Readable, null> | undefined;
   let port = 0;
 
@@ -62,7 +62,7 @@ describe("what a process has sent", () => {
     expect(run).toMatchObject({ code: 0, stderr: "" });
   };
 
-  it("is found in the kernel after the first few answers", async (context) => {
+  it("are found in the kernel after the first few responses", async (context) => {
     context.skip(process.arch !== "x64", "only x86-64 maps all memory in one piece");
     await using observer = await RequestObserver.open();
     await ask(...Array.from({ length: 20 }, () => "/send/200"));
@@ -70,7 +70,7 @@ describe("what a process has sent", () => {
     expect(bytesOf(observer, "page_base")).not.toBe(0n);
   });
 
-  it.each(["send", "write", "pieces", "message", "long"])("is read right when it is sent by %s", async (way) => {
+  it.each(["send", "write", "pieces", "message", "long"])("are read correctly when sent by %s", async (way) => {
     await using observer = await RequestObserver.open();
     await ask(...Array.from({ length: 60 }, (_, index) => `/${way}/${[200, 404, 500][index % 3]}`));
     await observer.waitForCount(port, 60);
@@ -79,14 +79,14 @@ describe("what a process has sent", () => {
     expect(observer.counts(port, "client")).toEqual(expected);
   });
 
-  it.each(["zerocopy", "zerosend"])("is not taken for what was sent before, of the same length, when it is sent by %s", async (way) => {
+  it.each(["zerocopy", "zerosend"])("are not confused with earlier bytes of the same length when sent by %s", async (way) => {
     await using observer = await RequestObserver.open();
     await ask(...Array.from({ length: 60 }, (_, index) => (index % 2 === 0 ? "/send/200" : `/${way}/500`)));
     await observer.waitForCount(port, 60);
     expect(observer.counts(port, "server")).toEqual({ "GET /send/{id} 200": 30, [`GET /${way}/{id} 500`]: 30 });
   });
 
-  it("is each thread's own", async () => {
+  it("are separate for each thread", async () => {
     await using observer = await RequestObserver.open();
     await Promise.all(
       [200, 404, 500, 503].map((status) =>

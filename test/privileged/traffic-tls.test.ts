@@ -1,4 +1,4 @@
-/** HTTPS as the probes in TLS libraries see it, against what the clients know they asked. */
+/** HTTPS: counts of the probes in TLS libraries, compared with what clients sent. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ const skipReason = process.arch === "x64" ? probesSkipReason("openssl") : "needs
 let programs: TlsPrograms;
 let observer: RequestObserver;
 
-/** Resolves when files of these names are attached to: a program that has them must run. Node's always does, since this test runs it. */
+/** Resolves when probes are attached to files with these names. A program that uses them must be running; Node always is. */
 async function observe(
   names: readonly string[],
   tls: Partial<TrafficSettings["tls"]> = {},
@@ -40,7 +40,7 @@ async function attached(names: readonly string[]): Promise<void> {
   await waitFor(`probes in ${names.join(", ")}`, look, { intervalMs: 200 });
 }
 
-/** What must have been seen at both ends; nothing else may be there, and all of it as TLS. */
+/** Checks that both ends counted exactly these requests, all as TLS. */
 async function expectCounts(
   port: number,
   expected: Record<string, number>,
@@ -62,7 +62,7 @@ function pidsOf(port: number, role: TrafficRole): Set<number> {
   return new Set(observer.of(port, role).map(({ pid }) => pid));
 }
 
-describe("HTTPS by probes in libraries", () => {
+describe("HTTPS with probes in TLS libraries", () => {
   beforeEach((context) => {
     context.skip(skipReason !== undefined, skipReason);
     programs = new TlsPrograms();
@@ -95,7 +95,7 @@ describe("HTTPS by probes in libraries", () => {
     async () => {
       const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
       writeFileSync(programs.path("large"), Buffer.alloc(12 << 20, "coral"));
-      // nginx's worker is another user.
+      // nginx's worker runs as another user.
       chmodSync(programs.directory, 0o711);
       await observe(["libssl.so.3", nodeName]);
       const one = [`https://127.0.0.1:${port}/large`, "-o", "/dev/null"];
@@ -115,7 +115,7 @@ describe("HTTPS by probes in libraries", () => {
     },
   );
 
-  it("counts a server of Python, one thread for each connection", async () => {
+  it("counts requests of a Python server with one thread per connection", async () => {
     const { pid, port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);
     await observe(["libssl.so.3", nodeName]);
     const clients = [python(port), python(port), node(port)];
@@ -124,7 +124,7 @@ describe("HTTPS by probes in libraries", () => {
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
   });
 
-  it("counts a server of Node with many connections at once", async () => {
+  it("counts requests of a Node server with many concurrent connections", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? python(port) : node(port)));
     await observe(["libssl.so.3", nodeName]);
@@ -135,14 +135,14 @@ describe("HTTPS by probes in libraries", () => {
     expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
   });
 
-  it("counts requests that Node writes before the handshake has ended once, when that is over", async () => {
+  it("counts requests that Node writes during the handshake once", async () => {
     const { port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);
     await observe(["libssl.so.3", nodeName]);
     await node(port, "close").ask("/first", 20);
     await expectCounts(port, { "GET /first 200": 20 });
   });
 
-  it("tells connections apart that one thread of Node opens at the same time", async () => {
+  it("distinguishes connections that one thread of Node opens at the same time", async () => {
     const [{ port: first }, { port: second }] = [
       await programs.serve("python3", ["server.py", "PORT", programs.directory]),
       await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]),
@@ -153,7 +153,7 @@ describe("HTTPS by probes in libraries", () => {
     await expectCounts(second, { "GET /of/b 200": 40 });
   });
 
-  it("counts with hooks at system calls as well", async () => {
+  it("counts the same with hooks at system calls", async () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = [python(port), node(port)];
     await observe(["libssl.so.3", nodeName], {}, "syscalls");
@@ -162,7 +162,7 @@ describe("HTTPS by probes in libraries", () => {
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
   });
 
-  it.each(["sockets", "syscalls"] as const)("knows how long an answer took, whenever the next request comes (%s)", async (kind) => {
+  it.each(["sockets", "syscalls"] as const)("measures the duration of a response independently of the next request (%s)", async (kind) => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const client = node(port);
     await observe([nodeName], {}, kind);
@@ -171,7 +171,7 @@ describe("HTTPS by probes in libraries", () => {
       const startedMs = performance.now();
       await client.ask("/late", 1);
       longestMs = Math.max(longestMs, performance.now() - startedMs);
-      // Longer than an answer takes, also on a machine that is slow just now.
+      // Longer than a response takes, even on a slow machine.
       await sleep(3 * longestMs);
     }
     await expectCounts(port, { "GET /late 200": 4 });
@@ -188,11 +188,11 @@ describe("HTTPS by probes in libraries", () => {
     }
   });
 
-  it("takes no alert for the end of an answer, however long its record is", async () => {
+  it("does not mistake an alert for the end of a response, whatever its record length", async () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const client = node(port, "cbc");
     await observe([nodeName]);
-    // Done when the server has closed the connection, four seconds after it answered.
+    // Done when the server has closed the connection, four seconds after its response.
     await client.ask("/close-later", 1);
     await expectCounts(port, { "GET /close-later 200": 1 });
     for (const role of ["server", "client"] as const) {
@@ -235,12 +235,12 @@ describe("HTTPS by probes in libraries", () => {
         await Promise.all(clients.map((client) => client.ask("/twice", 20)));
         await Promise.all(clients.map((client) => client.ask("/parts", 2)));
         await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40, "GET /parts 200": 8 });
-        // Nothing of handshakes is in them.
+        // Handshake bytes are not included.
         const bytesOf = (path: string): number => `GET ${path} HTTP/1.1\r\nHost: records\r\n\r\n`.length;
         for (const role of ["server", "client"] as const) {
           const sum = observer.of(port, role).reduce((total, { requestBytes }) => total + requestBytes, 0);
           expect({ role, sum }).toEqual({ role, sum: 80 * bytesOf("/once") + 40 * bytesOf("/twice") + 8 * bytesOf("/parts") });
-          // A write that takes one record is called again with the rest, which counts once.
+          // A partial write is retried with the rest, which counts once.
           const answered = observer.of(port, role).filter(({ route }) => route === "/parts");
           expect({ role, sum: answered.reduce((total, { responseBytes }) => total + responseBytes, 0) }).toEqual({
             role,
@@ -258,7 +258,7 @@ describe("HTTPS by probes in libraries", () => {
       ["with symbols", "http1", []],
       ["stripped", "http1", ["-ldflags", "-s -w"]],
       ["stripped, HTTP/2", "http2", ["-ldflags", "-s -w"]],
-    ] as [string, string, string[]][])("counts server and client %s", async (_, kind, options) => {
+    ] as [string, string, string[]][])("counts requests of server and client %s", async (_, kind, options) => {
       const binary = programs.buildGo("program", ...options);
       const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory, kind]);
       const client = programs.client(binary, ["client", String(port), kind]);
@@ -271,7 +271,7 @@ describe("HTTPS by probes in libraries", () => {
       expect(pidsOf(port, "client")).toEqual(new Set([client.pid, other.pid]));
     });
 
-    it("notices a program that starts later, within seconds", async () => {
+    it("attaches to a program that starts later within seconds", async () => {
       await observe([nodeName]);
       const binary = programs.buildGo("later", "-ldflags", "-s -w");
       const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory, "http1"]);
@@ -283,10 +283,10 @@ describe("HTTPS by probes in libraries", () => {
     });
   });
 
-  it("says of which program it cannot read the TLS while its connections are open", async (context) => {
+  it("names a program whose TLS it cannot read while its connections are open", async (context) => {
     context.skip(!hasProgram("python3"), "needs python3");
     await observe(["node"]);
-    // The beginning of a ClientHello, from a program without any library.
+    // The beginning of a ClientHello, from a program without a TLS library.
     const script = `import socket, sys
 server = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(server.getsockname())
@@ -307,7 +307,7 @@ sys.stdin.read()`;
     }
   });
 
-  it("goes on with connections that are older than it", async () => {
+  it("observes connections that are older than the probes", async () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = [python(port), python(port)];
     await Promise.all(clients.map((client) => client.ask("/before", 5)));
@@ -355,7 +355,7 @@ sys.stdin.read()`;
     await expectCounts(port, { "GET /contained 200": 10 });
   });
 
-  it.skipIf(libssl === undefined)("leaves excluded programs alone", async () => {
+  it.skipIf(libssl === undefined)("does not attach to excluded programs", async () => {
     copyFileSync(process.execPath, programs.path("private-node"));
     const secret = await programs.serve(programs.path("private-node"), ["server.mjs", "PORT", programs.directory, "http1"]);
     const open = await programs.serve("python3", ["server.py", "PORT", programs.directory]);

@@ -5,13 +5,13 @@ import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { TrafficWatch } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-describe("protocols that nobody knows", () => {
+describe("unknown protocols", () => {
   beforeEach((context) => {
     const reason = probesSkipReason();
     context.skip(reason !== undefined, reason);
   });
 
-  it("are told as unknown: NATS is neither HTTP, whose CONNECT it has, nor Redis, whose PING it has", async () => {
+  it("are reported as unknown: NATS is neither HTTP despite its CONNECT, nor Redis despite its PING", async () => {
     const server = createServer((socket) => {
       socket.write('INFO {"server_id":"NAAAA","version":"2.9.10","headers":true,"max_payload":1048576}\r\n');
       socket.on("data", () => socket.write("PONG\r\n")).on("error", () => {});

@@ -1,4 +1,4 @@
-/** Two hundred violations of protocols, against real servers, while others on the same servers behave: those are counted exactly. */
+/** Two hundred protocol violations against real servers. Valid requests to the same servers are counted exactly. */
 
 import { once } from "node:events";
 import { Agent, createServer, get } from "node:http";
@@ -23,7 +23,7 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-describe("violations of protocols", () => {
+describe("protocol violations", () => {
   const closing: (() => void | PromiseLike<void>)[] = [];
   const ports = {} as Record<ViolatedProtocol | "echo" | "sink", number>;
 
@@ -47,7 +47,7 @@ describe("violations of protocols", () => {
     ports.http2 = await listening(http2);
     ports.echo = await listening(keep(createTcpServer((socket) => ignoreErrors(socket).pipe(socket))));
     ports.sink = await listening(keep(createTcpServer((socket) => ignoreErrors(socket).resume())));
-    // There is no MySQL here; what answers with the same bytes is the greatest violation of it.
+    // There is no MySQL server here; an echo server is the worst violation of its protocol.
     ports.mysql = ports.echo;
     const databases: RunningServer[] = [await startRedis(), await startPostgres()];
     for (const database of databases) closing.push(() => database[Symbol.asyncDispose]());
@@ -85,7 +85,7 @@ describe("violations of protocols", () => {
     }
   }
 
-  /** As fast as they go until it is over, on connections that stay; how many were answered. */
+  /** Sends requests as fast as possible on persistent connections until stopped; returns the number of responses. */
   async function askHttp(over: AbortSignal): Promise<number> {
     const agent = new Agent({ keepAlive: true, maxSockets: 2 });
     let asked = 0;
@@ -118,7 +118,7 @@ describe("violations of protocols", () => {
     return asked;
   }
 
-  it.each([1, 2])("leave the counts of everybody else exact (seed %i)", async (seed) => {
+  it.each([1, 2])("do not affect the counts of valid requests (seed %i)", async (seed) => {
     await using watch = await TrafficWatch.open({ tls: { isEnabled: true, excludedExecutables: [] } });
     await watch.waitForWindows(2);
     const { pid } = watch;

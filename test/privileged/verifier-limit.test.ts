@@ -1,4 +1,4 @@
-/** How much the verifier has to read of what Coral loads. It gives up after a million instructions, and verifiers of other kernels take more for the same program. */
+/** Verifier cost of Coral's BPF programs. The limit is a million instructions, and other kernels need more for the same program. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -8,14 +8,14 @@ import { testTrafficSettings } from "../support/traffic-settings.ts";
 
 const skipReason = probesSkipReason();
 
-/** Of each program that this process holds. Kernels before 5.16 do not tell it. */
+/** Verified instructions of each program that this process holds. Kernels before 5.16 do not report it. */
 function verifiedInstructions(): number[] {
   return readdirSync("/proc/self/fdinfo").flatMap((fd) => {
     try {
       const count = /^verified_insns:\s+(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1];
       return count === undefined ? [] : [Number(count)];
     } catch {
-      // Closed meanwhile, as the one that the directory was read by.
+      // The descriptor was closed, such as the one of this directory listing.
       return [];
     }
   });
@@ -26,7 +26,7 @@ describe("the verifier", () => {
     context.skip(skipReason !== undefined, skipReason);
   });
 
-  it.each(["sockets", "syscalls"] as const)("is far from giving up on the hooks at %s", async (kind) => {
+  it.each(["sockets", "syscalls"] as const)("stays far below its limit for the hooks at %s", async (kind) => {
     const settings = { ...testTrafficSettings, tls: { isEnabled: true, excludedExecutables: [] } };
     await using hooks = await openKernelHooks({ settings, ownPids: [], kinds: [kind], objectPath: requestsObject });
     const counts = verifiedInstructions();
