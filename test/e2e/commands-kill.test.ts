@@ -29,7 +29,7 @@ describe("kill -9 in the middle of a command", () => {
       if (victim === "agent") agent = await startAgent({ home: home.path });
       await using again = victim === "colony" ? await startColony({ home: home.path }) : undefined;
       expect(again === undefined).toBe(victim !== "colony");
-      await waitFor("the audit to tell the end", async () => {
+      await waitFor("the end in the audit", async () => {
         const text = JSON.stringify(await coralJson<unknown>(["audit", "list"], { home: home.path }));
         return text.includes(commandId) && (victim === "agent" ? /lost/ : /cancelled/).test(text);
       });

@@ -52,11 +52,11 @@ const coral = (...args: string[]) => runCoral(args, { home });
 /** A running `coral …` command. */
 function startCoral(args: readonly string[]) {
   const child = spawn(process.execPath, [coralFile, ...args], { env: cleanEnvironment(home), stdio: ["ignore", "pipe", "pipe"] });
-  const said = { stdout: "", stderr: "" };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (said.stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (said.stderr += text));
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output.stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text));
   const ended = once(child, "close").then(([code]) => code as number | null);
-  return { child, said, ended };
+  return { child, output, ended };
 }
 
 describe("coral exec", () => {
@@ -173,7 +173,7 @@ describe("kill -9 in the middle of a command", () => {
     const sleeps = [namedSleep(), namedSleep()] as const;
     const script = `trap '' HUP INT TERM; setsid ${sleeps[0].command} & ${sleeps[1].command}; wait`;
     const running = startCoral(["exec", "--all", "--", "sh", "-c", script]);
-    await waitFor("the processes", () => sleeps.every((sleep) => sleep.pids().length > 0), { details: () => running.said.stderr });
+    await waitFor("the processes", () => sleeps.every((sleep) => sleep.pids().length > 0), { details: () => running.output.stderr });
     const nothingLeft = (): Promise<unknown> =>
       waitFor("no process to be left", () => processesWith(script).length === 0 && sleeps.every((sleep) => sleep.pids().length === 0));
     return { ...running, nothingLeft };
@@ -187,10 +187,10 @@ describe("kill -9 in the middle of a command", () => {
   });
 
   it("of the agent leaves no process, and the CLI ends with 255", async () => {
-    const { ended, said, nothingLeft } = await begin();
+    const { ended, output, nothingLeft } = await begin();
     await agent.kill("SIGKILL");
     expect(await ended).toBe(255);
-    expect(said.stderr).toContain("the connection to the agent was lost");
+    expect(output.stderr).toContain("the connection to the agent was lost");
     await nothingLeft();
     agent = await startAgent({ home });
     await agent.waitUntilConnected();
@@ -201,10 +201,10 @@ describe("kill -9 in the middle of a command", () => {
   });
 
   it("of the colony ends the command, and the CLI ends with 255", async () => {
-    const { ended, said, nothingLeft } = await begin();
+    const { ended, output, nothingLeft } = await begin();
     await colony.kill("SIGKILL");
     expect(await ended).toBe(255);
-    expect(said.stderr).toContain("the connection was lost");
+    expect(output.stderr).toContain("the connection was lost");
     await nothingLeft();
     colony = await startColony({ home, port });
     await agent.waitUntilConnected();
@@ -221,7 +221,7 @@ describe("coral run", () => {
       { mode: 0o644 },
     );
     const running = startCoral(["run", "--name", "bakery", "--", process.execPath, script]);
-    await waitFor("its output", () => /port \d+/.test(running.said.stdout), { details: () => running.said.stderr });
+    await waitFor("its output", () => /port \d+/.test(running.output.stdout), { details: () => running.output.stderr });
     await waitFor("the service", async () =>
       (await coralJson<ServiceList>(["services"], { home })).services.some(({ service }) => service === "bakery"),
     );

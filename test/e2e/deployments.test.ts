@@ -132,8 +132,8 @@ describe("a service that is replaced by a slower build", () => {
       expect(p50!.pValue).toBeLessThan(0.0025);
       expect(changes.find(({ metric }) => metric === "errors")).toMatchObject({ outcome: "worse", before: 0 });
       const { events } = await colony.tool<EventList>("coral_list_events", { service });
-      const told = events.map(({ kind }) => kind);
-      expect(told).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
+      const kinds = events.map(({ kind }) => kind);
+      expect(kinds).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
       expect(events.find(({ kind }) => kind === "deployment-regression")?.severity).toBe("warning");
       const { services } = await colony.tool<SummaryResult>("coral_query_summary", { service, since: "1m" });
       expect(services[0]?.health).not.toBe("ok");

@@ -106,7 +106,7 @@ describe("processes that come and go", () => {
         i=$((i + 1)); [ $((i % 50)) = 0 ] && wait; done; wait; echo finished`;
     const churn = host.spawn(["sh", "-c", script]);
     await churn.waitForOutput(/^finished$/m, 180_000);
-    await waitFor("scans to go on", async () => (await scanCount()) >= scansBefore + 3);
+    await waitFor("further scans", async () => (await scanCount()) >= scansBefore + 3);
     await host.waitForProcess(port, steady.pid);
     expect(host.agent.hasEnded).toBe(false);
     expect(host.agent.logLines().filter((line) => line["level"] === "error")).toEqual([]);

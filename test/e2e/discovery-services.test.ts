@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Topology } from "../../src/tools/index.ts";
-import { asUserWords, isRoot, nobody } from "../support/as-user.ts";
+import { asUserArgv, isRoot, nobody } from "../support/as-user.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { runCoral } from "../support/run-coral.ts";
@@ -164,10 +164,10 @@ while True: s.accept()[0].close()`,
       const data = join(directory, "postgres");
       mkdirSync(data, { mode: 0o777 });
       chmodSync(data, 0o777);
-      const words = isRoot ? asUserWords(nobody) : [];
-      const [program, ...args] = [...words, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-D", `${data}/data`];
+      const prefix = isRoot ? asUserArgv(nobody) : [];
+      const [program, ...args] = [...prefix, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-D", `${data}/data`];
       execFileSync(program, args, { stdio: "ignore" });
-      return [...words, "postgres", "-D", `${data}/data`, "-p", `${port}`, "-h", "127.0.0.1", "-k", data, "-c", "fsync=off"];
+      return [...prefix, "postgres", "-D", `${data}/data`, "-p", `${port}`, "-h", "127.0.0.1", "-k", data, "-c", "fsync=off"];
     },
   },
   "a Go program": {

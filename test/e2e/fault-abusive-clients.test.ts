@@ -35,7 +35,7 @@ function certificateIn(directory: string): ClientCertificate {
 async function foreignCertificate(directory: string): Promise<ClientCertificate> {
   const authority = await createAuthority(join(directory, "ca"), "elsewhere-dev-123456");
   const { keyPem, publicKeyDer } = await createKey(directory);
-  const { certPem } = await authority.issueAgent({ agentId: "stranger", publicKeyDer, ttlMs: 3_600_000, nowMs: Date.now() });
+  const { certPem } = await authority.issueAgent({ agentId: "foreign", publicKeyDer, ttlMs: 3_600_000, nowMs: Date.now() });
   return { cert: certPem, key: keyPem };
 }
 

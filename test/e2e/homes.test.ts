@@ -5,7 +5,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
-import { asUserWords, isRoot, makeHomeOf, nobody, otherUserSkipReason, runCoralAs } from "../support/as-user.ts";
+import { asUserArgv, isRoot, makeHomeOf, nobody, otherUserSkipReason, runCoralAs } from "../support/as-user.ts";
 import { DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
 import { cleanEnvironment, makeTestHome } from "../support/test-home.ts";
@@ -94,8 +94,8 @@ describe("other users", () => {
   it("without root can use everything else, and learn what is missing and why", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeHomeOf(nobody);
-    const [setpriv = "", ...words] = asUserWords(nobody);
-    const child = spawn(setpriv, [...words, process.execPath, coralFile, "up", "--port", "0"], {
+    const [setpriv = "", ...prefix] = asUserArgv(nobody);
+    const child = spawn(setpriv, [...prefix, process.execPath, coralFile, "up", "--port", "0"], {
       env: cleanEnvironment(home.path, { HOME: home.path }),
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -236,9 +236,9 @@ describe("colony and agent in the foreground", () => {
     expect(existsSync(colony.paths.socketFile)).toBe(true);
     expect(readFileSync(agent.paths.pidFile, "utf8")).toContain(`"pid":${agent.pid}`);
 
-    const away = await runCoral(["status"], { home: home.path });
-    expect(away.code).toBe(1);
-    expect(away.stderr).toContain("it is not running; start it with");
+    const refused = await runCoral(["status"], { home: home.path });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain("it is not running; start it with");
     expect((await runCoral(["colony", "stop"], { home: home.path })).stderr).toContain("colony was not running");
 
     await using colonyAgain = await startColony({ home: home.path, port });

@@ -91,9 +91,9 @@ describe("coral mcp proxy", () => {
     await using later = makeTestHome();
     const client = await stdioClient({ ...proxy(), env: { CORAL_HOME: later.path } });
     await client.listTools().catch(() => undefined);
-    const away = await client.callTool({ name: "coral_get_status", arguments: {} });
-    expect(away.isError).toBe(true);
-    expect(textOf(away)).toMatch(/Cannot find a colony: .*coral up/);
+    const refused = await client.callTool({ name: "coral_get_status", arguments: {} });
+    expect(refused.isError).toBe(true);
+    expect(textOf(refused)).toMatch(/Cannot find a colony: .*coral up/);
     await using started = await startColony({ home: later.path });
     const status = await client.callTool({ name: "coral_get_status", arguments: {} });
     expect(textOf(status)).toContain(started.colonyId);
@@ -120,9 +120,9 @@ describe("/mcp on the colony", () => {
     await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${token}` } } }));
     await checkClient(client);
     await client.close();
-    const stranger = new Client({ name: "e2e", version: "1" });
-    await expect(stranger.connect(new StreamableHTTPClientTransport(url))).rejects.toThrow();
-    await stranger.close();
+    const anonymous = new Client({ name: "e2e", version: "1" });
+    await expect(anonymous.connect(new StreamableHTTPClientTransport(url))).rejects.toThrow();
+    await anonymous.close();
   });
 });
 
@@ -179,8 +179,8 @@ describe("commands over MCP", () => {
       own = (await agentsEntries()).filter(({ id }) => !known.has(id));
       return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 3;
     });
-    const told = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
-    expect(told).toEqual(
+    const recorded = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
+    expect(recorded).toEqual(
       expect.arrayContaining([
         { command: "df -h | head -n 2", phase: "ended", through: "mcp", rule: "profile diagnostics" },
         { command: expect.stringContaining("coral-mcp-smuggled"), phase: "denied", through: "mcp", rule: "profile diagnostics" },

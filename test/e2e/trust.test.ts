@@ -160,9 +160,9 @@ describe("certificates", () => {
     expect(list.stdout).toMatch(new RegExp(`${revoked.agentId} +revoked .* no `));
     const events = await runCoral(["events", "--kind", "agent-revoked"], { home: other.home });
     expect(events.stdout).toContain(revoked.agentId);
-    const unknown = await runCoral(["agent", "revoke", "nobody-here"], { home: other.home });
+    const unknown = await runCoral(["agent", "revoke", "no-such-agent"], { home: other.home });
     expect(unknown.code).toBe(4);
-    expect(unknown.stderr).toContain("nobody-here");
+    expect(unknown.stderr).toContain("no-such-agent");
   });
 
   it("that have expired are not used; without a token the agent reports it", async () => {

@@ -189,8 +189,8 @@ describe("createDirectBackend()", () => {
     expect(longer).toMatchObject({ traces: 0 });
     expect(longer.ownStores).toBeUndefined();
     isConnected = false;
-    const away = await backend().logs({ sinceMs: hourMs, limit: 10, ...which }, context);
-    expect(away).toMatchObject({ rows: [], directProblem: expect.stringContaining("not connected") as string });
+    const disconnected = await backend().logs({ sinceMs: hourMs, limit: 10, ...which }, context);
+    expect(disconnected).toMatchObject({ rows: [], directProblem: expect.stringContaining("not connected") as string });
     expect(await backend().trace({ traceId, maxSpans: 100, details: false }, context)).toEqual({ spans: [], total: 0 });
   });
 

@@ -257,8 +257,8 @@ describe("coral capture", () => {
     const bodies = coral("capture api --body", await token("debug"));
     expect(await bodies.ran).toBe(3);
     expect(bodies.errors()).toContain("traffic.capture.bodies is false");
-    const nobody = coral("capture nope");
-    expect(await nobody.ran).toBe(4);
+    const unknown = coral("capture nope");
+    expect(await unknown.ran).toBe(4);
     expect(orders).toEqual([]);
     expect(await audited()).toEqual([]);
   });

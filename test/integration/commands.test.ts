@@ -148,8 +148,8 @@ describe("coral exec", () => {
     expect((await coral(["exec", "nothing", "echo"])).code).toBe(4);
     expect((await coral(["exec", "a", "b", "c"])).code).toBe(64);
     expect((await coral(["exec"])).code).toBe(64);
-    const away = await coral(["exec", "--agent", "old-1", "echo"]);
-    expect(away).toMatchObject({ code: 1, stderr: expect.stringContaining("not connected") });
+    const refused = await coral(["exec", "--agent", "old-1", "echo"]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("not connected") });
     const local = await coral(["exec", "echo"]);
     expect(local).toMatchObject({ code: 1, stderr: expect.stringContaining("Cannot reach the agent: none is running") });
   });

@@ -27,8 +27,8 @@ import { AgentService } from "../../src/proto/coral/agent/v1/agent_pb.ts";
 import type { AgentList, ColonyStatus, RuntimeContextList } from "../../src/tools/index.ts";
 import { AgentService as OldAgentService } from "../support/contract-v1/agent_pb.ts";
 import { ColonyService as OldColonyService, type RegisterRequest as OldRegisterRequest } from "../support/contract-v1/colony_pb.ts";
-import { honestAnswer } from "../support/honest-answers.ts";
 import { InProcessColony, registration } from "../support/in-process-colony.ts";
+import { validPullReply } from "../support/pull-replies.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const signal = new AbortController().signal;
@@ -85,7 +85,7 @@ async function connectOld(
         hello: () => ({ agentId, sessionId: registered.sessionId }),
         pull: (request) => {
           pulls++;
-          return honestAnswer(request as Parameters<typeof honestAnswer>[0], "e") as never;
+          return validPullReply(request as Parameters<typeof validPullReply>[0], "e") as never;
         },
       });
     },
@@ -197,7 +197,7 @@ async function openLink(endpoint: string, identity: Identity): Promise<LinkWorld
     routes: (router, sessionId) =>
       router.service(AgentService, {
         hello: () => ({ agentId: identity.agentId, sessionId }),
-        pull: (request) => honestAnswer(request, "e"),
+        pull: (request) => validPullReply(request, "e"),
         getRuntimeContext: () => ({ context: runtimeToWire(runtime.facts) }),
       }),
     isBusy: () => runtime.isBusy,

@@ -4,8 +4,8 @@ import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { agentPaths, loadAgentConfig, makePrivateDirectory } from "../../src/config/index.ts";
 import { peerCredentials } from "../../src/probes/index.ts";
-import { honestAnswer } from "../support/honest-answers.ts";
 import { InProcessColony, ScriptedAgent } from "../support/in-process-colony.ts";
+import { validPullReply } from "../support/pull-replies.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -88,11 +88,11 @@ describe("a clock that is stepped back an hour", () => {
     const dataDirectories = [agentPaths(agentHome.path).dataDirectory];
     await using colony = await InProcessColony.start({ home: home.path, clock, dataDirectories, configure: quick });
     const identity = await colony.join("steady");
-    const steady = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => honestAnswer(request, "s") });
+    const steady = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => validPullReply(request, "s") });
     const leaver = await ScriptedAgent.connect(colony, {
       identity: await colony.join("leaver"),
       epoch: "l",
-      pull: (request) => honestAnswer(request, "l"),
+      pull: (request) => validPullReply(request, "l"),
     });
     await using agent = await startRealAgent(colony, agentHome.path, clock);
     await waitFor("rows before the step", async () => (await lastSeq(colony)) > 5);
@@ -110,11 +110,11 @@ describe("a clock that is stepped back an hour", () => {
     expect(Date.parse(status.hosts.find(({ agentId }) => agentId === agent.agentId)?.sampledAt ?? "")).toBeLessThan(startedMs - hourMs / 2);
     // Certificates from before the step are still valid for a new connection, and can be renewed.
     await steady.tunnel.close("connects again");
-    const again = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => honestAnswer(request, "s") });
+    const again = await ScriptedAgent.connect(colony, { identity, epoch: "s", pull: (request) => validPullReply(request, "s") });
     const newcomer = await ScriptedAgent.connect(colony, {
       identity: await colony.join("newcomer"),
       epoch: "n",
-      pull: (request) => honestAnswer(request, "n"),
+      pull: (request) => validPullReply(request, "n"),
     });
     await waitFor("pulls on the new connections", () => again.pulls > 5 && newcomer.pulls > 5);
     const { agents } = await colony.tool<Agents>("coral_list_agents");

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { CoralError } from "../../src/base/errors.ts";
 import { colonyPaths } from "../../src/config/index.ts";
 import { generateKey, joinColony, parseToken, registerAgent } from "../../src/mesh/index.ts";
-import { honestAnswer } from "../support/honest-answers.ts";
 import { InProcessColony, type RegistrationChanges, registration, ScriptedAgent } from "../support/in-process-colony.ts";
+import { validPullReply } from "../support/pull-replies.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -31,7 +31,7 @@ function connect(
   epoch: string,
   register: RegistrationChanges,
 ) {
-  return ScriptedAgent.connect(colony, { identity, epoch, register, pull: (request) => honestAnswer(request, epoch) });
+  return ScriptedAgent.connect(colony, { identity, epoch, register, pull: (request) => validPullReply(request, epoch) });
 }
 
 async function rowsByEpoch(colony: InProcessColony): Promise<Record<string, number>> {
@@ -106,7 +106,7 @@ describe("two hosts with one agent id", () => {
         identity,
         epoch: "one",
         register: { host },
-        pull: (request) => honestAnswer(request, "one"),
+        pull: (request) => validPullReply(request, "one"),
         beforeHello: () => new Promise(() => undefined),
       });
     await using before = await answersOnce();

@@ -5,8 +5,8 @@ import { dnsReply, ptrTo, recordTypes, startDnsServer } from "../../src/colony/e
 import { batchFromRows } from "../../src/store/column-batch.ts";
 import { encodeBatch } from "../../src/store/column-codec.ts";
 import { connection, type RowOf } from "../../src/store/index.ts";
-import { wireBatch } from "../support/honest-answers.ts";
 import { InProcessColony, type RegistrationChanges, ScriptedAgent } from "../support/in-process-colony.ts";
+import { wireBatch } from "../support/pull-replies.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 function callsTo(addresses: readonly string[]): RowOf<typeof connection.columns>[] {

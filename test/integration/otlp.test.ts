@@ -186,12 +186,12 @@ describe("OTLP at a colony", () => {
       const metrics = {
         resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: `metric-${round}`, gauge: { dataPoints: [{ asDouble: 1.5 }] } }] }] }],
       };
-      const told = await fetch(`http://${inbox.status().http}/v1/metrics`, {
+      const metricsReply = await fetch(`http://${inbox.status().http}/v1/metrics`, {
         method: "POST",
         body: JSON.stringify(metrics),
         headers: { "content-type": "application/json" },
       });
-      expect([told.status, await told.json()]).toEqual([200, {}]);
+      expect([metricsReply.status, await metricsReply.json()]).toEqual([200, {}]);
       await expect.poll(stored).toEqual(expected);
       const points = () => colony.query("SELECT agent_id, name, value FROM metric_point ORDER BY name");
       await expect

@@ -88,7 +88,7 @@ async function pullUntil(
   await running;
 }
 
-const honest = (ends: Ends) => (router: ConnectRouter) =>
+const serve = (ends: Ends) => (router: ConnectRouter) =>
   addAgentService(router, { agentId: "a1", sessionId: "s", store: ends.agent, clock: systemClock });
 
 async function counts({ colony, kept }: Ends): Promise<{ rows: number; spans: number }> {
@@ -109,10 +109,10 @@ describe("SegmentPuller", () => {
     using folder = temporaryFolder();
     await using ends = await openEnds(folder.path);
     await put(ends, 40);
-    await pullUntil(ends, honest(ends), () => ends.kept.stats()["tick"]?.rows === 400);
+    await pullUntil(ends, serve(ends), () => ends.kept.stats()["tick"]?.rows === 400);
     expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
     expect(await ends.colony.gaps()).toEqual([]);
-    await pullUntil(ends, honest(ends), () => true);
+    await pullUntil(ends, serve(ends), () => true);
     expect(await counts(ends)).toEqual({ rows: 400, spans: 400 });
   });
 
@@ -124,7 +124,7 @@ describe("SegmentPuller", () => {
     const stored: number[] = [];
     await pullUntil(
       ends,
-      honest(ends),
+      serve(ends),
       () => ends.kept.stats()["tick"]?.rows === 400,
       async function* (name) {
         const number = Number(name.split("/").at(-1));
@@ -154,7 +154,7 @@ describe("SegmentPuller", () => {
     const asked: [name: string, offset: number][] = [];
     await pullUntil(
       ends,
-      honest(ends),
+      serve(ends),
       () => ends.kept.stats()["tick"]?.rows === 60,
       async function* (name, { offsetBytes = 0 }) {
         asked.push([name, offsetBytes]);
@@ -211,10 +211,10 @@ describe("SegmentPuller", () => {
     await put(ends, 1, 5_000);
     const offsets: number[] = [];
     const flaky = (router: ConnectRouter): void => {
-      const honestTransport = createRouterTransport(honest(ends));
+      const validTransport = createRouterTransport(serve(ends));
       router.service(AgentService, {
         listSegments: async (request) =>
-          (await honestTransport.unary(AgentService.method.listSegments, undefined, undefined, undefined, request)).message,
+          (await validTransport.unary(AgentService.method.listSegments, undefined, undefined, undefined, request)).message,
         readSegment: async function* (request) {
           offsets.push(Number(request.offsetBytes));
           for await (const data of ends.sent.read("tick", 1, Number(request.offsetBytes))) {

@@ -199,18 +199,18 @@ describe("loadBpfObject()", () => {
     const object = await load();
     let wakes = 0;
     object.watchRing("records", () => wakes++);
-    const tell = (flag: number): void => {
+    const emit = (flag: number): void => {
       const question = Buffer.alloc(16);
       question.writeUInt32LE(flag);
       expect(object.run("on_tell", question)).toBe(0);
     };
     const [withoutWaking, waking] = [1, 2];
-    tell(waking);
+    emit(waking);
     await waitFor("the first wake", () => wakes === 1);
     // Pending records do not wake a reader; each record with a wake-up does.
-    tell(withoutWaking);
+    emit(withoutWaking);
     for (let times = 2; times < 10; times++) {
-      tell(waking);
+      emit(waking);
       await waitFor("a wake", () => wakes === times);
     }
     expect(object.ring("records").drain(() => undefined)).toBe(10);

@@ -31,7 +31,7 @@ function hostOf(name: string): NetworkHost {
 }
 
 /** Starts `node <service>.mjs …` on a host. */
-function talk(host: string, service: string, args: string): DaemonProcess {
+function startService(host: string, service: string, args: string): DaemonProcess {
   const file = join(directory, `${service}.mjs`);
   copyFileSync(talker, file);
   return hostOf(host).spawn(service, process.execPath, [file, ...args.split(" ")]);
@@ -92,7 +92,7 @@ function startBalancer(): string {
   const upstream = "10.77.0.12:5000";
   const streamModule = "/usr/lib/nginx/modules/ngx_stream_module.so";
   if (!hasProgram("nginx") || !existsSync(streamModule)) {
-    talk("edge", "balancer", `forward 9100 ${upstream}`);
+    startService("edge", "balancer", `forward 9100 ${upstream}`);
     return "balancer";
   }
   const file = join(directory, "nginx.conf");
@@ -108,31 +108,31 @@ function startBalancer(): string {
 
 /** Starts all services. Callers retry, so the order does not matter. */
 function startServices(): void {
-  talk("beta", "orders", "listen 0.0.0.0 5000 listen :: 5001 call 10.77.0.13 9100");
-  talk("alpha", "shop", "listen 0.0.0.0 8080 call 10.77.0.12 5000");
-  talk("alpha", "modern", "call fd77::12 5001");
-  talk("alpha", "web", "call 10.77.0.13 9100");
-  talk("alpha", "mirror", "listen 0.0.0.0 5500 call 10.77.0.11 5500");
+  startService("beta", "orders", "listen 0.0.0.0 5000 listen :: 5001 call 10.77.0.13 9100");
+  startService("alpha", "shop", "listen 0.0.0.0 8080 call 10.77.0.12 5000");
+  startService("alpha", "modern", "call fd77::12 5001");
+  startService("alpha", "web", "call 10.77.0.13 9100");
+  startService("alpha", "mirror", "listen 0.0.0.0 5500 call 10.77.0.11 5500");
   // The other end of these connections has no agent.
-  talk("outside", "ledger", "listen 0.0.0.0 6100 listen 0.0.0.0 6101");
-  talk("alpha", "billing", "call 10.77.0.99 6100");
-  talk("outside", "visitor", "call 10.77.0.11 8080");
+  startService("outside", "ledger", "listen 0.0.0.0 6100 listen 0.0.0.0 6101");
+  startService("alpha", "billing", "call 10.77.0.99 6100");
+  startService("outside", "visitor", "call 10.77.0.11 8080");
   // The same loopback address on two hosts and in a network namespace of one of them, as with containers.
-  talk("alpha", "near", "listen 127.0.0.1 6000");
-  talk("alpha", "nearby", "call 127.0.0.1 6000");
-  talk("beta", "far", "listen 127.0.0.1 6000");
-  talk("beta", "farther", "call 127.0.0.1 6000");
+  startService("alpha", "near", "listen 127.0.0.1 6000");
+  startService("alpha", "nearby", "call 127.0.0.1 6000");
+  startService("beta", "far", "listen 127.0.0.1 6000");
+  startService("beta", "farther", "call 127.0.0.1 6000");
   const inner = join(directory, "inner.mjs");
   copyFileSync(talker, inner);
   const command = `ip link set lo up && exec "$0" "${inner}" listen 127.0.0.1 6000 call 127.0.0.1 6000`;
   hostOf("alpha").spawn("inner", "unshare", ["--net", "sh", "-c", command, process.execPath]);
   if (routerSkipReason !== undefined) return;
-  talk("beta", "vault", "listen 0.0.0.0 5002");
-  talk("beta", "safe", "listen 0.0.0.0 5003");
-  talk("hidden", "miner", "call 10.77.0.12 5002");
-  talk("hidden", "digger", "call 10.88.0.1 7000");
-  talk("hidden", "cellar", "listen 0.0.0.0 5004");
-  talk("alpha", "guest", "call 10.77.0.2 7001");
+  startService("beta", "vault", "listen 0.0.0.0 5002");
+  startService("beta", "safe", "listen 0.0.0.0 5003");
+  startService("hidden", "miner", "call 10.77.0.12 5002");
+  startService("hidden", "digger", "call 10.88.0.1 7000");
+  startService("hidden", "cellar", "listen 0.0.0.0 5004");
+  startService("alpha", "guest", "call 10.77.0.2 7001");
   for (const [port, target] of [
     ["7000", "10.77.0.12:5003"],
     ["7001", "10.88.0.10:5004"],
@@ -271,7 +271,7 @@ describe("four hosts with an agent each", () => {
   });
 
   it("emits an event for a new external dependency", async () => {
-    talk("alpha", "payroll", "call 10.77.0.99 6101");
+    startService("alpha", "payroll", "call 10.77.0.99 6101");
     const { stdout } = await waitFor("the event", async () => {
       const run = await runCoral(["events", "--kind", "egress-new"], { home: colony.home });
       return run.stdout.includes("payroll") && run;
@@ -289,7 +289,7 @@ describe("four hosts with an agent each", () => {
   });
 
   it("removes a call that has ended", async () => {
-    const caller = talk("alpha", "brief", "call 10.77.0.12 5000");
+    const caller = startService("alpha", "brief", "call 10.77.0.12 5000");
     await waitForEdge("service:brief", "service:orders", { openConnections: 1, confidence: 0.9 });
     await hostOf("alpha").kill(caller);
     await waitForEdge("service:brief", "service:orders", { openConnections: 0, connections: 1, confidence: 0.9 });

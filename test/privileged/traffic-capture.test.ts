@@ -139,9 +139,9 @@ describe("captures", () => {
 
   const post = {
     method: "POST",
-    path: "/pay/42?access_token=tell-nobody",
-    headers: { authorization: "Bearer tell-nobody-at-all", "content-type": "application/json", "user-agent": "talker" },
-    body: '{"amount":12,"password":"tell-nobody"}',
+    path: "/pay/42?access_token=hidden-text",
+    headers: { authorization: "Bearer hidden-text-at-all", "content-type": "application/json", "user-agent": "talker" },
+    body: '{"amount":12,"password":"hidden-text"}',
   };
 
   it("shows redacted requests of the selected process, also on older connections", async () => {
@@ -167,7 +167,7 @@ describe("captures", () => {
       expect(request.durationNs).toBeGreaterThan(0);
       expect(request.durationNs).toBeLessThan(30e9);
     }
-    expect(asText(capture.reports)).not.toContain("tell-nobody");
+    expect(asText(capture.reports)).not.toContain("hidden-text");
   });
 
   it("applies filters and limit, then stops copying", async () => {
@@ -243,7 +243,7 @@ describe("captures", () => {
     const client = start("http2-talker.mjs", "client", await server.line());
     expect(await client.line()).toBe("ready");
     capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
-    client.send("/orders/7?key=tell-nobody 10 3 3000");
+    client.send("/orders/7?key=hidden-text 10 3 3000");
     expect(await client.line()).toBe("done");
     const requests = await capture.waitFor(10);
     for (const request of requests) {
@@ -261,7 +261,7 @@ describe("captures", () => {
       expect(request.requestBody).toBe("…");
       expect(request.requestBytes).toBeGreaterThan(3000);
     }
-    expect(asText(capture.reports)).not.toContain("tell-nobody");
+    expect(asText(capture.reports)).not.toContain("hidden-text");
     capture.parts.stopCapture("c");
   });
 
@@ -294,7 +294,7 @@ describe("captures", () => {
     capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
     const client = start("http2-talker.mjs", "client", port, "tls");
     expect(await client.line()).toBe("ready");
-    client.send("/orders/7?key=tell-nobody 5 1 30");
+    client.send("/orders/7?key=hidden-text 5 1 30");
     expect(await client.line()).toBe("done");
     for (const request of await capture.waitFor(5)) {
       expect(request).toMatchObject({

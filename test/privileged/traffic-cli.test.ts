@@ -62,7 +62,7 @@ function nginxConfig(directory: string): string {
 
 async function trafficStatus(): Promise<NonNullable<AgentStatus["traffic"]>> {
   const { traffic } = (await agent.status()) as unknown as AgentStatus;
-  if (!traffic) throw new Error("the agent tells nothing of traffic");
+  if (!traffic) throw new Error("the agent reports no traffic status");
   return traffic;
 }
 
@@ -298,7 +298,7 @@ describe("coral capture", () => {
   });
 
   it("ends after its duration, leaves nothing behind when killed, and is audited", async () => {
-    await using timed = startCapture(["--duration", "1s", "--route", "/nobody-asks-for-this"]);
+    await using timed = startCapture(["--duration", "1s", "--route", "/never-requested"]);
     expect((await timed.ended).code).toBe(4);
     const killed = startCapture(["--duration", "60s"]);
     await killed.waitForOutput(/watching \d+ process/);
@@ -321,14 +321,14 @@ describe("coral capture", () => {
   });
 
   it("ends when the traffic process or the agent is killed", async () => {
-    await using first = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
+    await using first = startCapture(["--duration", "60s", "--route", "/never-requested"]);
     await first.waitForOutput(/watching \d+ process/);
     const pid = await waitFor("the traffic process", async () => (await trafficStatus()).pid);
     process.kill(pid, "SIGKILL");
     expect((await first.ended).code).toBe(1);
     expect(first.output).toContain("the traffic process of the agent has ended");
     await waitFor("hooks to be attached again", async () => (await trafficStatus()).pid !== pid && (await trafficStatus()).state === "on");
-    await using second = startCapture(["--duration", "60s", "--route", "/nobody-asks-for-this"]);
+    await using second = startCapture(["--duration", "60s", "--route", "/never-requested"]);
     await second.waitForOutput(/watching \d+ process/);
     await agent.kill("SIGKILL");
     expect((await second.ended).code).toBe(1);
@@ -348,6 +348,6 @@ describe("coral capture", () => {
   });
 
   it("names an unknown service", async () => {
-    expect((await runCoral(["capture", "nobody-of-that-name"], { home: home.path })).code).toBe(4);
+    expect((await runCoral(["capture", "no-such-service"], { home: home.path })).code).toBe(4);
   });
 });

@@ -70,7 +70,7 @@ class Watched implements AsyncDisposable {
     }
   }
 
-  told(port: number, role: string): ConnectionEvent[] {
+  reported(port: number, role: string): ConnectionEvent[] {
     return this.events.filter((event) => event.role === role && (role === "server" ? event.localPort : event.remotePort) === port);
   }
 
@@ -87,7 +87,7 @@ class Watched implements AsyncDisposable {
       sum.sent += peer.bytesSent;
       sum.received += peer.bytesReceived;
     }
-    for (const event of this.told(port, role)) {
+    for (const event of this.reported(port, role)) {
       if (event.kind === "opened") continue;
       sum[event.kind === "failed" ? "failed" : "connections"]++;
       if (event.reason === "refused") sum.refused++;
@@ -163,8 +163,8 @@ describe("openConnectionWatch()", () => {
     expect(watched.count(server.port, "server")).toEqual({ ...all, sent: 14_000, received: 6_000 });
     expect(watched.lost).toBe(0);
     // Only the first connection of a new peer is reported individually, with its start.
-    expect(watched.told(server.port, "client").map(({ kind }) => kind)).toEqual(["opened", "closed"]);
-    const [opened] = watched.told(server.port, "client");
+    expect(watched.reported(server.port, "client").map(({ kind }) => kind)).toEqual(["opened", "closed"]);
+    const [opened] = watched.reported(server.port, "client");
     expect(opened).toMatchObject({ pid: process.pid, localAddress: "127.0.0.1", remoteAddress: "127.0.0.1", remotePort: server.port });
     expect(watched.peers.find((peer) => peer.serverPort === server.port && peer.role === "client")).toMatchObject({ pid: process.pid });
   });
@@ -187,13 +187,13 @@ describe("openConnectionWatch()", () => {
     await once(old, "data");
     const ports = [old, during!, after].map((socket) => socket.localPort);
     for (const socket of [old, during!, after]) socket.destroy();
-    const told = (): ConnectionEvent[] => watched.told(server.port, "client").filter(({ kind }) => kind === "closed");
-    await waitFor("their ends", () => [ports[0], ports[1]].every((port) => told().some((event) => event.localPort === port)));
+    const reported = (): ConnectionEvent[] => watched.reported(server.port, "client").filter(({ kind }) => kind === "closed");
+    await waitFor("their ends", () => [ports[0], ports[1]].every((port) => reported().some((event) => event.localPort === port)));
     await waitFor("the third among the sums", () =>
       watched.peers.some((peer) => peer.serverPort === server.port && peer.role === "client"),
     );
-    expect(told().some((event) => event.localPort === ports[2])).toBe(false);
-    const [first] = told().filter((event) => event.localPort === ports[0]);
+    expect(reported().some((event) => event.localPort === ports[2])).toBe(false);
+    const [first] = reported().filter((event) => event.localPort === ports[0]);
     expect(first).toMatchObject({ bytesSent: 5, bytesReceived: 5, reason: null });
     expect(first!.rttUs).toBeGreaterThan(0);
     expect(first!.atNs).toBeGreaterThan(first!.startedNs);
@@ -241,11 +241,11 @@ describe("openConnectionWatch()", () => {
     await using server = await listen((socket) => socket.on("data", () => socket.end("yes")), "::");
     await call(server.port, "::1");
     await call(server.port, "127.0.0.1");
-    const addresses = (): string[] => watched.told(server.port, "server").map(({ remoteAddress }) => remoteAddress);
+    const addresses = (): string[] => watched.reported(server.port, "server").map(({ remoteAddress }) => remoteAddress);
     await waitFor("both", () => new Set(addresses()).size === 2);
     expect([...new Set(addresses())].sort()).toEqual(["127.0.0.1", "::1"]);
     const own = Number(/\[(\d+)\]/.exec(execFileSync("readlink", ["/proc/self/ns/net"], { encoding: "utf8" }))?.[1]);
-    expect(new Set(watched.told(server.port, "server").map(({ networkNamespace }) => networkNamespace))).toEqual(new Set([own]));
+    expect(new Set(watched.reported(server.port, "server").map(({ networkNamespace }) => networkNamespace))).toEqual(new Set([own]));
   });
 });
 

@@ -120,8 +120,8 @@ describe("databases, caches and DNS on sockets", () => {
       await old.query("CREATE TABLE d.t (id BIGINT PRIMARY KEY, name VARCHAR(40))");
       const early = await old.prepare("SELECT name FROM d.t WHERE id = ?");
       observer = await PayloadObserver.open(kind);
-      for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'tell-nobody ${id}')`);
-      for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'tell-nobody')");
+      for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'hidden-text ${id}')`);
+      for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'hidden-text')");
       await old.execute(early, 3);
       using fresh = await MysqlClient.open(port);
       const statement = await fresh.prepare("SELECT name FROM d.t WHERE id > ?");
@@ -129,7 +129,7 @@ describe("databases, caches and DNS on sockets", () => {
       await fresh.query("SELECT seq, REPEAT('x', 500) FROM d.seq_1_to_2000");
       for (const text of ["SELECT 1", "SELECT nothing", "SELECT 3"]) fresh.send(0, Buffer.from(`\x03${text}`));
       for (let count = 0; count < 3; count++) await fresh.result();
-      const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'tell-nobody'; SELECT SLEEP(0.05); SELECT * FROM d.nowhere;";
+      const sql = "SELECT COUNT(*) FROM d.t WHERE name = 'hidden-text'; SELECT SLEEP(0.05); SELECT * FROM d.nowhere;";
       const client = execFile("mariadb", ["--no-defaults", "--skip-ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "--force", "-e", sql]);
       await once(client, "close");
       const routes = {
@@ -161,7 +161,7 @@ describe("databases, caches and DNS on sockets", () => {
       }
       expect(observer.losses).toEqual({});
       for (const request of observer.of(pid)) expect(request).toMatchObject({ serverPort: port, peerAddress: "127.0.0.1" });
-      expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+      expect(JSON.stringify(observer.requests)).not.toContain("hidden-text");
     },
   );
 
@@ -169,7 +169,7 @@ describe("databases, caches and DNS on sockets", () => {
     server = await startMariadb(true);
     const { pid, port } = server;
     observer = await PayloadObserver.openWithTls();
-    const sql = "SELECT 1, 'tell-nobody'; SELECT VERSION(); SELECT * FROM d.nowhere;";
+    const sql = "SELECT 1, 'hidden-text'; SELECT VERSION(); SELECT * FROM d.nowhere;";
     const client = execFile("mariadb", ["--no-defaults", "--ssl", "-h127.0.0.1", `-P${port}`, "-uroot", "-e", sql]);
     await once(client, "close");
     await observer.settle(() => (observer?.of(pid).length ?? 0) >= 3 && (observer?.of(client.pid ?? 0).length ?? 0) >= 3);
@@ -190,7 +190,7 @@ describe("databases, caches and DNS on sockets", () => {
     const script = join(directory, "pipeline.sql");
     writeFileSync(
       script,
-      "\\startpipeline\nselect 1;\nselect relname from pg_class where oid = 11 and relname = 'tell-nobody';\nselect 3;\n\\endpipeline\n",
+      "\\startpipeline\nselect 1;\nselect relname from pg_class where oid = 11 and relname = 'hidden-text';\nselect 3;\n\\endpipeline\n",
     );
     observer = await PayloadObserver.open();
     const client = execFile("pgbench", [
@@ -223,7 +223,7 @@ describe("databases, caches and DNS on sockets", () => {
     expect(observer.counts(isServer)).toEqual(wanted);
     expect(observer.countsOf(client.pid ?? 0, "client")).toEqual(wanted);
     expect(observer.losses).toEqual({});
-    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+    expect(JSON.stringify(observer.requests)).not.toContain("hidden-text");
   });
 
   it("counts every command of Redis pipelines, at both ends", async () => {
@@ -258,7 +258,7 @@ describe("databases, caches and DNS on sockets", () => {
     observer = await PayloadObserver.open();
     const { pid, port } = server;
     const ask = (text: string) => exchange(port, [Buffer.from(text)]);
-    for (let count = 0; count < 100; count++) await ask(`set k${count} 0 0 11\r\ntell-nobody\r\n`);
+    for (let count = 0; count < 100; count++) await ask(`set k${count} 0 0 11\r\nhidden-text\r\n`);
     for (let count = 0; count < 150; count++) await ask(`get k${count}\r\n`);
     await ask("incr k1 5\r\n");
     await ask(`set big 0 0 5000\r\n${"z".repeat(5000)}\r\n`);
@@ -271,7 +271,7 @@ describe("databases, caches and DNS on sockets", () => {
       "memcached incr | incr | CLIENT_ERROR!": 1,
     });
     expect(observer.losses).toEqual({});
-    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+    expect(JSON.stringify(observer.requests)).not.toContain("hidden-text");
   });
 
   it("counts memcached commands with keys of any bytes and any length", async () => {
@@ -280,7 +280,7 @@ describe("databases, caches and DNS on sockets", () => {
     const { pid, port } = server;
     const ask = (text: string) => exchange(port, [Buffer.from(text, "latin1")]);
     for (const key of ["\x10\xb0\x10", "\x01".padEnd(250, "k")]) {
-      await ask(`set ${key} 4294967295 0 11\r\ntell-nobody\r\n`);
+      await ask(`set ${key} 4294967295 0 11\r\nhidden-text\r\n`);
       await ask(`get ${key}\r\n`);
     }
     hangUp();
@@ -314,7 +314,7 @@ describe("databases, caches and DNS on sockets", () => {
     observer = await PayloadObserver.open();
     const command = (id: number, name: string, collection: string) => {
       const text = (value: string) => Buffer.concat([int32(value.length + 1), Buffer.from(`${value}\0`)]);
-      const elements = Buffer.concat([Buffer.from(`\x02${name}\0`), text(collection), Buffer.from("\x02secret\0"), text("tell-nobody")]);
+      const elements = Buffer.concat([Buffer.from(`\x02${name}\0`), text(collection), Buffer.from("\x02secret\0"), text("hidden-text")]);
       const body = Buffer.concat([int32(0), Buffer.from([0]), int32(5 + elements.length), elements, Buffer.from([0])]);
       return Buffer.concat([int32(16 + body.length), int32(id), int32(0), int32(2013), body]);
     };
@@ -330,7 +330,7 @@ describe("databases, caches and DNS on sockets", () => {
       "mongodb find | find missing | 26!": 30,
     });
     expect(observer.losses).toEqual({});
-    expect(JSON.stringify(observer.requests)).not.toContain("tell-nobody");
+    expect(JSON.stringify(observer.requests)).not.toContain("hidden-text");
   });
 
   it("counts Kafka requests", async () => {
@@ -350,7 +350,7 @@ describe("databases, caches and DNS on sockets", () => {
         Buffer.from([0, topic.length]),
         Buffer.from(topic),
         big32(0),
-        Buffer.from("tell-nobody"),
+        Buffer.from("hidden-text"),
       );
     const { pid, port } = server;
     for (let id = 1; id <= 100; id++) await exchange(port, [produce(id, "orders")]);

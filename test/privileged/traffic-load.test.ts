@@ -242,7 +242,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
 
   const traffic = async (): Promise<NonNullable<AgentStatus["traffic"]>> => {
     const found = ((await agent.status()) as unknown as AgentStatus).traffic;
-    if (!found) throw new Error("the agent tells nothing of traffic");
+    if (!found) throw new Error("the agent reports no traffic status");
     return found;
   };
   const untilWatching = async (): Promise<number> => {
@@ -300,8 +300,8 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     expect(await stored("/after")).toBeLessThanOrEqual(again + 8);
     // Unobserved requests are missing, and none is counted twice.
     expect(await stored("/killed")).toBeLessThanOrEqual(sent + 8);
-    const [away] = await colony.sql("SELECT sum(count)::DOUBLE AS n FROM traffic_loss WHERE loss = 'away-seconds'");
-    expect(away?.["n"]).toBeGreaterThanOrEqual(1);
+    const [unobserved] = await colony.sql("SELECT sum(count)::DOUBLE AS n FROM traffic_loss WHERE loss = 'away-seconds'");
+    expect(unobserved?.["n"]).toBeGreaterThanOrEqual(1);
     const { completeness } = await colony.tool<RedResult & { completeness: unknown }>("coral_query_red", { since: "10m" });
     expect(JSON.stringify(completeness)).toContain("the traffic process was away");
     const { events } = await colony.tool<EventList>("coral_list_events", { kind: "traffic-process-restarted" });

@@ -42,7 +42,7 @@ describe("requests by unusual system calls", () => {
   });
 
   /** Starts the server and returns its port. */
-  const talk = async (context: TestContext, way: string, count: number): Promise<number> => {
+  const exchange = async (context: TestContext, way: string, count: number): Promise<number> => {
     const run = await runProgram(join(directory ?? "", "odd-calls"), [way, String(count)], { env });
     context.skip(run.code === notHere, "the kernel has no such call");
     expect(run).toMatchObject({ code: 0, stderr: "" });
@@ -56,7 +56,7 @@ describe("requests by unusual system calls", () => {
     ["sent by several messages whose sizes are left from before", "messages"],
     ["thrown away after their heads", "discard"],
   ])("have the right status when responses are %s", async ([, way], context) => {
-    const port = await talk(context, way, 20);
+    const port = await exchange(context, way, 20);
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual(seen);
     expect(observer.counts(port, "client")).toEqual(seen);
@@ -64,7 +64,7 @@ describe("requests by unusual system calls", () => {
 
   it("are counted with an unknown status when responses come from files", async (context) => {
     const before = observer.losses.get("unreadable") ?? 0;
-    const port = await talk(context, "file", 20);
+    const port = await exchange(context, "file", 20);
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual({ "GET /asked": 20 });
     expect(observer.counts(port, "client")).toEqual(seen);
@@ -73,7 +73,7 @@ describe("requests by unusual system calls", () => {
 
   it("are counted with all bytes when responses come from files, with hooks at system calls", async (context) => {
     await using watching = await RequestObserver.open({ kind: "syscalls" });
-    const port = await talk(context, "file", 20);
+    const port = await exchange(context, "file", 20);
     await watching.waitForCount(port, 20);
     expect(watching.counts(port, "server")).toEqual({ "GET /asked": 20 });
     const sums = (["server", "client"] as const).map((role) =>
@@ -84,7 +84,7 @@ describe("requests by unusual system calls", () => {
   });
 
   it("do not get the status of an earlier response when the kernel sends while another call returns", async (context) => {
-    const port = await talk(context, "ring", 20);
+    const port = await exchange(context, "ring", 20);
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual({ "GET /asked 200": 10, "GET /asked": 10 });
     expect(observer.counts(port, "client")).toEqual(seen);
@@ -97,7 +97,7 @@ describe("requests by unusual system calls", () => {
   ])("are reported as lost when all of them are %s: %s", async ([way, loss], context) => {
     const before = observer.losses.get(loss) ?? 0;
     let port = 0;
-    for (let turn = 0; turn < 8; turn++) port = await talk(context, way, 6);
+    for (let turn = 0; turn < 8; turn++) port = await exchange(context, way, 6);
     await waitFor(
       `16 times ${loss}`,
       () => {

@@ -12,7 +12,7 @@ import { hasProgram } from "../support/has-program.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
 
-const script = fileURLToPath(new URL("../support/answers.py", import.meta.url));
+const script = fileURLToPath(new URL("../support/ways-to-send.py", import.meta.url));
 
 /** Offset of a variable in its section, by the object's symbols: BTF has offsets only after loading. */
 function offsetOf(variable: string): number {

@@ -11,14 +11,14 @@ export const nobody = { uid: 65_534, gid: 65_534 };
 export const isRoot = process.geteuid?.() === 0;
 
 /** The argv prefix that runs a program as that user, without groups and without capabilities. */
-export function asUserWords(user: { uid: number; gid: number }): string[] {
+export function asUserArgv(user: { uid: number; gid: number }): string[] {
   return ["setpriv", "--reuid", String(user.uid), "--regid", String(user.gid), "--clear-groups", "--no-new-privs"];
 }
 
 /** Runs `coral …` as that user; HOME is the given home's parent, CORAL_HOME the home itself. */
 export function runCoralAs(user: { uid: number; gid: number }, args: readonly string[], home: string): Promise<ProgramRun> {
-  const [setpriv = "", ...words] = asUserWords(user);
-  return runProgram(setpriv, [...words, process.execPath, coralFile, ...args], { env: cleanEnvironment(home, { HOME: home }) });
+  const [setpriv = "", ...prefix] = asUserArgv(user);
+  return runProgram(setpriv, [...prefix, process.execPath, coralFile, ...args], { env: cleanEnvironment(home, { HOME: home }) });
 }
 
 /** A home that belongs to that user. */

@@ -67,7 +67,7 @@ export function playCommands(name: string): PlayedCommands {
 }
 
 async function* play(argv: string[], name: string, input: AsyncIterable<ExecuteRequest["message"]>): AsyncGenerator<Response> {
-  const [program = "", ...words] = argv;
+  const [program = "", ...args] = argv;
   if (program === "deny")
     return yield ended("denied", { problem: `Cannot run "deny" at ${name}: no rule allows it`, code: "not-permitted" });
   if (program === "hold")
@@ -75,10 +75,10 @@ async function* play(argv: string[], name: string, input: AsyncIterable<ExecuteR
   else yield { event: { case: "started", value: { pid: 42, programs: [program], where: "host", rule: "diagnostics", user: "nobody" } } };
   switch (program) {
     case "echo":
-      yield output(`${words.join(" ")} from ${name}\n`);
+      yield output(`${args.join(" ")} from ${name}\n`);
       break;
     case "exit":
-      return yield ended("exited", { exitCode: Number(words[0]) });
+      return yield ended("exited", { exitCode: Number(args[0]) });
     case "fail":
       yield output("no good\n", "stderr");
       return yield ended("exited", { exitCode: 1 });
@@ -87,7 +87,7 @@ async function* play(argv: string[], name: string, input: AsyncIterable<ExecuteR
       break;
     case "flood": {
       const chunk = Buffer.alloc(64 * 1024, "x");
-      for (let left = Number(words[0]); left > 0; left -= chunk.length) yield output(chunk.subarray(0, Math.min(left, chunk.length)));
+      for (let left = Number(args[0]); left > 0; left -= chunk.length) yield output(chunk.subarray(0, Math.min(left, chunk.length)));
       break;
     }
     case "cat":

@@ -100,12 +100,12 @@ export class TestContainerd implements AsyncDisposable {
     const daemon = spawn("containerd", ["--config", join(directory, "config.toml"), "--log-level", "error"], {
       stdio: ["ignore", "ignore", "pipe"],
     });
-    let said = "";
-    daemon.stderr?.setEncoding("utf8").on("data", (text: string) => (said = `${said}${text}`.slice(-4_096)));
+    let output = "";
+    daemon.stderr?.setEncoding("utf8").on("data", (text: string) => (output = `${output}${text}`.slice(-4_096)));
     const started = new TestContainerd(directory, daemon);
     try {
       await waitFor("containerd", async () => {
-        if (daemon.exitCode !== null) throw new Error(`containerd ended: ${said}`);
+        if (daemon.exitCode !== null) throw new Error(`containerd ended: ${output}`);
         try {
           await started.#call("Version", []);
           return true;

@@ -4,28 +4,28 @@ import * as http from "node:http";
 import { createInterface } from "node:readline";
 
 const [what, port] = process.argv.slice(2);
-const say = (text) => process.stdout.write(`${text}\n`);
+const print = (text) => process.stdout.write(`${text}\n`);
 if (what === "server") {
   const server = http.createServer((request, response) => {
     request.resume();
     request.on("end", () => {
       const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
-      const headers = { "content-type": "application/json", "set-cookie": "session=tell-nobody" };
+      const headers = { "content-type": "application/json", "set-cookie": "session=hidden-text" };
       setTimeout(
-        () => response.writeHead(status, headers).end('{"ok":true,"token":"tell-nobody"}'),
+        () => response.writeHead(status, headers).end('{"ok":true,"token":"hidden-text"}'),
         request.url.startsWith("/slow") ? 700 : 0,
       );
     });
   });
-  server.listen(0, "127.0.0.1", () => say(server.address().port));
+  server.listen(0, "127.0.0.1", () => print(server.address().port));
 } else {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   createInterface({ input: process.stdin }).on("line", (line) => {
     const { body, ...options } = JSON.parse(line);
     const request = http.request({ host: "127.0.0.1", port, agent, ...options }, (response) => {
-      response.resume().on("end", () => say("done"));
+      response.resume().on("end", () => print("done"));
     });
     request.end(body);
   });
-  say("ready");
+  print("ready");
 }

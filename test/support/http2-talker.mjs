@@ -11,7 +11,7 @@ import { connect, createServer as createTcpServer } from "node:net";
 import { createInterface } from "node:readline";
 
 const [what, ...rest] = process.argv.slice(2);
-const say = (text) => process.stdout.write(`${text}\n`);
+const print = (text) => process.stdout.write(`${text}\n`);
 if (what === "server") serveHttp2();
 else if (what === "grpc-server") await serveGrpc();
 else if (what === "upgrade-server") serveUpgrade();
@@ -24,7 +24,7 @@ function serveHttp2() {
   const server = tls ? http2.createSecureServer(tls) : http2.createServer();
   server.on("sessionError", () => undefined);
   server.on("stream", answerStream);
-  server.listen(0, "127.0.0.1", () => say(server.address().port));
+  server.listen(0, "127.0.0.1", () => print(server.address().port));
 }
 
 /** Upgrades each connection from HTTP/1 to HTTP/2. */
@@ -37,7 +37,7 @@ function serveUpgrade() {
       .on("stream", answerStream)
       .on("error", () => undefined);
   });
-  server.listen(0, "127.0.0.1", () => say(server.address().port));
+  server.listen(0, "127.0.0.1", () => print(server.address().port));
 }
 
 /** Seeded, so that every run splits at the same places. */
@@ -67,7 +67,7 @@ function split(port) {
     pass(client, onward);
     pass(onward, client);
   });
-  server.listen(0, "127.0.0.1", () => say(server.address().port));
+  server.listen(0, "127.0.0.1", () => print(server.address().port));
 }
 
 function answerStream(stream, headers) {
@@ -106,7 +106,7 @@ async function askHttp2(port, how) {
   session.on("error", () => undefined);
   const ask = (path, bodyBytes) =>
     new Promise((resolve) => {
-      const headers = { ":path": path, ":method": bodyBytes ? "POST" : "GET", "x-token": "tell-nobody" };
+      const headers = { ":path": path, ":method": bodyBytes ? "POST" : "GET", "x-token": "hidden-text" };
       // Longer than a TLS record and than a frame.
       if (path.startsWith("/heavy")) headers["x-heavy"] = path.repeat(600);
       if (path.startsWith("/heavier"))
@@ -151,7 +151,7 @@ async function serveGrpc() {
       },
     },
   );
-  server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), (_error, port) => say(port));
+  server.bindAsync("127.0.0.1:0", grpc.ServerCredentials.createInsecure(), (_error, port) => print(port));
 }
 
 async function askGrpc(port) {
@@ -173,7 +173,7 @@ async function askGrpc(port) {
 
 function runLines(ask) {
   createInterface({ input: process.stdin }).on("line", (line) => void runLine(line, ask));
-  say("ready");
+  print("ready");
 }
 
 async function runLine(line, ask) {
@@ -183,5 +183,5 @@ async function runLine(line, ask) {
     while (left-- > 0) await ask(path.replace("#", String(left)), Number(bodyBytes ?? 0));
   };
   await Promise.all(Array.from({ length: Number(parallel) }, worker));
-  say("done");
+  print("done");
 }

@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const [what, host, port] = process.argv.slice(2);
-const say = (text) => process.stdout.write(`${text}\n`);
+const print = (text) => process.stdout.write(`${text}\n`);
 
 function serve() {
   const server = http.createServer((request, response) => {
@@ -24,7 +24,7 @@ function serve() {
     socket.on("error", () => {});
   });
   server.keepAliveTimeout = 60_000;
-  server.listen(0, "::", () => say(server.address().port));
+  server.listen(0, "::", () => print(server.address().port));
 }
 
 async function answer(request, response) {
@@ -96,6 +96,6 @@ else {
       socket.destroy();
       socket = undefined;
     }
-    say("ok");
+    print("ok");
   }
 }

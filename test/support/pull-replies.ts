@@ -38,7 +38,7 @@ export function wireBatch({ firstSeq, lastSeq, rows, columns, data }: RowBatch):
 }
 
 /** A pull handler that returns `rows` new rows of `host_process` per pull, as a correct agent would. */
-export function honestAnswer(request: PullRequest, epoch: string, rows = 2): PullAnswer {
+export function validPullReply(request: PullRequest, epoch: string, rows = 2): PullAnswer {
   const after = Number(request.cursors.find(({ signal }) => signal === "host_process")?.afterSeq ?? 0n);
   const batch = wireBatch(processBatch(after + 1, rows));
   return { epoch, slices: [{ signal: "host_process", oldestSeq: 1n, nextSeq: batch.lastSeq + 1n, batch }], more: false };

@@ -1,6 +1,6 @@
 """
-A server that sends each answer in the way that its path names, /way/status, and a client that asks it. `answers.py server` prints its port;
-`answers.py client PORT PATH...` asks on one connection, one after the other.
+A server that sends each response in the way that its path names, /way/status, and a client. `ways-to-send.py server` prints its port;
+`ways-to-send.py client PORT PATH...` sends requests on one connection, one after the other.
 """
 
 import os

@@ -1,8 +1,8 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import { honestAnswer, processBatch, type WireBatch, wireBatch } from "../support/honest-answers.ts";
 import { InProcessColony, type PullAnswer, ScriptedAgent } from "../support/in-process-colony.ts";
+import { processBatch, validPullReply, type WireBatch, wireBatch } from "../support/pull-replies.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -16,7 +16,7 @@ function threeRows(head: { oldestSeq?: bigint; nextSeq?: bigint } = {}, batch: P
 }
 
 function answer(...changes: Parameters<typeof threeRows>): PullAnswer {
-  return { epoch: "liar", slices: [threeRows(...changes)] };
+  return { epoch: "invalid", slices: [threeRows(...changes)] };
 }
 
 function withColumnType(type: string): PullAnswer {
@@ -27,7 +27,7 @@ function withColumnType(type: string): PullAnswer {
 type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
 
 /** Pull responses of which nothing may be stored. */
-const lies: Record<string, Lie> = {
+const invalidReplies: Record<string, Lie> = {
   "random bytes as data": () => answer({}, { data: seededBytes(random, 4_000) }),
   "data cut short": () => answer({}, { data: wireBatch(processBatch(1, 3)).data.subarray(0, 40) }),
   "data with a tail": () => answer({}, { data: Buffer.concat([wireBatch(processBatch(1, 3)).data, Buffer.alloc(9)]) }),
@@ -46,18 +46,22 @@ const lies: Record<string, Lie> = {
   "another epoch than at registration, a new one each time": () => ({ ...answer(), epoch: `epoch-${counter++}` }),
   "no epoch": () => ({ ...answer(), epoch: "" }),
   "ten thousand kinds of loss": () => ({
-    epoch: "liar",
+    epoch: "invalid",
     slices: [threeRows()],
     losses: Array.from({ length: 10_000 }, (_, index) => ({ signal: `s${index}`, reason: "x", rows: BigInt(counter++) })),
   }),
-  "a loss beyond 53 bits": () => ({ epoch: "liar", slices: [threeRows()], losses: [{ signal: "host_process", reason: "x", rows: max }] }),
+  "a loss beyond 53 bits": () => ({
+    epoch: "invalid",
+    slices: [threeRows()],
+    losses: [{ signal: "host_process", reason: "x", rows: max }],
+  }),
   "40 MiB of data": () => answer({}, { data: Buffer.alloc(40 * 1024 * 1024) }),
   "signals that do not exist": () => ({
-    epoch: "liar",
+    epoch: "invalid",
     slices: Array.from({ length: 5_000 }, (_, index) => ({ signal: `no-${index}`, oldestSeq: 2n, nextSeq: 9n })),
     oldestAgeMs: max,
   }),
-  "an error": () => Promise.reject(new ConnectError("I will not", Code.Internal)),
+  "an error": () => Promise.reject(new ConnectError("refused", Code.Internal)),
   "an error with a long text": () => Promise.reject(new ConnectError("no ".repeat(100_000), Code.InvalidArgument)),
   "no answer at all": () => new Promise<PullAnswer>(() => undefined),
 };
@@ -67,33 +71,33 @@ describe("an agent with invalid responses", () => {
     await using colony = await InProcessColony.start({
       configure: (config) => ({ ...config, pull: { ...config.pull, intervalMs: 50, timeoutMs: 1_000, concurrency: 4 } }),
     });
-    await using honest = await ScriptedAgent.connect(colony, {
-      identity: await colony.join("honest"),
+    await using valid = await ScriptedAgent.connect(colony, {
+      identity: await colony.join("valid"),
       epoch: "true",
-      pull: (request) => honestAnswer(request, "true"),
+      pull: (request) => validPullReply(request, "true"),
     });
-    await waitFor("honest rows", () => honest.pulls > 3);
+    await waitFor("valid rows", () => valid.pulls > 3);
     const rssBefore = process.memoryUsage.rss();
-    const liars = await Promise.all(
-      Object.entries(lies).map(async ([name, pull], index) => {
-        const liar = await ScriptedAgent.connect(colony, { identity: await colony.join(`liar-${index}`), epoch: "liar", pull });
-        return { name, liar };
+    const agents = await Promise.all(
+      Object.entries(invalidReplies).map(async ([name, pull], index) => {
+        const invalid = await ScriptedAgent.connect(colony, { identity: await colony.join(`invalid-${index}`), epoch: "invalid", pull });
+        return { name, invalid };
       }),
     );
-    const before = honest.pulls;
-    for (const { name, liar } of liars) {
+    const before = valid.pulls;
+    for (const { name, invalid } of agents) {
       const wanted = name === "no answer at all" ? 1 : 2;
-      await waitFor(`"${name}" to be told`, () => liar.pulls >= wanted);
+      await waitFor(`"${name}" to be pulled`, () => invalid.pulls >= wanted);
     }
-    await waitFor("honest pulls meanwhile", () => honest.pulls >= before + 5);
-    await Promise.all(liars.map(({ liar }) => liar.tunnel.close("the test is over")));
+    await waitFor("valid pulls", () => valid.pulls >= before + 5);
+    await Promise.all(agents.map(({ invalid }) => invalid.tunnel.close("the test is over")));
     const [stored, ...others] = await colony.sql(
       "SELECT agent_id, min(epoch) AS epoch, count(*) AS n, count(DISTINCT seq) AS seqs, max(seq) AS last FROM host_process GROUP BY agent_id",
     );
     expect(others).toEqual([]);
-    expect(stored).toMatchObject({ agent_id: "honest", epoch: "true", seqs: stored!["n"], last: stored!["n"] });
+    expect(stored).toMatchObject({ agent_id: "valid", epoch: "true", seqs: stored!["n"], last: stored!["n"] });
     const status = await colony.tool<{ agents: { total: number }; warnings: { message: string }[] }>("coral_get_status");
-    expect(status.agents.total).toBe(Object.keys(lies).length + 1);
+    expect(status.agents.total).toBe(Object.keys(invalidReplies).length + 1);
     expect(Math.max(...colony.logs.map(({ message, fields }) => message.length + JSON.stringify(fields).length))).toBeLessThan(5_000);
     expect(process.memoryUsage.rss() - rssBefore).toBeLessThan(300 * 1024 * 1024);
     // Contact times are still stored: no value of a bad agent breaks the statement that all agents share.
