@@ -82,7 +82,7 @@ extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((secti
 #define kernel_cast(type, address) ((type *)bpf_rdonly_cast(address, __builtin_btf_type_id(*(type *)0, 1)))
 
 /* The lower half of an address as a number; the verifier lets nobody calculate with a pointer itself. */
-static always_inline u32 half_of(u64 pointer)
+static always_inline u32 low_half(u64 pointer)
 {
 	u32 half;
 

@@ -12,7 +12,7 @@
 #include "requests/user-buffer.h"
 
 /* A header, the shortest name, type and class. */
-#define SHORTEST_DNS 17
+#define MIN_DNS_BYTES 17
 /* Names are at most 255 bytes. */
 #define DATAGRAM_BYTES 320
 
@@ -32,7 +32,7 @@ struct {
 u32 datagrams_missed = 0;
 
 /* Where a thread is in a call for several messages: hooks at sockets are called for each of them, and not told which one it is. */
-struct message_place {
+struct message_cursor {
 	u64 sk;
 	/* Of an array of struct mmsghdr. */
 	u64 messages;
@@ -45,8 +45,8 @@ struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 1024);
 	MAP_TYPE(key, u64); /* process and thread */
-	MAP_TYPE(value, struct message_place);
-} message_places SEC(".maps");
+	MAP_TYPE(value, struct message_cursor);
+} message_cursors SEC(".maps");
 
 /* struct sockaddr_in6; struct sockaddr_in begins alike. */
 struct user_address {
@@ -61,29 +61,29 @@ static always_inline u64 message_of_call(u64 sk, struct pt_regs *registers, u32 
 {
 	u64 messages = SYSCALL_BUFFER(registers), thread = bpf_get_current_pid_tgid();
 	u32 number = SYSCALL_NUMBER(registers);
-	struct message_place next = { .sk = sk, .messages = messages, .length = length };
+	struct message_cursor next = { .sk = sk, .messages = messages, .length = length };
 	struct user_message before = {};
-	struct message_place *place;
+	struct message_cursor *cursor;
 
 	if (number != NR_RECVMMSG && number != NR_SENDMMSG)
 		return 0;
-	place = bpf_map_lookup_elem(&message_places, &thread);
-	if (place && place->sk == sk && place->messages == messages && place->index < SYSCALL_COUNT(registers) &&
-	    !bpf_probe_read_user(&before, sizeof(before), (void *)(messages + (place->index - 1) * sizeof(before))) &&
-	    before.sent == place->length)
-		next.index = place->index;
+	cursor = bpf_map_lookup_elem(&message_cursors, &thread);
+	if (cursor && cursor->sk == sk && cursor->messages == messages && cursor->index < SYSCALL_COUNT(registers) &&
+	    !bpf_probe_read_user(&before, sizeof(before), (void *)(messages + (cursor->index - 1) * sizeof(before))) &&
+	    before.sent == cursor->length)
+		next.index = cursor->index;
 	messages += next.index * sizeof(before);
 	next.index++;
-	bpf_map_update_elem(&message_places, &thread, &next, BPF_ANY);
+	bpf_map_update_elem(&message_cursors, &thread, &next, BPF_ANY);
 	return messages;
 }
 
 /* A receive has failed: with that a call for several messages ends, if it is one. */
-static always_inline void end_messages(void)
+static always_inline void forget_messages(void)
 {
 	u64 thread = bpf_get_current_pid_tgid();
 
-	bpf_map_delete_elem(&message_places, &thread);
+	bpf_map_delete_elem(&message_cursors, &thread);
 }
 
 static always_inline u64 destination_of(struct pt_regs *registers, u64 message)
@@ -120,7 +120,7 @@ static always_inline void read_destination(struct payload_record *record, struct
 	record->remote_port = __builtin_bswap16(address.port);
 }
 
-static always_inline void read_ends(struct payload_record *record, struct sock *sk)
+static always_inline void read_datagram_addresses(struct payload_record *record, struct sock *sk)
 {
 	u16 family = 0, port = 0;
 
@@ -169,7 +169,7 @@ static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *
 			payload->length = header.sent;
 		find_in_vectors(payload, header.vectors, header.vector_count);
 	}
-	return payload->buffer && payload->length >= SHORTEST_DNS;
+	return payload->buffer && payload->length >= MIN_DNS_BYTES;
 }
 
 /*
@@ -198,11 +198,11 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	if (!find_datagram(&payload, registers, message))
 		return 0;
 	total = read_bytes(&payload, scratch, 0, 0, DATAGRAM_BYTES);
-	kind = total >= SHORTEST_DNS ? dns_kind(scratch->bytes) : 0;
+	kind = total >= MIN_DNS_BYTES ? dns_kind(scratch->bytes) : 0;
 	note_datagram_socket(key, known, local_port, kind);
 	if (!kind || total > DATAGRAM_BYTES || bpf_map_lookup_elem(&own_processes, &payload.tgid))
 		return 0;
-	record = (void *)scratch->before;
+	record = (void *)scratch->record;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->kind = RECORD_PAYLOAD;
 	record->protocol = PROTOCOL_DNS;
@@ -218,11 +218,11 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	record->length = payload.length;
 	record->local_port = local_port;
 	read_process_name(record->comm);
-	read_ends(record, sk);
+	read_datagram_addresses(record, sk);
 	if (!record->remote_port && direction == SENT)
 		read_destination(record, registers, message);
 	record->missed_datagrams = datagrams_missed;
-	if (tell(record, sizeof(*record) + total))
+	if (emit(record, sizeof(*record) + total))
 		__sync_fetch_and_add(&datagrams_missed, 1);
 	return 0;
 }

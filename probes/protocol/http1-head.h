@@ -261,22 +261,22 @@ subprogram u32 http1_parse(struct scratch *scratch)
 }
 
 /* Whether an empty line covers this place of scratch->bytes; then scratch->at is what follows it. */
-subprogram u32 http1_empty_line(struct scratch *scratch, u32 place)
+subprogram u32 http1_empty_line(struct scratch *scratch, u32 position)
 {
 	u8 *at;
 	u32 end = 0;
 
 	if (!scratch)
 		return 0;
-	at = scratch->bytes + (place & (2 * LEARN_BYTES - 1));
+	at = scratch->bytes + (position & (2 * LEARN_BYTES - 1));
 	if (*(u32 *)(at - 3) == 0x0a0d0a0d)
-		end = place + 1;
+		end = position + 1;
 	else if (*(u32 *)(at - 2) == 0x0a0d0a0d)
-		end = place + 2;
+		end = position + 2;
 	else if (*(u32 *)(at - 1) == 0x0a0d0a0d)
-		end = place + 3;
+		end = position + 3;
 	else if (*(u32 *)at == 0x0a0d0a0d)
-		end = place + 4;
+		end = position + 4;
 	scratch->at = end;
 	return end;
 }
@@ -291,17 +291,17 @@ subprogram u32 http1_has_more(struct scratch *scratch)
 	total = scratch->total;
 	scratch->at = 0;
 #pragma clang loop unroll(disable)
-	for (u32 place = 12; place < LEARN_BYTES; place += 4) {
-		if (place >= total)
+	for (u32 position = 12; position < LEARN_BYTES; position += 4) {
+		if (position >= total)
 			break;
-		if (scratch->bytes[place] <= '\r' && http1_empty_line(scratch, place))
+		if (scratch->bytes[position] <= '\r' && http1_empty_line(scratch, position))
 			break;
 	}
 	return *(volatile u32 *)&scratch->at + 4 < total && *(volatile u32 *)&scratch->at;
 }
 
 /* What follows at scratch->at begins like a request head. */
-static always_inline int http1_looks_asked(const struct scratch *scratch)
+static always_inline int http1_is_request_next(const struct scratch *scratch)
 {
 	const u8 *at = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));
 

@@ -10,29 +10,29 @@
 #include "requests/sent-bytes.h"
 
 /* Flags that decide. */
-#define FOLLOWED_FLAGS (CONNECTION_TLS | CONNECTION_STREAMED)
-#define WORD_OF(length, protocol, role, flags, prefix) \
+#define SLOW_PATH_FLAGS (CONNECTION_TLS | CONNECTION_STREAMED)
+#define STATE_WORD(length, protocol, role, flags, prefix) \
 	((u64)(length) | (u64)(protocol) << 32 | (u64)(role) << 40 | (u64)(flags) << 48 | (u64)(prefix) << 56)
 
 /* Length of the last request, protocol, role, flags and prefix of a connection. */
-static always_inline u64 what_is_followed(const struct connection *connection)
+static always_inline u64 state_word(const struct connection *connection)
 {
 	return *(const u64 *)&connection->head_payload_bytes;
 }
 
-static always_inline int is_same_length_followed(u64 word, u32 role, u32 length)
+static always_inline int may_repeat_request(u64 word, u32 role, u32 length)
 {
-	return (word & WORD_OF(0xffffffffU, 0xff, 0xff, FOLLOWED_FLAGS | CONNECTION_REPEATABLE, 0xff)) ==
-	       WORD_OF(length, PROTOCOL_HTTP, role, CONNECTION_REPEATABLE, 0);
+	return (word & STATE_WORD(0xffffffffU, 0xff, 0xff, SLOW_PATH_FLAGS | CONNECTION_REPEATABLE, 0xff)) ==
+	       STATE_WORD(length, PROTOCOL_HTTP, role, CONNECTION_REPEATABLE, 0);
 }
 
-static always_inline int is_answer_followed(u64 word, u32 role)
+static always_inline int may_be_response(u64 word, u32 role)
 {
-	return (word & WORD_OF(0, 0xff, 0xff, FOLLOWED_FLAGS, 0)) == WORD_OF(0, PROTOCOL_HTTP, role, 0, 0);
+	return (word & STATE_WORD(0, 0xff, 0xff, SLOW_PATH_FLAGS, 0)) == STATE_WORD(0, PROTOCOL_HTTP, role, 0, 0);
 }
 
 /* Where the bytes of a plain read are; 0 for any other system call. */
-static always_inline u64 plainly_read(struct task_struct *task)
+static always_inline u64 plain_read_buffer(struct task_struct *task)
 {
 	struct pt_regs *registers = registers_of(task);
 	u32 number = SYSCALL_NUMBER(registers);
@@ -41,66 +41,66 @@ static always_inline u64 plainly_read(struct task_struct *task)
 }
 
 /* A server reads a request. */
-static always_inline int http1_asked_again(struct sock *sk, struct connection *connection, u32 length)
+static always_inline int http1_request_read(struct sock *sk, struct connection *connection, u32 length)
 {
 	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct payload payload;
-	u64 buffer = plainly_read(task);
+	u64 buffer = plain_read_buffer(task);
 
-	if (unlikely(!buffer || connection->state == STATE_ASKED || connection->arrival_ns || length < connection->head_bytes ||
+	if (unlikely(!buffer || connection->state == STATE_PENDING || connection->arrival_ns || length < connection->head_bytes ||
 		     connection->head_generation != generation_now() || is_capturing()))
 		return 0;
-	if (unlikely(!http1_is_head_again(connection, buffer)))
+	if (unlikely(!http1_repeats_head(connection, buffer)))
 		return 0;
 	payload.at_ns = tcp->tcp_clock_cache;
-	payload.start_ns = is_ready(connection, tcp->copied_seq - length) ? connection->ready_ns : 0;
+	payload.start_ns = has_ready_stamp(connection, tcp->copied_seq - length) ? connection->ready_ns : 0;
 	payload.length = length;
 	payload.tgid = task->tgid;
-	http1_ask_again(&payload, connection);
+	http1_repeat_request(&payload, connection);
 	return 1;
 }
 
 /* A client reads an answer. */
-static always_inline int http1_answer_read(struct connection *connection, u32 length)
+static always_inline int http1_response_read(struct connection *connection, u32 length)
 {
 	struct payload payload;
 	u64 buffer;
 	u32 status;
 
-	if (unlikely(!http1_may_answer(connection, length) || is_capturing()))
+	if (unlikely(!http1_may_respond(connection, length) || is_capturing()))
 		return 0;
-	buffer = plainly_read(bpf_get_current_task_btf());
+	buffer = plain_read_buffer(bpf_get_current_task_btf());
 	status = likely(buffer) ? http1_status_at(buffer) : 0;
 	if (unlikely(!status))
 		return 0;
 	/* The client has it when the read ends, 0.5 us after TCP's clock: of an answer in 20 us that is to be seen. */
 	payload.at_ns = bpf_ktime_get_ns();
 	payload.length = length;
-	http1_answer(&payload, connection, status);
+	http1_begin_response(&payload, connection, status);
 	return 1;
 }
 
 static always_inline int http1_received(struct sock *sk, struct connection *connection, u32 length)
 {
-	u64 word = what_is_followed(connection);
+	u64 word = state_word(connection);
 
-	if (is_same_length_followed(word, ROLE_SERVER, length))
-		return http1_asked_again(sk, connection, length);
-	if (is_answer_followed(word, ROLE_CLIENT))
-		return http1_answer_read(connection, length);
+	if (may_repeat_request(word, ROLE_SERVER, length))
+		return http1_request_read(sk, connection, length);
+	if (may_be_response(word, ROLE_CLIENT))
+		return http1_response_read(connection, length);
 	return 0;
 }
 
 /* A server has sent an answer. */
-static always_inline int http1_answer_sent(struct sock *sk, struct connection *connection, u32 length)
+static always_inline int http1_response_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	struct timespec64 *words;
 	struct payload payload;
 	u64 bytes;
 	u32 status;
 
-	if (unlikely(!http1_may_answer(connection, length) || is_capturing()))
+	if (unlikely(!http1_may_respond(connection, length) || is_capturing()))
 		return 0;
 	bytes = sent_bytes(bpf_get_current_task_btf(), length);
 	if (unlikely(!bytes))
@@ -111,19 +111,19 @@ static always_inline int http1_answer_sent(struct sock *sk, struct connection *c
 		return 0;
 	payload.at_ns = tcp_time(sk);
 	payload.length = length;
-	http1_answer(&payload, connection, status);
+	http1_begin_response(&payload, connection, status);
 	return 1;
 }
 
 /* A client has sent a request. */
-static always_inline int http1_sent_again(struct sock *sk, struct connection *connection, u32 length)
+static always_inline int http1_request_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 bytes, words[HEAD_KEPT / 8] = {};
 	struct payload payload;
 	u32 size = connection->head_bytes;
 
-	if (unlikely(connection->state == STATE_ASKED || length < size || size > HEAD_KEPT ||
+	if (unlikely(connection->state == STATE_PENDING || length < size || size > HEAD_KEPT ||
 		     connection->head_generation != generation_now() || is_capturing()))
 		return 0;
 	bytes = sent_bytes(task, length);
@@ -136,18 +136,18 @@ static always_inline int http1_sent_again(struct sock *sk, struct connection *co
 	payload.tgid = task->tgid;
 	payload.direction = SENT;
 	take_send_stamp(&payload, connection);
-	http1_ask_again(&payload, connection);
+	http1_repeat_request(&payload, connection);
 	return 1;
 }
 
 static always_inline int http1_sent(struct sock *sk, struct connection *connection, u32 length)
 {
-	u64 word = what_is_followed(connection);
+	u64 word = state_word(connection);
 
-	if (is_answer_followed(word, ROLE_SERVER))
-		return http1_answer_sent(sk, connection, length);
-	if (is_same_length_followed(word, ROLE_CLIENT, length))
-		return http1_sent_again(sk, connection, length);
+	if (may_be_response(word, ROLE_SERVER))
+		return http1_response_sent(sk, connection, length);
+	if (may_repeat_request(word, ROLE_CLIENT, length))
+		return http1_request_sent(sk, connection, length);
 	return 0;
 }
 

@@ -21,10 +21,10 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
 		return 0;
 	connection->flags |= CONNECTION_STREAMED;
-	if (take_request(connection) != STATE_ASKED)
+	if (take_request(connection) != STATE_PENDING)
 		return 0;
-	record = (void *)scratch->before;
-	fill_made_record(record, connection);
+	record = (void *)scratch->record;
+	fill_synthetic_record(record, connection);
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
 	/* The target ends at the second blank, or is cut. */
 	scratch->at = 0;
@@ -43,7 +43,7 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
 	record->bytes = end + 13;
 	record->length = connection->request_bytes;
-	tell_payload(record, connection, sizeof(*record) + end + 13);
+	emit_payload(record, connection, sizeof(*record) + end + 13);
 	return 0;
 }
 
@@ -94,8 +94,8 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 
 	if (payload->length > HEAD_BYTES)
 		load_head(payload, connection, scratch, LEARN_BYTES);
-	if (connection->state == STATE_ASKED || (http1_has_more(scratch) && http1_looks_asked(scratch))) {
-		finish_answered(connection);
+	if (connection->state == STATE_PENDING || (http1_has_more(scratch) && http1_is_request_next(scratch))) {
+		finish_response(connection);
 		http1_hand_over(connection, scratch);
 		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
 		return 0;
@@ -116,13 +116,13 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	return 0;
 }
 
-static always_inline void http1_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void http1_on_request(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 state = connection->state;
 	u32 parsed;
 
 	if (!payload->buffer || !load_head(payload, connection, scratch, HEAD_BYTES)) {
-		if (state == STATE_ASKED)
+		if (state == STATE_PENDING)
 			connection->request_bytes += payload->length;
 		else
 			count_loss(LOSS_UNREADABLE);
@@ -133,7 +133,7 @@ static always_inline void http1_asked(struct payload *payload, struct connection
 		http1_new_head(payload, connection, scratch);
 		return;
 	}
-	if (parsed == HTTP_PARTIAL && state != STATE_ASKED) {
+	if (parsed == HTTP_PARTIAL && state != STATE_PENDING) {
 		begin_prefix(payload, connection, scratch);
 		return;
 	}
@@ -164,20 +164,20 @@ static always_inline void http1_status(struct payload *payload, struct connectio
 		count_loss(LOSS_UNDECODED);
 		status = STATUS_NONE;
 	}
-	if (connection->state == STATE_ANSWERED) {
+	if (connection->state == STATE_RESPONDING) {
 		/* Two answers to what was taken for one request. */
 		u32 bytes = connection->response_bytes;
 
 		connection->response_bytes = bytes > payload->length ? bytes - payload->length : bytes;
-		finish_answered(connection);
+		finish_response(connection);
 		connection->request_bytes = 0;
 		connection->response_bytes = payload->length;
 		connection->queue_ns = ~0ULL;
 		connection->first_byte_ns = 0;
 	}
-	begin_answer(payload, connection, status);
+	begin_response(payload, connection, status);
 	if (status == 101 || (connection->method == HTTP_CONNECT && status < 300)) {
-		finish_answered(connection);
+		finish_response(connection);
 		/* What follows is another protocol. Through a proxy's tunnel it may be any, else it is a socket of frames. */
 		connection->protocol = status == 101 ? PROTOCOL_IGNORED : PROTOCOL_UNKNOWN;
 		connection->role = ROLE_NONE;
@@ -206,7 +206,7 @@ subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
 }
 
 /* Most interim answers in one payload that are passed over. */
-#define HTTP_INTERIM_ANSWERS 4
+#define HTTP_INTERIM_RESPONSES 4
 
 /*
  * While scratch->bytes begin with an interim answer, `kept` bytes of which came before this payload: puts what follows it there, up to 16 bytes. Their number; 0
@@ -219,7 +219,7 @@ subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scra
 	if (!payload || !scratch || kept > 16)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (u32 index = 0; index < HTTP_INTERIM_ANSWERS; index++) {
+	for (u32 index = 0; index < HTTP_INTERIM_RESPONSES; index++) {
 		total = kept + read_bytes(payload, scratch, kept, offset, LEARN_BYTES);
 		total &= 2 * LEARN_BYTES - 1;
 		*(u64 *)(scratch->bytes + total) = 0;
@@ -238,58 +238,58 @@ subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scra
 	return 0;
 }
 
-static always_inline void http1_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void http1_on_response(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 kept, total;
 
 	/* Late bytes of a request that a sweep has counted. */
 	if (connection->state == STATE_IDLE)
 		return;
-	extend_answer(payload, connection);
+	extend_response(payload, connection);
 	/* A body may come from anywhere. */
-	if (!payload->buffer && connection->state == STATE_ANSWERED)
+	if (!payload->buffer && connection->state == STATE_RESPONDING)
 		return;
-	kept = connection->answer_bytes;
+	kept = connection->response_prefix_bytes;
 	if (kept >= HTTP_STATUS_BYTES)
 		kept = 0;
 	if (kept)
-		__builtin_memcpy(scratch->bytes, connection->answer, 16);
+		__builtin_memcpy(scratch->bytes, connection->response_prefix, 16);
 	total = payload->buffer ? read_bytes(payload, scratch, kept, 0, 16) : 0;
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
 		/* There is an answer, whatever it says. */
-		if (connection->state == STATE_ASKED)
-			begin_answer(payload, connection, STATUS_NONE);
+		if (connection->state == STATE_PENDING)
+			begin_response(payload, connection, STATUS_NONE);
 		return;
 	}
 	total += kept;
-	if (total >= HTTP_STATUS_BYTES && connection->state == STATE_ASKED && is_http1_version(scratch->bytes) &&
+	if (total >= HTTP_STATUS_BYTES && connection->state == STATE_PENDING && is_http1_version(scratch->bytes) &&
 	    http1_is_interim(http1_status_number(scratch->bytes))) {
-		connection->answer_bytes = 0;
+		connection->response_prefix_bytes = 0;
 		total = http1_after_interim(payload, scratch, kept);
 		if (!total)
 			return;
 	}
 	if (total >= HTTP_STATUS_BYTES) {
-		connection->answer_bytes = 0;
+		connection->response_prefix_bytes = 0;
 		if (is_http1_version(scratch->bytes))
 			http1_status(payload, connection, scratch->bytes);
 		/* The preface tells the rest. */
 		if (connection->protocol == PROTOCOL_IGNORED && http1_is_h2c(payload, scratch))
 			connection->protocol = PROTOCOL_UNKNOWN;
-	} else if (connection->state == STATE_ASKED && scratch->bytes[0] == 'H') {
-		__builtin_memcpy(connection->answer, scratch->bytes, 16);
-		connection->answer_bytes = total;
+	} else if (connection->state == STATE_PENDING && scratch->bytes[0] == 'H') {
+		__builtin_memcpy(connection->response_prefix, scratch->bytes, 16);
+		connection->response_prefix_bytes = total;
 	}
 }
 
-static always_inline int http1_is_followed(const struct connection *connection)
+static always_inline int http1_is_tracked(const struct connection *connection)
 {
 	return connection->protocol == PROTOCOL_HTTP && !(connection->flags & CONNECTION_STREAMED);
 }
 
 /* Whether the process has the same head there as the request before. Only of a connection that is repeatable, and as many bytes as are compared. */
-static always_inline int http1_is_head_again(const struct connection *connection, u64 buffer)
+static always_inline int http1_repeats_head(const struct connection *connection, u64 buffer)
 {
 	u64 words[HEAD_KEPT / 8] = {};
 	u32 size = connection->head_bytes;
@@ -298,16 +298,17 @@ static always_inline int http1_is_head_again(const struct connection *connection
 }
 
 /* Whether a payload may be the same request again; whether it is, http1_is_head_again() tells. */
-static always_inline int http1_may_ask_again(const struct connection *connection, u32 first_bytes, u32 length)
+static always_inline int http1_may_repeat(const struct connection *connection, u32 first_bytes, u32 length)
 {
-	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_ASKED && !connection->prefix_bytes &&
+	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_PENDING && !connection->prefix_bytes &&
 	       length == connection->head_payload_bytes && first_bytes >= connection->head_bytes &&
 	       connection->head_generation == generation_now();
 }
 
-static always_inline int http1_may_answer(const struct connection *connection, u32 first_bytes)
+static always_inline int http1_may_respond(const struct connection *connection, u32 first_bytes)
 {
-	return connection->state == STATE_ASKED && !connection->answer_bytes && first_bytes >= 16 && connection->method != HTTP_CONNECT;
+	return connection->state == STATE_PENDING && !connection->response_prefix_bytes && first_bytes >= 16 &&
+	       connection->method != HTTP_CONNECT;
 }
 
 /* The status of an answer by its first 16 bytes; 0 when it is none, or one that another answer or protocol follows. */
@@ -326,34 +327,34 @@ static always_inline u32 http1_status_at(u64 buffer)
 	return bpf_probe_read_user(words, sizeof(words), (void *)buffer) ? 0 : http1_final_status(words[0], words[1]);
 }
 
-static always_inline void http1_ask_again(struct payload *payload, struct connection *connection)
+static always_inline void http1_repeat_request(struct payload *payload, struct connection *connection)
 {
-	if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
-		count_request_here(connection);
+	if (connection->state == STATE_RESPONDING && take_request(connection) == STATE_RESPONDING)
+		count_request_inline(connection);
 	open_request(payload, connection, connection->head_fingerprint, connection->head_method, payload->length);
 }
 
-static always_inline void http1_answer(struct payload *payload, struct connection *connection, u32 status)
+static always_inline void http1_begin_response(struct payload *payload, struct connection *connection, u32 status)
 {
-	extend_answer(payload, connection);
-	begin_answer(payload, connection, status);
+	extend_response(payload, connection);
+	begin_response(payload, connection, status);
 }
 
 /* Whether what follows here may take a payload; if not, it goes the way of all others. */
-static always_inline int http1_may_be_quick(const struct payload *payload, const struct connection *connection)
+static always_inline int http1_may_take_fast_path(const struct payload *payload, const struct connection *connection)
 {
-	return http1_is_followed(connection) && payload->buffer && !is_capturing() &&
+	return http1_is_tracked(connection) && payload->buffer && !is_capturing() &&
 	       (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
 }
 
 /* The head of an answer. 0: it is none, and nothing has changed. */
-static always_inline int http1_quick_answer(struct payload *payload, struct connection *connection)
+static always_inline int http1_fast_response(struct payload *payload, struct connection *connection)
 {
-	u32 status = http1_may_answer(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
+	u32 status = http1_may_respond(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
 
 	if (!status)
 		return 0;
-	http1_answer(payload, connection, status);
+	http1_begin_response(payload, connection, status);
 	return 1;
 }
 
@@ -362,15 +363,15 @@ static always_inline int http1_quick_answer(struct payload *payload, struct conn
  * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. At
  * sockets http1-socket.h comes first.
  */
-static always_inline int http1_quick(struct payload *payload, struct connection *connection)
+static always_inline int http1_fast_path(struct payload *payload, struct connection *connection)
 {
-	if (!http1_may_be_quick(payload, connection))
+	if (!http1_may_take_fast_path(payload, connection))
 		return 0;
 	if (!is_request(connection, payload->direction))
-		return http1_quick_answer(payload, connection);
-	if (!http1_may_ask_again(connection, payload->first_bytes, payload->length) || !http1_is_head_again(connection, payload->buffer))
+		return http1_fast_response(payload, connection);
+	if (!http1_may_repeat(connection, payload->first_bytes, payload->length) || !http1_repeats_head(connection, payload->buffer))
 		return 0;
-	http1_ask_again(payload, connection);
+	http1_repeat_request(payload, connection);
 	return 1;
 }
 
@@ -379,9 +380,9 @@ subprogram int http1_data(struct payload *payload, struct connection *connection
 	if (!payload || !connection || !scratch)
 		return 0;
 	if (is_request(connection, payload->direction))
-		http1_asked(payload, connection, scratch);
+		http1_on_request(payload, connection, scratch);
 	else
-		http1_answered(payload, connection, scratch);
+		http1_on_response(payload, connection, scratch);
 	return 0;
 }
 

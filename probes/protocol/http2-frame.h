@@ -106,7 +106,7 @@ __attribute__((noinline)) int http2_block_kind(struct scratch *scratch, u32 star
 	return 0;
 }
 
-#define HTTP2_LATER 3
+#define HTTP2_SIDE_UNKNOWN 3
 
 /*
  * Who sent scratch->bytes, on a connection that is not known yet: 1 who asks, 2 who answers, HTTP2_LATER: frames, but they do not tell. The preface is
@@ -125,7 +125,7 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 		u32 length, is_whole, fields = HTTP2_HEADER_BYTES;
 
 		if (at > 64 || at + HTTP2_HEADER_BYTES > total || !http2_is_frame(header))
-			return is_sure ? HTTP2_LATER : 0;
+			return is_sure ? HTTP2_SIDE_UNKNOWN : 0;
 		length = http2_length(header);
 		switch (header[3]) {
 		case HTTP2_SETTINGS:
@@ -135,7 +135,7 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 			break;
 		case HTTP2_HEADERS:
 			if (!(header[8] & 1) || at + HTTP2_HEADER_BYTES + 1 > total)
-				return is_sure ? HTTP2_LATER : 0;
+				return is_sure ? HTTP2_SIDE_UNKNOWN : 0;
 			if (header[4] & HTTP2_PADDED)
 				fields += 1;
 			if (header[4] & HTTP2_HAS_PRIORITY)
@@ -144,7 +144,7 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 		case HTTP2_DATA:
 			/* Bodies of a stream that began before: only when the frame ends with the payload, or is long. */
 			is_whole = length + HTTP2_HEADER_BYTES >= total;
-			return length && header[5] == 0 && header[6] < 16 && (is_whole || is_sure) ? HTTP2_LATER : 0;
+			return length && header[5] == 0 && header[6] < 16 && (is_whole || is_sure) ? HTTP2_SIDE_UNKNOWN : 0;
 		case HTTP2_PING:
 		case HTTP2_WINDOW_UPDATE:
 		case HTTP2_RST_STREAM:
@@ -155,7 +155,7 @@ __attribute__((noinline)) int http2_kind(struct scratch *scratch)
 		}
 		at += HTTP2_HEADER_BYTES + length;
 	}
-	return is_sure ? HTTP2_LATER : 0;
+	return is_sure ? HTTP2_SIDE_UNKNOWN : 0;
 }
 
 #endif

@@ -27,7 +27,7 @@ struct http2_direction {
 	/* Bytes of a header that came apart. */
 	u8 header_bytes;
 	/* Where frames begin is known. */
-	u8 in_step;
+	u8 in_sync;
 	/* The body under way ends its stream. */
 	u8 ends;
 	/* The next piece is the first of its frame. */
@@ -56,7 +56,7 @@ struct http2_walk {
 };
 
 /* In a record, before the bytes that were taken of a frame. */
-struct http2_told {
+struct http2_entry {
 	u8 type;
 	u8 flags;
 	u16 taken;
@@ -69,7 +69,7 @@ struct http2_told {
 /* Sends the record under way. */
 static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
-	struct payload_record *record = (void *)scratch->before;
+	struct payload_record *record = (void *)scratch->record;
 	u32 filled = walk->filled;
 
 	walk->filled = HTTP2_SEQUENCE_BYTES;
@@ -78,11 +78,11 @@ static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struc
 	*(u32 *)scratch->bytes = direction->sequence++;
 	record->bytes = filled;
 	record->length = filled;
-	walk->is_missed |= tell(record, sizeof(*record) + filled);
+	walk->is_missed |= emit(record, sizeof(*record) + filled);
 }
 
 /* Where the next frame goes that takes so many bytes, its head included. */
-static always_inline u32 http2_room(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 bytes)
+static always_inline u32 http2_reserve(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 bytes)
 {
 	if (walk->filled + bytes > HTTP2_RECORD)
 		http2_flush(walk, direction, scratch);
@@ -90,28 +90,28 @@ static always_inline u32 http2_room(struct http2_walk *walk, struct http2_direct
 }
 
 /* Adds a frame to the record, `what` is type | flags << 8 | taken << 16; the bytes taken stand behind its head already. `length` is its own. */
-static __attribute__((noinline)) void http2_tell(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch,
-						 u32 what, u32 length)
+static __attribute__((noinline)) void http2_add(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch,
+						u32 what, u32 length)
 {
-	u32 at = http2_room(walk, direction, scratch, sizeof(struct http2_told) + (what >> 16));
-	struct http2_told *told;
+	u32 at = http2_reserve(walk, direction, scratch, sizeof(struct http2_entry) + (what >> 16));
+	struct http2_entry *entry;
 
 	if (at > HTTP2_RECORD)
 		return;
-	told = (void *)(scratch->bytes + at);
-	told->type = what;
-	told->flags = what >> 8;
-	told->taken = what >> 16;
-	told->stream = (what & 0xff) == HTTP2_DATA ? direction->data_stream : direction->stream;
-	told->length = length;
-	walk->filled = at + sizeof(*told) + (what >> 16);
+	entry = (void *)(scratch->bytes + at);
+	entry->type = what;
+	entry->flags = what >> 8;
+	entry->taken = what >> 16;
+	entry->stream = (what & 0xff) == HTTP2_DATA ? direction->data_stream : direction->stream;
+	entry->length = length;
+	walk->filled = at + sizeof(*entry) + (what >> 16);
 }
 
 /* Tells how long the body of a stream was so far. */
-static always_inline void http2_tell_data(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 flags)
+static always_inline void http2_add_data(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 flags)
 {
 	if (direction->data_stream)
-		http2_tell(walk, direction, scratch, HTTP2_DATA | flags << 8, direction->data_bytes);
+		http2_add(walk, direction, scratch, HTTP2_DATA | flags << 8, direction->data_bytes);
 	direction->data_stream = 0;
 	direction->data_bytes = 0;
 }

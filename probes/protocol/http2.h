@@ -18,7 +18,7 @@
 /* Frames, pieces of them and pieces of memory that are looked at in one payload. */
 #define HTTP2_STEPS 2048
 /* What was not told of a body is told when it is this long: whoever breaks it off tells in the other direction, where this one's sum is not known. */
-#define HTTP2_MAX_UNTOLD (1U << 18)
+#define HTTP2_MAX_UNREPORTED (1U << 18)
 
 struct http2_connection {
 	struct http2_direction directions[2];
@@ -48,8 +48,8 @@ static always_inline int http2_begin(struct http2_walk *walk, struct http2_direc
 	direction->length = http2_length(header);
 	switch (direction->type) {
 	case HTTP2_DATA:
-		if (direction->data_stream != direction->stream || direction->data_bytes > HTTP2_MAX_UNTOLD)
-			http2_tell_data(walk, direction, scratch, 0);
+		if (direction->data_stream != direction->stream || direction->data_bytes > HTTP2_MAX_UNREPORTED)
+			http2_add_data(walk, direction, scratch, 0);
 		direction->data_stream = direction->stream;
 		direction->ends = direction->flags & HTTP2_END_STREAM;
 		if (walk->wants_bodies)
@@ -57,21 +57,21 @@ static always_inline int http2_begin(struct http2_walk *walk, struct http2_direc
 		direction->data_bytes += direction->length - wanted;
 		if (direction->ends && !direction->length) {
 			direction->ends = 0;
-			http2_tell_data(walk, direction, scratch, HTTP2_END_STREAM);
+			http2_add_data(walk, direction, scratch, HTTP2_END_STREAM);
 		}
 		break;
 	case HTTP2_HEADERS:
 	case HTTP2_PUSH_PROMISE:
 	case HTTP2_CONTINUATION:
 		if (direction->data_stream == direction->stream)
-			http2_tell_data(walk, direction, scratch, 0);
+			http2_add_data(walk, direction, scratch, 0);
 		wanted = direction->length < HTTP2_MAX_BLOCK ? direction->length : HTTP2_MAX_BLOCK;
 		if (!direction->length)
-			http2_tell(walk, direction, scratch, direction->type | direction->flags << 8, 0);
+			http2_add(walk, direction, scratch, direction->type | direction->flags << 8, 0);
 		break;
 	case HTTP2_RST_STREAM:
 		if (direction->data_stream == direction->stream)
-			http2_tell_data(walk, direction, scratch, 0);
+			http2_add_data(walk, direction, scratch, 0);
 		wanted = 4;
 		break;
 	case HTTP2_GOAWAY:
@@ -92,8 +92,8 @@ static always_inline int http2_take(struct http2_walk *walk, struct http2_direct
 
 	if (size > HTTP2_PIECE)
 		size = HTTP2_PIECE;
-	at = http2_room(walk, direction, scratch, sizeof(struct http2_told) + size);
-	if (at > HTTP2_RECORD || bpf_probe_read_user(scratch->bytes + at + sizeof(struct http2_told), size, (void *)walk->base)) {
+	at = http2_reserve(walk, direction, scratch, sizeof(struct http2_entry) + size);
+	if (at > HTTP2_RECORD || bpf_probe_read_user(scratch->bytes + at + sizeof(struct http2_entry), size, (void *)walk->base)) {
 		count_loss(LOSS_UNREADABLE);
 		return 0;
 	}
@@ -101,11 +101,11 @@ static always_inline int http2_take(struct http2_walk *walk, struct http2_direct
 	walk->left -= size;
 	direction->take -= size;
 	if (direction->type == HTTP2_DATA)
-		http2_tell(walk, direction, scratch, HTTP2_DATA | size << 16, size);
+		http2_add(walk, direction, scratch, HTTP2_DATA | size << 16, size);
 	else if (direction->is_first)
-		http2_tell(walk, direction, scratch, direction->type | direction->flags << 8 | size << 16, direction->length);
+		http2_add(walk, direction, scratch, direction->type | direction->flags << 8 | size << 16, direction->length);
 	else
-		http2_tell(walk, direction, scratch, HTTP2_MORE | direction->flags << 8 | size << 16, size);
+		http2_add(walk, direction, scratch, HTTP2_MORE | direction->flags << 8 | size << 16, size);
 	direction->is_first = 0;
 	return 1;
 }
@@ -148,7 +148,7 @@ __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_d
 			return 0;
 		if (bpf_probe_read_user(&vector, sizeof(vector), (void *)(walk->vectors + walk->vector * sizeof(vector)))) {
 			count_loss(LOSS_UNREADABLE);
-			direction->in_step = 0;
+			direction->in_sync = 0;
 			return 0;
 		}
 		walk->vector++;
@@ -158,27 +158,27 @@ __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_d
 		return 1;
 	}
 	if (direction->take) {
-		direction->in_step = http2_take(walk, direction, scratch);
+		direction->in_sync = http2_take(walk, direction, scratch);
 	} else if (direction->skip) {
 		size = direction->skip < walk->left ? direction->skip : walk->left;
 		direction->skip -= size;
 		walk->base += size;
 		walk->left -= size;
 	} else {
-		direction->in_step = http2_read_header(walk, direction, scratch);
-		return direction->in_step;
+		direction->in_sync = http2_read_header(walk, direction, scratch);
+		return direction->in_sync;
 	}
 	if (direction->ends && !direction->take && !direction->skip) {
 		direction->ends = 0;
-		http2_tell_data(walk, direction, scratch, HTTP2_END_STREAM);
+		http2_add_data(walk, direction, scratch, HTTP2_END_STREAM);
 	}
-	return direction->in_step;
+	return direction->in_sync;
 }
 
 /* Where frames begin is not known, or no longer: user space sees a gap. */
-static always_inline void http2_lose(struct http2_direction *direction)
+static always_inline void http2_desync(struct http2_direction *direction)
 {
-	direction->in_step = 0;
+	direction->in_sync = 0;
 	direction->take = 0;
 	direction->skip = 0;
 	direction->header_bytes = 0;
@@ -207,8 +207,8 @@ static always_inline struct http2_connection *http2_state(u64 sk, u32 id)
 }
 
 /* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
-subprogram int http2_get_in_step(struct payload *payload, struct connection *connection, struct http2_direction *direction,
-				 struct scratch *scratch, struct http2_walk *walk)
+subprogram int http2_sync(struct payload *payload, struct connection *connection, struct http2_direction *direction,
+			  struct scratch *scratch, struct http2_walk *walk)
 {
 	u32 kept, total;
 
@@ -220,14 +220,14 @@ subprogram int http2_get_in_step(struct payload *payload, struct connection *con
 		kept = 0;
 	if (total >= 8 && *(u64 *)scratch->bytes == HTTP2_PREFACE_WORD) {
 		direction->stream = 0;
-		http2_tell(walk, direction, scratch, HTTP2_PREFACE, 0);
+		http2_add(walk, direction, scratch, HTTP2_PREFACE, 0);
 		direction->skip = HTTP2_PREFACE_BYTES - kept;
-		direction->in_step = 1;
+		direction->in_sync = 1;
 	} else if (total >= HTTP2_HEADER_BYTES && kept <= HTTP2_HEADER_BYTES && http2_is_frame(scratch->bytes)) {
 		/* The beginning of a header that was held back until the protocol was known. */
 		__builtin_memcpy(direction->header, scratch->bytes, 16);
 		direction->header_bytes = kept;
-		direction->in_step = 1;
+		direction->in_sync = 1;
 	}
 	return 0;
 }
@@ -244,30 +244,30 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	state = http2_state(payload->sk, connection->id);
 	if (!state)
 		return 0;
-	record = (void *)scratch->before;
+	record = (void *)scratch->record;
 	direction = &state->directions[payload->direction & 1];
 	fill_payload_record(record, payload, connection, 0);
 	name_process(record, connection);
 	walk.filled = HTTP2_SEQUENCE_BYTES;
 	if (!payload->buffer) {
 		/* Sent from a file: part of a body, or nobody knows what. */
-		if (!direction->in_step || direction->take || direction->skip < payload->length) {
-			http2_lose(direction);
+		if (!direction->in_sync || direction->take || direction->skip < payload->length) {
+			http2_desync(direction);
 			return 0;
 		}
 		direction->skip -= payload->length;
 		if (direction->ends && !direction->skip) {
 			direction->ends = 0;
-			http2_tell_data(&walk, direction, scratch, HTTP2_END_STREAM);
+			http2_add_data(&walk, direction, scratch, HTTP2_END_STREAM);
 			http2_flush(&walk, direction, scratch);
 		}
 		return 0;
 	}
-	if (!direction->in_step)
-		http2_get_in_step(payload, connection, direction, scratch, &walk);
+	if (!direction->in_sync)
+		http2_sync(payload, connection, direction, scratch, &walk);
 	if (connection->prefix_direction == payload->direction)
 		connection->prefix_bytes = 0;
-	if (!direction->in_step)
+	if (!direction->in_sync)
 		return 0;
 	walk.rest = payload->length;
 	if (payload->vectors) {
@@ -288,9 +288,9 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	/* The next record shows it by its number; the end of the connection has none. */
 	if (unlikely(walk.is_missed))
 		__sync_fetch_and_or(&connection->missed, 1U << (payload->direction & 1));
-	if (!direction->in_step || walk.left || walk.rest) {
+	if (!direction->in_sync || walk.left || walk.rest) {
 		count_loss(LOSS_UNDECODED);
-		http2_lose(direction);
+		http2_desync(direction);
 	}
 	return 0;
 }

@@ -176,7 +176,7 @@ subprogram int memcached_data(struct payload *payload, struct connection *connec
 
 	if (!payload || !connection || !scratch)
 		return 0;
-	tell_prefix(payload, connection, scratch, 0);
+	emit_prefix(payload, connection, scratch, 0);
 #pragma clang loop unroll(disable)
 	for (u32 count = 0; count < MEMCACHED_PIECES; count++) {
 		piece.offset = offset;
@@ -187,7 +187,7 @@ subprogram int memcached_data(struct payload *payload, struct connection *connec
 		/* What is too long is cut. */
 		if (count == MEMCACHED_PIECES - 1 && offset < payload->length)
 			piece.length += payload->length - offset;
-		tell_piece(payload, connection, scratch, &piece);
+		emit_piece(payload, connection, scratch, &piece);
 	}
 	return 0;
 }

@@ -12,7 +12,7 @@
 /* connection.extra */
 #define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
 #define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
-#define POSTGRES_ANSWER \
+#define POSTGRES_MESSAGE_LEFT \
 	2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
 #define POSTGRES_SIMPLE 3 /* not 0: the open request is a simple query */
 
@@ -83,7 +83,7 @@ subprogram u32 postgres_state(struct payload *payload, struct scratch *scratch, 
 }
 
 /* Letters of messages that a server sends: RSKZTDCEN123nsIVAGHWtdcv. */
-static always_inline int postgres_is_answer(u8 type)
+static always_inline int postgres_is_server_message(u8 type)
 {
 	const u64 letters = 1ULL << ('R' & 63) | 1ULL << ('S' & 63) | 1ULL << ('K' & 63) | 1ULL << ('Z' & 63) | 1ULL << ('T' & 63) |
 			    1ULL << ('D' & 63) | 1ULL << ('C' & 63) | 1ULL << ('E' & 63) | 1ULL << ('N' & 63) | 1ULL << ('n' & 63) |
@@ -98,7 +98,7 @@ static always_inline int postgres_is_answer(u8 type)
  * Goes on from scratch->at to a message that says how the answer went, whose letter is then in scratch->method, or to where less than a header is left. 1 when
  * there is more to walk through.
  */
-subprogram int postgres_walk_on(struct scratch *scratch, struct postgres_walk *walk)
+subprogram int postgres_walk_messages(struct scratch *scratch, struct postgres_walk *walk)
 {
 	if (!scratch || !walk)
 		return 0;
@@ -112,7 +112,7 @@ subprogram int postgres_walk_on(struct scratch *scratch, struct postgres_walk *w
 			return 0;
 		message = scratch->bytes + (at & POSTGRES_MASK);
 		size = big32(message + 1);
-		if (size < 4 || size > POSTGRES_MAX_MESSAGE || !postgres_is_answer(message[0])) {
+		if (size < 4 || size > POSTGRES_MAX_MESSAGE || !postgres_is_server_message(message[0])) {
 			walk->is_lost = 1;
 			return 0;
 		}
@@ -127,7 +127,7 @@ subprogram int postgres_walk_on(struct scratch *scratch, struct postgres_walk *w
 }
 
 /* Reads what comes next; 0 at the end of the payload, or when it cannot be read. */
-static always_inline int postgres_read_on(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk, u32 wanted)
+static always_inline int postgres_read_next(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk, u32 wanted)
 {
 	u32 rest = payload->length - walk->offset, size;
 
@@ -161,15 +161,15 @@ static always_inline int postgres_end_piece(struct payload *payload, struct conn
 	} else if (walk->offset < payload->length) {
 		walk->offset -= total - at;
 	} else {
-		connection->answer_bytes = total - at;
-		__builtin_memcpy(connection->answer, scratch->bytes + (at & POSTGRES_MASK), 8);
+		connection->response_prefix_bytes = total - at;
+		__builtin_memcpy(connection->response_prefix, scratch->bytes + (at & POSTGRES_MASK), 8);
 		return 0;
 	}
-	return postgres_read_on(payload, scratch, walk, CHUNK_BYTES);
+	return postgres_read_next(payload, scratch, walk, CHUNK_BYTES);
 }
 
 /* A message that says how the answer went; scratch->number: where it is. */
-static always_inline void postgres_note(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk)
+static always_inline void postgres_note_message(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk)
 {
 	/* Fields of an error, from the begin of the payload on; its end may be behind what was read. */
 	u32 fields = walk->offset - scratch->total + scratch->number + POSTGRES_HEADER_BYTES;
@@ -197,27 +197,27 @@ subprogram int postgres_step(struct payload *payload, struct connection *connect
 
 	if (!payload || !connection || !scratch || !walk)
 		return 0;
-	has_more = postgres_walk_on(scratch, walk);
+	has_more = postgres_walk_messages(scratch, walk);
 	if (walk->is_lost)
 		return 0;
 	if (scratch->method)
-		postgres_note(payload, scratch, walk);
+		postgres_note_message(payload, scratch, walk);
 	if (walk->has_ended)
 		return 0;
 	if (scratch->method == 'E')
-		return postgres_read_on(payload, scratch, walk, CHUNK_BYTES);
+		return postgres_read_next(payload, scratch, walk, CHUNK_BYTES);
 	return has_more || postgres_end_piece(payload, connection, scratch, walk);
 }
 
 /* Walks through the messages of a payload. */
-static always_inline void postgres_read_answer(struct payload *payload, struct connection *connection, struct scratch *scratch,
-					       struct postgres_walk *walk)
+static always_inline void postgres_walk_payload(struct payload *payload, struct connection *connection, struct scratch *scratch,
+						struct postgres_walk *walk)
 {
-	walk->kept = connection->answer_bytes;
-	connection->answer_bytes = 0;
+	walk->kept = connection->response_prefix_bytes;
+	connection->response_prefix_bytes = 0;
 	if (walk->kept)
-		__builtin_memcpy(scratch->bytes, connection->answer, 8);
-	if (!postgres_read_on(payload, scratch, walk, POSTGRES_BYTES))
+		__builtin_memcpy(scratch->bytes, connection->response_prefix, 8);
+	if (!postgres_read_next(payload, scratch, walk, POSTGRES_BYTES))
 		return;
 #pragma clang loop unroll(disable)
 	for (u32 step = 0; step < POSTGRES_STEPS; step++) {
@@ -227,14 +227,14 @@ static always_inline void postgres_read_answer(struct payload *payload, struct c
 	walk->is_lost = 1;
 }
 
-static always_inline void postgres_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void postgres_on_response(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	u64 before = connection->extra[POSTGRES_ANSWER];
+	u64 before = connection->extra[POSTGRES_MESSAGE_LEFT];
 	struct postgres_walk walk = {};
 
 	if (connection->state == STATE_IDLE)
 		return;
-	extend_answer(payload, connection);
+	extend_response(payload, connection);
 	walk.status = connection->status;
 	walk.left = (u32)before;
 	if (!payload->buffer) {
@@ -245,15 +245,15 @@ static always_inline void postgres_answered(struct payload *payload, struct conn
 	} else {
 		if (before & POSTGRES_UNCODED)
 			walk.status = postgres_state(payload, scratch, 0);
-		postgres_read_answer(payload, connection, scratch, &walk);
+		postgres_walk_payload(payload, connection, scratch, &walk);
 	}
-	begin_answer(payload, connection, walk.status);
-	connection->extra[POSTGRES_ANSWER] =
+	begin_response(payload, connection, walk.status);
+	connection->extra[POSTGRES_MESSAGE_LEFT] =
 		walk.is_lost ? POSTGRES_LOST : walk.left | (walk.left && walk.status == POSTGRES_NO_CODE ? POSTGRES_UNCODED : 0);
 	if (walk.is_copy)
 		connection->flags |= CONNECTION_COPY;
 	if (walk.has_ended) {
-		finish_answered(connection);
+		finish_response(connection);
 		connection->flags &= ~CONNECTION_COPY;
 	}
 }

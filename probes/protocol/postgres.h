@@ -61,7 +61,7 @@ static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
 }
 
 /* What a payload asks for; in memory, so that the verifier forgets it. */
-struct postgres_asked {
+struct postgres_request {
 	u64 fingerprint;
 	u16 queries;
 	u16 executes;
@@ -78,18 +78,18 @@ struct postgres_asked {
 
 /* Parse names a statement, or the one without a name. */
 static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch,
-					 struct postgres_asked *asked)
+					 struct postgres_request *request)
 {
 	struct statement_key key = { .sk = payload->sk };
 	u64 fingerprint;
 
-	scratch->at = asked->at + 5;
+	scratch->at = request->at + 5;
 	key.name = postgres_name(scratch);
 	postgres_sql(scratch);
 	/* Learned from the first statement of a payload only; several are not counted here. */
-	fingerprint = asked->parses++ ? scratch->fingerprint : learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
+	fingerprint = request->parses++ ? scratch->fingerprint : learn_if_changed(payload, connection, scratch, POSTGRES_BYTES);
 	if (key.name) {
-		asked->named++;
+		request->named++;
 		bpf_map_update_elem(&statements, &key, &fingerprint, BPF_ANY);
 	} else {
 		connection->extra[POSTGRES_UNNAMED] = fingerprint;
@@ -97,33 +97,33 @@ static always_inline void postgres_parse(struct payload *payload, struct connect
 }
 
 static always_inline void postgres_bind(struct payload *payload, struct connection *connection, struct scratch *scratch,
-					struct postgres_asked *asked)
+					struct postgres_request *request)
 {
 	struct statement_key key = { .sk = payload->sk };
 	u64 *known;
 
-	scratch->at = asked->at + 5;
+	scratch->at = request->at + 5;
 	postgres_name(scratch);
 	key.name = postgres_name(scratch);
-	asked->binds++;
+	request->binds++;
 	if (!key.name) {
-		asked->fingerprint = connection->extra[POSTGRES_UNNAMED] ? connection->extra[POSTGRES_UNNAMED] : FINGERPRINT_UNREAD;
+		request->fingerprint = connection->extra[POSTGRES_UNNAMED] ? connection->extra[POSTGRES_UNNAMED] : FINGERPRINT_UNREAD;
 		return;
 	}
 	known = bpf_map_lookup_elem(&statements, &key);
-	asked->fingerprint = known ? *known : FINGERPRINT_UNREAD;
+	request->fingerprint = known ? *known : FINGERPRINT_UNREAD;
 }
 
 /* Looks at one message; 0 when it was the last one that can be seen. */
 subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch,
-				struct postgres_asked *asked)
+				struct postgres_request *request)
 {
 	u32 at, size;
 	u8 *message;
 
-	if (!payload || !connection || !scratch || !asked)
+	if (!payload || !connection || !scratch || !request)
 		return 0;
-	at = asked->at;
+	at = request->at;
 	if (at + 5 > scratch->total || at >= POSTGRES_BYTES)
 		return 0;
 	message = scratch->bytes + (at & (POSTGRES_BYTES - 1));
@@ -132,30 +132,30 @@ subprogram int postgres_message(struct payload *payload, struct connection *conn
 		return 0;
 	switch (message[0]) {
 	case 'Q':
-		asked->queries++;
-		if (asked->queries == 1) {
+		request->queries++;
+		if (request->queries == 1) {
 			scratch->at = at + 5;
 			postgres_sql(scratch);
-			asked->fingerprint = learn_unless_last(payload, connection, scratch, POSTGRES_BYTES);
+			request->fingerprint = learn_if_changed(payload, connection, scratch, POSTGRES_BYTES);
 		}
 		break;
 	case 'P':
-		postgres_parse(payload, connection, scratch, asked);
+		postgres_parse(payload, connection, scratch, request);
 		break;
 	case 'B':
-		postgres_bind(payload, connection, scratch, asked);
+		postgres_bind(payload, connection, scratch, request);
 		break;
 	case 'E':
-		asked->executes++;
+		request->executes++;
 		break;
 	case 'F':
-		asked->queries++;
-		asked->fingerprint = FINGERPRINT_UNREAD;
+		request->queries++;
+		request->fingerprint = FINGERPRINT_UNREAD;
 		break;
 	}
-	asked->last = message[0];
-	asked->at = at + size + 1;
-	asked->left = asked->at > payload->length ? asked->at - payload->length : 0;
+	request->last = message[0];
+	request->at = at + size + 1;
+	request->left = request->at > payload->length ? request->at - payload->length : 0;
 	return 1;
 }
 
@@ -168,11 +168,11 @@ subprogram int postgres_hand_over(struct connection *connection, struct scratch 
 	if (!connection || !scratch)
 		return 0;
 	connection->flags |= CONNECTION_STREAMED;
-	finish_answered(connection);
-	if (take_request(connection) != STATE_ASKED)
+	finish_response(connection);
+	if (take_request(connection) != STATE_PENDING)
 		return 0;
-	record = (void *)scratch->before;
-	fill_made_record(record, connection);
+	record = (void *)scratch->record;
+	fill_synthetic_record(record, connection);
 	__builtin_memset(scratch->bytes, 0, 16);
 	if (connection->extra[POSTGRES_SIMPLE]) {
 		scratch->bytes[0] = 'Q';
@@ -187,13 +187,13 @@ subprogram int postgres_hand_over(struct connection *connection, struct scratch 
 	}
 	record->bytes = size;
 	record->length = size;
-	tell_payload(record, connection, sizeof(*record) + size);
+	emit_payload(record, connection, sizeof(*record) + size);
 	return 0;
 }
 
-static always_inline void postgres_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void postgres_on_request(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
-	struct postgres_asked asked = {};
+	struct postgres_request request = {};
 	u32 requests, is_piped;
 
 	if (connection->state != STATE_IDLE && ((connection->flags & CONNECTION_COPY) || connection->request_left)) {
@@ -219,14 +219,14 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 		return;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < POSTGRES_MESSAGES; index++) {
-		if (!postgres_message(payload, connection, scratch, &asked))
+		if (!postgres_message(payload, connection, scratch, &request))
 			break;
 	}
 	/* Parameters hide what follows them; it is the execution. */
-	requests = asked.queries + (asked.executes > asked.binds ? asked.executes : asked.binds);
+	requests = request.queries + (request.executes > request.binds ? request.executes : request.binds);
 	/* An execution without Sync or Flush behind it: more will be asked before the answer. */
-	is_piped = asked.last == 'E' && asked.at == scratch->total && asked.at == payload->length;
-	if (connection->state == STATE_ASKED || requests > 1 || is_piped) {
+	is_piped = request.last == 'E' && request.at == scratch->total && request.at == payload->length;
+	if (connection->state == STATE_PENDING || requests > 1 || is_piped) {
 		if (!requests) {
 			connection->request_bytes += payload->length;
 			return;
@@ -237,14 +237,14 @@ static always_inline void postgres_asked(struct payload *payload, struct connect
 	}
 	if (requests) {
 		/* Whoever asks before the answer is over knows more than one; the walk through it goes on. */
-		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_ANSWER] == POSTGRES_LOST)
-			connection->extra[POSTGRES_ANSWER] = 0;
-		begin_request(payload, connection, asked.fingerprint, 0, payload->length);
-		connection->extra[POSTGRES_SIMPLE] = asked.queries;
-		connection->request_left = asked.left;
+		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_MESSAGE_LEFT] == POSTGRES_LOST)
+			connection->extra[POSTGRES_MESSAGE_LEFT] = 0;
+		begin_request(payload, connection, request.fingerprint, 0, payload->length);
+		connection->extra[POSTGRES_SIMPLE] = request.queries;
+		connection->request_left = request.left;
 		connection->flags &= ~CONNECTION_COPY;
 	}
-	if (asked.named) {
+	if (request.named) {
 		/* Should several requests come at once, the decoder knows what they name. */
 		connection->extra[POSTGRES_PREPARED] = 1;
 		stream_payload(payload, connection, scratch, POSTGRES_BYTES, PAYLOAD_PREPARED);
@@ -256,9 +256,9 @@ subprogram int postgres_data(struct payload *payload, struct connection *connect
 	if (!payload || !connection || !scratch)
 		return 0;
 	if (is_request(connection, payload->direction))
-		postgres_asked(payload, connection, scratch);
+		postgres_on_request(payload, connection, scratch);
 	else
-		postgres_answered(payload, connection, scratch);
+		postgres_on_response(payload, connection, scratch);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	kind = http2_kind(scratch);
 	if (kind) {
 		scratch->at = kind;
-		return kind == HTTP2_LATER ? PROTOCOL_UNKNOWN : PROTOCOL_HTTP2;
+		return kind == HTTP2_SIDE_UNKNOWN ? PROTOCOL_UNKNOWN : PROTOCOL_HTTP2;
 	}
 	if (kafka_kind(bytes, total, length))
 		return PROTOCOL_KAFKA;
@@ -132,8 +132,8 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 		}
 		connection->prefix_bytes = 0;
 		/* Bodies of HTTP/2 that began before Coral: HEADERS will come. */
-		if (scratch->at == HTTP2_LATER && connection->patience < 255) {
-			connection->patience++;
+		if (scratch->at == HTTP2_SIDE_UNKNOWN && connection->deferred_misses < 255) {
+			connection->deferred_misses++;
 			return 0;
 		}
 		count_miss(connection);

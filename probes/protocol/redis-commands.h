@@ -6,7 +6,7 @@
 #include "core/bpf.h"
 
 /* Words that tell a command from an array in an answer, where it is not known who opened the connection. */
-static always_inline int redis_is_known(u64 verb)
+static always_inline int redis_is_command(u64 verb)
 {
 	switch (verb) {
 	case 0xea7e631998067e17ULL: /* GET */
@@ -85,14 +85,14 @@ static always_inline int redis_is_known(u64 verb)
 	return 0;
 }
 
-static always_inline int redis_is_syncing(u64 verb)
+static always_inline int redis_is_sync(u64 verb)
 {
 	return verb == 0xef6afd249a57ec3aULL /* SYNC */ || verb == 0xe95c7378383cd5a8ULL; /* PSYNC */
 }
 
-static always_inline int redis_is_listening(u64 verb)
+static always_inline int redis_starts_push(u64 verb)
 {
-	if (redis_is_syncing(verb))
+	if (redis_is_sync(verb))
 		return 1;
 	switch (verb) {
 	case 0xdcc323aac4f6ce23ULL: /* SUBSCRIBE */

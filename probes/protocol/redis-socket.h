@@ -5,14 +5,14 @@
 
 #include "protocol/http1-socket.h"
 
-static always_inline int redis_is_answered(const struct connection *connection, u32 role)
+static always_inline int redis_awaits_response(const struct connection *connection, u32 role)
 {
-	u64 word = what_is_followed(connection) & WORD_OF(0, 0xff, 0xff, FOLLOWED_FLAGS | CONNECTION_SUBSCRIBED, 0);
+	u64 word = state_word(connection) & STATE_WORD(0, 0xff, 0xff, SLOW_PATH_FLAGS | CONNECTION_SUBSCRIBED, 0);
 
-	return word == WORD_OF(0, PROTOCOL_REDIS, role, 0, 0) && connection->state == STATE_ASKED && !is_capturing();
+	return word == STATE_WORD(0, PROTOCOL_REDIS, role, 0, 0) && connection->state == STATE_PENDING && !is_capturing();
 }
 
-static always_inline int redis_answer(struct connection *connection, u64 at_ns, u32 length, u8 first)
+static always_inline int redis_fast_response(struct connection *connection, u64 at_ns, u32 length, u8 first)
 {
 	struct payload payload;
 
@@ -21,8 +21,8 @@ static always_inline int redis_answer(struct connection *connection, u64 at_ns, 
 		return 0;
 	payload.at_ns = at_ns;
 	payload.length = length;
-	begin_answer(&payload, connection, STATUS_NONE);
-	extend_answer(&payload, connection);
+	begin_response(&payload, connection, STATUS_NONE);
+	extend_response(&payload, connection);
 	return 1;
 }
 
@@ -32,12 +32,12 @@ static always_inline int redis_received(struct sock *sk, struct connection *conn
 	u64 buffer;
 	u8 first;
 
-	if (!redis_is_answered(connection, ROLE_CLIENT))
+	if (!redis_awaits_response(connection, ROLE_CLIENT))
 		return 0;
-	buffer = plainly_read(bpf_get_current_task_btf());
+	buffer = plain_read_buffer(bpf_get_current_task_btf());
 	if (unlikely(!buffer || bpf_probe_read_user(&first, sizeof(first), (void *)buffer)))
 		return 0;
-	return redis_answer(connection, tcp_read_time(sk), length, first);
+	return redis_fast_response(connection, tcp_read_time(sk), length, first);
 }
 
 /* A server has sent an answer. */
@@ -45,10 +45,11 @@ static always_inline int redis_sent(struct sock *sk, struct connection *connecti
 {
 	u64 bytes;
 
-	if (!redis_is_answered(connection, ROLE_SERVER))
+	if (!redis_awaits_response(connection, ROLE_SERVER))
 		return 0;
 	bytes = sent_bytes(bpf_get_current_task_btf(), length);
-	return likely(bytes) && redis_answer(connection, tcp_time(sk), length, kernel_cast(struct timespec64, (void *)bytes)->tv_sec);
+	return likely(bytes) &&
+	       redis_fast_response(connection, tcp_time(sk), length, kernel_cast(struct timespec64, (void *)bytes)->tv_sec);
 }
 
 #endif

@@ -139,7 +139,7 @@ subprogram u32 redis_kind(struct payload *payload, struct connection *connection
 	if (scratch->bytes[0] != '*' || redis_parse(scratch) != REDIS_WHOLE)
 		return 0;
 	if (connection->side == SIDE_UNKNOWN)
-		return redis_is_known(scratch->fingerprint);
+		return redis_is_command(scratch->fingerprint);
 	return (connection->side == SIDE_ACCEPTED) == (payload->direction == RECEIVED);
 }
 
@@ -152,21 +152,21 @@ subprogram int redis_hand_over(struct connection *connection, struct scratch *sc
 	if (!connection || !scratch || (connection->flags & CONNECTION_STREAMED))
 		return 0;
 	connection->flags |= CONNECTION_STREAMED;
-	if (take_request(connection) != STATE_ASKED)
+	if (take_request(connection) != STATE_PENDING)
 		return 0;
-	record = (void *)scratch->before;
+	record = (void *)scratch->record;
 	at = connection->extra[REDIS_VERB_AT] & 15;
 	size = (connection->extra[REDIS_VERB_END] - at) & 63;
 	if (!size)
 		return 0;
-	fill_made_record(record, connection);
+	fill_synthetic_record(record, connection);
 	/* The same command without its arguments. */
 	__builtin_memcpy(scratch->bytes + 256, connection->head, HEAD_KEPT);
 	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" */
 	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
 	record->bytes = size + 4;
 	record->length = size + 4;
-	tell_payload(record, connection, sizeof(*record) + size + 4);
+	emit_payload(record, connection, sizeof(*record) + size + 4);
 	return 0;
 }
 
@@ -176,9 +176,9 @@ static always_inline void redis_begin(struct payload *payload, struct connection
 	u32 end = scratch->end;
 	u64 verb = scratch->fingerprint;
 
-	connection->extra[REDIS_REPLICATES] = redis_is_syncing(verb);
-	if (connection->state == STATE_ASKED || (end && end < length)) {
-		finish_answered(connection);
+	connection->extra[REDIS_REPLICATES] = redis_is_sync(verb);
+	if (connection->state == STATE_PENDING || (end && end < length)) {
+		finish_response(connection);
 		redis_hand_over(connection, scratch);
 		stream_payload(payload, connection, scratch, MAX_CHUNKS * CHUNK_BYTES, 0);
 		return;
@@ -186,17 +186,17 @@ static always_inline void redis_begin(struct payload *payload, struct connection
 	connection->extra[REDIS_VERB_AT] = scratch->verb_at;
 	connection->extra[REDIS_VERB_END] = scratch->verb_end;
 	scratch->fingerprint = mix(PROTOCOL_REDIS, verb);
-	begin_request(payload, connection, learn_unless_last(payload, connection, scratch, HEAD_KEPT), 0, length);
+	begin_request(payload, connection, learn_if_changed(payload, connection, scratch, HEAD_KEPT), 0, length);
 	__builtin_memcpy(connection->head, scratch->bytes, HEAD_KEPT);
 	if (end > length)
 		connection->request_left = end - length;
-	if (redis_is_listening(verb))
+	if (redis_starts_push(verb))
 		connection->flags |= CONNECTION_SUBSCRIBED;
 	else
 		connection->flags &= ~CONNECTION_SUBSCRIBED;
 }
 
-static always_inline void redis_asked(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void redis_on_request(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 left = connection->request_left, parsed;
 
@@ -221,11 +221,11 @@ static always_inline void redis_asked(struct payload *payload, struct connection
 	}
 	if (parsed == REDIS_WHOLE) {
 		redis_begin(payload, connection, scratch);
-	} else if (parsed == REDIS_PARTIAL && connection->state != STATE_ASKED && scratch->total < HEAD_KEPT) {
+	} else if (parsed == REDIS_PARTIAL && connection->state != STATE_PENDING && scratch->total < HEAD_KEPT) {
 		begin_prefix(payload, connection, scratch);
 	} else {
 		connection->prefix_bytes = 0;
-		if (connection->state == STATE_ASKED)
+		if (connection->state == STATE_PENDING)
 			connection->request_bytes += payload->length;
 		else
 			count_loss(LOSS_UNDECODED);
@@ -248,7 +248,7 @@ subprogram u32 redis_status(struct payload *payload, struct connection *connecti
 	key = mix(MIX_PRIME, status);
 	if (bpf_map_lookup_elem(&learned, &key))
 		return status;
-	record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
+	record = (void *)(scratch->record + sizeof(struct payload_record) - sizeof(struct learn_record));
 	__builtin_memset(record, 0, sizeof(*record));
 	record->kind = RECORD_LEARN;
 	record->protocol = connection->protocol;
@@ -256,18 +256,18 @@ subprogram u32 redis_status(struct payload *payload, struct connection *connecti
 	record->bytes = bytes;
 	record->tgid = payload->tgid;
 	record->status = status;
-	if (!tell(record, sizeof(*record) + bytes))
+	if (!emit(record, sizeof(*record) + bytes))
 		bpf_map_update_elem(&learned, &key, &status, BPF_ANY);
 	return status;
 }
 
-static always_inline void redis_answered(struct payload *payload, struct connection *connection, struct scratch *scratch)
+static always_inline void redis_on_response(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 status = STATUS_NONE;
 
 	if (connection->state == STATE_IDLE)
 		return;
-	if (connection->state == STATE_ASKED) {
+	if (connection->state == STATE_PENDING) {
 		u32 total = payload->buffer ? read_bytes(payload, scratch, 0, 0, REDIS_ERROR_BYTES) : 0;
 
 		if (!total)
@@ -279,11 +279,11 @@ static always_inline void redis_answered(struct payload *payload, struct connect
 			return;
 		if (total && scratch->bytes[0] == '-')
 			status = redis_status(payload, connection, scratch);
-		begin_answer(payload, connection, status);
+		begin_response(payload, connection, status);
 	}
-	extend_answer(payload, connection);
+	extend_response(payload, connection);
 	if (connection->flags & CONNECTION_SUBSCRIBED)
-		finish_answered(connection);
+		finish_response(connection);
 	if (connection->extra[REDIS_REPLICATES])
 		connection->protocol = PROTOCOL_IGNORED;
 }
@@ -306,9 +306,9 @@ subprogram int redis_data(struct payload *payload, struct connection *connection
 	if (!payload || !connection || !scratch)
 		return 0;
 	if (is_request(connection, payload->direction))
-		redis_asked(payload, connection, scratch);
+		redis_on_request(payload, connection, scratch);
 	else
-		redis_answered(payload, connection, scratch);
+		redis_on_response(payload, connection, scratch);
 	return 0;
 }
 

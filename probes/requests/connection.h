@@ -46,8 +46,8 @@ enum direction {
 /* Of the one request that the kernel follows on a connection. */
 enum state {
 	STATE_IDLE = 0,
-	STATE_ASKED = 1,
-	STATE_ANSWERED = 2,
+	STATE_PENDING = 1,
+	STATE_RESPONDING = 2,
 };
 
 /* connection.flags */
@@ -95,10 +95,10 @@ struct connection {
 	u8 head_bytes;
 	u8 prefix_direction;
 	/* Bytes of an unfinished beginning of an answer in `answer`. */
-	u8 answer_bytes;
+	u8 response_prefix_bytes;
 	u8 misses;
 	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
-	u8 patience;
+	u8 deferred_misses;
 	/* tls.h: 1 when a send has found no room, so that the returns of writes are looked at. */
 	u8 tls_was_full;
 	u8 reserved[2];
@@ -130,7 +130,7 @@ struct connection {
 	u32 tls_written;
 	/* What a protocol has to remember; see there. */
 	u64 extra[4];
-	u8 answer[16];
+	u8 response_prefix[16];
 
 	/* Server: when bytes came that nobody has read yet, and what had been read until then (tcp_sock.copied_seq). */
 	u64 ready_ns;
@@ -151,16 +151,16 @@ struct connection {
  * all the rest. The loader sets the number of places, a power of two, with the mask. An array that could be mapped begins at a page, any other
  * in the middle of what a processor fetches.
  */
-#define CONNECTION_PLACES 16384
-const volatile u32 connection_place_mask = CONNECTION_PLACES - 1;
+#define CONNECTION_SLOTS 16384
+const volatile u32 connection_slot_mask = CONNECTION_SLOTS - 1;
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, CONNECTION_PLACES);
+	MAP_NUMBER(max_entries, CONNECTION_SLOTS);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct connection);
-} connection_places SEC(".maps");
+} connection_slots SEC(".maps");
 
 /* Those whose places were taken. */
 struct {
@@ -264,33 +264,33 @@ static always_inline int is_capturing(void)
 	return !control || control->capturing;
 }
 
-static always_inline u32 connection_place(u64 sk)
+static always_inline u32 connection_slot(u64 sk)
 {
-	return (half_of(sk) * 0x9e3779b1U) >> 16 & connection_place_mask;
+	return (low_half(sk) * 0x9e3779b1U) >> 16 & connection_slot_mask;
 }
 
 static always_inline struct connection *find_connection(u64 sk)
 {
-	u32 place = connection_place(sk);
-	struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+	u32 slot = connection_slot(sk);
+	struct connection *connection = bpf_map_lookup_elem(&connection_slots, &slot);
 
 	if (likely(connection && connection->sk == sk))
 		return connection;
-	place ^= 1;
-	connection = bpf_map_lookup_elem(&connection_places, &place);
+	slot ^= 1;
+	connection = bpf_map_lookup_elem(&connection_slots, &slot);
 	if (connection && connection->sk == sk)
 		return connection;
 	return has_overflowed ? bpf_map_lookup_elem(&connections, &sk) : 0;
 }
 
 /* Puts a connection that is in no place into one; null when both are taken. */
-static always_inline struct connection *take_place(u64 sk, const struct connection *fresh)
+static always_inline struct connection *claim_slot(u64 sk, const struct connection *fresh)
 {
-	u32 place = connection_place(sk);
+	u32 slot = connection_slot(sk);
 
 #pragma clang loop unroll(full)
-	for (u32 way = 0; way < 2; way++, place ^= 1) {
-		struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+	for (u32 way = 0; way < 2; way++, slot ^= 1) {
+		struct connection *connection = bpf_map_lookup_elem(&connection_slots, &slot);
 
 		if (!connection || __sync_val_compare_and_swap(&connection->sk, 0, 1))
 			continue;
@@ -302,13 +302,13 @@ static always_inline struct connection *take_place(u64 sk, const struct connecti
 }
 
 /* Two that saw the first bytes of a connection at once may both have added it. */
-static always_inline void leave_places(u64 sk)
+static always_inline void release_slots(u64 sk)
 {
-	u32 place = connection_place(sk);
+	u32 slot = connection_slot(sk);
 
 #pragma clang loop unroll(full)
-	for (u32 way = 0; way < 2; way++, place ^= 1) {
-		struct connection *connection = bpf_map_lookup_elem(&connection_places, &place);
+	for (u32 way = 0; way < 2; way++, slot ^= 1) {
+		struct connection *connection = bpf_map_lookup_elem(&connection_slots, &slot);
 
 		if (connection && connection->sk == sk)
 			__sync_lock_test_and_set(&connection->sk, 0);

@@ -64,7 +64,7 @@ static always_inline int has_changed_to_tls(struct payload *payload, struct conn
 }
 
 /* Nothing more will come of a connection. */
-static always_inline void tell_closed(struct connection *connection)
+static always_inline void emit_closed(struct connection *connection)
 {
 	struct payload_record record;
 
@@ -72,7 +72,7 @@ static always_inline void tell_closed(struct connection *connection)
 	record.kind = RECORD_CLOSED;
 	record.flags = connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0;
 	record.at_ns = bpf_ktime_get_ns();
-	tell_payload(&record, connection, sizeof(record));
+	emit_payload(&record, connection, sizeof(record));
 }
 
 subprogram int on_payload(struct payload *payload, struct connection *connection, struct scratch *scratch)
@@ -107,7 +107,7 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 		else if (limit)
 			stream_payload(payload, connection, scratch, limit, 0);
 		if (redis_has_synced(payload, connection, scratch)) {
-			tell_closed(connection);
+			emit_closed(connection);
 			connection->protocol = PROTOCOL_IGNORED;
 		}
 		return 0;
@@ -190,7 +190,7 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 		return known;
 	}
 	fresh.sk = 1;
-	known = take_place(key, &fresh);
+	known = claim_slot(key, &fresh);
 	if (known)
 		return known;
 	fresh.sk = key;
@@ -211,14 +211,14 @@ static always_inline int is_server(const struct connection *connection)
  * Bytes are being read; `read_before` is what had been read (tcp_sock.copied_seq) before them. They came when socket_ready() stamped them, if nothing
  * was read since. The end of a stream, read with its last bytes, counts as one more.
  */
-static always_inline int is_ready(const struct connection *connection, u32 read_before)
+static always_inline int has_ready_stamp(const struct connection *connection, u32 read_before)
 {
 	return connection->ready_ns && read_before - connection->ready_seq <= 1;
 }
 
-static always_inline void take_ready(struct connection *connection, u32 read_before)
+static always_inline void take_ready_stamp(struct connection *connection, u32 read_before)
 {
-	if (is_ready(connection, read_before) && !connection->arrival_ns && is_server(connection))
+	if (has_ready_stamp(connection, read_before) && !connection->arrival_ns && is_server(connection))
 		connection->arrival_ns = connection->ready_ns;
 }
 
@@ -236,7 +236,7 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
 /* A longer send may wait for room in the socket's buffer. */
 #define MAX_UNSTAMPED_BYTES 8192
 
-static always_inline void want_send_stamps(void)
+static always_inline void request_send_stamps(void)
 {
 	struct controls *control = controls_now();
 
@@ -259,7 +259,7 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 		return;
 	payload->start_ns = payload->at_ns;
 	if (unlikely(payload->length > MAX_UNSTAMPED_BYTES))
-		want_send_stamps();
+		request_send_stamps();
 	if (tcp->snd_una != tcp->write_seq)
 		return;
 	first_ns = tcp->first_tx_mstamp * 1000;
@@ -311,7 +311,7 @@ static always_inline int end_connection(u64 sk)
 	if (!connection)
 		return 0;
 	state = take_request(connection);
-	if (state == STATE_ASKED) {
+	if (state == STATE_PENDING) {
 		connection->status = STATUS_NO_REPLY;
 		connection->end_ns = bpf_ktime_get_ns();
 	}
@@ -321,11 +321,11 @@ static always_inline int end_connection(u64 sk)
 	if (connection->protocol != PROTOCOL_IGNORED &&
 	    ((connection->flags & CONNECTION_STREAMED) || connection->protocol == PROTOCOL_HTTP2 ||
 	     (connection->protocol == PROTOCOL_POSTGRES && connection->extra[POSTGRES_PREPARED]) || captured_until(connection->tgid, 0))) {
-		tell_closed(connection);
+		emit_closed(connection);
 	}
 	if (connection->protocol == PROTOCOL_HTTP2)
 		http2_end(sk);
-	leave_places(sk);
+	release_slots(sk);
 	return 0;
 }
 

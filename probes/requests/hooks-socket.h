@@ -31,8 +31,8 @@ static always_inline int tls_record_sent(struct sock *sk, struct connection *con
 		connection->tls_was_full = 1;
 	}
 	connection->tls_written = written;
-	if (connection->role == ROLE_SERVER && connection->state == STATE_ANSWERED && length > MAX_ALERT_BYTES)
-		answer_is_sent(connection, tcp_time(sk));
+	if (connection->role == ROLE_SERVER && connection->state == STATE_RESPONDING && length > MAX_ALERT_BYTES)
+		response_is_sent(connection, tcp_time(sk));
 	return 0;
 }
 
@@ -58,7 +58,7 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 	struct payload payload;
 
 	if (direction == RECEIVED)
-		take_ready(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
+		take_ready_stamp(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
 	payload.sk = (u64)sk;
 	payload.at_ns = direction == RECEIVED ? tcp_read_time(sk) : tcp_time(sk);
 	payload.start_ns = 0;
@@ -78,7 +78,7 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 			payload.buffer = 0;
 		if (direction == SENT && !page_base)
 			learn_page_base(&payload);
-		if (http1_quick(&payload, connection))
+		if (http1_fast_path(&payload, connection))
 			return 0;
 	}
 	scratch = scratch_at(SCRATCH_SOCKET);
@@ -101,7 +101,7 @@ int socket_received(u64 *context)
 
 	if (length <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE)) {
 		if (length < 0 && sk->sk_protocol == IPPROTO_UDP)
-			end_messages();
+			forget_messages();
 		return 0;
 	}
 	connection = find_connection((u64)sk);
@@ -110,7 +110,7 @@ int socket_received(u64 *context)
 	if (unlikely(!connection || connection->protocol == PROTOCOL_IGNORED))
 		return 0;
 	if (is_tls_settled(connection)) {
-		take_ready(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
+		take_ready_stamp(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
 		return 0;
 	}
 	if (likely(!(flags & MSG_TRUNC)) && (http1_received(sk, connection, length) || redis_received(sk, connection, length)))
@@ -147,7 +147,7 @@ int socket_sent(u64 *context)
  * Saves a lookup where the ports tell which side this is: one is of the range that clients get theirs from, the other is not. Only stamps of time
  * depend on it, so a client that chose its own port loses little.
  */
-static always_inline int is_surely(u32 side, struct sock *sk)
+static always_inline int ports_imply(u32 side, struct sock *sk)
 {
 	u32 is_local_chosen = sk->__sk_common.skc_num >= first_client_port;
 	u32 is_remote_chosen = __builtin_bswap16(sk->__sk_common.skc_dport) >= first_client_port;
@@ -164,7 +164,7 @@ int socket_ready(u64 *context)
 	struct connection *connection;
 	u32 read_until;
 
-	if ((family != AF_INET && family != AF_INET6) || is_surely(SIDE_CONNECTED, sk))
+	if ((family != AF_INET && family != AF_INET6) || ports_imply(SIDE_CONNECTED, sk))
 		return 0;
 	connection = find_connection((u64)sk);
 	if (!connection || connection->protocol == PROTOCOL_IGNORED || !is_server(connection))

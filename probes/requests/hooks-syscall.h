@@ -132,7 +132,7 @@ int syscall_exits(u64 *context)
 		u32 read_until = 0;
 
 		core_read(&read_until, &((struct tcp_sock *)sk)->copied_seq);
-		take_ready(connection, read_until - (u32)result);
+		take_ready_stamp(connection, read_until - (u32)result);
 	}
 	take_stamp(&payload, connection);
 	find_buffer(&payload, registers);
@@ -140,7 +140,7 @@ int syscall_exits(u64 *context)
 		find_first_message(&payload, registers);
 	if (flags & MSG_TRUNC)
 		payload.buffer = 0;
-	if (http1_quick(&payload, connection))
+	if (http1_fast_path(&payload, connection))
 		return 0;
 	if (connection->flags & CONNECTION_TLS)
 		on_tls_record(&payload, connection, scratch);

@@ -70,7 +70,7 @@ struct scratch {
 	u32 verb_end;
 	struct path_parser path;
 	struct gathering gathering;
-	u8 before[sizeof(struct payload_record)];
+	u8 record[sizeof(struct payload_record)];
 	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */
 	u8 bytes[2 * CHUNK_BYTES + 128];
 };
@@ -222,11 +222,11 @@ static always_inline void fill_payload_record(struct payload_record *record, con
 }
 
 /* The record's head; the caller writes bytes in the protocol's own words behind it. */
-static always_inline void fill_made_record(struct payload_record *record, const struct connection *connection)
+static always_inline void fill_synthetic_record(struct payload_record *record, const struct connection *connection)
 {
 	fill_record(record, connection);
 	record->kind = RECORD_PAYLOAD;
-	record->flags = PAYLOAD_MADE | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
+	record->flags = PAYLOAD_SYNTHETIC | (connection->flags & CONNECTION_TLS ? PAYLOAD_TLS : 0);
 	record->direction = connection->role == ROLE_SERVER ? RECEIVED : SENT;
 	record->at_ns = connection->queue_ns != ~0ULL ? connection->start_ns + connection->queue_ns : connection->start_ns;
 	record->start_ns = connection->start_ns;
@@ -253,14 +253,14 @@ static always_inline void name_process(struct payload_record *record, struct con
 }
 
 /* Tells a record that a decoder reads: it is told, too, whether others were lost before it. */
-static always_inline int tell_payload(struct payload_record *record, struct connection *connection, u32 bytes)
+static always_inline int emit_payload(struct payload_record *record, struct connection *connection, u32 bytes)
 {
 	u32 missed = connection->missed;
 
 	if (unlikely(missed))
 		missed = __sync_lock_test_and_set(&connection->missed, 0);
 	record->missed = missed;
-	if (likely(!tell(record, bytes)))
+	if (likely(!emit(record, bytes)))
 		return 0;
 	__sync_fetch_and_or(&connection->missed, missed | 1U << (record->direction & 1));
 	return 1;
@@ -275,13 +275,13 @@ struct piece {
 };
 
 /* Tells a piece, whose bytes are at scratch->bytes. */
-subprogram int tell_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct piece *piece)
+subprogram int emit_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct piece *piece)
 {
 	struct payload_record *record;
 
 	if (!payload || !connection || !scratch || !piece || piece->bytes > CHUNK_BYTES)
 		return 0;
-	record = (void *)scratch->before;
+	record = (void *)scratch->record;
 	fill_payload_record(record, payload, connection, piece->flags);
 	record->bytes = piece->bytes;
 	record->length = piece->length;
@@ -289,12 +289,12 @@ subprogram int tell_piece(struct payload *payload, struct connection *connection
 	name_process(record, connection);
 	/* What a capture copies, nothing is counted by. */
 	if (piece->flags & PAYLOAD_CAPTURE)
-		return tell(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
-	return tell_payload(record, connection, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
+		return emit(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
+	return emit_payload(record, connection, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 }
 
 /* Bytes that were held back until it was known what they are. */
-subprogram int tell_prefix(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 flags)
+subprogram int emit_prefix(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 flags)
 {
 	struct payload_record *record;
 	u32 kept;
@@ -304,14 +304,14 @@ subprogram int tell_prefix(struct payload *payload, struct connection *connectio
 	kept = connection->prefix_bytes;
 	if (!kept)
 		return 0;
-	record = (void *)scratch->before;
+	record = (void *)scratch->record;
 	fill_payload_record(record, payload, connection, flags);
 	record->direction = connection->prefix_direction;
 	record->bytes = kept;
 	record->length = kept;
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
 	if (kept <= HEAD_KEPT)
-		tell_payload(record, connection, sizeof(*record) + kept);
+		emit_payload(record, connection, sizeof(*record) + kept);
 	connection->prefix_bytes = 0;
 	return 0;
 }
@@ -325,7 +325,7 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		return 0;
 	/* A capture has seen what was held back. */
 	if (!(flags & PAYLOAD_CAPTURE))
-		tell_prefix(payload, connection, scratch, flags);
+		emit_prefix(payload, connection, scratch, flags);
 #pragma clang loop unroll(disable)
 	for (u32 chunk = 0; chunk < MAX_CHUNKS; chunk++) {
 		u32 offset = chunk * CHUNK_BYTES;
@@ -339,7 +339,7 @@ subprogram int stream_payload(struct payload *payload, struct connection *connec
 		piece.offset = offset;
 		piece.bytes = size;
 		piece.length = payload->length;
-		tell_piece(payload, connection, scratch, &piece);
+		emit_piece(payload, connection, scratch, &piece);
 		if (size < CHUNK_BYTES)
 			break;
 	}

@@ -46,12 +46,12 @@ struct request_stats {
 	u32 reserved;
 };
 
-#define PLACE_FREE 0
-#define PLACE_FILLING 1
-#define PLACE_USED 2
+#define SLOT_FREE 0
+#define SLOT_FILLING 1
+#define SLOT_USED 2
 
 /* User space frees a place by writing zeros to all of it, from the beginning on. */
-struct request_place {
+struct request_slot {
 	struct request_key key;
 	struct request_stats stats;
 	u32 state;
@@ -62,18 +62,18 @@ struct request_place {
  * As with connections: a kind has a place, by its key, that is found without a call. The loader sets how many there are, with the mask. It has another
  * one on each of eight processors, which would have to wait for each other otherwise, for longer than all the rest takes; user space adds them up.
  */
-#define PLACES_OF_KIND 7
-#define PLACES_APART 0x9d
-#define REQUEST_PLACES 1024
-const volatile u32 request_place_mask = REQUEST_PLACES - 1;
+#define CPU_SLOT_MASK 7
+#define CPU_SLOT_STRIDE 0x9d
+#define REQUEST_SLOTS 1024
+const volatile u32 request_slot_mask = REQUEST_SLOTS - 1;
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, REQUEST_PLACES);
+	MAP_NUMBER(max_entries, REQUEST_SLOTS);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct request_place);
-} request_places SEC(".maps");
+	MAP_TYPE(value, struct request_slot);
+} request_slots SEC(".maps");
 
 /* Those whose place was taken. */
 struct {
@@ -99,7 +99,7 @@ struct {
 	MAP_NUMBER(max_entries, 1);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct request_stats);
-} no_requests SEC(".maps");
+} empty_stats SEC(".maps");
 
 /* Fingerprints, mixed with who they belong to, whose LEARN record is in the ring. User space empties it when it forgets names. */
 struct {
@@ -128,30 +128,30 @@ static always_inline u64 mix(u64 hash, u64 value)
 }
 
 /* Null when the place of this kind is another one's. */
-static always_inline struct request_stats *find_place(const struct request_key *key)
+static always_inline struct request_stats *find_slot(const struct request_key *key)
 {
 	const u64 *words = (void *)key;
 	u64 hash = ((words[0] ^ words[1] ^ words[3]) * MIX_PRIME ^ words[2] ^ words[4]) * MIX_PRIME;
-	u32 index = ((u32)(hash >> 40) ^ (bpf_get_smp_processor_id() & PLACES_OF_KIND) * PLACES_APART) & request_place_mask;
-	struct request_place *place = bpf_map_lookup_elem(&request_places, &index);
+	u32 index = ((u32)(hash >> 40) ^ (bpf_get_smp_processor_id() & CPU_SLOT_MASK) * CPU_SLOT_STRIDE) & request_slot_mask;
+	struct request_slot *slot = bpf_map_lookup_elem(&request_slots, &index);
 	const u64 *own;
 
-	if (!place)
+	if (!slot)
 		return 0;
-	own = (void *)&place->key;
+	own = (void *)&slot->key;
 	/* A whole key is its kind's, whatever the state says, which is far away. */
 	if (!((own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4])))
-		return &place->stats;
-	if (place->state != PLACE_FREE || __sync_val_compare_and_swap(&place->state, PLACE_FREE, PLACE_FILLING) != PLACE_FREE)
+		return &slot->stats;
+	if (slot->state != SLOT_FREE || __sync_val_compare_and_swap(&slot->state, SLOT_FREE, SLOT_FILLING) != SLOT_FREE)
 		return 0;
-	place->key = *key;
-	__sync_lock_test_and_set(&place->state, PLACE_USED);
-	return &place->stats;
+	slot->key = *key;
+	__sync_lock_test_and_set(&slot->state, SLOT_USED);
+	return &slot->stats;
 }
 
 static always_inline struct request_stats *find_kind(struct request_key *key)
 {
-	struct request_stats *stats = find_place(key);
+	struct request_stats *stats = find_slot(key);
 	u32 zero = 0;
 	void *empty;
 
@@ -160,7 +160,7 @@ static always_inline struct request_stats *find_kind(struct request_key *key)
 	stats = bpf_map_lookup_elem(&requests, key);
 	if (stats)
 		return stats;
-	empty = bpf_map_lookup_elem(&no_requests, &zero);
+	empty = bpf_map_lookup_elem(&empty_stats, &zero);
 	if (!empty)
 		return 0;
 	bpf_map_update_elem(&requests, key, empty, BPF_NOEXIST);
@@ -177,7 +177,7 @@ static always_inline struct request_stats *find_kind(struct request_key *key)
 	return bpf_map_lookup_elem(&other_requests, key);
 }
 
-static always_inline void answer_is_sent(struct connection *connection, u64 at_ns)
+static always_inline void response_is_sent(struct connection *connection, u64 at_ns)
 {
 	if (connection->first_byte_ns == UNSENT)
 		connection->first_byte_ns = at_ns;
@@ -185,7 +185,7 @@ static always_inline void answer_is_sent(struct connection *connection, u64 at_n
 }
 
 /* Counts the open request of a connection. The caller has taken it: see take_request(). */
-static always_inline int count_request_here(struct connection *connection)
+static always_inline int count_request_inline(struct connection *connection)
 {
 	struct request_key key;
 	struct request_stats *stats;
@@ -194,7 +194,7 @@ static always_inline int count_request_here(struct connection *connection)
 
 	/* It ends before the send was seen. */
 	if (unlikely(connection->end_ns == UNSENT))
-		answer_is_sent(connection, bpf_ktime_get_ns());
+		response_is_sent(connection, bpf_ktime_get_ns());
 	duration = connection->end_ns - connection->start_ns;
 
 	key.fingerprint = connection->fingerprint;
@@ -242,7 +242,7 @@ static always_inline int count_request_here(struct connection *connection)
 
 subprogram int count_request(struct connection *connection)
 {
-	return connection ? count_request_here(connection) : 0;
+	return connection ? count_request_inline(connection) : 0;
 }
 
 /* The state before; the connection is idle then. Exactly one caller gets a request that is open. */
@@ -252,9 +252,9 @@ static always_inline u32 take_request(struct connection *connection)
 }
 
 /* Counts an answered request that is still open; another request, or none, comes after it. */
-static always_inline void finish_answered(struct connection *connection)
+static always_inline void finish_response(struct connection *connection)
 {
-	if (connection->state == STATE_ANSWERED && take_request(connection) == STATE_ANSWERED)
+	if (connection->state == STATE_RESPONDING && take_request(connection) == STATE_RESPONDING)
 		count_request(connection);
 }
 
@@ -275,8 +275,8 @@ static always_inline void open_request(struct payload *payload, struct connectio
 	/* Only where they change: another processor reads what is beside them. */
 	if (connection->prefix_bytes)
 		connection->prefix_bytes = 0;
-	if (connection->answer_bytes)
-		connection->answer_bytes = 0;
+	if (connection->response_prefix_bytes)
+		connection->response_prefix_bytes = 0;
 	if (connection->method != method)
 		connection->method = method;
 	if (connection->tgid != payload->tgid)
@@ -288,13 +288,13 @@ static always_inline void open_request(struct payload *payload, struct connectio
 	connection->first_byte_ns = 0;
 	connection->end_ns = 0;
 	connection->request_left = 0;
-	connection->state = STATE_ASKED;
+	connection->state = STATE_PENDING;
 }
 
 /* The same; a request that is answered is counted. */
 static always_inline void begin_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
 {
-	finish_answered(connection);
+	finish_response(connection);
 	open_request(payload, connection, fingerprint, method, bytes);
 }
 
@@ -304,7 +304,7 @@ static always_inline void begin_prefix(struct payload *payload, struct connectio
 	if (!connection->prefix_bytes) {
 		u64 start = payload->start_ns;
 
-		finish_answered(connection);
+		finish_response(connection);
 		connection->queue_ns = ~0ULL;
 		if (!start || start > payload->at_ns)
 			start = payload->at_ns;
@@ -316,19 +316,19 @@ static always_inline void begin_prefix(struct payload *payload, struct connectio
 }
 
 /* Bytes of an answer: the last one so far ends it. */
-static always_inline void extend_answer(struct payload *payload, struct connection *connection)
+static always_inline void extend_response(struct payload *payload, struct connection *connection)
 {
 	connection->response_bytes += payload->length;
 	connection->end_ns = payload->at_ns;
 }
 
 /* The answer has begun, with this status. */
-static always_inline void begin_answer(struct payload *payload, struct connection *connection, u32 status)
+static always_inline void begin_response(struct payload *payload, struct connection *connection, u32 status)
 {
 	connection->status = status;
 	if (!connection->first_byte_ns)
 		connection->first_byte_ns = payload->at_ns;
-	connection->state = STATE_ANSWERED;
+	connection->state = STATE_RESPONDING;
 }
 
 /*
@@ -344,7 +344,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 
 	if (!payload || !connection || !scratch)
 		return 0;
-	record = (void *)(scratch->before + sizeof(struct payload_record) - sizeof(struct learn_record));
+	record = (void *)(scratch->record + sizeof(struct payload_record) - sizeof(struct learn_record));
 	fingerprint = scratch->fingerprint;
 	key = mix(mix(fingerprint, payload->tgid), server_port(connection) | connection->role << 16);
 
@@ -375,7 +375,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 		count_loss(LOSS_ROUTES_FULL);
 		return FINGERPRINT_OTHER;
 	}
-	if (tell(record, sizeof(*record) + bytes)) {
+	if (emit(record, sizeof(*record) + bytes)) {
 		bpf_map_delete_elem(&learned, &key);
 		/* The next request tells it, although it is like this one. */
 		connection->head_generation--;
@@ -384,7 +384,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 }
 
 /* The same, without looking for what the connection's process has told last. For protocols other than HTTP, whose heads are kept. */
-static always_inline u64 learn_unless_last(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
+static always_inline u64 learn_if_changed(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
 {
 	u64 fingerprint = scratch->fingerprint;
 	u8 generation = generation_now();

@@ -10,7 +10,7 @@
 #define PAYLOAD_TLS 1 /* plaintext of a TLS connection */
 #define PAYLOAD_UDP 2
 #define PAYLOAD_CAPTURE 4 /* record only: copied because of capture_targets, besides whatever counts it */
-#define PAYLOAD_MADE 8 /* record only: a request head that was written again from what the kernel had kept */
+#define PAYLOAD_SYNTHETIC 8 /* record only: a request head that was written again from what the kernel had kept */
 #define PAYLOAD_PREPARED 16 /* record only: holds statements that later payloads may name; what it asks for is counted elsewhere */
 
 #define RECORD_LEARN 1
@@ -67,7 +67,7 @@ struct {
 } events SEC(".maps");
 
 /* Zero when the record was told; one that does not fit is counted. */
-static always_inline int tell(void *record, u32 bytes)
+static always_inline int emit(void *record, u32 bytes)
 {
 	if (likely(!bpf_ringbuf_output(&events, record, bytes, wake_flag(&events))))
 		return 0;

@@ -212,7 +212,7 @@ static always_inline struct pt_regs *registers_of(struct task_struct *task)
 	void *stack = task->stack;
 
 	if (!registers_at)
-		registers_at = half_of(bpf_task_pt_regs(task)) - half_of((u64)stack);
+		registers_at = low_half(bpf_task_pt_regs(task)) - low_half((u64)stack);
 	return kernel_cast(struct pt_regs, stack + registers_at);
 }
 

@@ -7,7 +7,7 @@
 
 static always_inline u32 stream_limit(const struct connection *connection, u32 direction)
 {
-	u32 is_asked = is_request(connection, direction);
+	u32 is_from_client = is_request(connection, direction);
 
 	switch (connection->protocol) {
 	case PROTOCOL_HTTP:
@@ -19,9 +19,9 @@ static always_inline u32 stream_limit(const struct connection *connection, u32 d
 		return MAX_CHUNKS * CHUNK_BYTES;
 	case PROTOCOL_MYSQL:
 	case PROTOCOL_KAFKA:
-		return is_asked ? 1024 : 256;
+		return is_from_client ? 1024 : 256;
 	default:
-		return is_asked ? 1024 : 512;
+		return is_from_client ? 1024 : 512;
 	}
 }
 

@@ -7,7 +7,7 @@
 
 struct sweep {
 	/* Answered requests whose last byte is older are counted. */
-	u64 answered_before_ns;
+	u64 responded_before_ns;
 	u32 finished;
 	u32 connections;
 };
@@ -20,11 +20,11 @@ static long sweep_connection(void *map, u64 *key, struct connection *connection,
 		return 0;
 	sweep->connections++;
 	tls_note_opaque(connection);
-	if (connection->state == STATE_ANSWERED && connection->end_ns < sweep->answered_before_ns) {
+	if (connection->state == STATE_RESPONDING && connection->end_ns < sweep->responded_before_ns) {
 		/* Copied before it is taken: afterwards the connection may begin its next request. */
 		struct connection copy = *connection;
 
-		if (__sync_val_compare_and_swap(&connection->state, STATE_ANSWERED, STATE_IDLE) == STATE_ANSWERED) {
+		if (__sync_val_compare_and_swap(&connection->state, STATE_RESPONDING, STATE_IDLE) == STATE_RESPONDING) {
 			count_request(&copy);
 			sweep->finished++;
 		}
@@ -37,7 +37,7 @@ int sweep_requests(struct sweep *sweep)
 {
 	struct sweep copy = *sweep;
 
-	bpf_for_each_map_elem(&connection_places, sweep_connection, &copy, 0);
+	bpf_for_each_map_elem(&connection_slots, sweep_connection, &copy, 0);
 	if (has_overflowed)
 		bpf_for_each_map_elem(&connections, sweep_connection, &copy, 0);
 	*sweep = copy;
@@ -59,7 +59,7 @@ SEC("syscall")
 int forget_connections(void *context)
 {
 	(void)context;
-	bpf_for_each_map_elem(&connection_places, forget_connection, 0, 0);
+	bpf_for_each_map_elem(&connection_slots, forget_connection, 0, 0);
 	return 0;
 }
 

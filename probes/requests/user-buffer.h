@@ -6,7 +6,7 @@
 #include "requests/dispatch.h"
 
 /* Scattered bytes: the first piece that holds any is `buffer`. */
-static always_inline int find_in_vectors_here(struct payload *payload, u64 vectors, u64 count)
+static always_inline int find_in_vectors_inline(struct payload *payload, u64 vectors, u64 count)
 {
 	struct user_iovec first = {};
 
@@ -28,7 +28,7 @@ static always_inline int find_in_vectors_here(struct payload *payload, u64 vecto
 
 subprogram int find_in_vectors(struct payload *payload, u64 vectors, u64 count)
 {
-	return payload ? find_in_vectors_here(payload, vectors, count) : 0;
+	return payload ? find_in_vectors_inline(payload, vectors, count) : 0;
 }
 
 subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
@@ -67,7 +67,7 @@ static always_inline void find_buffer(struct payload *payload, struct pt_regs *r
 		break;
 	case NR_READV:
 	case NR_WRITEV:
-		find_in_vectors_here(payload, argument, SYSCALL_COUNT(registers));
+		find_in_vectors_inline(payload, argument, SYSCALL_COUNT(registers));
 		break;
 	case NR_RECVMSG:
 	case NR_SENDMSG: {

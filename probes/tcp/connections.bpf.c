@@ -43,22 +43,22 @@ static always_inline u32 current_process(void)
 /* In the process that calls connect(2). */
 static always_inline void on_connecting(struct sock___tcp *sk)
 {
-	struct followed socket = {};
+	struct tracked_connection socket = {};
 
 	socket.started_ns = bpf_ktime_get_ns();
 	socket.tgid = current_process();
 	socket.role = ROLE_CLIENT;
-	follow((u64)sk, &socket);
+	track((u64)sk, &socket);
 }
 
 static always_inline void on_connected(struct sock___tcp *sk)
 {
 	u64 id = (u64)sk;
-	struct followed *socket = bpf_map_lookup_elem(&sockets, &id);
+	struct tracked_connection *socket = bpf_map_lookup_elem(&tracked_connections, &id);
 
 	if (!socket)
 		return;
-	read_ends(sk, socket);
+	read_endpoints(sk, socket);
 	socket->is_established = 1;
 	announce(socket, bpf_ktime_get_ns());
 }
@@ -66,18 +66,18 @@ static always_inline void on_connected(struct sock___tcp *sk)
 /* Wherever its last packet arrived: whose connection it is, whoever listens knows. */
 static always_inline void on_accepted(struct sock___tcp *sk)
 {
-	struct followed socket = {};
+	struct tracked_connection socket = {};
 
 	socket.started_ns = bpf_ktime_get_ns();
 	socket.role = ROLE_SERVER;
 	socket.is_established = 1;
-	read_ends(sk, &socket);
+	read_endpoints(sk, &socket);
 	announce(&socket, socket.started_ns);
-	follow((u64)sk, &socket);
+	track((u64)sk, &socket);
 }
 
 /* Whether a scan, finished or under way, may have seen the connection. */
-static always_inline int may_be_scanned(const struct control *marks, u64 started_ns)
+static always_inline int may_have_been_scanned(const struct control *marks, u64 started_ns)
 {
 	return marks->scan_start_ns > marks->scan_end_ns || started_ns <= marks->scan_end_ns;
 }
@@ -85,9 +85,9 @@ static always_inline int may_be_scanned(const struct control *marks, u64 started
 static always_inline void on_closed(struct sock___tcp *sk, s32 before)
 {
 	u64 id = (u64)sk, now = bpf_ktime_get_ns();
-	struct followed *known = bpf_map_lookup_elem(&sockets, &id);
-	struct control *marks = bpf_map_lookup_elem(&control, &only);
-	struct followed socket = {};
+	struct tracked_connection *known = bpf_map_lookup_elem(&tracked_connections, &id);
+	struct control *marks = bpf_map_lookup_elem(&control, &zero);
+	struct tracked_connection socket = {};
 	struct connection_record record;
 
 	if (known)
@@ -95,16 +95,17 @@ static always_inline void on_closed(struct sock___tcp *sk, s32 before)
 	else if (before == TCP_SYN_SENT || before == TCP_SYN_RECV)
 		return;
 	if (!socket.is_established)
-		read_ends(sk, &socket);
-	fill(&record, &socket, known && !socket.is_established ? RECORD_FAILED : RECORD_CLOSED, now);
+		read_endpoints(sk, &socket);
+	fill_record(&record, &socket, known && !socket.is_established ? RECORD_FAILED : RECORD_CLOSED, now);
 	record.reason = reason_of(sk);
 	if (record.kind == RECORD_CLOSED)
-		read_amounts(sk, &record);
+		read_counters(sk, &record);
 	if (known)
-		bpf_map_delete_elem(&sockets, &id);
-	if (record.kind == RECORD_FAILED && is_news(&socket, now))
+		bpf_map_delete_elem(&tracked_connections, &id);
+	if (record.kind == RECORD_FAILED && is_new_peer(&socket, now))
 		socket.is_first = 1;
-	if (known && marks && !socket.is_first && !may_be_scanned(marks, socket.started_ns) && add_up(marks->active, &socket, &record))
+	if (known && marks && !socket.is_first && !may_have_been_scanned(marks, socket.started_ns) &&
+	    add_to_peer(marks->active, &socket, &record))
 		return;
 	if (bpf_ringbuf_output(&records, &record, sizeof(record), wake_flag(&records)) != 0)
 		count_lost();

@@ -61,7 +61,7 @@ struct {
 	MAP_TYPE(value, u64);
 } known_peers SEC(".maps");
 
-static always_inline void key_of(const struct followed *socket, struct peer_key *key)
+static always_inline void peer_key_of(const struct tracked_connection *socket, struct peer_key *key)
 {
 	__builtin_memset(key, 0, sizeof(*key));
 	key->tgid = socket->tgid;
@@ -72,13 +72,13 @@ static always_inline void key_of(const struct followed *socket, struct peer_key 
 }
 
 /* True when the peer is new, and there is room to tell it now. */
-static always_inline int is_news(const struct followed *socket, u64 now)
+static always_inline int is_new_peer(const struct tracked_connection *socket, u64 now)
 {
-	struct counters *pace = bpf_map_lookup_elem(&counters, &only);
+	struct counters *pace = bpf_map_lookup_elem(&counters, &zero);
 	struct peer_key key;
 	u64 second = now / NS_PER_SECOND;
 
-	key_of(socket, &key);
+	peer_key_of(socket, &key);
 	if (bpf_map_lookup_elem(&known_peers, &key) || !pace)
 		return 0;
 	/* Not exact when two processors meet here, and need not be. */
@@ -92,21 +92,21 @@ static always_inline int is_news(const struct followed *socket, u64 now)
 	return 1;
 }
 
-static always_inline void announce(struct followed *socket, u64 now)
+static always_inline void announce(struct tracked_connection *socket, u64 now)
 {
 	struct connection_record *record;
 
-	if (!is_news(socket, now))
+	if (!is_new_peer(socket, now))
 		return;
 	socket->is_first = 1;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record)
 		return;
-	fill(record, socket, RECORD_OPENED, now);
+	fill_record(record, socket, RECORD_OPENED, now);
 	bpf_ringbuf_submit(record, wake_flag(&records));
 }
 
-static always_inline int add_to(struct peer_totals *totals, const struct connection_record *record)
+static always_inline int add_record(struct peer_totals *totals, const struct connection_record *record)
 {
 	if (!totals)
 		return 0;
@@ -132,22 +132,22 @@ static always_inline int add_to(struct peer_totals *totals, const struct connect
 }
 
 /* Zero when there is no room for another peer. */
-static always_inline int add_up(u64 active, const struct followed *socket, const struct connection_record *record)
+static always_inline int add_to_peer(u64 active, const struct tracked_connection *socket, const struct connection_record *record)
 {
 	struct peer_totals none = {};
 	struct peer_key key;
 
-	key_of(socket, &key);
+	peer_key_of(socket, &key);
 	__builtin_memcpy(key.local, socket->local, 16);
 	none.first_ns = socket->started_ns;
 	if (active) {
 		if (!bpf_map_lookup_elem(&peers_b, &key))
 			bpf_map_update_elem(&peers_b, &key, &none, BPF_NOEXIST);
-		return add_to(bpf_map_lookup_elem(&peers_b, &key), record);
+		return add_record(bpf_map_lookup_elem(&peers_b, &key), record);
 	}
 	if (!bpf_map_lookup_elem(&peers_a, &key))
 		bpf_map_update_elem(&peers_a, &key, &none, BPF_NOEXIST);
-	return add_to(bpf_map_lookup_elem(&peers_a, &key), record);
+	return add_record(bpf_map_lookup_elem(&peers_a, &key), record);
 }
 
 #endif

@@ -31,7 +31,7 @@ struct counters {
 	/* Neither added up nor told. */
 	u64 lost;
 	/* Not followed: the table of sockets was full. */
-	u64 unfollowed;
+	u64 untracked;
 	u64 announced_second;
 	u64 announced;
 };
@@ -77,11 +77,11 @@ struct {
 	MAP_NUMBER(max_entries, 524288);
 } records SEC(".maps");
 
-static const u32 only = 0;
+static const u32 zero = 0;
 
 static always_inline void count_lost(void)
 {
-	struct counters *now = bpf_map_lookup_elem(&counters, &only);
+	struct counters *now = bpf_map_lookup_elem(&counters, &zero);
 
 	if (now)
 		__sync_fetch_and_add(&now->lost, 1);

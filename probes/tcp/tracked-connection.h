@@ -6,7 +6,7 @@
 #include "tcp/records.h"
 #include "tcp/socket.h"
 
-struct followed {
+struct tracked_connection {
 	u64 started_ns;
 	u32 tgid;
 	u32 netns;
@@ -25,18 +25,18 @@ struct {
 	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
 	MAP_NUMBER(max_entries, 65536);
 	MAP_TYPE(key, u64);
-	MAP_TYPE(value, struct followed);
-} sockets SEC(".maps");
+	MAP_TYPE(value, struct tracked_connection);
+} tracked_connections SEC(".maps");
 
-static always_inline void follow(u64 id, struct followed *socket)
+static always_inline void track(u64 id, struct tracked_connection *socket)
 {
 	struct counters *now;
 
-	if (bpf_map_update_elem(&sockets, &id, socket, BPF_ANY) == 0)
+	if (bpf_map_update_elem(&tracked_connections, &id, socket, BPF_ANY) == 0)
 		return;
-	now = bpf_map_lookup_elem(&counters, &only);
+	now = bpf_map_lookup_elem(&counters, &zero);
 	if (now)
-		__sync_fetch_and_add(&now->unfollowed, 1);
+		__sync_fetch_and_add(&now->untracked, 1);
 }
 
 /* IPv4 addresses stand in IPv6 as ::ffff:a.b.c.d. */
@@ -49,7 +49,7 @@ static always_inline void put_ipv4(u8 *target, u32 address)
 }
 
 /* Both ends, as far as they are known in this state. The local port of a client is given up before its socket counts as closed. */
-static always_inline void read_ends(struct sock___tcp *sk, struct followed *socket)
+static always_inline void read_endpoints(struct sock___tcp *sk, struct tracked_connection *socket)
 {
 	struct inet_sock___tcp *inet = (void *)sk;
 	struct net___tcp *net = 0;
@@ -74,7 +74,7 @@ static always_inline void read_ends(struct sock___tcp *sk, struct followed *sock
 	}
 }
 
-static always_inline void read_amounts(struct sock___tcp *sk, struct connection_record *record)
+static always_inline void read_counters(struct sock___tcp *sk, struct connection_record *record)
 {
 	struct tcp_sock___tcp *tcp = (void *)sk;
 	u64 sent = 0, again = 0, received = 0, flags = 0;
@@ -111,7 +111,7 @@ static always_inline u8 reason_of(struct sock___tcp *sk)
 	}
 }
 
-static always_inline void fill(struct connection_record *record, const struct followed *socket, u8 kind, u64 now)
+static always_inline void fill_record(struct connection_record *record, const struct tracked_connection *socket, u8 kind, u64 now)
 {
 	__builtin_memset(record, 0, sizeof(*record));
 	record->started_ns = socket->started_ns;

@@ -24,7 +24,7 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 #define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the number of bytes; the result is 1 or not */
 #define TLS_GO 32
 #define TLS_GO_COPY 64 /* a read ends where it copies, not where it returns */
-#define TLS_MAY_BEGIN_AGAIN 128 /* a branch that Go takes when the stack has to grow; the function then starts over */
+#define TLS_MAY_RESTART 128 /* a branch that Go takes when the stack has to grow; the function then starts over */
 
 #define TLS_FRAME_SHIFT 16 /* above: size of the frame in which Go keeps the arguments of a read; 0: they were noted when it began */
 
@@ -90,9 +90,9 @@ struct {
  * What was found in tls_sockets last, by the object: read without a call. An entry is good as long as nothing was taken out of tls_sockets since,
  * which controls.tls_unbound counts.
  */
-#define TLS_FOUND 4096
+#define TLS_CACHE_ENTRIES 4096
 
-struct tls_found {
+struct tls_cached {
 	u64 object;
 	u64 sk;
 	u32 tgid;
@@ -103,10 +103,10 @@ struct tls_found {
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, TLS_FOUND);
+	MAP_NUMBER(max_entries, TLS_CACHE_ENTRIES);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct tls_found);
-} tls_lately SEC(".maps");
+	MAP_TYPE(value, struct tls_cached);
+} tls_cache SEC(".maps");
 
 /* Processes (tgid) whose plaintext may be read; only asked when tls_controls says so. */
 struct {

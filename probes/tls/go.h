@@ -82,9 +82,9 @@ static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
 	return found.sk;
 }
 
-static always_inline int go_begins_again(struct pt_regs *context, u32 what)
+static always_inline int go_restarts(struct pt_regs *context, u32 what)
 {
-	return (what & TLS_MAY_BEGIN_AGAIN) && (context->flags & (FLAG_CARRY | FLAG_ZERO));
+	return (what & TLS_MAY_RESTART) && (context->flags & (FLAG_CARRY | FLAG_ZERO));
 }
 
 /* ax receiver, bx buffer, cx length; the same for Write. */
@@ -93,7 +93,7 @@ static always_inline int go_read_begins(struct pt_regs *context, u32 what)
 	struct go_call_key key = { .goroutine = context->r14, .tgid = bpf_get_current_pid_tgid() >> 32 };
 	struct go_call call = { .connection = context->ax, .buffer = context->bx };
 
-	if (!go_begins_again(context, what))
+	if (!go_restarts(context, what))
 		bpf_map_update_elem(&go_calls, &key, &call, BPF_ANY);
 	return 0;
 }
@@ -133,7 +133,7 @@ static always_inline u64 go_write_begins(struct pt_regs *context, struct payload
 {
 	s64 length = context->cx;
 
-	if (go_begins_again(context, what))
+	if (go_restarts(context, what))
 		return 0;
 	payload->buffer = context->bx;
 	payload->length = length < 0 || length > 0x7fffffff ? 0 : length;

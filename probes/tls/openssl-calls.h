@@ -70,10 +70,10 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 }
 
 /* For a payload whose connection is known. 0: it has to go the way of all others. */
-static always_inline int tls_counts(struct payload *payload, struct connection *connection)
+static always_inline int tls_handles(struct payload *payload, struct connection *connection)
 {
 	take_stamp(payload, connection);
-	return connection->protocol == PROTOCOL_IGNORED || http1_quick(payload, connection);
+	return connection->protocol == PROTOCOL_IGNORED || http1_fast_path(payload, connection);
 }
 
 /* 1 where hooks-socket.h tells when an answer was sent, so that no clock need be read before. */
@@ -98,18 +98,18 @@ static always_inline u32 tls_read_ahead(const struct call_registers *context, co
 }
 
 /* 1: it is the head of an answer, and the time is left to tls_record_sent(). */
-static always_inline int tls_count_written(struct connection *connection, struct payload *payload)
+static always_inline int tls_on_written(struct connection *connection, struct payload *payload)
 {
 	if (has_socket_hooks && is_tls_settled(connection) && connection->role == ROLE_SERVER && payload->length > MAX_ALERT_BYTES) {
 		payload->at_ns = UNSENT;
-		if (http1_may_be_quick(payload, connection) && http1_quick_answer(payload, connection))
+		if (http1_may_take_fast_path(payload, connection) && http1_fast_response(payload, connection))
 			return 1;
 	}
 	payload->at_ns = bpf_ktime_get_ns();
 	payload->start_ns = payload->at_ns;
 	if (connection->side == SIDE_CONNECTED)
 		connection->arrival_ns = 0;
-	if (!tls_counts(payload, connection))
+	if (!tls_handles(payload, connection))
 		on_data(payload);
 	return 0;
 }
@@ -130,7 +130,7 @@ static always_inline int tls_write_begins(const struct call_registers *context, 
 		payload->length = length - ahead;
 		payload->first_bytes = payload->length;
 		payload->direction = SENT;
-		if (tls_count_written(connection, payload) && unlikely(connection->tls_was_full))
+		if (tls_on_written(connection, payload) && unlikely(connection->tls_was_full))
 			connection->tls_was_full = 0;
 	}
 	if (connection->protocol == PROTOCOL_HTTP)
@@ -220,7 +220,7 @@ static always_inline void tls_read_returns(const struct call_registers *context,
 	payload.direction = RECEIVED;
 	/* When its records were read. */
 	payload.at_ns = tcp_time((struct sock *)sk);
-	if (!tls_counts(&payload, connection))
+	if (!tls_handles(&payload, connection))
 		on_data(&payload);
 }
 

@@ -18,11 +18,11 @@
 /* RFC 8446, 5.1: the type of records with plaintext for the application. */
 #define RECORD_APPLICATION_DATA 23
 
-static always_inline u64 copy_kept_at(const struct call_registers *context, const u64 *stack, u32 place)
+static always_inline u64 copy_argument(const struct call_registers *context, const u64 *stack, u32 location)
 {
-	if (!(place & COPY_REGISTER))
-		return stack[place >> 3 & (COPY_STACK_WORDS - 1)] >> ((place & 7) << 3);
-	switch (place & 7) {
+	if (!(location & COPY_REGISTER))
+		return stack[location >> 3 & (COPY_STACK_WORDS - 1)] >> ((location & 7) << 3);
+	switch (location & 7) {
 	case 0:
 		return context->bx;
 	case 1:
@@ -61,20 +61,20 @@ int tls_copy(struct pt_regs *registers)
 {
 	const struct call_registers *context = (void *)registers;
 	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
-	u64 places = bpf_get_attach_cookie(registers), stack[COPY_STACK_WORDS], object, sk = 0;
+	u64 locations = bpf_get_attach_cookie(registers), stack[COPY_STACK_WORDS], object, sk = 0;
 	struct connection *connection;
 
 	if (bpf_probe_read_user(stack, sizeof(stack), (void *)context->sp))
 		return 0;
-	if ((u32)copy_kept_at(context, stack, places >> COPY_PEEK_SHIFT & 0xffff))
+	if ((u32)copy_argument(context, stack, locations >> COPY_PEEK_SHIFT & 0xffff))
 		return 0;
-	object = copy_kept_at(context, stack, places & 0xffff);
+	object = copy_argument(context, stack, locations & 0xffff);
 	connection = tls_bound_connection(object, payload.tgid, &sk);
 	if (!connection)
 		connection = copy_bind(object, payload.tgid, &sk);
 	if (!connection || !context->dx || context->dx > 0x7fffffff)
 		return 0;
-	if ((u8)copy_kept_at(context, stack, places >> COPY_KIND_SHIFT & 0xffff) != RECORD_APPLICATION_DATA) {
+	if ((u8)copy_argument(context, stack, locations >> COPY_KIND_SHIFT & 0xffff) != RECORD_APPLICATION_DATA) {
 		copy_handshake(connection, sk);
 		return 0;
 	}
@@ -85,7 +85,7 @@ int tls_copy(struct pt_regs *registers)
 	payload.direction = RECEIVED;
 	/* When its records were read. */
 	payload.at_ns = tcp_time((struct sock *)sk);
-	if (!tls_counts(&payload, connection))
+	if (!tls_handles(&payload, connection))
 		on_data(&payload);
 	return 0;
 }

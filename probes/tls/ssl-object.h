@@ -35,30 +35,30 @@ static always_inline struct connection *tls_connection_of(struct tls_thread *thr
 	return connection;
 }
 
-static always_inline struct tls_found *tls_found_place(u64 object)
+static always_inline struct tls_cached *tls_cache_entry(u64 object)
 {
-	u32 place = ((u32)(object >> 4) * 0x9e3779b1U) >> 20;
+	u32 index = ((u32)(object >> 4) * 0x9e3779b1U) >> 20;
 
-	return bpf_map_lookup_elem(&tls_lately, &place);
+	return bpf_map_lookup_elem(&tls_cache, &index);
 }
 
 /* The connection that an object is bound to, and its socket; null: none, or it has ended. */
 static always_inline struct connection *tls_bound_connection(u64 object, u32 tgid, u64 *sk)
 {
-	struct tls_found *found = tls_found_place(object);
+	struct tls_cached *cached = tls_cache_entry(object);
 	struct tls_object key = { .address = object, .tgid = tgid };
 	struct controls *control = controls_now();
 	struct connection *connection;
 	struct tls_socket *known;
 	u32 unbound;
 
-	if (!found || !control)
+	if (!cached || !control)
 		return 0;
 	unbound = control->tls_unbound;
-	if (likely(found->object == object && found->tgid == tgid && found->unbound == unbound)) {
-		*sk = found->sk;
+	if (likely(cached->object == object && cached->tgid == tgid && cached->unbound == unbound)) {
+		*sk = cached->sk;
 		connection = find_connection(*sk);
-		if (likely(connection && connection->id == found->connection))
+		if (likely(connection && connection->id == cached->connection))
 			return connection;
 	}
 	known = bpf_map_lookup_elem(&tls_sockets, &key);
@@ -68,12 +68,12 @@ static always_inline struct connection *tls_bound_connection(u64 object, u32 tgi
 	connection = find_connection(*sk);
 	if (!connection || connection->id != known->connection)
 		return 0;
-	found->object = 0;
-	found->sk = *sk;
-	found->connection = connection->id;
-	found->unbound = unbound;
-	found->tgid = tgid;
-	found->object = object;
+	cached->object = 0;
+	cached->sk = *sk;
+	cached->connection = connection->id;
+	cached->unbound = unbound;
+	cached->tgid = tgid;
+	cached->object = object;
 	return connection;
 }
 
@@ -81,11 +81,11 @@ static always_inline void tls_forget(u64 object, u32 tgid)
 {
 	struct tls_object key = { .address = object, .tgid = tgid };
 	struct tls_socket *known = bpf_map_lookup_elem(&tls_sockets, &key);
-	struct tls_found *found = tls_found_place(object);
+	struct tls_cached *cached = tls_cache_entry(object);
 	struct connection *connection;
 
-	if (found && found->object == object && found->tgid == tgid)
-		found->object = 0;
+	if (cached && cached->object == object && cached->tgid == tgid)
+		cached->object = 0;
 	if (!known)
 		return;
 	connection = find_connection(known->sk);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hookSetOf, maxConnectionPlaces, openKernelHooks, placesOf } from "./kernel-hooks.ts";
+import { hookSetOf, maxConnectionSlots, openKernelHooks, slotsOf } from "./kernel-hooks.ts";
 
 describe("hookSetOf()", () => {
   it.each([
@@ -20,7 +20,7 @@ describe("hookSetOf()", () => {
   });
 });
 
-describe("placesOf()", () => {
+describe("slotsOf()", () => {
   it.each([
     [1, 2],
     [16, 4],
@@ -28,8 +28,8 @@ describe("placesOf()", () => {
     [2_048, 512],
     [65_536, 16_384],
     [1_000_000, 16_384],
-  ])("gives of %d connections %d a place", (maxConnections, places) => {
-    expect(placesOf(maxConnections, maxConnectionPlaces)).toBe(places);
+  ])("gives of %d connections %d a place", (maxConnections, slots) => {
+    expect(slotsOf(maxConnections, maxConnectionSlots)).toBe(slots);
   });
 });
 

@@ -104,13 +104,13 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
-/** Most of `connection_places` and of `request_places`, which take their memory at once: 6 and 3.4 MiB. */
-export const maxConnectionPlaces = 16_384;
-const maxRequestPlaces = 1_024;
+/** Most of `connection_slots` and of `request_slots`, which take their memory at once: 6 and 3.4 MiB. */
+export const maxConnectionSlots = 16_384;
+const maxRequestSlots = 1_024;
 
 /** How many of a table's entries have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
-export function placesOf(entries: number, maxPlaces: number): number {
-  return Math.min(maxPlaces, 2 ** Math.floor(Math.log2(Math.max(8, entries) / 4)));
+export function slotsOf(entries: number, maxSlots: number): number {
+  return Math.min(maxSlots, 2 ** Math.floor(Math.log2(Math.max(8, entries) / 4)));
 }
 
 interface Loaded {
@@ -127,8 +127,8 @@ type Plaintext = "sessions" | "probes" | "none";
 
 async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
-  const places = placesOf(settings.maxConnections, maxConnectionPlaces);
-  const kindPlaces = placesOf(settings.maxRequestKinds, maxRequestPlaces);
+  const slots = slotsOf(settings.maxConnections, maxConnectionSlots);
+  const kindSlots = slotsOf(settings.maxRequestKinds, maxRequestSlots);
   const attempt = (plaintext: Plaintext): Promise<BpfObject> =>
     loadBpfObject({
       path,
@@ -140,16 +140,16 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
-        request_places: kindPlaces,
-        requests: Math.max(1, settings.maxRequestKinds - kindPlaces),
-        connection_places: places,
-        connections: Math.max(1, settings.maxConnections - places),
+        request_slots: kindSlots,
+        requests: Math.max(1, settings.maxRequestKinds - kindSlots),
+        connection_slots: slots,
+        connections: Math.max(1, settings.maxConnections - slots),
         http2_connections: settings.maxConnections,
         events: settings.ringBytes,
       },
       constants: {
-        connection_place_mask: places - 1,
-        request_place_mask: kindPlaces - 1,
+        connection_slot_mask: slots - 1,
+        request_slot_mask: kindSlots - 1,
         has_socket_hooks: kind === "sockets" ? 1 : 0,
       },
     });

@@ -33,14 +33,14 @@ export const requestStatsLayout = {
   first_byte: firstByteAt,
 } as const;
 
-/** `struct request_place` of probes/requests/request-table.h; used when its state says so. */
-export const requestPlaceLayout = {
+/** `struct request_slot` of probes/requests/request-table.h; used when its state says so. */
+export const requestSlotLayout = {
   sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 40,
   key: 0,
   stats: requestKeyLayout.sizeBytes,
   state: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes,
 } as const;
-export const placeUsed = 2;
+export const slotUsed = 2;
 
 /** `struct learn_record` of probes/requests/ring.h. */
 export const learnRecordLayout = {
@@ -61,7 +61,7 @@ export const learnRecordLayout = {
 /** `struct sweep` of probes/requests/sweep.h. */
 export const sweepLayout = {
   sizeBytes: 16,
-  answered_before_ns: 0,
+  responded_before_ns: 0,
   finished: 8,
   connections: 12,
 } as const;

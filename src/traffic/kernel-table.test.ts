@@ -5,8 +5,8 @@ import { controlsLayout } from "./kernel-controls.ts";
 import {
   requestKeyLayout as keyLayout,
   learnRecordLayout,
-  placeUsed,
-  requestPlaceLayout,
+  requestSlotLayout,
+  slotUsed,
   requestStatsLayout as statsLayout,
   sweepLayout,
 } from "./kernel-layout.ts";
@@ -55,7 +55,7 @@ class Kernel {
   readonly maps: Record<string, MemoryMap> = {
     requests: new MemoryMap(),
     other_requests: new MemoryMap(),
-    request_places: new MemoryMap(),
+    request_slots: new MemoryMap(),
     losses: new MemoryMap(),
     learned: new MemoryMap(),
     controls: new MemoryMap(),
@@ -67,7 +67,7 @@ class Kernel {
     const object = {
       map: (name: string) => this.maps[name] as unknown as BpfMap,
       run: (_program: string, context?: Buffer) => {
-        this.swept.push(context?.readBigUInt64LE(sweepLayout.answered_before_ns) ?? 0n);
+        this.swept.push(context?.readBigUInt64LE(sweepLayout.responded_before_ns) ?? 0n);
         context?.writeUInt32LE(3, sweepLayout.finished);
         return 0;
       },
@@ -186,23 +186,23 @@ describe("KernelTable", () => {
     ]);
   });
 
-  it("reads kinds that have a place, apart from the same ones in the hash table, and frees it when they are idle", () => {
+  it("reads kinds that have a slot, apart from the same ones in the hash table, and frees it when they are idle", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
     kernel.count(kernel.key(), { durationNs: 5000 });
     const stats = kernel.maps["requests"]?.entries.get(kernel.key().toString("hex"))?.value ?? Buffer.alloc(0);
-    const places = kernel.maps["request_places"];
+    const slots = kernel.maps["request_slots"];
     const index = Buffer.from([3, 0, 0, 0]);
-    const value = Buffer.concat([kernel.key(), stats, Buffer.from([placeUsed, 0, 0, 0, 0, 0, 0, 0])]);
-    places?.set(index, value);
-    places?.set(Buffer.from([4, 0, 0, 0]), Buffer.alloc(requestPlaceLayout.sizeBytes));
+    const value = Buffer.concat([kernel.key(), stats, Buffer.from([slotUsed, 0, 0, 0, 0, 0, 0, 0])]);
+    slots?.set(index, value);
+    slots?.set(Buffer.from([4, 0, 0, 0]), Buffer.alloc(requestSlotLayout.sizeBytes));
     expect(kernel.table.collect(second).requests.map(({ route, count }) => [route, count])).toEqual([
       ["/a", 1],
       ["/a", 1],
     ]);
     expect(kernel.table.collect(2n * second).requests).toEqual([]);
     kernel.table.collect(63n * second);
-    expect(places?.entries.get(index.toString("hex"))?.value).toEqual(Buffer.alloc(requestPlaceLayout.sizeBytes));
+    expect(slots?.entries.get(index.toString("hex"))?.value).toEqual(Buffer.alloc(requestSlotLayout.sizeBytes));
     expect(kernel.maps["requests"]?.entries.size).toBe(0);
   });
 

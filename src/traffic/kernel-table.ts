@@ -1,6 +1,6 @@
 /**
  * Reads the kernel's table of request kinds (probes/requests/request-table.h): each window by batches, as differences to the window before. A kind whose name
- * has not arrived yet waits; one without requests for a while is deleted, and its place in the kernel is free again.
+ * has not arrived yet waits; one without requests for a while is deleted, and its slot in the kernel is free again.
  */
 
 import { coarseLayout, fineLayout, type SparseHistogram, sparse } from "../base/latency-histogram.ts";
@@ -10,10 +10,10 @@ import {
   fingerprints,
   httpMethods,
   kernelLosses,
-  placeUsed,
   requestKeyLayout,
-  requestPlaceLayout,
+  requestSlotLayout,
   requestStatsLayout,
+  slotUsed,
   statuses,
   sweepLayout,
   tlsFlag,
@@ -54,10 +54,10 @@ const words = requestStatsLayout.sizeBytes / 4;
 /** Of the names that the kernel can remember to have told, before unused ones are forgotten. */
 const fullShare = 0.75;
 
-/** Tables of the kernel for kinds without a place: named ones, and those that came when it was full. */
+/** Tables of the kernel for kinds without a slot: named ones, and those that came when it was full. */
 const hashTables = ["requests", "other_requests"] as const;
 
-/** Where the kernel has a kind: a number is one of `request_places`. */
+/** Where the kernel has a kind: a number is one of `request_slots`. */
 type Home = number | (typeof hashTables)[number];
 
 /** One kind of requests in the kernel's table. */
@@ -83,7 +83,7 @@ export class KernelTable {
   readonly names: KernelNames;
   readonly #object: Pick<BpfObject, "map" | "run">;
   readonly #tables: Record<(typeof hashTables)[number], BpfMap>;
-  readonly #places: BpfMap;
+  readonly #slots: BpfMap;
   readonly #losses: BpfMap;
   readonly #learned: BpfMap;
   readonly #controls: BpfMap;
@@ -100,7 +100,7 @@ export class KernelTable {
   constructor({ object, quietNs = 1_000_000_000n, idleNs = 60_000_000_000n }: KernelTableOptions) {
     this.#object = object;
     this.#tables = { requests: object.map("requests"), other_requests: object.map("other_requests") };
-    this.#places = object.map("request_places");
+    this.#slots = object.map("request_slots");
     this.#losses = object.map("losses");
     this.#quietNs = quietNs;
     this.#idleNs = idleNs;
@@ -119,7 +119,7 @@ export class KernelTable {
   /** Counts answers that have become quiet. Returns how many, and how many connections the kernel follows. About 20 ns per connection. */
   sweep(nowNs: bigint): { finished: number; connections: number } {
     const context = this.#sweep;
-    context.writeBigUInt64LE(nowNs > this.#quietNs ? nowNs - this.#quietNs : 0n, sweepLayout.answered_before_ns);
+    context.writeBigUInt64LE(nowNs > this.#quietNs ? nowNs - this.#quietNs : 0n, sweepLayout.responded_before_ns);
     context.writeBigUInt64LE(0n, sweepLayout.finished);
     this.#object.run("sweep_requests", context);
     return { finished: context.readUInt32LE(sweepLayout.finished), connections: context.readUInt32LE(sweepLayout.connections) };
@@ -151,9 +151,9 @@ export class KernelTable {
       window.requests.push(group);
       hosts.add(this.names, kind, group.count);
     };
-    this.#places.readAll((indexes, indexAt, values, at) => {
-      if (values.readUInt32LE(at + requestPlaceLayout.state) !== placeUsed) return;
-      visit(indexes.readUInt32LE(indexAt), values, at + requestPlaceLayout.key, values, at + requestPlaceLayout.stats);
+    this.#slots.readAll((indexes, indexAt, values, at) => {
+      if (values.readUInt32LE(at + requestSlotLayout.state) !== slotUsed) return;
+      visit(indexes.readUInt32LE(indexAt), values, at + requestSlotLayout.key, values, at + requestSlotLayout.stats);
     });
     for (const table of hashTables) {
       this.#tables[table].readAll((keys, keyAt, values, valueAt) => visit(table, keys, keyAt, values, valueAt));
@@ -219,10 +219,10 @@ export class KernelTable {
     this.#kinds.delete(kindText(kind.home, kind.key, 0));
   }
 
-  #free(place: number): void {
+  #free(slot: number): void {
     const key = Buffer.alloc(4);
-    key.writeUInt32LE(place);
-    this.#places.update(key, Buffer.alloc(requestPlaceLayout.sizeBytes));
+    key.writeUInt32LE(slot);
+    this.#slots.update(key, Buffer.alloc(requestSlotLayout.sizeBytes));
   }
 
   #takeLosses(): Map<LossKind, number> {

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { readBtfLayout } from "../probes/index.ts";
 import { controlsLayout } from "./kernel-controls.ts";
-import { kernelLosses, learnRecordLayout, requestKeyLayout, requestPlaceLayout, requestStatsLayout, sweepLayout } from "./kernel-layout.ts";
+import { kernelLosses, learnRecordLayout, requestKeyLayout, requestSlotLayout, requestStatsLayout, sweepLayout } from "./kernel-layout.ts";
 import { trafficProtocols } from "./messages.ts";
 import { payloadRecordLayout } from "./payload-records.ts";
 
@@ -43,7 +43,7 @@ describe.runIf(spawnSync("clang", ["--version"]).status === 0)("what TypeScript 
     ["learn_record", learnRecordLayout],
     ["request_key", requestKeyLayout],
     ["request_stats", requestStatsLayout],
-    ["request_place", requestPlaceLayout],
+    ["request_slot", requestSlotLayout],
     ["sweep", sweepLayout],
   ] as const)("struct %s has its fields where they are read", (name, { sizeBytes, ...offsets }) => {
     const struct = layout.struct(name);

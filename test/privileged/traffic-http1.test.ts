@@ -69,7 +69,7 @@ function connectionsWith(observer: RequestObserver, port: number, field: string,
   const { fields } = readBtfLayout(requestsObject).struct("connection");
   const offsetOf = (name: string): number => fields.get(name)?.offsetBytes ?? Number.NaN;
   let found = 0;
-  for (const table of ["connection_places", "connections"]) {
+  for (const table of ["connection_slots", "connections"]) {
     observer.hooks.object.map(table).readAll((_keys, _keyAt, values, at) => {
       if (values.readBigUInt64LE(at + offsetOf("sk")) === 0n) return;
       const isOurs = ["local_port", "remote_port"].some((name) => values.readUInt16LE(at + offsetOf(name)) === port);
@@ -262,7 +262,7 @@ describe("HTTP/1 at sockets", () => {
     await client.send({ sends: [head("GET", "/first")], answers: 1, keep: true });
     const slowly = [head("POST", "/body", "Content-Length: 200\r\n"), ..."x".repeat(200)];
     const asked = client.send({ sends: slowly, answers: 1, keep: true });
-    // STATE_ASKED, and CONNECTION_STREAMED in the flags, of probes/requests/connection.h.
+    // STATE_PENDING, and CONNECTION_STREAMED in the flags, of probes/requests/connection.h.
     await waitFor("an open request", () => connectionsWith(observer, port, "state", 1) === 2, { intervalMs: 5 });
     await observer.hooks.detach();
     await asked;

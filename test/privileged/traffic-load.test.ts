@@ -86,7 +86,7 @@ describe("load of other programs", () => {
     const entries = (): number => {
       let found = object.map("connections").readAll(() => {});
       // The socket address comes first; a slot without one is free.
-      object.map("connection_places").readAll((_keys, _keyAt, values, at) => {
+      object.map("connection_slots").readAll((_keys, _keyAt, values, at) => {
         if (values.readBigUInt64LE(at) !== 0n) found++;
       });
       return found;
