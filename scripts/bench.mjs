@@ -1,4 +1,4 @@
-// `npm run bench [-- name ...]`: runs bench/*.ts, all or those named, one after the other. Each is its own process and writes its own results.
+// `npm run bench [-- name ...]`: runs all or the named benchmarks in bench/*.ts, one after the other. Each is a process and writes its own results.
 import { mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { requireNode } from "./lib/require-node.mjs";
@@ -14,13 +14,14 @@ async function main() {
   const available = filesBelow("bench", (file) => /^bench[/\\][a-z0-9-]+\.ts$/.test(file)).map((file) => basename(file, ".ts"));
   const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
   const unknown = wanted.filter((name) => !available.includes(name));
-  if (unknown.length > 0) throw new SetupError(`Cannot run benchmark "${unknown.join('", "')}": there is ${available.join(", ")}`);
-  // The servers and load generators of tests.
+  if (unknown.length > 0)
+    throw new SetupError(`Cannot run benchmark "${unknown.join('", "')}": unknown name; available: ${available.join(", ")}`);
+  // Benchmarks use the same servers and load generators as tests.
   await setup({ forTests: true });
   const { build } = await import("esbuild");
   mkdirSync(join(root, "bench/results"), { recursive: true });
   for (const name of wanted.length > 0 ? wanted : available) {
-    // Below node_modules, so that the external packages are found; as deep as src/<room> and bench/lib, so that relative URLs keep their meaning.
+    // Inside the checkout, so that Node resolves external packages; as deep as src/<room> and bench/lib, so that relative URLs stay valid.
     const outfile = join(root, "build/bench", `${name}.js`);
     await build({ ...bundleOptions, absWorkingDir: root, entryPoints: [`bench/${name}.ts`], outfile, sourcemap: "inline" });
     say(`benchmark ${name}`);

@@ -1,4 +1,4 @@
-// `npm run build`: bundle and BPF objects, whether they are out of date or not.
+// `npm run build`: builds bundle and BPF objects, even if they are up to date.
 import { buildObjects } from "./lib/bpf-objects.mjs";
 import { bundle } from "./lib/bundle.mjs";
 import { reportFailure, step, warn } from "./lib/report.mjs";

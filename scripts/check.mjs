@@ -1,4 +1,4 @@
-// `npm run check`: everything that can be said about the tree without running the product.
+// `npm run check`: all static checks.
 import { check } from "./lib/check.mjs";
 import { reportFailure } from "./lib/report.mjs";
 

@@ -1,4 +1,4 @@
-// `npm run setup [-- --force]`: everything that `npm start` and `npm test` need, once. Runs before any package is installed.
+// `npm run setup [-- --force]`: prepares the checkout for `npm start` and `npm test`. Runs before any package is installed.
 import { requireNode } from "./lib/require-node.mjs";
 
 requireNode();

@@ -1,4 +1,4 @@
-// `npm start`: set-up, then `coral up` in this same process, so that Ctrl-C reaches it directly and its exit code is ours.
+// `npm start`: setup, then `coral up` in the same process, so that Ctrl-C reaches it directly and its exit code is kept.
 import { fileURLToPath } from "node:url";
 import { requireNode } from "./lib/require-node.mjs";
 

@@ -1,4 +1,4 @@
-// `npm test [-- vitest arguments]`: set-up, checks, all tests. With arguments only those tests run, without the checks.
+// `npm test [-- vitest arguments]`: setup, checks, all tests. With arguments, only the selected tests run, without the checks.
 import { requireNode } from "./lib/require-node.mjs";
 
 requireNode();

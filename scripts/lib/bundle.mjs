@@ -5,7 +5,7 @@ import { SetupError } from "./report.mjs";
 import { root } from "./run.mjs";
 import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
 
-/** What runs as its own process or thread gets its own file in dist/. */
+/** Every program that runs as a process or thread, with its file name in dist/. */
 const entryPoints = {
   coral: "src/main/coral.ts",
   "ability-child": "src/probes/ability-child.ts",
@@ -14,15 +14,15 @@ const entryPoints = {
   "decode-worker": "src/main/decode-worker.ts",
 };
 const stamp = "dist/.stamp";
-/** Old chunks stay for an hour: a daemon that was just started from them may still load one lazily. */
+/** Old chunks stay for an hour: a daemon that has just started from them may still load one lazily. */
 const staleAfterMs = 60 * 60_000;
 
-/** Bundled CommonJS packages call require() for Node's own modules, which an ES module does not have. */
+/** Bundled CommonJS packages call require() for Node's built-in modules; an ES module has no require(). */
 const requireBanner =
   'import { createRequire as coralCreateRequire } from "node:module"; const require = coralCreateRequire(import.meta.url);';
 
 /**
- * esbuild options that the product bundle and the benchmarks share. Native packages stay outside.
+ * esbuild options that the product bundle and the benchmarks share. Native packages stay external.
  * @satisfies {import("esbuild").BuildOptions}
  */
 export const bundleOptions = /** @type {const} */ ({
@@ -30,7 +30,7 @@ export const bundleOptions = /** @type {const} */ ({
   platform: "node",
   format: "esm",
   target: "node20",
-  // ES modules first: a lazily imported CommonJS package would arrive as one default export.
+  // Prefer ES modules: a lazily imported CommonJS package would have only a default export.
   mainFields: ["module", "main"],
   external: ["@duckdb/*", "koffi", "@lydell/node-pty"],
   banner: { js: requireBanner },
@@ -59,7 +59,7 @@ export async function bundle() {
       absWorkingDir: root,
       entryPoints,
       outdir: "dist",
-      // Chunks lie beside the entry points, so that a path relative to import.meta.url is the same in each of them.
+      // Chunks are in the same directory as the entry points, so that paths relative to import.meta.url work in all of them.
       chunkNames: "[name]-[hash]",
       splitting: true,
       plugins: [directImports],
@@ -70,7 +70,7 @@ export async function bundle() {
     const failures = error instanceof Error && "errors" in error ? /** @type {import("esbuild").Message[]} */ (error.errors) : undefined;
     if (failures === undefined) throw error;
     throw new SetupError(
-      "Cannot bundle src/; correct the lines above",
+      "Cannot bundle src/; fix the errors above",
       (await esbuild.formatMessages(failures, { kind: "error" })).join("\n"),
     );
   }
@@ -81,7 +81,7 @@ export async function bundle() {
 /** @param {import("esbuild").OutputFile[]} outputs */
 function writeOutputs(outputs) {
   const isEntry = (/** @type {string} */ path) => basename(path).replace(/\.js(\.map)?$/, "") in entryPoints;
-  // Entry points last: until then bin/coral runs the old bundle, whole.
+  // Entry points last: until then bin/coral runs the complete old bundle.
   const ordered = [...outputs].sort((left, right) => Number(isEntry(left.path)) - Number(isEntry(right.path)));
   for (const { path, contents } of ordered) {
     mkdirSync(dirname(path), { recursive: true });

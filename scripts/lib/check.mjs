@@ -28,9 +28,9 @@ const checks = [
   { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "Types do not check") },
   {
     name: "lint (oxlint)",
-    work: tool("oxlint/bin/oxlint", ["--type-aware", "--deny-warnings", "--format=unix"], "The linter found mistakes"),
+    work: tool("oxlint/bin/oxlint", ["--type-aware", "--deny-warnings", "--format=unix"], "The linter found problems"),
   },
-  { name: "unused code (knip)", work: tool("knip/bin/knip.js", ["--no-progress"], "There is unused code, or a dependency nobody uses") },
+  { name: "unused code (knip)", work: tool("knip/bin/knip.js", ["--no-progress"], "There is unused code or an unused dependency") },
   {
     name: "wire contracts (buf lint)",
     work: () => mustRun(join(root, "node_modules/.bin/buf"), ["lint"], "proto/ breaks the rules of buf.yaml"),
@@ -46,7 +46,7 @@ const boundaries = {
   work: tool(
     "vitest/vitest.mjs",
     ["run", "--project=unit", "--reporter=dot", "test/boundaries.test.ts"],
-    "An import crosses a boundary that it may not cross",
+    "An import violates the boundary table in test/boundaries.ts",
   ),
 };
 
@@ -58,7 +58,7 @@ async function checkLockFile() {
 async function checkGeneratedCode() {
   if (isGeneratedCodeChecked()) return;
   const stale = await generateCode({ write: false });
-  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} does not fit proto/; run: npm run generate`);
+  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} does not match proto/; run: npm run generate`);
 }
 
 async function checkDocumentation() {
@@ -67,8 +67,8 @@ async function checkDocumentation() {
 }
 
 /**
- * Runs every check, also after a failure, so that one run shows all that is wrong.
- * @param {{ withBoundaries: boolean }} options false when the whole test suite runs afterwards, which holds the boundary test
+ * Runs every check even after a failure, so that one run shows all problems.
+ * @param {{ withBoundaries: boolean }} options false if the whole test suite runs afterwards, which contains the boundary test
  */
 export async function check({ withBoundaries }) {
   /** @type {string[]} */

@@ -3,8 +3,8 @@ import { dirname, join, relative } from "node:path";
 import { root } from "./run.mjs";
 
 /**
- * Rooms are imported through their index.ts. esbuild decides file by file what a chunk loads, so an index would tie every file of a room
- * to every command that takes one name from it. This plugin lets each import go straight to the file that the index takes the name from.
+ * Rooms are imported through their index.ts. esbuild splits chunks by file, so an index would make every command that uses one name of a room
+ * load the whole room. This plugin redirects each import to the file that defines the name.
  * @type {import("esbuild").Plugin}
  */
 export const directImports = {
@@ -40,7 +40,7 @@ function redirect(source, path, indexes) {
           const target = file === undefined ? specifier : relative(dirname(path), file);
           return `import { ${name} } from ${JSON.stringify(target.startsWith(".") ? target : `./${target}`)};`;
         });
-      // As many lines as before, so that source maps stay right.
+      // Keep the number of lines, so that source maps stay correct.
       return imports.join(" ") + "\n".repeat(statement.split("\n").length - 1);
     },
   );
@@ -54,7 +54,7 @@ function exportsOf(indexFile) {
   const files = new Map();
   for (const [, names = "", specifier = ""] of readFileSync(indexFile, "utf8").matchAll(/^export \{([^}]*)\} from "(\.[^"]*)";/gm)) {
     for (const name of names.split(",").map((part) => part.trim())) {
-      // A renamed export would need its inner name; those keep going through the index.
+      // Renamed exports still go through the index.
       if (name !== "" && !name.startsWith("type ") && !name.includes(" as ")) files.set(name, join(dirname(indexFile), specifier));
     }
   }

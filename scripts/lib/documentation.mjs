@@ -5,7 +5,7 @@ import { bundleOptions } from "./bundle.mjs";
 import { root } from "./run.mjs";
 
 /**
- * The documents that are made from the code: what the product itself knows about its commands and settings.
+ * Renders the documents about commands and settings from the code.
  * @returns {Promise<Record<string, string>>} text by path relative to the checkout
  */
 async function renderDocuments() {
@@ -17,7 +17,7 @@ async function renderDocuments() {
   return module.renderDocuments();
 }
 
-/** @returns {Promise<string[]>} the documents that differ from what the code says */
+/** @returns {Promise<string[]>} documents that do not match the code */
 export async function staleDocuments() {
   const documents = await renderDocuments();
   return Object.keys(documents).filter((path) => {
@@ -26,7 +26,7 @@ export async function staleDocuments() {
   });
 }
 
-/** @returns {Promise<string[]>} the documents that were written */
+/** @returns {Promise<string[]>} documents that were rewritten */
 export async function writeDocuments() {
   const stale = await staleDocuments();
   const documents = await renderDocuments();

@@ -11,25 +11,25 @@ function stateHash() {
   return hashOf([...filesBelow("proto"), ...filesBelow(generated), "buf.gen.yaml", "buf.yaml", "package-lock.json"]);
 }
 
-/** @returns {boolean} whether src/proto is known to fit proto/ */
+/** @returns {boolean} whether src/proto is known to match proto/ */
 export function isGeneratedCodeChecked() {
   return readStamp(stamp) === stateHash();
 }
 
 /**
  * Generates src/proto from proto/, without network.
- * @param {{ write: boolean }} options with write false only the difference is told
+ * @param {{ write: boolean }} options write false: only report the difference
  * @returns {Promise<string[]>} files that were out of date
  */
 export async function generateCode({ write }) {
   const directory = mkdtempSync(join(tmpdir(), "coral-proto-"));
   try {
-    // buf looks for its plugins by PATH; run outside npm, node_modules/.bin is not on it.
+    // buf looks up its plugins in PATH, which contains node_modules/.bin only under npm.
     const env = { PATH: [join(root, "node_modules/.bin"), process.env["PATH"] ?? ""].join(delimiter) };
     await mustRun(
       join(root, "node_modules/.bin/buf"),
       ["generate", "--output", directory],
-      "Cannot generate code from proto/; correct the lines above",
+      "Cannot generate code from proto/; fix the errors above",
       { env },
     );
     const made = join(directory, "src/proto");

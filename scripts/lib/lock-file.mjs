@@ -17,8 +17,8 @@ function readLockFile() {
 }
 
 /**
- * npm leaves optional packages out of the lock file when the registry in use does not serve them, and `npm ci` then refuses that
- * lock file, everywhere. They are the builds of native tools for other platforms.
+ * npm omits optional packages from the lock file if the registry in use does not serve them, and `npm ci` then rejects that lock file
+ * everywhere. These packages are native tools for other platforms.
  * @param {LockFile} lock
  * @returns {Map<string, Entry>} entries to add, by path
  */
@@ -35,7 +35,7 @@ function missingEntries({ packages }) {
 }
 
 /**
- * As Node looks it up: in the package's own node_modules, then outwards.
+ * Resolves like Node: in the package's own node_modules, then outwards.
  * @param {Record<string, Entry>} packages @param {string} from @param {string} name
  */
 function isResolved(packages, from, name) {
@@ -46,15 +46,15 @@ function isResolved(packages, from, name) {
 }
 
 /**
- * What a platform package's name says, such as binding-linux-arm64-musl; npm skips the others without fetching them.
+ * Platform fields from a package name such as binding-linux-arm64-musl, so that npm skips packages for other platforms.
  * @param {string} name
  * @returns {Pick<Entry, "cpu" | "os" | "libc">}
  */
 function platformOf(name) {
-  const words = (name.split("/").at(-1) ?? name).split("-");
-  const os = systems.find((system) => words.includes(system));
-  const cpu = processors.find((processor) => words.includes(processor));
-  const libc = words.some((word) => word.startsWith("musl")) ? "musl" : words.some((word) => word.startsWith("gnu")) ? "glibc" : undefined;
+  const parts = (name.split("/").at(-1) ?? name).split("-");
+  const os = systems.find((system) => parts.includes(system));
+  const cpu = processors.find((processor) => parts.includes(processor));
+  const libc = parts.some((part) => part.startsWith("musl")) ? "musl" : parts.some((part) => part.startsWith("gnu")) ? "glibc" : undefined;
   return { ...(cpu ? { cpu: [cpu] } : {}), ...(os ? { os: [os] } : {}), ...(libc ? { libc: [libc] } : {}) };
 }
 

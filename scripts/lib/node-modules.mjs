@@ -11,7 +11,7 @@ function lockedPackages(path) {
   try {
     return JSON.parse(readFileSync(join(root, path), "utf8")).packages;
   } catch {
-    // Missing or half-written: treated as not installed.
+    // Missing or truncated: treated as not installed.
     return undefined;
   }
 }
@@ -33,7 +33,7 @@ function isForThisMachine(entry) {
 }
 
 /**
- * Compares what npm says it installed with the lock file, so that an install made by hand counts too.
+ * Compares npm's record of installed packages with the lock file, so that a manual install counts too.
  * @returns {boolean}
  */
 export function isInstalled() {
@@ -53,7 +53,7 @@ export function isInstalled() {
   return Object.keys(present).every((path) => path in wanted);
 }
 
-/** Runs `npm ci`. No dependency may need its install script: npm may hold them back, and all that we use ship prebuilt. */
+/** Runs `npm ci` without install scripts: all dependencies ship prebuilt. */
 export async function install() {
   const npm = process.env["npm_execpath"];
   const args = [

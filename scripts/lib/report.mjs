@@ -1,4 +1,4 @@
-/** Progress and findings of the scripts: short lines on stderr, so that stdout stays for answers. */
+/** Progress and results of the scripts: short lines on stderr, which keeps stdout for output. */
 
 const colour = Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"];
 /** @param {string} code @param {string} text */
@@ -20,7 +20,7 @@ export function fail(text) {
 }
 
 /**
- * Runs one named step and prints how long it took.
+ * Runs a named step and prints its duration.
  * @template T
  * @param {string} name
  * @param {() => T | Promise<T>} work
@@ -44,9 +44,9 @@ export function seconds(ms) {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** A failure that the user can act on: printed without a stack. */
+/** A failure that the user can fix: printed without a stack. */
 export class SetupError extends Error {
-  /** @param {string} message @param {string} [output] what the failed command printed */
+  /** @param {string} message @param {string} [output] of the failed command */
   constructor(message, output = "") {
     super(message);
     this.output = output;

@@ -1,6 +1,6 @@
-// Runs first, also on the Node versions that it turns away: nothing newer than modules themselves, no imports.
+// Runs first, also on unsupported Node versions: no imports, and no syntax newer than ES modules.
 
-/** Ends the process with a clear message when this Node is too old. The same number stands in package.json "engines". */
+/** Exits with an error message if this Node is too old. Keep the version in step with "engines" in package.json. */
 export function requireNode() {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   if (major > 20 || (major === 20 && minor >= 19)) return;

@@ -4,11 +4,11 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SetupError } from "./report.mjs";
 
-/** The checkout. */
+/** The root directory of the checkout. */
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Runs a command in the checkout and collects what it prints. Never rejects: a command that cannot be started has code 127.
+ * Runs a command in the checkout and collects its output. Never rejects: a command that cannot be started has code 127.
  * @param {string} command
  * @param {readonly string[]} args
  * @param {{ env?: NodeJS.ProcessEnv, cwd?: string }} [options]
@@ -34,7 +34,7 @@ export function run(command, args, options = {}) {
 }
 
 /**
- * Like run(), but a failing command throws a SetupError with its output and this advice.
+ * Like run(), but a failing command throws a SetupError with its output and the advice.
  * @param {string} command
  * @param {readonly string[]} args
  * @param {string} advice
@@ -47,7 +47,7 @@ export async function mustRun(command, args, advice, options) {
 }
 
 /**
- * Runs a command that talks to the terminal itself and returns its exit code.
+ * Runs a command with inherited stdio and returns its exit code.
  * @param {string} command
  * @param {readonly string[]} args
  * @param {NodeJS.ProcessEnv} [more] environment
@@ -63,7 +63,7 @@ export function runVisibly(command, args, more = {}) {
 }
 
 /**
- * The JavaScript file behind a tool in node_modules, to be run with this Node: without a shell, and also where the checkout forbids execution.
+ * The JavaScript file of a tool in node_modules, to run with this Node: without a shell, and on file systems mounted noexec.
  * @param {string} path below node_modules
  */
 export function moduleFile(path) {
@@ -71,8 +71,7 @@ export function moduleFile(path) {
 }
 
 /**
- * Where programs are found. Debian leaves some out of the PATH of ordinary users: sbin, where ip, mount and friends live, and the servers of Postgres,
- * of which there may be several versions.
+ * PATH plus directories that Debian leaves out of it for ordinary users: sbin with ip and mount, and the versioned directories of the Postgres servers.
  */
 function programDirectories() {
   const postgres = "/usr/lib/postgresql";
@@ -96,7 +95,7 @@ export function which(name) {
 }
 
 /**
- * The words to put before a command that needs root: none as root, `sudo -n` when sudo asks no password, otherwise undefined.
+ * The argv prefix for a command that needs root: empty as root, `sudo -n` if sudo needs no password, otherwise undefined.
  * @returns {string[] | undefined}
  */
 export function rootPrefix() {

@@ -7,7 +7,7 @@ import { root } from "./run.mjs";
 const waitLimitMs = 15 * 60_000;
 
 /**
- * Runs work while holding the checkout's set-up lock, so that two commands started together do not both install.
+ * Runs work while holding the checkout's setup lock, so that two concurrent commands do not both install.
  * @template T
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
@@ -20,7 +20,7 @@ export async function withSetupLock(work) {
     accessSync(directory, constants.W_OK);
   } catch (error) {
     throw new SetupError(
-      `Cannot set up Coral: "${root}" is not writable (${String(error)}); run as its owner, or clone it where you may write`,
+      `Cannot set up Coral: "${root}" is not writable (${String(error)}); run as its owner, or clone it to a writable directory`,
     );
   }
   await acquire(file);
@@ -37,7 +37,7 @@ export async function withSetupLock(work) {
 /** @param {string} file */
 async function acquire(file) {
   const deadlineMs = Date.now() + waitLimitMs;
-  for (let told = false; ; ) {
+  for (let isReported = false; ; ) {
     try {
       writeFileSync(file, String(process.pid), { flag: "wx" });
       return;
@@ -50,23 +50,23 @@ async function acquire(file) {
       continue;
     }
     if (Date.now() > deadlineMs)
-      throw new SetupError(`Cannot set up Coral: process ${holder} has been doing it for too long; end it or remove "${file}"`);
-    if (!told) say(`waiting for another set-up (process ${holder})`);
-    told = true;
+      throw new SetupError(`Cannot set up Coral: process ${holder} still holds the setup lock; end it or remove "${file}"`);
+    if (!isReported) say(`waiting for another setup (process ${holder})`);
+    isReported = true;
     await sleep(200);
   }
 }
 
-/** @param {string} file @returns {number | undefined} the living process that holds the lock */
+/** @param {string} file @returns {number | undefined} pid of the running process that holds the lock */
 function holderOf(file) {
   try {
     const pid = Number(readFileSync(file, "utf8"));
-    // An empty file is a holder between open and write.
+    // An empty file belongs to a process between open and write.
     if (pid === 0) return pid;
     process.kill(pid, 0);
     return pid;
   } catch (error) {
-    // EPERM: it lives and belongs to someone else. Anything else: it is gone, or the file is.
+    // EPERM: the process runs as another user. Any other error: the process or the file is gone.
     return error instanceof Error && "code" in error && error.code === "EPERM" ? -1 : undefined;
   }
 }

@@ -10,7 +10,7 @@ import { withSetupLock } from "./setup-lock.mjs";
 import { installPackages, missingCapabilities, missingPackages, mountTracefs } from "./system-packages.mjs";
 
 /**
- * System packages, npm packages, bundle and BPF objects; each only when it is missing or out of date.
+ * Installs system and npm packages and builds bundle and BPF objects, each only if it is missing or out of date.
  * @param {{ forTests: boolean, force?: boolean }} options
  */
 export async function setup({ forTests, force = false }) {
@@ -22,7 +22,7 @@ export async function setup({ forTests, force = false }) {
   const capabilities = missingCapabilities();
   if (capabilities !== undefined) degraded.push(capabilities);
   for (const line of degraded) warn(line);
-  say(`set-up done (${seconds(performance.now() - startMs)})`);
+  say(`setup done (${seconds(performance.now() - startMs)})`);
 }
 
 function canBuildObjects() {
@@ -33,7 +33,7 @@ function hasWork() {
   return !isInstalled() || !isGeneratedCodeChecked() || !isBundled() || canBuildObjects();
 }
 
-/** Asks again before each step: another set-up may have done it while this one waited for the lock. */
+/** Checks again before each step: another setup may have done it while this one waited for the lock. */
 async function work() {
   if (!isInstalled()) await step("npm packages", install);
   if (!isGeneratedCodeChecked()) await step("code from proto/", () => generateCode({ write: true }));
@@ -42,7 +42,7 @@ async function work() {
   giveToOwner();
 }
 
-/** What root builds in someone else's checkout belongs to that user, who must be able to build it again. */
+/** Gives the files that root built to the owner of the checkout, who must be able to rebuild them. */
 function giveToOwner() {
   const { uid, gid } = statSync(root);
   if (process.getuid?.() !== 0 || uid === 0) return;

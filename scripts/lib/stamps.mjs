@@ -4,7 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { root } from "./run.mjs";
 
 /**
- * All files below a directory, as sorted paths relative to it; none when it does not exist.
+ * All files below a directory, as sorted paths relative to it; empty if it does not exist.
  * @param {string} directory
  * @returns {string[]}
  */
@@ -28,7 +28,7 @@ export function filesBelow(directory, wanted = () => true) {
 }
 
 /**
- * One hash over names and contents of files, and over extra facts such as versions.
+ * Hashes names and contents of files, and extra facts such as versions.
  * @param {readonly string[]} files relative to the checkout
  * @param {readonly string[]} [facts]
  */

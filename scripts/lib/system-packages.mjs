@@ -7,10 +7,10 @@ import { readStamp, writeStamp } from "./stamps.mjs";
 
 /**
  * @typedef {{ package: string, present: () => boolean, lost: string }} Need
- *   `lost` says what does not work without it.
+ *   `lost` describes what does not work without it.
  */
 
-/** Debian's name of this processor in library paths. */
+/** Debian's name for this architecture in library paths. */
 const multiarch = `${process.arch === "x64" ? "x86_64" : process.arch === "arm64" ? "aarch64" : process.arch}-linux-gnu`;
 const libraryDirectories = ["/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64", `/lib/${multiarch}`, `/usr/lib/${multiarch}`];
 
@@ -24,20 +24,20 @@ const runtimeNeeds = [
   },
 ];
 
-/** Under systemd, installing a server starts it: nothing that tests may do to somebody's machine. They are skipped there, with the reason. */
+/** Under systemd, installing a server also starts it. Tests must not do that to a user's machine, so they are skipped there with a reason. */
 const startsServers = existsSync("/run/systemd/system");
 
 /**
- * A program that tests start.
+ * A package with programs that tests start.
  * @param {string} name of the package
- * @param {string[]} programs that it must bring
+ * @param {string[]} programs that it must contain
  * @param {string} lost
  * @returns {Need}
  */
 const program = (name, programs, lost) => ({ package: name, present: () => programs.every((path) => which(path) !== undefined), lost });
 
 /**
- * The same of a server.
+ * A package with a server.
  * @param {Parameters<typeof program>} need
  * @returns {Need}
  */
@@ -59,7 +59,7 @@ const testNeeds = [
   server("postgresql", ["postgres", "initdb", "pgbench", "psql"], "tests with Postgres are skipped"),
   server("mariadb-server", ["mariadbd", "mariadb"], "tests with MariaDB are skipped"),
   server("memcached", ["memcached"], "tests with memcached are skipped"),
-  // Without the service that package "dnsmasq" adds.
+  // The package "dnsmasq" would add a service.
   program("dnsmasq-base", ["dnsmasq"], "tests with DNS are skipped"),
   program("bind9-dnsutils", ["dig"], "tests with DNS are skipped"),
   program("wrk", ["wrk"], "tests with load are skipped"),
@@ -72,7 +72,7 @@ const testNeeds = [
   { package: "libssl-dev", present: () => existsSync("/usr/include/openssl/ssl.h"), lost: "tests with libssl in C are skipped" },
   program("binutils", ["readelf"], "some tests of programs' files are skipped"),
   { package: "clang-format", present: isClangFormatInstalled, lost: "the format of probes/ is not checked" },
-  program("bpftool", ["bpftool"], "tests of what is left in the kernel are skipped"),
+  program("bpftool", ["bpftool"], "tests for BPF programs left in the kernel are skipped"),
   server("containerd", ["containerd", "runc"], "tests with containers are skipped"),
   { package: "busybox-static", present: () => existsSync("/bin/busybox"), lost: "tests with containers are skipped" },
   program("procps", ["ps", "top"], "some end-to-end tests are skipped"),
@@ -86,15 +86,15 @@ const retryAfterMs = 60 * 60_000;
 
 /**
  * @param {boolean} forTests
- * @returns {Need[]} what this machine lacks
+ * @returns {Need[]} packages that this machine lacks
  */
 export function missingPackages(forTests) {
   return [...runtimeNeeds, ...(forTests ? testNeeds : [])].filter((need) => !need.present());
 }
 
 /**
- * Installs what is missing with apt when that is possible without asking; returns one line per thing that stays degraded.
- * A failed try is remembered for an hour, so that a machine without network starts at once.
+ * Installs missing packages with apt if that needs no password; returns one line per package that stays missing.
+ * A failure is remembered for an hour, so that a machine without network starts quickly.
  * @param {Need[]} missing
  * @param {boolean} force try again now
  * @returns {Promise<string[]>}
@@ -102,8 +102,9 @@ export function missingPackages(forTests) {
 export async function installPackages(missing, force) {
   if (missing.length === 0) return [];
   const names = missing.map((need) => need.package);
-  /** @param {string} why */
-  const degraded = (why) => missing.filter((need) => !need.present()).map((need) => `${need.lost}: ${need.package} is missing and ${why}`);
+  /** @param {string} reason */
+  const degraded = (reason) =>
+    missing.filter((need) => !need.present()).map((need) => `${need.lost}: ${need.package} is missing and ${reason}`);
   const byHand = `sudo apt-get install ${names.join(" ")}`;
 
   const apt = which("apt-get");
@@ -146,7 +147,7 @@ function aptCommand(apt) {
 }
 
 /**
- * Package lists are fetched only when installing from the present ones fails: that is the slow part.
+ * Fetches package lists only if installing from the present ones fails, because that is slow.
  * @param {string[]} command
  * @param {string[]} names
  * @throws {SetupError} with apt's last error line
@@ -162,7 +163,7 @@ async function aptInstall(command, names) {
   const update = await call(["update"]);
   let last = await call(install);
   if (last.code === 0) return;
-  // One unknown name makes apt refuse all of them, so each gets its own chance.
+  // One unknown name makes apt refuse all of them, so try each one separately.
   for (const name of names) {
     const single = await call(["install", "--no-install-recommends", name]);
     if (single.code !== 0) last = single;
@@ -172,8 +173,8 @@ async function aptInstall(command, names) {
 }
 
 /**
- * Syscall tracepoints are found through tracefs, which small images do not mount.
- * @returns {Promise<string | undefined>} what stays degraded
+ * Syscall tracepoints need tracefs, which small images do not mount.
+ * @returns {Promise<string | undefined>} the remaining limitation
  */
 export async function mountTracefs() {
   const target = "/sys/kernel/tracing";
@@ -186,13 +187,13 @@ export async function mountTracefs() {
   return code === 0 ? undefined : `syscall tracepoints cannot be used: tracefs cannot be mounted (${output.trim()})`;
 }
 
-/** @returns {string | undefined} what an account without the two eBPF capabilities cannot do */
+/** @returns {string | undefined} the limitation of a user without the two eBPF capabilities */
 export function missingCapabilities() {
   let effective;
   try {
     effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`);
   } catch {
-    // No /proc: not Linux, so there is no eBPF to miss.
+    // No /proc: not Linux, so there is no eBPF.
     return undefined;
   }
   const has = (/** @type {bigint} */ bit) => ((effective >> bit) & 1n) === 1n;

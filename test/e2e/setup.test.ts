@@ -22,7 +22,7 @@ function node(...args: string[]): { code: number | null; stdout: string; stderr:
 
 describe("setup in a fresh copy, in a directory with a space", () => {
   beforeAll(() => {
-    parent = mkdtempSync(join(tmpdir(), "coral set-up "));
+    parent = mkdtempSync(join(tmpdir(), "coral setup "));
     copy = join(parent, "a copy");
     for (const part of parts) cpSync(join(checkout, part), join(copy, part), { recursive: true });
     symlinkSync(join(checkout, "node_modules"), join(copy, "node_modules"));
@@ -58,7 +58,7 @@ describe("setup in a fresh copy, in a directory with a space", () => {
     appendFileSync(join(copy, "src/main/coral.ts"), "\nconst broken = ;\n");
     const failed = node(join(copy, "scripts/setup.mjs"));
     expect(failed.stderr).toContain("coral.ts");
-    expect(failed.stderr).toContain("Cannot bundle src/; correct the lines above");
+    expect(failed.stderr).toContain("Cannot bundle src/; fix the errors above");
     expect(failed.code).toBe(1);
   });
 });
