@@ -8,8 +8,8 @@ import { type ColonyStore, openColonyStore } from "../colony-store.ts";
 import { batchFromRows } from "../column-batch.ts";
 import { encodeBatch } from "../column-codec.ts";
 import type { Signal } from "../define-signal.ts";
+import { type GoldenRow, insertGoldenRows, storedRows } from "../golden-rows.fixture.ts";
 import { type AuditRow, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
-import type { SqlParameter } from "../sql-values.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { verifyCopies, verifyOwnChain } from "./verify-audit.ts";
@@ -52,8 +52,7 @@ async function pull(store: ColonyStore, row: AuditRow, epoch = agentEpoch): Prom
 }
 
 async function storedLines(store: ColonyStore): Promise<string> {
-  const rows = await store.query(`SELECT * FROM "${store.database.name}".audit.entries ORDER BY seq`);
-  return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+  return (await storedRows(store, "audit.entries")).map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
 describe("the colony's own chain", () => {
@@ -84,14 +83,9 @@ describe("the colony's own chain", () => {
     const rows = golden
       .trim()
       .split("\n")
-      .map((line) => JSON.parse(line) as Record<string, SqlParameter>);
-    await world.store.write(async (transaction) => {
-      await transaction.run('DELETE FROM raw."audit"');
-      for (const row of rows) {
-        const places = Object.keys(row).map((name) => (name === "time" ? "make_timestamp(?)" : "?"));
-        await transaction.run(`INSERT INTO audit.entries VALUES (${places.join(", ")})`, Object.values(row));
-      }
-    });
+      .map((line) => JSON.parse(line) as GoldenRow);
+    await world.store.write((transaction) => transaction.run('DELETE FROM raw."audit"'));
+    await insertGoldenRows(world.store, "audit.entries", rows);
     const last = rows.at(-1);
     await world.setChain(Number(last?.["entry"]), String(last?.["hash"]));
     const own = await world.openAudit();
