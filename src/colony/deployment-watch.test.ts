@@ -224,7 +224,13 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect((await events()).filter((line) => line.startsWith("deployment:"))).toHaveLength(1);
   });
 
-  it("goes on where it was after a restart, and tells when there is nothing to compare", async () => {
+  it("gives a deployment its golden id, which people and stored events refer to", async () => {
+    nowMs = deployedMs;
+    const { deployment } = await watch.mark({ service: "api", version: "1.4.2", note: "", agoMs: 0 }, "token:ci");
+    expect(deployment.id).toBe("dep-1565680659");
+  });
+
+  it("resumes after a restart, and reports when there is nothing to compare", async () => {
     await deploy();
     watch = new DeploymentWatch({ store, settings: () => ({ windowMs: 30 * minuteMs, lagMs: 20_000 }), clock, log: silentLogger });
     await stepAt(deployedMs + 40 * minuteMs);

@@ -59,9 +59,7 @@ describe("golden certificate files", () => {
     for (const leaf of [agent, colony]) expect([leaf.checkIssued(ca), leaf.verify(ca.publicKey)]).toEqual([true, true]);
     expect(agent.subjectAltName).toBe(`URI:spiffe://${colonyId}/agent/${agentId}`);
     expect(spiffeIdOf(agent)).toEqual({ kind: "agent", colonyId, agentId });
-    expect(colony.subjectAltName).toBe(
-      `URI:spiffe://${colonyId}/colony, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1`,
-    );
+    expect(colony.subjectAltName).toBe(`URI:spiffe://${colonyId}/colony, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1`);
     expect(spiffeIdOf(colony)).toEqual({ kind: "colony", colonyId });
   });
 });

@@ -13,8 +13,14 @@ const common = {
 const json = `{"e":["colony.example:9443","203.0.113.7:9443"],"c":"shop-prod-0a1b2c","f":"${common.caFingerprint}","i":"tok-1a2b3c","s":"${common.secret}"}`;
 
 describe.each<[Token["kind"], string]>([
-  ["join", "coral_join_eyJlIjpbImNvbG9ueS5leGFtcGxlOjk0NDMiLCIyMDMuMC4xMTMuNzo5NDQzIl0sImMiOiJzaG9wLXByb2QtMGExYjJjIiwiZiI6IjIwYzM3NDc1MmViZTQyNzdhOWZkZGMyODM0MGY1OTg1Njc1NGQ5NjZkMGQwYzRlZTAwZmMzMDAwZDE2YWYwZjciLCJpIjoidG9rLTFhMmIzYyIsInMiOiJxODN2RWpSV2VKQ3J6ZThTTkZaNGtLdk43eEkwVm5pUXE4M3ZFalJXZUpBIn0"],
-  ["user", "coral_user_eyJlIjpbImNvbG9ueS5leGFtcGxlOjk0NDMiLCIyMDMuMC4xMTMuNzo5NDQzIl0sImMiOiJzaG9wLXByb2QtMGExYjJjIiwiZiI6IjIwYzM3NDc1MmViZTQyNzdhOWZkZGMyODM0MGY1OTg1Njc1NGQ5NjZkMGQwYzRlZTAwZmMzMDAwZDE2YWYwZjciLCJpIjoidG9rLTFhMmIzYyIsInMiOiJxODN2RWpSV2VKQ3J6ZThTTkZaNGtLdk43eEkwVm5pUXE4M3ZFalJXZUpBIn0"],
+  [
+    "join",
+    "coral_join_eyJlIjpbImNvbG9ueS5leGFtcGxlOjk0NDMiLCIyMDMuMC4xMTMuNzo5NDQzIl0sImMiOiJzaG9wLXByb2QtMGExYjJjIiwiZiI6IjIwYzM3NDc1MmViZTQyNzdhOWZkZGMyODM0MGY1OTg1Njc1NGQ5NjZkMGQwYzRlZTAwZmMzMDAwZDE2YWYwZjciLCJpIjoidG9rLTFhMmIzYyIsInMiOiJxODN2RWpSV2VKQ3J6ZThTTkZaNGtLdk43eEkwVm5pUXE4M3ZFalJXZUpBIn0",
+  ],
+  [
+    "user",
+    "coral_user_eyJlIjpbImNvbG9ueS5leGFtcGxlOjk0NDMiLCIyMDMuMC4xMTMuNzo5NDQzIl0sImMiOiJzaG9wLXByb2QtMGExYjJjIiwiZiI6IjIwYzM3NDc1MmViZTQyNzdhOWZkZGMyODM0MGY1OTg1Njc1NGQ5NjZkMGQwYzRlZTAwZmMzMDAwZDE2YWYwZjciLCJpIjoidG9rLTFhMmIzYyIsInMiOiJxODN2RWpSV2VKQ3J6ZThTTkZaNGtLdk43eEkwVm5pUXE4M3ZFalJXZUpBIn0",
+  ],
 ])("a %s token", (kind, golden) => {
   it("is written as its prefix and JSON in base64url", () => {
     expect(formatToken({ kind, ...common })).toBe(golden);

@@ -6,7 +6,13 @@ import type { RuntimeFacts } from "../base/runtime-facts.ts";
 import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import { batchFromRows } from "./column-batch.ts";
 import { encodeBatch } from "./column-codec.ts";
-import { type DeploymentRecord, type KnownBuild, listDeployments, loadKnownBuilds, saveDeployments } from "./deployments/deployment-tables.ts";
+import {
+  type DeploymentRecord,
+  type KnownBuild,
+  listDeployments,
+  loadKnownBuilds,
+  saveDeployments,
+} from "./deployments/deployment-tables.ts";
 import type { Engine } from "./engine.ts";
 import { type GoldenRow, insertGoldenRows, storedRows } from "./golden-rows.fixture.ts";
 import {
@@ -46,7 +52,13 @@ afterEach(async () => {
 });
 
 const openStore = (): Promise<ColonyStore> =>
-  openColonyStore(engine, { file: folder.file("c.duckdb"), signals: [sample], maxBytes: 1024 ** 3, log: silentLogger, clock: new TestClock() });
+  openColonyStore(engine, {
+    file: folder.file("c.duckdb"),
+    signals: [sample],
+    maxBytes: 1024 ** 3,
+    log: silentLogger,
+    clock: new TestClock(),
+  });
 
 /** What was put into the tables is known after the next start. */
 async function reopened(rows: Readonly<Record<string, readonly GoldenRow[]>>): Promise<ColonyStore> {
@@ -131,9 +143,7 @@ describe("registry.tokens, agent_conflicts and events", () => {
       },
     ],
     "registry.agent_conflicts": [{ agent_id: "web-1-0badcafe", host_a: "web-1", host_b: "web-2", noticed_at: nowUs }],
-    "registry.events": [
-      { occurred_at: nowUs, kind: "agent-joined", agent_id: null, message: "joined", details: '{"port":1,"name":"ü"}' },
-    ],
+    "registry.events": [{ occurred_at: nowUs, kind: "agent-joined", agent_id: null, message: "joined", details: '{"port":1,"name":"ü"}' }],
   };
 
   it("have golden rows", async () => {
