@@ -5,7 +5,7 @@
 
 import { BlockList } from "node:net";
 import { parseIpv4, parseIpv6 } from "../src/base/ip-parse.ts";
-import { PrefixTable } from "../src/colony/endpoint-names/prefix-table.ts";
+import { PrefixTable } from "../src/colony/discovery/endpoint-names/prefix-table.ts";
 import { type RangeLabel, type RangeList, RangeListBuilder } from "../src/tools/index.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { ratioOf } from "./lib/spread.ts";

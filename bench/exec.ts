@@ -9,6 +9,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentPaths, colonyPaths } from "../src/config/index.ts";
+import type { ResolvedTargets } from "../src/tools/index.ts";
 import {
   type CommandAsk,
   type ControlTarget,
@@ -19,8 +20,7 @@ import {
   requestFrames,
   requestJson,
   type Token,
-} from "../src/mesh/index.ts";
-import type { ResolvedTargets } from "../src/tools/index.ts";
+} from "../src/transport/index.ts";
 import { CoralHome, coralFile, until } from "./lib/coral-process.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { SimulatedAgent, trueAtOnce } from "./lib/simulated-agent.ts";

@@ -8,7 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
-import { type ColonyStore, openColonyStore, openEngine, queryEdgeRed, queryRed, type RedQuery, signals } from "../src/store/index.ts";
+import { type ColonyStore, openColonyStore } from "../src/store/colony/index.ts";
+import { openEngine } from "../src/store/engine/index.ts";
+import { queryEdgeRed, queryRed, type RedQuery } from "../src/store/queries/index.ts";
+import { signals } from "../src/store/signals/index.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 
 const services = isSmall ? 200 : 1_000;

@@ -11,24 +11,20 @@ import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { addAgentService } from "../src/agent/agent-service.ts";
-import { findSegmentFile } from "../src/agent/segment-service.ts";
+import { addAgentService } from "../src/agent/link/agent-service.ts";
+import { findSegmentFile } from "../src/agent/link/segment-service.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
-import { createColonyMetrics } from "../src/colony/colony-metrics.ts";
-import { SegmentPuller, type SegmentPullerOptions } from "../src/colony/segment-puller.ts";
-import type { Tunnel } from "../src/mesh/index.ts";
-import { createClientSession, createSessionTransport } from "../src/mesh/session-transport.ts";
-import { readServedFile, serveFile } from "../src/mesh/tunnel-files.ts";
-import {
-  type BatchColumn,
-  openAgentStore,
-  openColonyStore,
-  openEngine,
-  type SegmentBatch,
-  span,
-  writeSegmentFile,
-} from "../src/store/index.ts";
+import { createColonyMetrics } from "../src/colony/core/colony-metrics.ts";
+import { SegmentPuller, type SegmentPullerOptions } from "../src/colony/pull/segment-puller.ts";
+import { openAgentStore } from "../src/store/agent/index.ts";
+import { openColonyStore } from "../src/store/colony/index.ts";
+import { openEngine } from "../src/store/engine/index.ts";
+import { type BatchColumn, type SegmentBatch, writeSegmentFile } from "../src/store/segments/index.ts";
+import { span } from "../src/store/signals/index.ts";
+import type { Tunnel } from "../src/transport/index.ts";
+import { createClientSession, createSessionTransport } from "../src/transport/tunnel/session-transport.ts";
+import { readServedFile, serveFile } from "../src/transport/tunnel/tunnel-files.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { ratioOf } from "./lib/spread.ts";
 import { role, roleArguments, serveParent, Worker } from "./lib/worker.ts";

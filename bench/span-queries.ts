@@ -9,27 +9,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
-import { SpanDecoder } from "../src/otlp/trace-request.ts";
-import {
-  type ColonyStore,
-  derivedSignals,
-  openAgentStore,
-  openColonyStore,
-  openEngine,
-  queryEdgeRed,
-  queryEdges,
-  querySpanEdges,
-  querySpanProcesses,
-  querySpanRed,
-  queryTrace,
-  type SegmentEntry,
-  sealSegment,
-  segmentSignals,
-  signals,
-  span,
-} from "../src/store/index.ts";
-import { getTopology } from "../src/tools/get-topology.ts";
+import { SpanDecoder } from "../src/otlp/decode/trace-request.ts";
+import { openAgentStore } from "../src/store/agent/index.ts";
+import { type ColonyStore, openColonyStore } from "../src/store/colony/index.ts";
+import { openEngine } from "../src/store/engine/index.ts";
+import { queryEdgeRed, queryEdges, querySpanEdges, querySpanProcesses, querySpanRed, queryTrace } from "../src/store/queries/index.ts";
+import { type SegmentEntry, sealSegment } from "../src/store/segments/index.ts";
+import { derivedSignals, segmentSignals, signals, span } from "../src/store/signals/index.ts";
 import type { ColonyBackend } from "../src/tools/index.ts";
+import { getTopology } from "../src/tools/network/get-topology.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { fillColony, runWriter } from "./lib/span-colony.ts";
 import { makeSpanRequests } from "./lib/span-requests.ts";

@@ -64,14 +64,14 @@ describe("findViolations()", () => {
     ["a forbidden room", { path: "src/agent/a.ts", text: 'import { x } from "../colony/index.ts";' }, "agent may not import colony"],
     [
       "a forbidden room for a type",
-      { path: "src/cli/a.ts", text: 'import type { X } from "../store/index.ts";' },
+      { path: "src/cli/a.ts", text: 'import type { X } from "../store/engine/index.ts";' },
       "cli may not import store",
     ],
     ["a forbidden room in a lazy import", { path: "src/cli/a.ts", text: 'await import("../agent/index.ts")' }, "cli may not import agent"],
     [
       "a back door",
-      { path: "src/agent/a.ts", text: 'import { x } from "../store/engine.ts";' },
-      "other rooms import src/store/index.ts only",
+      { path: "src/agent/a.ts", text: 'import { x } from "../store/engine/engine.ts";' },
+      "other rooms import src/store/engine/index.ts only",
     ],
     ["a path out of src", { path: "src/base/a.ts", text: 'import "../../test/x.ts";' }, "leaves src/"],
     [
@@ -79,18 +79,29 @@ describe("findViolations()", () => {
       { path: "src/colony/a.ts", text: 'import { DuckDBInstance } from "@duckdb/node-api";' },
       "may not import this package",
     ],
-    [
-      "koffi outside probes",
-      { path: "src/host/a.ts", text: 'createRequire(import.meta.url)("koffi")' },
-      "host may not import this package",
-    ],
+    ["koffi outside bpf", { path: "src/host/a.ts", text: 'createRequire(import.meta.url)("koffi")' }, "host may not import this package"],
     ["a sub-path of a package", { path: "src/base/a.ts", text: 'import "zod/mini";' }, '"zod": base may not'],
     ["Node in tools", { path: "src/tools/a.ts", text: 'import { join } from "node:path";' }, "tools must not depend on Node"],
     ["Node without prefix in proto", { path: "src/proto/a.ts", text: 'import { join } from "path";' }, "proto must not depend on Node"],
     [
-      "sockets outside mesh",
+      "sockets outside transport",
       { path: "src/agent/a.ts", text: 'import { connect } from "node:net";' },
-      "only mesh and main may open sockets",
+      "sockets are opened in src/transport/",
+    ],
+    [
+      "a sub-folder that another may not import",
+      { path: "src/agent/audit/a.ts", text: 'import { x } from "../link/x.ts";' },
+      "agent/audit may not import agent/link",
+    ],
+    [
+      "a sub-folder that imports the room's own files",
+      { path: "src/agent/audit/a.ts", text: 'import { x } from "../agent.ts";' },
+      "agent/audit may not import the room's own files",
+    ],
+    [
+      "a sub-folder that is not in the table",
+      { path: "src/agent/misc/a.ts", text: 'import { x } from "../link/x.ts";' },
+      'sub-folder "misc" is not in the table of agent',
     ],
     ["zod by name", { path: "src/tools/a.ts", text: 'import { z } from "zod";' }, "zod is imported as a namespace"],
     ["a default export", { path: "src/base/a.ts", text: "export default 1;" }, "default exports"],
@@ -115,13 +126,20 @@ describe("findViolations()", () => {
     ]);
   });
 
+  it("reports a folder with too many source files, not counting tests and fixtures", () => {
+    const many = Array.from({ length: 26 }, (_, index) => ({ path: `src/base/file-${index}.ts`, text: "" }));
+    expect(findViolations(many)).toEqual(["src/base: 26 source files, more than 25"]);
+    const tests = many.slice(1).map(({ path, text }) => ({ path: path.replace(".ts", ".test.ts"), text }));
+    expect(findViolations([...many.slice(1), ...tests])).toEqual([]);
+  });
+
   it("reports what every command would load, with the way there", () => {
     const files = [
       { path: "src/main/coral.ts", text: 'import { runCli } from "../cli/index.ts";' },
       { ...front("cli"), text: '/** @module */\nexport { runCli } from "./run.ts";' },
       {
         path: "src/cli/run.ts",
-        text: 'import type { A } from "../tools/index.ts";\nimport { load } from "../config/index.ts";\nawait import("../mesh/index.ts");',
+        text: 'import type { A } from "../tools/index.ts";\nimport { load } from "../config/index.ts";\nawait import("../transport/index.ts");',
       },
       front("config"),
     ];
@@ -133,13 +151,13 @@ describe("findViolations()", () => {
   it("accepts what the table allows", () => {
     const files = [
       front("agent"),
-      front("store"),
+      front("store/engine"),
       {
         path: "src/agent/a.ts",
-        text: 'import { x } from "../store/index.ts";\nimport { y } from "../base/errors.ts";\nimport { readFile } from "node:fs/promises";',
+        text: 'import { x } from "../store/engine/index.ts";\nimport { y } from "../base/errors.ts";\nimport { readFile } from "node:fs/promises";',
       },
       { path: "src/agent/a.test.ts", text: 'import { it } from "vitest";\nimport { createServer } from "node:net";' },
-      { path: "src/store/b.ts", text: 'import duckdb from "@duckdb/node-bindings";' },
+      { path: "src/store/engine/b.ts", text: 'import duckdb from "@duckdb/node-bindings";' },
     ];
     expect(findViolations(files)).toEqual([]);
   });

@@ -10,40 +10,178 @@ interface Room {
   packages: readonly string[];
   /** False for rooms that must also run in a browser or a sandbox. */
   node?: false;
+  /**
+   * Sub-folders, and which of their siblings each may import. Files in the room's own folder are its composition: they may import every
+   * sub-folder, and no sub-folder may import them. Folders below a sub-folder belong to it.
+   */
+  folders?: Readonly<Record<string, readonly string[]>>;
 }
 
-const daemonBasics = ["base", "proto", "config", "store", "mesh"];
+const daemonBasics = ["base", "proto", "model", "config", "redact", "store", "transport"];
 const rpc = ["@bufbuild/protobuf", "@connectrpc/connect"];
 
 /** Who may enter which room. Adding a line here is a decision: say why in docs/decisions/. */
 export const rooms: Readonly<Record<string, Room>> = {
   base: { rooms: [], packages: [] },
   proto: { rooms: ["base"], packages: ["@bufbuild/protobuf"], node: false },
-  config: { rooms: ["base"], packages: ["yaml", "zod"] },
-  probes: { rooms: ["base"], packages: ["koffi", "iced-x86"] },
-  host: { rooms: ["base", "proto"], packages: ["@bufbuild/protobuf"] },
-  traffic: { rooms: ["base", "probes", "host"], packages: [] },
-  exec: { rooms: ["base", "host"], packages: ["@lydell/node-pty"] },
-  store: { rooms: ["base"], packages: ["@duckdb/node-bindings"] },
-  otlp: { rooms: ["base", "store"], packages: [] },
-  mesh: { rooms: ["base", "proto"], packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"] },
-  tools: { rooms: ["base", "proto"], packages: ["zod"], node: false },
+  model: { rooms: ["base"], packages: [], node: false },
+  config: {
+    rooms: ["base", "model"],
+    packages: ["yaml", "zod"],
+    folders: { schema: [], home: ["schema"], agent: ["home", "schema"], colony: ["home", "schema"] },
+  },
+  redact: { rooms: ["base"], packages: [] },
+  code: { rooms: ["base"], packages: ["iced-x86"] },
+  bpf: { rooms: ["base"], packages: ["koffi"] },
+  host: {
+    rooms: ["base", "proto", "model", "redact", "code"],
+    packages: ["@bufbuild/protobuf"],
+    folders: {
+      files: [],
+      cgroups: ["files"],
+      logs: ["files"],
+      metrics: ["files"],
+      naming: ["cgroups", "files"],
+      processes: ["cgroups", "files", "naming"],
+      sockets: ["files", "metrics", "naming", "processes"],
+      runtime: ["cgroups", "files", "metrics", "naming", "processes"],
+    },
+  },
+  traffic: {
+    rooms: ["base", "model", "redact", "bpf", "code", "host"],
+    packages: [],
+    folders: {
+      core: [],
+      requests: ["core"],
+      protocols: ["core", "requests"],
+      streams: ["core", "protocols", "requests"],
+      kernel: ["core", "protocols", "requests", "streams"],
+      capture: ["core", "requests", "streams"],
+      tls: ["core", "kernel"],
+    },
+  },
+  exec: {
+    rooms: ["base", "redact", "host"],
+    packages: ["@lydell/node-pty"],
+    folders: { policy: [], processes: ["policy"], recordings: ["processes"] },
+  },
+  store: {
+    rooms: ["base", "model"],
+    packages: ["@duckdb/node-bindings"],
+    folders: {
+      engine: [],
+      signals: ["engine"],
+      columns: ["engine", "signals"],
+      tables: ["columns", "engine", "signals"],
+      segments: ["engine", "signals", "tables"],
+      discovery: ["engine", "tables"],
+      queries: ["discovery", "engine", "segments", "signals", "tables"],
+      sql: ["columns", "discovery", "engine", "queries", "segments", "signals", "tables"],
+      agent: ["columns", "engine", "segments", "signals", "tables"],
+      colony: ["columns", "engine", "segments", "signals", "sql", "tables"],
+      audit: ["colony", "columns", "engine", "signals", "tables"],
+    },
+  },
+  transport: {
+    rooms: ["base", "proto", "model"],
+    packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"],
+    folders: { commands: [], trust: [], http: ["commands", "trust"], tunnel: ["http", "trust"] },
+  },
+  otlp: {
+    rooms: ["base", "redact", "store", "transport"],
+    packages: [],
+    folders: {
+      columns: [],
+      decode: ["columns"],
+      json: ["columns", "decode"],
+      logs: ["json"],
+      prometheus: ["decode"],
+      intake: ["columns", "decode", "json", "logs"],
+      servers: [],
+    },
+  },
+  tools: {
+    rooms: ["base", "proto", "model"],
+    packages: ["zod"],
+    node: false,
+    folders: {
+      schemas: [],
+      contract: ["schemas"],
+      agents: ["contract", "schemas"],
+      audit: ["contract", "schemas"],
+      host: ["contract", "schemas"],
+      services: ["contract", "schemas"],
+      tokens: ["contract", "schemas"],
+      status: ["agents", "contract", "schemas"],
+      commands: ["contract", "schemas", "services"],
+      telemetry: ["contract", "schemas", "services"],
+      traffic: ["contract", "schemas", "services"],
+      network: ["contract", "schemas", "services", "traffic"],
+      deployments: ["contract", "schemas", "services", "traffic"],
+      summary: ["contract", "deployments", "schemas", "services", "traffic"],
+    },
+  },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
-  agent: { rooms: [...daemonBasics, "probes", "host", "traffic", "exec", "otlp", "tools"], packages: rpc },
-  colony: { rooms: [...daemonBasics, "otlp", "tools", "mcp"], packages: rpc },
-  cli: { rooms: ["base", "proto", "config", "tools", "mcp", "mesh"], packages: ["commander", "yaml"] },
+  agent: {
+    rooms: [...daemonBasics, "bpf", "host", "traffic", "exec", "otlp", "tools"],
+    packages: rpc,
+    folders: {
+      audit: [],
+      commands: [],
+      managed: [],
+      otlp: [],
+      capture: ["audit"],
+      naming: ["managed"],
+      connections: ["naming"],
+      discovery: ["connections", "managed", "naming"],
+      host: ["discovery"],
+      traffic: ["capture", "connections", "naming"],
+      runtime: ["naming"],
+      link: ["audit", "capture", "commands", "runtime"],
+    },
+  },
+  colony: {
+    rooms: [...daemonBasics, "otlp", "tools", "mcp"],
+    packages: rpc,
+    folders: {
+      core: [],
+      deployments: [],
+      inbox: [],
+      registry: ["core"],
+      pull: ["core", "registry"],
+      discovery: ["core"],
+      audit: ["registry"],
+      commands: ["audit", "registry"],
+      queries: ["audit", "commands", "deployments", "discovery", "registry"],
+      http: ["commands", "core", "registry"],
+    },
+  },
+  cli: {
+    rooms: ["base", "proto", "model", "config", "tools", "mcp", "transport"],
+    packages: ["commander", "yaml"],
+    folders: {
+      output: [],
+      run: ["output"],
+      completion: ["run"],
+      replay: ["output"],
+      commands: ["completion", "output", "replay", "run"],
+    },
+  },
   main: {
     rooms: [
       "base",
       "proto",
+      "model",
       "config",
-      "probes",
+      "redact",
+      "code",
+      "bpf",
       "host",
       "traffic",
       "exec",
       "store",
+      "transport",
       "otlp",
-      "mesh",
       "tools",
       "mcp",
       "agent",
@@ -51,19 +189,26 @@ export const rooms: Readonly<Record<string, Room>> = {
       "cli",
     ],
     packages: [],
+    folders: { daemon: [], doctor: ["daemon"] },
   },
 };
 
 /** Rooms without a front door: their files are imported one by one. */
-const openRooms = new Set(["base", "proto"]);
+const openRooms = new Set(["base", "proto", "model"]);
+/** Rooms that are entered by their sub-folders, each with a front door of its own. */
+const roomsOfRooms = new Set(["store"]);
 /** What every `coral` command loads before it knows which command it is. */
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main"]), packages: new Set(["commander"]) };
-/** Sockets are opened in `mesh`; `main` asks whether a port is free, `host` asks the container runtime of its machine. */
-const networkModules = { modules: new Set(["net", "tls", "http", "https", "http2", "dgram"]), rooms: new Set(["mesh", "main"]) };
-/** Where in `host`. */
-const runtimeDirectory = "src/host/runtime/";
+/**
+ * Who opens sockets: `transport`; `otlp` for its own protocol; `host` to the container runtime of its machine; `main`, which asks whether a
+ * port is free.
+ */
+const networkModules = new Set(["net", "tls", "http", "https", "http2", "dgram"]);
+const networkFolders = ["src/transport/", "src/otlp/servers/", "src/host/runtime/", "src/main/"];
 const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
+/** Source files in one folder, tests and fixtures not counted: more is a corridor, not a room. */
+const maxFiles = 25;
 
 export interface SourceFile {
   /** Relative to the checkout, with slashes. */
@@ -93,7 +238,13 @@ export function findImports(text: string): ImportFound[] {
 
 /** All breaches in the files of src/, one line each: `path: what is wrong`. */
 export function findViolations(files: readonly SourceFile[]): string[] {
-  return [...files.flatMap(fileViolations), ...frontDoorViolations(files), ...startUpViolations(files)];
+  return [
+    ...files.flatMap(fileViolations),
+    ...folderSizeViolations(files),
+    ...frontDoorViolations(files),
+    ...startUpViolations(files),
+    ...folderTableViolations(),
+  ];
 }
 
 function roomOf(path: string): string {
@@ -117,15 +268,14 @@ function fileViolations({ path, text }: SourceFile): string[] {
 }
 
 function importProblem(path: string, room: Room, specifier: string, isTest: boolean): string | undefined {
-  if (specifier.startsWith(".")) return relativeProblem(path, room, specifier);
+  if (specifier.startsWith(".")) return relativeProblem(path, room, specifier, isTest);
   const own = roomOf(path);
   const builtin = specifier.startsWith("node:") ? specifier.slice(5) : builtinModules.includes(specifier) ? specifier : undefined;
   if (builtin !== undefined) {
     if (isTest) return undefined;
     if (room.node === false) return `"${specifier}": ${own} must not depend on Node`;
-    const mayConnect = networkModules.rooms.has(own) || path.startsWith(runtimeDirectory);
-    const forbidden = networkModules.modules.has(builtin) && !mayConnect;
-    return forbidden ? `"${specifier}": only ${[...networkModules.rooms].join(" and ")} may open sockets` : undefined;
+    const forbidden = networkModules.has(builtin) && !networkFolders.some((folder) => path.startsWith(folder));
+    return forbidden ? `"${specifier}": sockets are opened in ${networkFolders.join(", ")} only` : undefined;
   }
   const name = specifier
     .split("/")
@@ -135,22 +285,81 @@ function importProblem(path: string, room: Room, specifier: string, isTest: bool
   return `"${name}": ${own} may not import this package`;
 }
 
-function relativeProblem(path: string, room: Room, specifier: string): string | undefined {
+function relativeProblem(path: string, room: Room, specifier: string, isTest: boolean): string | undefined {
   const target = posix.join(posix.dirname(path), specifier);
   if (!target.startsWith("src/")) return `"${specifier}" leaves src/`;
   const other = roomOf(target);
-  if (other === roomOf(path)) return undefined;
+  if (other === roomOf(path)) return isTest ? undefined : folderProblem(path, room, specifier, target);
   if (!room.rooms.includes(other)) return `"${specifier}": ${roomOf(path)} may not import ${other}`;
-  if (openRooms.has(other) || target === `src/${other}/index.ts`) return undefined;
-  return `"${specifier}": other rooms import src/${other}/index.ts only`;
+  if (openRooms.has(other) || isFrontDoor(target)) return undefined;
+  return `"${specifier}": other rooms import ${frontDoorOf(target)} only`;
+}
+
+function frontDoorOf(path: string): string {
+  const [src, room = "", folder = ""] = path.split("/");
+  return roomsOfRooms.has(room) ? `${src}/${room}/${folder}/index.ts` : `${src}/${room}/index.ts`;
+}
+
+function isFrontDoor(path: string): boolean {
+  return path === frontDoorOf(path);
+}
+
+/** The sub-folder of its room that a file is in; undefined for the room's own files. */
+function folderOf(path: string): string | undefined {
+  const parts = path.split("/");
+  return parts.length > 3 ? parts[2] : undefined;
+}
+
+/** An import within a room, against the room's table of sub-folders. */
+function folderProblem(path: string, room: Room, specifier: string, target: string): string | undefined {
+  const from = folderOf(path);
+  const to = folderOf(target);
+  if (from === to || from === undefined) return undefined;
+  const own = roomOf(path);
+  const allowed = room.folders?.[from];
+  if (allowed === undefined) return `sub-folder "${from}" is not in the table of ${own}`;
+  if (to === undefined) return `"${specifier}": ${own}/${from} may not import the room's own files`;
+  return allowed.includes(to) ? undefined : `"${specifier}": ${own}/${from} may not import ${own}/${to}`;
+}
+
+function folderSizeViolations(files: readonly SourceFile[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { path } of files) {
+    if (/\.(?:test|fixture)\.ts$/.test(path) || path.startsWith("src/proto/")) continue;
+    const folder = posix.dirname(path);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts]
+    .filter(([, count]) => count > maxFiles)
+    .map(([folder, count]) => `${folder}: ${count} source files, more than ${maxFiles}`);
+}
+
+/** The table itself: sub-folders that import each other in a circle are one folder. */
+function folderTableViolations(): string[] {
+  return Object.entries(rooms).flatMap(([room, { folders = {} }]) =>
+    Object.keys(folders).flatMap((folder) => {
+      const reached = new Set<string>();
+      const queue = [...(folders[folder] ?? [])];
+      for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
+        if (reached.has(next)) continue;
+        reached.add(next);
+        queue.push(...(folders[next] ?? []));
+      }
+      return reached.has(folder) ? [`src/${room}/${folder}: its sub-folders import each other in a circle`] : [];
+    }),
+  );
 }
 
 function frontDoorViolations(files: readonly SourceFile[]): string[] {
-  const present = new Set(files.map(({ path }) => roomOf(path)));
-  return [...present].flatMap((room) => {
-    if (openRooms.has(room) || room === "main" || rooms[room] === undefined) return [];
-    const index = files.find(({ path }) => path === `src/${room}/index.ts`);
-    if (index === undefined) return [`src/${room}: index.ts is missing`];
+  const doors = new Set(
+    files
+      .filter(({ path }) => !openRooms.has(roomOf(path)) && roomOf(path) !== "main" && rooms[roomOf(path)] !== undefined)
+      .filter(({ path }) => !roomsOfRooms.has(roomOf(path)) || folderOf(path) !== undefined)
+      .map(({ path }) => frontDoorOf(path)),
+  );
+  return [...doors].flatMap((door) => {
+    const index = files.find(({ path }) => path === door);
+    if (index === undefined) return [`${posix.dirname(door)}: index.ts is missing`];
     return /^\/\*\*(?:(?!\*\/)[\s\S])*@module(?:(?!\*\/)[\s\S])*\*\//.test(index.text)
       ? []
       : [`${index.path}: does not open with a @module comment`];

@@ -13,7 +13,7 @@ import {
   type SampleTime,
   type Signal,
   serviceInstance,
-} from "../../src/store/index.ts";
+} from "../../src/store/signals/index.ts";
 
 export type HostProcessRow = RowOf<(typeof hostProcess)["columns"]>;
 

@@ -6,7 +6,7 @@ import { type DuckDBAppender, DuckDBInstance, DuckDBTimestampValue } from "@duck
 import { Root, type Type } from "protobufjs/light.js";
 import { ByteBudget } from "../../src/base/byte-budget.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { startOtlpServers } from "../../src/mesh/index.ts";
+import { startOtlpServers } from "../../src/otlp/index.ts";
 import { serveParent } from "./worker.ts";
 
 export type RowReceiverRequest = { kind: "begin" } | { kind: "end"; spans: number };

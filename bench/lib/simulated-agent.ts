@@ -4,14 +4,24 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { addAgentService } from "../../src/agent/agent-service.ts";
-import type { ExecuteService } from "../../src/agent/execute-service.ts";
+import type { ExecuteService } from "../../src/agent/commands/execute-service.ts";
+import { addAgentService } from "../../src/agent/link/agent-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { type DialledTunnel, dialTunnel, generateKey, type Identity, joinColony, registerAgent, type Token } from "../../src/mesh/index.ts";
-import { batchFromRows } from "../../src/store/column-batch.ts";
-import { encodeBatch } from "../../src/store/column-codec.ts";
-import type { AgentStore, Columns, RowOf, SampleTime, Signal, SignalHead, SignalSlice } from "../../src/store/index.ts";
+import type { AgentStore } from "../../src/store/agent/index.ts";
+import { batchFromRows } from "../../src/store/columns/column-batch.ts";
+import { encodeBatch } from "../../src/store/columns/column-codec.ts";
+import type { Columns, RowOf, SampleTime, Signal } from "../../src/store/signals/index.ts";
+import type { SignalHead, SignalSlice } from "../../src/store/tables/index.ts";
+import {
+  type DialledTunnel,
+  dialTunnel,
+  generateKey,
+  type Identity,
+  joinColony,
+  registerAgent,
+  type Token,
+} from "../../src/transport/index.ts";
 import { hostSample } from "./host-samples.ts";
 
 /** Per signal, one column whose sum is compared at the end. */

@@ -2,7 +2,9 @@
 
 import { createReadStream, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type ColonyStore, type SegmentSummary, span, writeSegmentFile } from "../../src/store/index.ts";
+import { type ColonyStore } from "../../src/store/colony/index.ts";
+import { type SegmentSummary, writeSegmentFile } from "../../src/store/segments/index.ts";
+import { span } from "../../src/store/signals/index.ts";
 import { SpanWorld, type SpanWorldOptions } from "./span-world.ts";
 import { serveParent, type Worker } from "./worker.ts";
 

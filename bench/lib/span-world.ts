@@ -1,7 +1,7 @@
 /** Spans of a large system, made quickly: services that call each other, in whole traces, as batches of one agent's segment each. */
 
 import { randomBytes } from "node:crypto";
-import type { BatchColumn, SegmentBatch } from "../../src/store/index.ts";
+import type { BatchColumn, SegmentBatch } from "../../src/store/segments/index.ts";
 
 export interface SpanWorldOptions {
   services: number;

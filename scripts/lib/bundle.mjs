@@ -8,7 +8,7 @@ import { filesBelow, hashOf, readStamp, writeStamp } from "./stamps.mjs";
 /** Every program that runs as a process or thread, with its file name in dist/. */
 const entryPoints = {
   coral: "src/main/coral.ts",
-  "ability-child": "src/probes/ability-child.ts",
+  "ability-child": "src/bpf/ability-child.ts",
   "traffic-process": "src/main/traffic-process.ts",
   "tls-plan-child": "src/traffic/tls/plan-child.ts",
   "decode-worker": "src/main/decode-worker.ts",

@@ -2,19 +2,19 @@
 
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type Authorize, createHttpRoutes, type HttpHandler } from "../mesh/index.ts";
 import { addMetricIntakeMetrics, type MetricIntake, type OtlpIntake } from "../otlp/index.ts";
+import { type Authorize, createHttpRoutes, type HttpHandler } from "../transport/index.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
-import type { AuditLog } from "./audit-log.ts";
-import { auditRoutes } from "./audit-routes.ts";
+import type { AuditLog } from "./audit/audit-log.ts";
+import { auditRoutes } from "./audit/audit-routes.ts";
 import type { Collectors } from "./collectors.ts";
-import type { ColonyLink } from "./colony-link.ts";
-import { commandRoute } from "./command-route.ts";
-import type { ExecuteService } from "./execute-service.ts";
+import { commandRoute } from "./commands/command-route.ts";
+import type { ExecuteService } from "./commands/execute-service.ts";
+import type { ColonyLink } from "./link/colony-link.ts";
+import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { Managed } from "./open-managed.ts";
-import type { RuntimeWatch } from "./runtime-watch.ts";
 
 export interface AgentHttpParts {
   status: AgentStatusSources & { link: ColonyLink };

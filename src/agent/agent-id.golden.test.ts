@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadAgentId } from "./agent-id.ts";
-import { rememberEndpointIn } from "./endpoint-memory.ts";
+import { rememberEndpointIn } from "./link/endpoint-memory.ts";
 
 let file: string;
 beforeEach(async () => {

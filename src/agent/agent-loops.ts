@@ -5,16 +5,16 @@ import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { MetricIntake } from "../otlp/index.ts";
-import type { AgentStore } from "../store/index.ts";
+import type { AgentStore } from "../store/agent/index.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import type { Collectors } from "./collectors.ts";
-import type { ColonyLink } from "./colony-link.ts";
-import type { KubernetesPods } from "./kubernetes-pods.ts";
-import type { LogPatterns } from "./log-patterns.ts";
-import type { LogTails } from "./log-tails.ts";
+import type { ColonyLink } from "./link/colony-link.ts";
+import type { RuntimeWatch } from "./link/runtime-watch.ts";
+import type { KubernetesPods } from "./naming/kubernetes-pods.ts";
 import type { Managed } from "./open-managed.ts";
-import type { RuntimeWatch } from "./runtime-watch.ts";
-import type { Scraper } from "./scraper.ts";
+import type { LogPatterns } from "./otlp/log-patterns.ts";
+import type { LogTails } from "./otlp/log-tails.ts";
+import type { Scraper } from "./otlp/scraper.ts";
 
 export interface AgentLoopParts {
   config: () => AgentConfig;

@@ -1,9 +1,8 @@
-import { MetricsRegistry } from "../base/metrics.ts";
-import { processFigures } from "../base/process-figures.ts";
+import { MetricsRegistry, processFigures } from "../base/metrics.ts";
 import { addOtlpMetrics, type OtlpStatus } from "../otlp/index.ts";
-import type { AgentStore } from "../store/index.ts";
-import type { LinkState } from "./colony-link.ts";
-import type { TrafficReadings } from "./traffic-collector.ts";
+import type { AgentStore } from "../store/agent/index.ts";
+import type { LinkState } from "./link/colony-link.ts";
+import type { TrafficReadings } from "./traffic/traffic-collector.ts";
 
 /** What an agent says of itself on /metrics. */
 export function createAgentMetrics(

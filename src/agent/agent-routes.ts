@@ -2,7 +2,6 @@
 
 import { CoralError } from "../base/errors.ts";
 import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
-import type { Route } from "../mesh/index.ts";
 import type {
   AgentStatus,
   ManagedServiceInfo,
@@ -11,9 +10,16 @@ import type {
   ServiceDisconnected,
   ServicesConnected,
 } from "../tools/index.ts";
-import { type ConnectOutcome, type ManagedService, type ManagedServiceBook, protocolOf, type ServiceHealth } from "./managed-services.ts";
-import type { RuntimeWatch } from "./runtime-watch.ts";
-import type { ServiceFacts } from "./service-facts.ts";
+import type { Route } from "../transport/index.ts";
+import type { ServiceFacts } from "./discovery/service-facts.ts";
+import type { RuntimeWatch } from "./link/runtime-watch.ts";
+import {
+  type ConnectOutcome,
+  type ManagedService,
+  type ManagedServiceBook,
+  protocolOf,
+  type ServiceHealth,
+} from "./managed/managed-services.ts";
 
 export interface AgentRoutesOptions {
   status: () => Promise<AgentStatus>;

@@ -1,11 +1,11 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import type { CapabilityFact } from "../base/runtime-facts.ts";
 import type { AgentConfig, AgentPaths, FileOwner } from "../config/index.ts";
 import type { HostReader } from "../host/index.ts";
-import type { ControlServerOptions } from "../mesh/index.ts";
-import type { Engine } from "../store/index.ts";
-import type { FetchClusterJson } from "./kubernetes-pods.ts";
+import type { CapabilityFact } from "../model/runtime-facts.ts";
+import type { Engine } from "../store/engine/index.ts";
+import type { ControlServerOptions } from "../transport/index.ts";
+import type { FetchClusterJson } from "./naming/kubernetes-pods.ts";
 import type { OpenTrafficOptions } from "./open-traffic.ts";
 
 export interface AgentOptions {

@@ -1,15 +1,16 @@
 /** Gathers what the agent says of itself at `GET /v1/status`. */
 
 import type { Clock } from "../base/clock.ts";
-import type { RuntimeFacts } from "../base/runtime-facts.ts";
-import type { AgentStore, StoreStats } from "../store/index.ts";
+import type { RuntimeFacts } from "../model/runtime-facts.ts";
+import type { AgentStore } from "../store/agent/index.ts";
+import type { StoreStats } from "../store/tables/index.ts";
 import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceStatus, AgentStatus } from "../tools/index.ts";
-import type { ColonyLink } from "./colony-link.ts";
-import { type ManagedServices, protocolOf } from "./managed-services.ts";
-import { readSdkSenders } from "./sdk-senders.ts";
-import type { ServiceFacts } from "./service-facts.ts";
-import type { TrafficReadings } from "./traffic-collector.ts";
-import { trafficStatus } from "./traffic-status.ts";
+import type { ServiceFacts } from "./discovery/service-facts.ts";
+import type { ColonyLink } from "./link/colony-link.ts";
+import { type ManagedServices, protocolOf } from "./managed/managed-services.ts";
+import { readSdkSenders } from "./otlp/sdk-senders.ts";
+import type { TrafficReadings } from "./traffic/traffic-collector.ts";
+import { trafficStatus } from "./traffic/traffic-status.ts";
 
 export interface AgentStatusSources {
   agentId: string;

@@ -7,20 +7,20 @@ import type { AgentConfig } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { runAgentLoops } from "./agent-loops.ts";
-import { type AgentServiceOptions, addAgentService } from "./agent-service.ts";
 import type { AgentOptions, AgentSetting } from "./agent-setting.ts";
-import { ColonyLink, type ColonyLinkOptions } from "./colony-link.ts";
-import { rememberEndpointIn } from "./endpoint-memory.ts";
+import { type AgentServiceOptions, addAgentService } from "./link/agent-service.ts";
+import { ColonyLink, type ColonyLinkOptions } from "./link/colony-link.ts";
+import { rememberEndpointIn } from "./link/endpoint-memory.ts";
+import { QueryService } from "./link/query-service.ts";
+import { RuntimeWatch } from "./link/runtime-watch.ts";
+import { findSegmentFile } from "./link/segment-service.ts";
+import { SelfDescription, saidOf } from "./link/self-description.ts";
 import { type AgentData, openAgentData } from "./open-agent-data.ts";
 import { openCommands } from "./open-commands.ts";
 import { openObservers } from "./open-observers.ts";
 import { openRuntimeReporter } from "./open-runtime-reporter.ts";
-import { QueryService } from "./query-service.ts";
-import { RuntimeWatch } from "./runtime-watch.ts";
-import { findSegmentFile } from "./segment-service.ts";
-import { SelfDescription, saidOf } from "./self-description.ts";
 import { type AgentParts, startAgentServers } from "./start-agent-servers.ts";
-import { trafficCapability } from "./traffic-status.ts";
+import { trafficCapability } from "./traffic/traffic-status.ts";
 
 export interface Agent extends AsyncDisposable {
   agentId: string;

@@ -5,8 +5,8 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { HostReader, PodLabels } from "../host/index.ts";
+import { type AgentStore } from "../store/agent/index.ts";
 import {
-  type AgentStore,
   type Columns,
   connection,
   event,
@@ -20,14 +20,14 @@ import {
   type RowOf,
   type Signal,
   serviceInstance,
-} from "../store/index.ts";
+} from "../store/signals/index.ts";
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
-import { createDiscoveryCollector, type ScanWatcher } from "./discovery-collector.ts";
-import { createHostCollector, type HostRows } from "./host-collector.ts";
-import type { KernelConnections } from "./kernel-connections.ts";
-import type { ManagedServices } from "./managed-services.ts";
-import { chooseSocketBackend } from "./socket-backend.ts";
-import type { TrafficNames } from "./traffic-names.ts";
+import type { KernelConnections } from "./connections/kernel-connections.ts";
+import { chooseSocketBackend } from "./connections/socket-backend.ts";
+import { createDiscoveryCollector, type ScanWatcher } from "./discovery/discovery-collector.ts";
+import { createHostCollector, type HostRows } from "./host/host-collector.ts";
+import type { ManagedServices } from "./managed/managed-services.ts";
+import type { TrafficNames } from "./naming/traffic-names.ts";
 
 export interface CollectorsOptions {
   store: AgentStore;

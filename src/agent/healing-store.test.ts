@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../base/clock.ts";
 import { createLogger } from "../base/log.ts";
-import { type AgentStore, type Engine, hostProcess, openEngine } from "../store/index.ts";
+import { type AgentStore } from "../store/agent/index.ts";
+import { type Engine, openEngine } from "../store/engine/index.ts";
+import { hostProcess } from "../store/signals/index.ts";
 import { openHealingStore } from "./healing-store.ts";
 
 const log = createLogger("test", "error", () => undefined);

@@ -1,25 +1,18 @@
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { type AgentStore, type AgentStoreOptions, openAgentStore } from "../store/agent/index.ts";
+import { type Engine, type Opened, type Row, type SqlParameters } from "../store/engine/index.ts";
+import { type AgentSegments } from "../store/segments/index.ts";
+import { type Columns, type RowOf, type Signal } from "../store/signals/index.ts";
 import {
-  type AgentSegments,
-  type AgentStore,
-  type AgentStoreOptions,
-  type Columns,
-  type Engine,
   type LossCount,
-  type Opened,
-  openAgentStore,
   type PruneResult,
   type ReadLimits,
-  type Row,
-  type RowOf,
   type SeqRange,
-  type Signal,
   type SignalHead,
   type SignalSlice,
-  type SqlParameters,
   type StoreStats,
-} from "../store/index.ts";
+} from "../store/tables/index.ts";
 
 export interface HealingStoreOptions extends AgentStoreOptions {
   /** Called after the store was begun anew: its epoch has changed. */

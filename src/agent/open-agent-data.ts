@@ -2,17 +2,17 @@
 
 import { dirname } from "node:path";
 import type { Logger } from "../base/log.ts";
-import type { RedactionRules } from "../base/redact-line.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentConfig } from "../config/index.ts";
-import { createOtlpClient, startOtlpServers } from "../mesh/index.ts";
-import { MetricIntake, OtlpIntake } from "../otlp/index.ts";
-import { type AgentStore, segmentSignals, signals } from "../store/index.ts";
+import { createOtlpClient, MetricIntake, OtlpIntake, startOtlpServers } from "../otlp/index.ts";
+import type { RedactionRules } from "../redact/index.ts";
+import { type AgentStore } from "../store/agent/index.ts";
+import { segmentSignals, signals } from "../store/signals/index.ts";
 import type { AgentSetting } from "./agent-setting.ts";
-import { AuditLog } from "./audit-log.ts";
+import { AuditLog } from "./audit/audit-log.ts";
 import { type HealingStoreOptions, openHealingStore } from "./healing-store.ts";
-import { LogPatterns } from "./log-patterns.ts";
-import { LogTails } from "./log-tails.ts";
+import { LogPatterns } from "./otlp/log-patterns.ts";
+import { LogTails } from "./otlp/log-tails.ts";
 
 /** Nothing is received before `otlp.start()`. `onRenewed`: the store was damaged and began anew. */
 export async function openAgentData(setting: AgentSetting, onRenewed: () => void, stack: ResourceStack) {

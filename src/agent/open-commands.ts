@@ -3,13 +3,13 @@
 import type { Clock } from "../base/clock.ts";
 import { FlowLoad } from "../base/flow-load.ts";
 import type { Logger } from "../base/log.ts";
-import { impossibleBecause, type RuntimeFacts } from "../base/runtime-facts.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { CommandAudit, LaunchedProgram } from "../exec/index.ts";
 import { createContainerDirectory } from "../host/index.ts";
-import { agentEnvironment } from "./agent-environment.ts";
-import type { ColonyLink } from "./colony-link.ts";
-import { createExecuteService, type ExecuteService } from "./execute-service.ts";
+import { impossibleBecause, type RuntimeFacts } from "../model/runtime-facts.ts";
+import { createExecuteService, type ExecuteService } from "./commands/execute-service.ts";
+import type { ColonyLink } from "./link/colony-link.ts";
+import { agentEnvironment } from "./runtime/agent-environment.ts";
 
 export interface OpenCommandsOptions {
   config: () => AgentConfig;

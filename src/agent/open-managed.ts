@@ -3,11 +3,12 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { FileOwner } from "../config/index.ts";
-import { type AgentStore, event, type RowOf } from "../store/index.ts";
-import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./health-checks.ts";
-import { createLaunchedPrograms, type LaunchedPrograms } from "./launched-programs.ts";
-import { ManagedServiceBook, type ManagedServices } from "./managed-services.ts";
-import { createServiceFacts, type ServiceFacts } from "./service-facts.ts";
+import { type AgentStore } from "../store/agent/index.ts";
+import { event, type RowOf } from "../store/signals/index.ts";
+import { createServiceFacts, type ServiceFacts } from "./discovery/service-facts.ts";
+import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./managed/health-checks.ts";
+import { ManagedServiceBook, type ManagedServices } from "./managed/managed-services.ts";
+import { createLaunchedPrograms, type LaunchedPrograms } from "./naming/launched-programs.ts";
 
 export interface OpenManagedOptions {
   file: string;

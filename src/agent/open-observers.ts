@@ -3,12 +3,12 @@
 import type { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentSetting } from "./agent-setting.ts";
 import { createCollectors } from "./collectors.ts";
-import { createKernelConnections } from "./kernel-connections.ts";
-import { createKubernetesPods, type KubernetesPods } from "./kubernetes-pods.ts";
+import { createKernelConnections } from "./connections/kernel-connections.ts";
+import { createKubernetesPods, type KubernetesPods } from "./naming/kubernetes-pods.ts";
 import type { AgentData } from "./open-agent-data.ts";
 import { openManaged } from "./open-managed.ts";
 import { openTraffic } from "./open-traffic.ts";
-import { Scraper } from "./scraper.ts";
+import { Scraper } from "./otlp/scraper.ts";
 
 /** Requests are not watched before `traffic.collector.reconfigure()`, nothing else before the loops run. */
 export async function openObservers(setting: AgentSetting, { store, auditLog, metricIntake }: AgentData, stack: ResourceStack) {

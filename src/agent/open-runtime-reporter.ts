@@ -3,11 +3,11 @@
 import type { AgentConfig } from "../config/index.ts";
 import { detectRuntime } from "../host/index.ts";
 import type { AgentOptions } from "./agent-setting.ts";
-import { createPodOwner } from "./pod-owner.ts";
-import { refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
-import { RuntimeReporter } from "./runtime-reporter.ts";
-import type { TrafficReadings } from "./traffic-collector.ts";
-import { trafficStatus } from "./traffic-status.ts";
+import { createPodOwner } from "./runtime/pod-owner.ts";
+import { refusedCommands, runtimeCapabilities } from "./runtime/runtime-capabilities.ts";
+import { RuntimeReporter } from "./runtime/runtime-reporter.ts";
+import type { TrafficReadings } from "./traffic/traffic-collector.ts";
+import { trafficStatus } from "./traffic/traffic-status.ts";
 
 type Wanted = Pick<AgentOptions, "fetchClusterJson" | "kernel" | "version" | "clock" | "log">;
 

@@ -4,16 +4,17 @@ import { availableParallelism } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentTrafficConfig } from "../config/index.ts";
-import { type AgentStore, event } from "../store/index.ts";
+import { type AgentStore } from "../store/agent/index.ts";
+import { event } from "../store/signals/index.ts";
 import { superviseTraffic } from "../traffic/index.ts";
-import type { AuditLog } from "./audit-log.ts";
-import { captureNote } from "./capture-note.ts";
-import { type CaptureService, createCaptureService } from "./capture-service.ts";
-import type { ScanWatcher } from "./discovery-collector.ts";
-import { TrafficCollector, type TrafficCollectorOptions } from "./traffic-collector.ts";
-import { createTrafficDirectory, type TrafficDirectory } from "./traffic-directory.ts";
-import { TrafficNameBook } from "./traffic-name-book.ts";
-import type { TrafficNames } from "./traffic-names.ts";
+import type { AuditLog } from "./audit/audit-log.ts";
+import { captureNote } from "./capture/capture-note.ts";
+import { type CaptureService, createCaptureService } from "./capture/capture-service.ts";
+import type { ScanWatcher } from "./discovery/discovery-collector.ts";
+import type { TrafficNames } from "./naming/traffic-names.ts";
+import { TrafficCollector, type TrafficCollectorOptions } from "./traffic/traffic-collector.ts";
+import { createTrafficDirectory, type TrafficDirectory } from "./traffic/traffic-directory.ts";
+import { TrafficNameBook } from "./traffic/traffic-name-book.ts";
 
 export interface OpenTrafficOptions {
   store: AgentStore;

@@ -1,15 +1,15 @@
 /** Where the agent answers: its health and metrics to this machine, everything else on the socket of its owner. */
 
 import type { ResourceStack } from "../base/resource-stack.ts";
-import { startControlServer, startHealthServer } from "../mesh/index.ts";
+import { startControlServer, startHealthServer } from "../transport/index.ts";
 import { type AgentHttpParts, createAgentHttp } from "./agent-http.ts";
 import type { AgentSetting } from "./agent-setting.ts";
-import type { ColonyLink } from "./colony-link.ts";
-import type { ExecuteService } from "./execute-service.ts";
+import type { ExecuteService } from "./commands/execute-service.ts";
+import type { ColonyLink } from "./link/colony-link.ts";
+import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { AgentData } from "./open-agent-data.ts";
 import type { Observers } from "./open-observers.ts";
-import type { RuntimeReporter } from "./runtime-reporter.ts";
-import type { RuntimeWatch } from "./runtime-watch.ts";
+import type { RuntimeReporter } from "./runtime/runtime-reporter.ts";
 
 export interface AgentParts {
   data: AgentData;

@@ -2,9 +2,9 @@
 
 import { Argument, Command, Option } from "commander";
 import { version } from "../base/version.ts";
-import type { CliIo } from "./cli-io.ts";
-import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./command-spec.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
+import type { CliIo } from "./output/cli-io.ts";
+import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./run/command-spec.ts";
 
 /** What the parser found: the command, and what was given to it. */
 export interface ParsedCommand {

@@ -1,7 +1,7 @@
 /** docs/cli.md, made from the command table. */
 
-import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./command-spec.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
+import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./run/command-spec.ts";
 
 export function renderCliDocument(): string {
   const groups = [...new Set((commandTable.commands ?? []).map((command) => command.group))].filter((group) => group !== undefined);

@@ -1,15 +1,15 @@
 /** Every command of coral, in one place. The parser, the help, docs/cli.md and the completions are made from this. */
 
 import { logLevels } from "../base/log.ts";
-import type { CommandSpec, OptionSpec } from "./command-spec.ts";
-import { agentCommands } from "./commands/agent-table.ts";
-import { approvalCommands, auditCommands } from "./commands/audit-table.ts";
-import { colonyCommands } from "./commands/colony-table.ts";
-import { configCommands } from "./commands/config-table.ts";
-import { execCommand, runCommand, shellCommand } from "./commands/exec-table.ts";
-import { connectCommand, disconnectCommand, networkCommands } from "./commands/network-table.ts";
-import { mcpCommands, queryCommands, toolCommands } from "./commands/query-table.ts";
+import { agentCommands } from "./commands/agent/agent-table.ts";
+import { approvalCommands, auditCommands } from "./commands/audit/audit-table.ts";
+import { colonyCommands } from "./commands/colony/colony-table.ts";
+import { configCommands } from "./commands/config/config-table.ts";
+import { execCommand, runCommand, shellCommand } from "./commands/exec/exec-table.ts";
+import { connectCommand, disconnectCommand, networkCommands } from "./commands/network/network-table.ts";
+import { mcpCommands, queryCommands, toolCommands } from "./commands/query/query-table.ts";
 import { agentOption, dataOutput, listenOptions, serviceOption, sinceOption, watchedOutput } from "./commands/shared-options.ts";
+import type { CommandSpec, OptionSpec } from "./run/command-spec.ts";
 
 export const globalOptions: readonly OptionSpec[] = [
   {
@@ -80,7 +80,7 @@ export const commandTable: CommandSpec = {
         ["coral top", "live"],
         ["coral top --once --sort p95", "the slowest services, once"],
       ],
-      load: () => import("./commands/top.ts"),
+      load: () => import("./commands/service/top.ts"),
     },
     { name: "query", group: look, summary: "Ask for stored signals", commands: queryCommands },
     {
@@ -114,7 +114,7 @@ export const commandTable: CommandSpec = {
         ["coral capture api --route /checkout --min-duration 250ms --duration 5m", "the slow ones of one route"],
         ["coral events --kind capture-started", "who captured what"],
       ],
-      load: () => import("./commands/capture.ts"),
+      load: () => import("./commands/service/capture.ts"),
     },
     {
       name: "services",
@@ -134,7 +134,7 @@ export const commandTable: CommandSpec = {
         ["coral services api", "one in full"],
         ["coral services --agent web-1 -o wide", "of one host, with builds and executables"],
       ],
-      load: () => import("./commands/services.ts"),
+      load: () => import("./commands/service/services.ts"),
     },
     {
       name: "events",
@@ -148,7 +148,7 @@ export const commandTable: CommandSpec = {
         { name: "limit", value: "n", description: "Most events shown", default: "50" },
         ...watchedOutput,
       ],
-      load: () => import("./commands/events.ts"),
+      load: () => import("./commands/service/events.ts"),
     },
     {
       name: "deploy",
@@ -168,7 +168,7 @@ export const commandTable: CommandSpec = {
             ...dataOutput,
           ],
           examples: [["coral deploy mark api --version 1.4.2 --note 'new cache'", "now"]],
-          load: () => import("./commands/deploy-mark.ts"),
+          load: () => import("./commands/service/deploy-mark.ts"),
         },
       ],
     },
@@ -194,7 +194,7 @@ export const commandTable: CommandSpec = {
       arguments: [{ name: "app", description: "Name of the application, such as shop", required: true }],
       options: [{ name: "env", value: "name", description: "Environment, such as dev, staging or prod", default: "dev" }],
       examples: [["coral init shop --env prod", "makes the colony shop-prod-…"]],
-      load: () => import("./commands/init.ts"),
+      load: () => import("./commands/colony/init.ts"),
     },
     { name: "colony", group: daemons, summary: "Run and look after a colony", commands: colonyCommands },
     { name: "agent", group: daemons, summary: "Run and look after agents", commands: agentCommands },

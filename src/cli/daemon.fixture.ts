@@ -8,9 +8,9 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { CoralError, httpStatusOf } from "../base/errors.ts";
 import { agentPaths, colonyPaths, saveContext } from "../config/index.ts";
-import type { TerminalControl } from "./cli-io.ts";
+import type { TerminalControl } from "./output/cli-io.ts";
+import type { CliRuntime } from "./run/runtime.ts";
 import { runCli } from "./run-cli.ts";
-import type { CliRuntime } from "./runtime.ts";
 
 export type Reply = (body: unknown) => unknown;
 

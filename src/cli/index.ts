@@ -4,8 +4,7 @@
  */
 
 export { renderCliDocument } from "./cli-document.ts";
-export type { CliIo, OutputStream } from "./cli-io.ts";
-export { runCli } from "./run-cli.ts";
+export type { CliIo, OutputStream } from "./output/cli-io.ts";
 export type {
   CliRuntime,
   ColonyInitialised,
@@ -15,4 +14,5 @@ export type {
   DaemonStopped,
   DoctorCheck,
   RunOptions,
-} from "./runtime.ts";
+} from "./run/runtime.ts";
+export { runCli } from "./run-cli.ts";

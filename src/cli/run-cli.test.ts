@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
 import { statusAnswer } from "./answers.fixture.ts";
-import type { CommandSpec } from "./command-spec.ts";
 import { commandTable } from "./command-table.ts";
 import { World } from "./daemon.fixture.ts";
+import type { CommandSpec } from "./run/command-spec.ts";
+import type { CliRuntime } from "./run/runtime.ts";
 import { runCli } from "./run-cli.ts";
-import type { CliRuntime } from "./runtime.ts";
 
 let world: World;
 beforeEach(async () => {

@@ -3,17 +3,17 @@
 import { CommanderError } from "commander";
 import { CoralError, exitCodeOf } from "../base/errors.ts";
 import { buildProgram, type ParsedCommand } from "./build-program.ts";
-import { type CliIo, processIo } from "./cli-io.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
-import type { Invocation } from "./invocation.ts";
-import { Options } from "./options.ts";
+import { type CliIo, processIo } from "./output/cli-io.ts";
+import { Printer } from "./output/printer.ts";
 import { colourStyle, plainStyle, wantsColour } from "./output/style.ts";
-import type { OutputFormat } from "./output-format.ts";
-import { formatError } from "./print-error.ts";
-import { Printer } from "./printer.ts";
-import { createCommandNamer, programName } from "./program-name.ts";
-import type { CliRuntime } from "./runtime.ts";
-import { usageError } from "./usage-error.ts";
+import type { Invocation } from "./run/invocation.ts";
+import { Options } from "./run/options.ts";
+import type { OutputFormat } from "./run/output-format.ts";
+import { formatError } from "./run/print-error.ts";
+import { createCommandNamer, programName } from "./run/program-name.ts";
+import type { CliRuntime } from "./run/runtime.ts";
+import { usageError } from "./run/usage-error.ts";
 
 /** `processArgv` as Node gives it, with node and script. Never throws and never ends the process: the caller sets the exit code. */
 export async function runCli(processArgv: readonly string[], runtime: CliRuntime, io?: CliIo): Promise<number> {

@@ -3,13 +3,13 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { repeat } from "../base/repeat.ts";
-import type { ColonyStore } from "../store/index.ts";
-import type { AgentRegistry } from "./agent-registry.ts";
-import type { DeploymentWatch } from "./deployment-watch.ts";
-import type { DiscoveryLoop } from "./discovery-loop.ts";
-import type { OpenedAudit } from "./open-audit.ts";
-import type { Inbox } from "./open-inbox.ts";
-import type { OwnCertificate } from "./own-certificate.ts";
+import type { ColonyStore } from "../store/colony/index.ts";
+import type { OpenedAudit } from "./audit/open-audit.ts";
+import type { DeploymentWatch } from "./deployments/deployment-watch.ts";
+import type { DiscoveryLoop } from "./discovery/discovery-loop.ts";
+import type { Inbox } from "./inbox/open-inbox.ts";
+import type { AgentRegistry } from "./registry/agent-registry.ts";
+import type { OwnCertificate } from "./registry/own-certificate.ts";
 
 export interface ColonyLoopParts {
   store: ColonyStore;

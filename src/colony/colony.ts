@@ -4,24 +4,24 @@ import { setMaxListeners } from "node:events";
 import { FlowLoad } from "../base/flow-load.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { ColonyConfig } from "../config/index.ts";
-import { type HttpHandler, openAuthority } from "../mesh/index.ts";
-import type { ColonyStore } from "../store/index.ts";
-import { auditedBackend } from "./audited-backend.ts";
-import { createAuthorize } from "./colony-authorize.ts";
-import { createColonyBackend } from "./colony-backend.ts";
+import type { ColonyStore } from "../store/colony/index.ts";
+import { type HttpHandler, openAuthority } from "../transport/index.ts";
+import { auditedBackend } from "./audit/audited-backend.ts";
+import { type OpenedAudit, openAudit } from "./audit/open-audit.ts";
 import { runColonyLoops } from "./colony-loops.ts";
-import { type ColonyMetrics, createColonyMetrics } from "./colony-metrics.ts";
-import { createColonyRoutes } from "./colony-routes.ts";
-import type { ColonyOptions, ColonySetting } from "./colony-setting.ts";
-import { createCommands } from "./commands.ts";
-import { countByHealth, countByKind } from "./count-agents.ts";
-import { type OpenedAudit, openAudit } from "./open-audit.ts";
+import { createCommands } from "./commands/commands.ts";
+import { type ColonyMetrics, createColonyMetrics } from "./core/colony-metrics.ts";
+import type { ColonyOptions, ColonySetting } from "./core/colony-setting.ts";
+import { createAuthorize } from "./http/colony-authorize.ts";
+import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
 import { openIntake } from "./open-intake.ts";
 import { type Members, openMembers } from "./open-members.ts";
 import { openWatchers, type Watchers } from "./open-watchers.ts";
+import { createColonyBackend } from "./queries/colony-backend.ts";
+import { countByHealth, countByKind } from "./registry/count-agents.ts";
+import type { TokenBook } from "./registry/token-book.ts";
 import { startColonyServers } from "./start-colony-servers.ts";
-import type { TokenBook } from "./token-book.ts";
 
 export interface Colony extends AsyncDisposable {
   /** `host:port`, for agents and the CLI. */

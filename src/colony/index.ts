@@ -4,4 +4,4 @@
  */
 
 export { type Colony, startColony } from "./colony.ts";
-export type { ColonyOptions } from "./colony-setting.ts";
+export type { ColonyOptions } from "./core/colony-setting.ts";

@@ -1,7 +1,8 @@
 import type { ResourceStack } from "../base/resource-stack.ts";
 import type { ColonyConfig } from "../config/index.ts";
-import { type ColonyStore, derivedSignals, openColonyStore, segmentSignals, signals } from "../store/index.ts";
-import type { ColonySetting } from "./colony-setting.ts";
+import { type ColonyStore, openColonyStore } from "../store/colony/index.ts";
+import { derivedSignals, segmentSignals, signals } from "../store/signals/index.ts";
+import type { ColonySetting } from "./core/colony-setting.ts";
 
 /** The colony's store, which keeps every signal for as long as the config says; closed by the stack. */
 export async function openColonyData({ config, paths, engine, clock, log }: ColonySetting, stack: ResourceStack): Promise<ColonyStore> {

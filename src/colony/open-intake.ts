@@ -3,15 +3,16 @@
 import { CoralError } from "../base/errors.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { addOtlpMetrics } from "../otlp/index.ts";
-import { type ColonyStore, segmentSignals, signals } from "../store/index.ts";
-import type { AgentRegistry } from "./agent-registry.ts";
-import type { ColonyMetrics } from "./colony-metrics.ts";
-import type { ColonySetting } from "./colony-setting.ts";
-import { Ingest } from "./ingest.ts";
-import type { OpenedAudit } from "./open-audit.ts";
-import { type Inbox, openInbox } from "./open-inbox.ts";
-import { PullScheduler } from "./pull-scheduler.ts";
-import { SegmentPuller } from "./segment-puller.ts";
+import { type ColonyStore } from "../store/colony/index.ts";
+import { segmentSignals, signals } from "../store/signals/index.ts";
+import type { OpenedAudit } from "./audit/open-audit.ts";
+import type { ColonyMetrics } from "./core/colony-metrics.ts";
+import type { ColonySetting } from "./core/colony-setting.ts";
+import { type Inbox, openInbox } from "./inbox/open-inbox.ts";
+import { Ingest } from "./pull/ingest.ts";
+import { PullScheduler } from "./pull/pull-scheduler.ts";
+import { SegmentPuller } from "./pull/segment-puller.ts";
+import type { AgentRegistry } from "./registry/agent-registry.ts";
 
 interface IntakeParts {
   store: ColonyStore;

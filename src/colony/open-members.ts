@@ -1,13 +1,13 @@
 /** Who belongs to the colony: agents that registered, where they run, who was turned away, and the tokens that let others in. */
 
-import type { Authority } from "../mesh/index.ts";
-import type { ColonyStore } from "../store/index.ts";
-import { AgentRegistry } from "./agent-registry.ts";
-import type { ColonySetting } from "./colony-setting.ts";
-import { Revocations } from "./revocations.ts";
-import { RuntimeBook } from "./runtime-book.ts";
-import { TokenBook } from "./token-book.ts";
-import { answersHello } from "./tunnel-host.ts";
+import type { ColonyStore } from "../store/colony/index.ts";
+import type { Authority } from "../transport/index.ts";
+import type { ColonySetting } from "./core/colony-setting.ts";
+import { answersHello } from "./pull/tunnel-host.ts";
+import { AgentRegistry } from "./registry/agent-registry.ts";
+import { Revocations } from "./registry/revocations.ts";
+import { RuntimeBook } from "./registry/runtime-book.ts";
+import { TokenBook } from "./registry/token-book.ts";
 
 export async function openMembers(setting: ColonySetting, store: ColonyStore, authority: Authority) {
   const { paths, clock } = setting;

@@ -2,12 +2,13 @@
 
 import { join } from "node:path";
 import type { ResourceStack } from "../base/resource-stack.ts";
-import { type ColonyStore, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "../store/index.ts";
-import type { ColonyMetrics } from "./colony-metrics.ts";
-import type { ColonySetting } from "./colony-setting.ts";
-import { DeploymentWatch } from "./deployment-watch.ts";
-import { DiscoveryLoop } from "./discovery-loop.ts";
-import { createEndpointNames, type StoredEndpointName } from "./endpoint-names/create-endpoint-names.ts";
+import { type ColonyStore } from "../store/colony/index.ts";
+import { loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "../store/discovery/index.ts";
+import type { ColonyMetrics } from "./core/colony-metrics.ts";
+import type { ColonySetting } from "./core/colony-setting.ts";
+import { DeploymentWatch } from "./deployments/deployment-watch.ts";
+import { DiscoveryLoop } from "./discovery/discovery-loop.ts";
+import { createEndpointNames, type StoredEndpointName } from "./discovery/endpoint-names/create-endpoint-names.ts";
 
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;

@@ -2,13 +2,13 @@
 
 import { background } from "../base/background.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
-import { type HttpHandler, startColonyServer, startControlServer, type Tunnel } from "../mesh/index.ts";
-import { addColonyService, type ColonyServiceOptions } from "./colony-service.ts";
-import type { ColonySetting } from "./colony-setting.ts";
+import { type HttpHandler, startColonyServer, startControlServer, type Tunnel } from "../transport/index.ts";
+import type { ColonySetting } from "./core/colony-setting.ts";
+import { addColonyService, type ColonyServiceOptions } from "./http/colony-service.ts";
 import type { Intake } from "./open-intake.ts";
 import type { Members } from "./open-members.ts";
-import { createOwnCertificate } from "./own-certificate.ts";
-import { hostTunnel } from "./tunnel-host.ts";
+import { hostTunnel } from "./pull/tunnel-host.ts";
+import { createOwnCertificate } from "./registry/own-certificate.ts";
 
 interface ServerParts {
   members: Members;

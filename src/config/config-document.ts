@@ -1,9 +1,9 @@
 /** docs/config.md, made from the schemas. */
 
-import { agentConfigSchema, agentEnvironment } from "./agent-config.ts";
-import { cliConfigSchema, contextEntrySchema } from "./cli-config.ts";
-import { colonyConfigSchema, colonyEnvironment } from "./colony-config.ts";
-import { type ConfigKey, describeKeys } from "./describe-schema.ts";
+import { agentConfigSchema, agentEnvironment } from "./agent/agent-config.ts";
+import { colonyConfigSchema, colonyEnvironment } from "./colony/colony-config.ts";
+import { cliConfigSchema, contextEntrySchema } from "./home/cli-config.ts";
+import { type ConfigKey, describeKeys } from "./schema/describe-schema.ts";
 
 type Variables = readonly { variable: string; key: string }[];
 

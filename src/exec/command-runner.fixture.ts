@@ -10,8 +10,8 @@ import { createLogger } from "../base/log.ts";
 import { processesWithVariable } from "../host/index.ts";
 import type { CommandAuditEntry } from "./command-audit.ts";
 import { type CommandOrder, CommandRunner, type CommandRunnerOptions } from "./command-runner.ts";
-import type { ExecRule, ExecSettings } from "./exec-settings.ts";
-import type { CommandEnd } from "./running-command.ts";
+import type { ExecRule, ExecSettings } from "./policy/exec-settings.ts";
+import type { CommandEnd } from "./processes/running-command.ts";
 
 export const testSettings: ExecSettings = {
   profile: "full",

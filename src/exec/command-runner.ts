@@ -4,22 +4,22 @@ import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { redactCommand } from "../base/redact-command.ts";
 import type { ContainerDirectory } from "../host/index.ts";
-import { type ApprovalDecision, Approvals } from "./approvals.ts";
+import { redactCommand } from "../redact/index.ts";
 import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
-import { commandEnvironment } from "./command-environment.ts";
-import type { CommandGroups } from "./command-groups.ts";
-import type { ExecSettings } from "./exec-settings.ts";
-import { findPlace, neighbourTargets, type Place, type PlaceWanted, ruleTargets, targetText } from "./find-place.ts";
-import { findUser } from "./find-user.ts";
 import { CommandLauncher, type PreparedCommand, usesRuntime } from "./launch-command.ts";
-import { formatCommand, parseCommand, type Stage, stageOfWords } from "./parse-command.ts";
-import { type AllowedStage, decide, refusal, ruleWarnings } from "./policy.ts";
-import { recorded } from "./recorded.ts";
-import { type Recording, Recordings } from "./recordings.ts";
-import type { TerminalShape } from "./run-terminal.ts";
-import type { CommandBounds, CommandEnd, RunningCommand } from "./running-command.ts";
+import { type ApprovalDecision, Approvals } from "./policy/approvals.ts";
+import type { ExecSettings } from "./policy/exec-settings.ts";
+import { formatCommand, parseCommand, type Stage, stageOfWords } from "./policy/parse-command.ts";
+import { type AllowedStage, decide, refusal, ruleWarnings } from "./policy/policy.ts";
+import { commandEnvironment } from "./processes/command-environment.ts";
+import type { CommandGroups } from "./processes/command-groups.ts";
+import { findPlace, neighbourTargets, type Place, type PlaceWanted, ruleTargets, targetText } from "./processes/find-place.ts";
+import { findUser } from "./processes/find-user.ts";
+import type { TerminalShape } from "./processes/run-terminal.ts";
+import type { CommandBounds, CommandEnd, RunningCommand } from "./processes/running-command.ts";
+import { recorded } from "./recordings/recorded.ts";
+import { type Recording, Recordings } from "./recordings/recordings.ts";
 
 /** What is asked for, checked again here whoever asked. */
 export interface CommandOrder {

@@ -13,5 +13,5 @@ export {
   type LaunchedProgram,
   type StartedCommand,
 } from "./command-runner.ts";
-export type { ExecProfile, ExecRule, ExecSettings } from "./exec-settings.ts";
-export type { CommandEnd, CommandOutput, RunningCommand } from "./running-command.ts";
+export type { ExecProfile, ExecRule, ExecSettings } from "./policy/exec-settings.ts";
+export type { CommandEnd, CommandOutput, RunningCommand } from "./processes/running-command.ts";

@@ -2,21 +2,21 @@
 
 import type { Logger } from "../base/log.ts";
 import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
-import { commandVariable } from "./command-environment.ts";
-import { type CommandGroups, type GroupLimits, openCommandGroups } from "./command-groups.ts";
 import type { CommandOrder } from "./command-runner.ts";
-import type { Place } from "./find-place.ts";
-import { type CommandUser, findGroups } from "./find-user.ts";
-import { launchOrder, launchWords, mayEnterNamespaces } from "./launch.ts";
-import type { Decision } from "./policy.ts";
-import { newMarkGroup, ProcessTree } from "./process-tree.ts";
-import { ReadyLaunches } from "./ready-launches.ts";
-import { runInContainer } from "./run-in-container.ts";
-import { runPipeline } from "./run-pipeline.ts";
-import { runTerminal } from "./run-terminal.ts";
-import type { CommandBounds, RunningCommand } from "./running-command.ts";
-import { createSpawner, type Spawner } from "./spawner.ts";
-import { startWatchdog, type Watchdog } from "./watchdog.ts";
+import type { Decision } from "./policy/policy.ts";
+import { commandVariable } from "./processes/command-environment.ts";
+import { type CommandGroups, type GroupLimits, openCommandGroups } from "./processes/command-groups.ts";
+import type { Place } from "./processes/find-place.ts";
+import { type CommandUser, findGroups } from "./processes/find-user.ts";
+import { launchOrder, launchWords, mayEnterNamespaces } from "./processes/launch.ts";
+import { newMarkGroup, ProcessTree } from "./processes/process-tree.ts";
+import { ReadyLaunches } from "./processes/ready-launches.ts";
+import { runInContainer } from "./processes/run-in-container.ts";
+import { runPipeline } from "./processes/run-pipeline.ts";
+import { runTerminal } from "./processes/run-terminal.ts";
+import type { CommandBounds, RunningCommand } from "./processes/running-command.ts";
+import { createSpawner, type Spawner } from "./processes/spawner.ts";
+import { startWatchdog, type Watchdog } from "./processes/watchdog.ts";
 
 /** What was found out about a command, and decided. */
 export interface PreparedCommand {

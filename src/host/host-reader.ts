@@ -1,25 +1,25 @@
 /** All that Coral reads from a host, behind one object. Counters are raw: rates come from two snapshots. */
 
-import { type KernelUnits, readKernelUnits } from "./auxiliary-vector.ts";
-import { type CgroupScan, type CgroupScanOptions, scanCgroups } from "./cgroups.ts";
-import { createDiscoveryScanner, type DiscoveryScanner, type DiscoveryScannerOptions } from "./discovery-scanner.ts";
-import { type DiskScan, readDisks } from "./diskstats.ts";
-import { createHostRoot } from "./host-root.ts";
-import { type ListenerScan, scanListeners } from "./listeners.ts";
-import { type LoadAverage, parseLoadAverage, parseUptimeS } from "./loadavg.ts";
-import { type MachineInfo, readMachine } from "./machine.ts";
-import { type MemInfo, parseMemInfo } from "./meminfo.ts";
-import { type MountEntry, parseMountInfo } from "./mountinfo.ts";
-import { createMountReader, type MountReaderOptions, type MountScan } from "./mounts.ts";
-import { type InterfaceScan, readInterfaces } from "./net-dev.ts";
-import { readTcp, type TcpCounters } from "./net-snmp.ts";
-import { createOpenFileCounter } from "./open-files.ts";
-import { createPacer } from "./pacer.ts";
-import { type Pressure, readPressure } from "./pressure.ts";
-import { type ProcStat, parseProcStat } from "./proc-stat.ts";
-import type { ProcessStat } from "./process-stat.ts";
-import { type ProcessDetail, type ProcessScan, readProcessDetail, scanProcesses } from "./processes.ts";
-import { parseVmStat, type VmStat } from "./vmstat.ts";
+import { type CgroupScan, type CgroupScanOptions, scanCgroups } from "./cgroups/cgroups.ts";
+import { createHostRoot } from "./files/host-root.ts";
+import { type MountEntry, parseMountInfo } from "./files/mountinfo.ts";
+import { createPacer } from "./files/pacer.ts";
+import { type DiskScan, readDisks } from "./metrics/diskstats.ts";
+import { type LoadAverage, parseLoadAverage, parseUptimeS } from "./metrics/loadavg.ts";
+import { type MachineInfo, readMachine } from "./metrics/machine.ts";
+import { type MemInfo, parseMemInfo } from "./metrics/meminfo.ts";
+import { createMountReader, type MountReaderOptions, type MountScan } from "./metrics/mounts.ts";
+import { type InterfaceScan, readInterfaces } from "./metrics/net-dev.ts";
+import { readTcp, type TcpCounters } from "./metrics/net-snmp.ts";
+import { type Pressure, readPressure } from "./metrics/pressure.ts";
+import { type ProcStat, parseProcStat } from "./metrics/proc-stat.ts";
+import { parseVmStat, type VmStat } from "./metrics/vmstat.ts";
+import { type KernelUnits, readKernelUnits } from "./processes/auxiliary-vector.ts";
+import { createOpenFileCounter } from "./processes/open-files.ts";
+import type { ProcessStat } from "./processes/process-stat.ts";
+import { type ProcessDetail, type ProcessScan, readProcessDetail, scanProcesses } from "./processes/processes.ts";
+import { createDiscoveryScanner, type DiscoveryScanner, type DiscoveryScannerOptions } from "./sockets/discovery-scanner.ts";
+import { type ListenerScan, scanListeners } from "./sockets/listeners.ts";
 
 export interface HostReaderOptions extends MountReaderOptions, CgroupScanOptions {
   /** Where the host's file system is; default `/`. */

@@ -4,42 +4,33 @@
  * @module
  */
 
-export { isSecretName } from "../base/secret-names.ts";
-export { mask, redactShapes } from "../base/secret-shapes.ts";
-export type { KernelUnits } from "./auxiliary-vector.ts";
-export { type CgroupLayout, readCgroupLayout } from "./cgroup-layout.ts";
-export { type CgroupMount, readCgroupMounts } from "./cgroup-mounts.ts";
-export type { CgroupScan, CgroupUsage } from "./cgroups.ts";
-export { type AddressRange, cleanCodeRanges } from "./clean-code.ts";
-export type { DiscoveryLimits, DiscoveryRequest, DiscoveryScan, DiscoveryScanner, DiscoveryScannerOptions } from "./discovery-scanner.ts";
-export type { DiskCounters } from "./diskstats.ts";
-export { type ReadAt, readBuildId } from "./elf-build-id.ts";
-export { type CodeRange, findCodeRange, readPointers } from "./elf-code.ts";
-export { type ElfImage, readElfImage } from "./elf-image.ts";
-export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } from "./elf-symbols.ts";
-export type { ExecutableBuild, ExecutableFile } from "./executable-builds.ts";
-export { expandPaths } from "./expand-paths.ts";
-export { FileTail, type FileTailCounts, type FileTailOptions, type TailPosition } from "./file-tail.ts";
-export type { FoldedConnections } from "./folded-connections.ts";
-export { type GoProgram, isGoProgram, readGoProgram } from "./go-symbols.ts";
+export { type CgroupLayout, readCgroupLayout } from "./cgroups/cgroup-layout.ts";
+export { type CgroupMount, readCgroupMounts } from "./cgroups/cgroup-mounts.ts";
+export type { CgroupScan, CgroupUsage } from "./cgroups/cgroups.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
-export { closeInheritedFiles } from "./inherited-files.ts";
-export { type JournalRecord, JournalTail, type JournalTailOptions } from "./journal-tail.ts";
-export type { PodLabels } from "./kubernetes-facts.ts";
-export type { Listener, ListenerScan } from "./listeners.ts";
-export { lockedMapBytes } from "./locked-memory.ts";
-export type { MachineInfo } from "./machine.ts";
-export { type CodeMaps, createCodeMaps, type MappedCode, type MappedFile, type OpenedFile } from "./mapped-code.ts";
-export type { MountScan, MountUsage } from "./mounts.ts";
-export type { InterfaceCounters } from "./net-dev.ts";
-export { ownPidNamespace } from "./pid-namespace.ts";
-export type { PressureTotals } from "./pressure.ts";
-export type { CpuTicks } from "./proc-stat.ts";
-export type { ProcessFacts } from "./process-facts.ts";
-export { decodeProcessName, readProcessName } from "./process-name.ts";
-export type { ProcessStat } from "./process-stat.ts";
-export { processStateOf } from "./process-state.ts";
-export type { ProcessEntry } from "./process-table.ts";
+export { expandPaths } from "./logs/expand-paths.ts";
+export { FileTail, type FileTailCounts, type FileTailOptions, type TailPosition } from "./logs/file-tail.ts";
+export { type JournalRecord, JournalTail, type JournalTailOptions } from "./logs/journal-tail.ts";
+export type { DiskCounters } from "./metrics/diskstats.ts";
+export { lockedMapBytes } from "./metrics/locked-memory.ts";
+export type { MachineInfo } from "./metrics/machine.ts";
+export type { MountScan, MountUsage } from "./metrics/mounts.ts";
+export type { InterfaceCounters } from "./metrics/net-dev.ts";
+export type { PressureTotals } from "./metrics/pressure.ts";
+export type { CpuTicks } from "./metrics/proc-stat.ts";
+export type { PodLabels } from "./naming/kubernetes-facts.ts";
+export { type NamedBy, nameInstance, type ServiceName } from "./naming/service-name.ts";
+export type { KernelUnits } from "./processes/auxiliary-vector.ts";
+export { type AddressRange, cleanCodeRanges } from "./processes/clean-code.ts";
+export type { ExecutableBuild, ExecutableFile } from "./processes/executable-builds.ts";
+export { closeInheritedFiles } from "./processes/inherited-files.ts";
+export { type CodeMaps, createCodeMaps, type MappedCode, type MappedFile, type OpenedFile } from "./processes/mapped-code.ts";
+export { ownPidNamespace } from "./processes/pid-namespace.ts";
+export type { ProcessFacts } from "./processes/process-facts.ts";
+export { decodeProcessName, readProcessName } from "./processes/process-name.ts";
+export type { ProcessStat } from "./processes/process-stat.ts";
+export { processStateOf } from "./processes/process-state.ts";
+export type { ProcessEntry } from "./processes/process-table.ts";
 export {
   mayGiveCapability,
   type ProcessView,
@@ -48,9 +39,9 @@ export {
   processesWithVariable,
   startTicksOf,
   viewProcess,
-} from "./process-view.ts";
-export type { ProcessDetail } from "./processes.ts";
-export { noExtraRules, type RedactionRules, redactCommandLine } from "./redact.ts";
+} from "./processes/process-view.ts";
+export type { ProcessDetail } from "./processes/processes.ts";
+export { lowerThreadPriority, raiseThreadPriority, takeBackPriority } from "./processes/thread-priority.ts";
 export {
   type ContainerDirectory,
   type ContainerDirectoryOptions,
@@ -61,7 +52,14 @@ export {
   createContainerDirectory,
 } from "./runtime/container-directory.ts";
 export { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime, type PodOwner } from "./runtime/detect-runtime.ts";
-export { type NamedBy, nameInstance, type ServiceName } from "./service-name.ts";
-export { type SocketDumper, type SocketProtocol, socketStates } from "./socket-source.ts";
-export { lowerThreadPriority, raiseThreadPriority, takeBackPriority } from "./thread-priority.ts";
-export type { TrackedSocket } from "./tracked-socket.ts";
+export type {
+  DiscoveryLimits,
+  DiscoveryRequest,
+  DiscoveryScan,
+  DiscoveryScanner,
+  DiscoveryScannerOptions,
+} from "./sockets/discovery-scanner.ts";
+export type { FoldedConnections } from "./sockets/folded-connections.ts";
+export type { Listener, ListenerScan } from "./sockets/listeners.ts";
+export { type SocketDumper, type SocketProtocol, socketStates } from "./sockets/socket-source.ts";
+export type { TrackedSocket } from "./sockets/tracked-socket.ts";

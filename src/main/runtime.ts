@@ -6,10 +6,10 @@ import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";
 export function createRuntime(): CliRuntime {
   return {
     run: async (kind, options, onReady) => {
-      const { spareMemory } = await import("./spare-memory.ts");
+      const { spareMemory } = await import("./daemon/spare-memory.ts");
       spareMemory(kind);
       const { resolveHome } = await import("../config/index.ts");
-      const { runAgent, runBoth, runColony } = await import("./run-daemon.ts");
+      const { runAgent, runBoth, runColony } = await import("./daemon/run-daemon.ts");
       const home = resolveHome();
       // The database makes its files with the process's mask.
       process.umask(0o077);
@@ -22,22 +22,22 @@ export function createRuntime(): CliRuntime {
     },
     start: async (kind, options) => {
       const { resolveHome } = await import("../config/index.ts");
-      const { startInBackground } = await import("./background-daemon.ts");
+      const { startInBackground } = await import("./daemon/background-daemon.ts");
       return startInBackground(await backgroundTarget(resolveHome(), kind, options));
     },
     stop: async (kind, { colonyId, timeoutMs }) => {
       const { resolveHome } = await import("../config/index.ts");
-      const { stopInBackground } = await import("./background-daemon.ts");
+      const { stopInBackground } = await import("./daemon/background-daemon.ts");
       const { pidFile } = await pathsOf(resolveHome(), kind, colonyId);
       return stopInBackground(kind, pidFile, timeoutMs);
     },
     init: async (options) => {
       const { resolveHome } = await import("../config/index.ts");
-      const { initColony } = await import("./init-colony.ts");
+      const { initColony } = await import("./daemon/init-colony.ts");
       return initColony(resolveHome(), options);
     },
     signalNames: async () => {
-      const { derivedSignals, segmentSignals, signals } = await import("../store/index.ts");
+      const { derivedSignals, segmentSignals, signals } = await import("../store/signals/index.ts");
       return [...signals, ...derivedSignals, ...segmentSignals].map((signal) => signal.name);
     },
     doctor: async () => {

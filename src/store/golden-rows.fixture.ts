@@ -1,7 +1,7 @@
 /** Stored rows as goldens: read as they are in the table, and put there as another build would have left them. */
 
-import type { ColonyStore } from "./colony-store.ts";
-import type { Row, SqlParameter } from "./sql-values.ts";
+import type { ColonyStore } from "./colony/colony-store.ts";
+import type { Row, SqlParameter } from "./engine/sql-values.ts";
 
 export type GoldenRow = Readonly<Record<string, SqlParameter>>;
 

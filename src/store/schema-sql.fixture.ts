@@ -1,7 +1,7 @@
 /** The tables of a store as SQL that makes them again, one column a line: for goldens of schemas. */
 
-import type { Database } from "./database.ts";
-import type { Row } from "./sql-values.ts";
+import type { Database } from "./engine/database.ts";
+import type { Row } from "./engine/sql-values.ts";
 
 type Queryable = Pick<Database, "name" | "query">;
 

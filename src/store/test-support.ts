@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import { silentLogger } from "../base/log.ts";
-import { defineSignal, type RowOf } from "./define-signal.ts";
-import { type Engine, openEngine } from "./engine.ts";
+import { type Engine, openEngine } from "./engine/engine.ts";
+import { defineSignal, type RowOf } from "./signals/define-signal.ts";
 
 const mebibyte = 1024 ** 2;
 const hourMs = 3_600_000;

@@ -1,13 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
 import { CoralError } from "../base/errors.ts";
-import type { ColonyBackend } from "./backend.ts";
 import { colonyTools } from "./colony-tools.ts";
-import type { Answer } from "./completeness.ts";
+import type { ColonyBackend } from "./contract/backend.ts";
+import { findTool, listTools } from "./contract/tool-list.ts";
 import { agentOf, colonyOf, context, hostFactsOf, serviceOf } from "./sample-colony.fixture.ts";
 import type { AgentList } from "./schemas/agent.ts";
+import type { Answer } from "./schemas/completeness.ts";
 import type { HostQueryResult } from "./schemas/host.ts";
 import type { ColonyStatus } from "./schemas/status.ts";
-import { findTool, listTools } from "./tool-list.ts";
 
 async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
   const tool = findTool(colonyTools, name, "admin");

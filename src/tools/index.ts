@@ -14,7 +14,18 @@ export type {
   AgentTrafficCost,
   AgentTrafficStatus,
   RuntimeRefreshed,
-} from "./agent-status.ts";
+} from "./agents/agent-status.ts";
+export type {
+  AgentServiceStatus,
+  ConnectOutcomeKind,
+  ManagedServiceInfo,
+  ManagedServiceList,
+  ServiceCheck,
+  ServiceDisconnected,
+  ServicesConnected,
+} from "./agents/managed-service.ts";
+export { colonyTools } from "./colony-tools.ts";
+export { resolveTargets, usableTargets, wishText } from "./commands/command-targets.ts";
 export type {
   ColonyBackend,
   ColonyFacts,
@@ -32,27 +43,16 @@ export type {
   RuntimeContextRequest,
   ServicesRequest,
   SqlRequest,
-} from "./backend.ts";
-export { startCapture } from "./capture-requests.ts";
-export { colonyTools } from "./colony-tools.ts";
-export { resolveTargets, usableTargets, wishText } from "./command-targets.ts";
-export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./completeness.ts";
-export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./define-tool.ts";
+} from "./contract/backend.ts";
+export { beginsWithWord } from "./contract/begins-with-word.ts";
+export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
+export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { type BuildFacts, compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
 export { reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
-export type {
-  AgentServiceStatus,
-  ConnectOutcomeKind,
-  ManagedServiceInfo,
-  ManagedServiceList,
-  ServiceCheck,
-  ServiceDisconnected,
-  ServicesConnected,
-} from "./managed-service.ts";
-export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./ranges/provider-ranges.ts";
-export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./ranges/published-ranges.ts";
-export type { RangeFormat } from "./ranges/range-formats.ts";
-export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./ranges/range-list.ts";
+export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
+export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
+export type { RangeFormat } from "./network/ranges/range-formats.ts";
+export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./network/ranges/range-list.ts";
 export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
 export type {
   ApprovalDecided,
@@ -79,6 +79,7 @@ export type {
   TargetAgent,
   TargetWish,
 } from "./schemas/command.ts";
+export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./schemas/completeness.ts";
 export type {
   BuildChange,
   BuildReport,
@@ -140,14 +141,7 @@ export type {
   SummaryRoute,
 } from "./schemas/summary.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
-export type {
-  SpanFact,
-  TraceFacts,
-  TraceSpan,
-  TraceSummary,
-  TracesResult,
-  WholeTrace,
-} from "./schemas/trace.ts";
+export type { SpanFact, TraceFacts, TraceSpan, TraceSummary, TracesResult, WholeTrace } from "./schemas/trace.ts";
 export type {
   ConnectionList,
   ConnectionRow,
@@ -168,5 +162,5 @@ export type {
   TrafficLossFact,
   TrafficRole,
 } from "./schemas/traffic.ts";
-export { serviceAliases } from "./service-aliases.ts";
-export { findTool, listTools, type ToolListEntry } from "./tool-list.ts";
+export { serviceAliases } from "./services/service-aliases.ts";
+export { startCapture } from "./traffic/capture-requests.ts";

@@ -1,7 +1,7 @@
 /** A colony of made-up facts, for tests of the tools. */
 
-import type { ColonyBackend, NetworkFacts } from "./backend.ts";
-import type { ToolCallContext } from "./define-tool.ts";
+import type { ColonyBackend, NetworkFacts } from "./contract/backend.ts";
+import type { ToolCallContext } from "./contract/define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
 import type { HostFacts, HostMetric } from "./schemas/host.ts";
 import type { EdgeEnd, EdgeFact } from "./schemas/network.ts";

@@ -23,11 +23,6 @@ export type {
   TrafficSettings,
   TrafficState,
   TrafficWindow,
-} from "./messages.ts";
+} from "./core/messages.ts";
 export { runTrafficProcess, type TrafficChannel } from "./run-traffic-process.ts";
-export {
-  type SuperviseTrafficOptions,
-  superviseTraffic,
-  type TrafficStatus,
-  type TrafficSupervisor,
-} from "./supervise-traffic.ts";
+export { type SuperviseTrafficOptions, superviseTraffic, type TrafficStatus, type TrafficSupervisor } from "./supervise-traffic.ts";

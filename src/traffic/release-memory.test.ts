@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { memoryPageBytes } from "../probes/index.ts";
+import { memoryPageBytes } from "../bpf/index.ts";
 import { releaseMemory } from "./release-memory.ts";
 
 const ofFilesKib = (): number => Number(/^RssFile:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);

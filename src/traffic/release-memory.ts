@@ -1,5 +1,5 @@
+import { dropMappedPages, memoryPageBytes, releaseFreeMemory } from "../bpf/index.ts";
 import { cleanCodeRanges } from "../host/index.ts";
-import { dropMappedPages, memoryPageBytes, releaseFreeMemory } from "../probes/index.ts";
 
 /**
  * Gives back what this process holds and does not use: free memory of the C library, and code that ran once. Half of Node's is for its start, or never

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { createLogger, silentLogger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
-import type { TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import type { TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 import { exitCodeOff, type SuperviseTrafficOptions, superviseTraffic, type TrafficSupervisor } from "./supervise-traffic.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-supervise-"));

@@ -9,9 +9,9 @@ import { fileURLToPath } from "node:url";
 import { type Clock, sleep, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { type Backoff, createBackoff } from "../base/retry.ts";
-import { AwayTime } from "./away-time.ts";
-import { smallEngineFlags } from "./engine-flags.ts";
-import type { CaptureOrder, TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./messages.ts";
+import { AwayTime } from "./core/away-time.ts";
+import { smallEngineFlags } from "./core/engine-flags.ts";
+import type { CaptureOrder, TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 
 /** How the traffic process says that it has nothing to do here, and why is in its last state: it is not started again. */
 export const exitCodeOff = 3;

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { silentLogger } from "../base/log.ts";
-import type { DrainLimits, RecordVisitor, RingBuffer } from "../probes/index.ts";
-import type { TrafficReport, TrafficState, TrafficWindow } from "./messages.ts";
+import type { DrainLimits, RecordVisitor, RingBuffer } from "../bpf/index.ts";
+import type { TrafficReport, TrafficState, TrafficWindow } from "./core/messages.ts";
 import { type TrafficParts, TrafficRuntime } from "./traffic-runtime.ts";
 
 /** A ring of texts. */

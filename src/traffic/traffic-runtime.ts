@@ -1,10 +1,9 @@
 /** The heart of the traffic process: empties the ring, closes windows, measures what it costs and steps down its ladder. Driven by the beat, and by a ring that fills. */
 
 import type { Logger } from "../base/log.ts";
-import type { RecordVisitor, RingBuffer } from "../probes/index.ts";
-import type { Beat } from "./beat.ts";
-import { BpfCostMeter, type CountedPrograms } from "./bpf-cost.ts";
-import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./ladder.ts";
+import type { RecordVisitor, RingBuffer } from "../bpf/index.ts";
+import type { Beat } from "./core/beat.ts";
+import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./core/ladder.ts";
 import type {
   LossKind,
   PeerName,
@@ -14,7 +13,8 @@ import type {
   TrafficSettings,
   TrafficState,
   TrafficWindow,
-} from "./messages.ts";
+} from "./core/messages.ts";
+import { BpfCostMeter, type CountedPrograms } from "./kernel/bpf-cost.ts";
 
 /** A window in the making. */
 export interface WindowDraft {

@@ -3,10 +3,12 @@
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { chainStart } from "../../src/base/hash-chain.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { agentPaths } from "../../src/config/index.ts";
-import { type AgentStore, audit, linkAuditEntry, openAgentStore, openEngine, type Signal } from "../../src/store/index.ts";
+import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
+import { openEngine } from "../../src/store/engine/index.ts";
+import { chainStart } from "../../src/store/signals/hash-chain.ts";
+import { audit, linkAuditEntry, type Signal } from "../../src/store/signals/index.ts";
 import type { AuditEntries, AuditList, AuditVerification } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { coralJson, runCoral } from "../support/run-coral.ts";

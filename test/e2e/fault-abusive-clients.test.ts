@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createAuthority, createKey } from "../../src/mesh/index.ts";
+import { createAuthority, createKey } from "../../src/transport/index.ts";
 import {
   type Attack,
   type ClientCertificate,

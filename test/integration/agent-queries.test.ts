@@ -3,34 +3,30 @@
 import { mkdirSync } from "node:fs";
 import { createRouterTransport } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { addAgentService } from "../../src/agent/agent-service.ts";
-import { QueryService } from "../../src/agent/query-service.ts";
+import { addAgentService } from "../../src/agent/link/agent-service.ts";
+import { QueryService } from "../../src/agent/link/query-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { AgentQueries } from "../../src/colony/agent-queries.ts";
-import type { AgentRegistry } from "../../src/colony/agent-registry.ts";
-import { createDirectBackend } from "../../src/colony/direct-backend.ts";
-import { createLogsBackend } from "../../src/colony/logs-backend.ts";
-import { createMetricsBackend } from "../../src/colony/metrics-backend.ts";
-import { createTraceBackend } from "../../src/colony/trace-backend.ts";
-import { coralErrorsOnWire } from "../../src/mesh/rpc-errors.ts";
+import { AgentQueries } from "../../src/colony/queries/agent-queries.ts";
+import { createDirectBackend } from "../../src/colony/queries/direct-backend.ts";
+import { createLogsBackend } from "../../src/colony/queries/logs-backend.ts";
+import { createMetricsBackend } from "../../src/colony/queries/metrics-backend.ts";
+import { createTraceBackend } from "../../src/colony/queries/trace-backend.ts";
+import type { AgentRegistry } from "../../src/colony/registry/agent-registry.ts";
+import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
+import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.ts";
+import { batchFromSegmentRows, type SegmentRow, sealSegment } from "../../src/store/segments/index.ts";
 import {
-  type AgentStore,
-  batchFromSegmentRows,
-  type ColonyStore,
   derivedSignals,
   logRecord,
   metricPoint,
-  openAgentStore,
-  openColonyStore,
-  type SegmentRow,
   type SegmentSignal,
-  sealSegment,
   segmentSignals,
   signals,
   span,
-} from "../../src/store/index.ts";
+} from "../../src/store/signals/index.ts";
 import { temporaryFolder, testEngine } from "../../src/store/test-support.ts";
+import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
 
 const mebibyte = 1024 ** 2;
 const context = { signal: new AbortController().signal };

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
-import { sampleRuntime, sampleSidecar } from "../../src/base/runtime-facts.fixture.ts";
-import type { RuntimeFacts } from "../../src/base/runtime-facts.ts";
 import { type CliRuntime, runCli } from "../../src/cli/index.ts";
 import { agentPaths } from "../../src/config/index.ts";
-import { createHttpRoutes, serveLocalCommand, startControlServer } from "../../src/mesh/index.ts";
+import { sampleRuntime, sampleSidecar } from "../../src/model/runtime-facts.fixture.ts";
+import type { RuntimeFacts } from "../../src/model/runtime-facts.ts";
+import { createHttpRoutes, serveLocalCommand, startControlServer } from "../../src/transport/index.ts";
 import { type PlayedCommands, playCommands } from "../support/command-double.ts";
 import { waitFor } from "../support/wait-for.ts";
 

@@ -2,10 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
-import type { CliRuntime } from "../../src/cli/index.ts";
-import { runCli } from "../../src/cli/index.ts";
-import { type CommandAsk, type DaemonMessage, type Frame, type FrameStream, requestFrames } from "../../src/mesh/index.ts";
+import { type CliRuntime, runCli } from "../../src/cli/index.ts";
 import type { CommandResult, ResolvedTargets } from "../../src/tools/index.ts";
+import { type CommandAsk, type DaemonMessage, type Frame, type FrameStream, requestFrames } from "../../src/transport/index.ts";
 import { type PlayedCommands, playCommands } from "../support/command-double.ts";
 import { InProcessColony, type RegistrationChanges, ScriptedAgent } from "../support/in-process-colony.ts";
 import { waitFor } from "../support/wait-for.ts";

@@ -5,14 +5,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, createClient } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { ColonyLink, type ColonyLinkOptions } from "../../src/agent/colony-link.ts";
+import { ColonyLink, type ColonyLinkOptions } from "../../src/agent/link/colony-link.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { sampleRuntime, sampleSidecar } from "../../src/base/runtime-facts.fixture.ts";
-import type { RuntimeFacts } from "../../src/base/runtime-facts.ts";
 import type { ColonyConfig } from "../../src/config/index.ts";
-import { issueIdentity, startTestColony } from "../../src/mesh/colony.fixture.ts";
-import { dialTls } from "../../src/mesh/dial-tls.ts";
+import { sampleRuntime, sampleSidecar } from "../../src/model/runtime-facts.fixture.ts";
+import type { RuntimeFacts } from "../../src/model/runtime-facts.ts";
+import { AgentService } from "../../src/proto/coral/agent/v1/agent_pb.ts";
+import type { AgentList, ColonyStatus, RuntimeContextList } from "../../src/tools/index.ts";
+import { issueIdentity, startTestColony } from "../../src/transport/colony.fixture.ts";
 import {
   type DialledTunnel,
   dialTunnel,
@@ -21,10 +22,9 @@ import {
   registerAgent,
   runtimeToWire,
   saveIdentity,
-} from "../../src/mesh/index.ts";
-import { createClientSession, createSessionTransport } from "../../src/mesh/session-transport.ts";
-import { AgentService } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import type { AgentList, ColonyStatus, RuntimeContextList } from "../../src/tools/index.ts";
+} from "../../src/transport/index.ts";
+import { dialTls } from "../../src/transport/trust/dial-tls.ts";
+import { createClientSession, createSessionTransport } from "../../src/transport/tunnel/session-transport.ts";
 import { AgentService as OldAgentService } from "../support/contract-v1/agent_pb.ts";
 import { ColonyService as OldColonyService, type RegisterRequest as OldRegisterRequest } from "../support/contract-v1/colony_pb.ts";
 import { InProcessColony, registration } from "../support/in-process-colony.ts";

@@ -14,8 +14,10 @@ import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
 import { runCli } from "../../src/cli/index.ts";
 import { agentPaths } from "../../src/config/index.ts";
-import { createHttpRoutes, startControlServer } from "../../src/mesh/index.ts";
-import { type AgentStore, openAgentStore, openEngine, signals } from "../../src/store/index.ts";
+import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
+import { openEngine } from "../../src/store/engine/index.ts";
+import { signals } from "../../src/store/signals/index.ts";
+import { createHttpRoutes, startControlServer } from "../../src/transport/index.ts";
 
 const mebibyte = 1024 ** 2;
 

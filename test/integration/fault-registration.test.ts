@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../src/base/errors.ts";
 import { colonyPaths } from "../../src/config/index.ts";
-import { generateKey, joinColony, parseToken, registerAgent } from "../../src/mesh/index.ts";
+import { generateKey, joinColony, parseToken, registerAgent } from "../../src/transport/index.ts";
 import { InProcessColony, type RegistrationChanges, registration, ScriptedAgent } from "../support/in-process-colony.ts";
 import { validPullReply } from "../support/pull-replies.ts";
 import { makeTestHome } from "../support/test-home.ts";

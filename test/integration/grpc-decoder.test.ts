@@ -2,7 +2,7 @@
 
 import * as grpc from "@grpc/grpc-js";
 import { afterEach, describe, expect, it } from "vitest";
-import { feed, observer, type Piece, recorder, summary } from "../../src/traffic/protocols/http2-recorder.fixture.ts";
+import { feed, observer, type Piece, recorder, summary } from "../../src/traffic/protocols/http/http2-recorder.fixture.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

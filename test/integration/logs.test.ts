@@ -4,12 +4,13 @@ import { appendFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { LogPatterns } from "../../src/agent/log-patterns.ts";
-import { LogTails } from "../../src/agent/log-tails.ts";
+import { LogPatterns } from "../../src/agent/otlp/log-patterns.ts";
+import { LogTails } from "../../src/agent/otlp/log-tails.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { bundleWorker, openTestReceiver, type TestReceiver } from "../../src/otlp/receiver.fixture.ts";
-import { type LogsQuery, queryLogPatterns, queryLogs, signals } from "../../src/store/index.ts";
+import { bundleWorker, openTestReceiver, type TestReceiver } from "../../src/otlp/intake/receiver.fixture.ts";
+import { type LogsQuery, queryLogPatterns, queryLogs } from "../../src/store/queries/index.ts";
+import { signals } from "../../src/store/signals/index.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 let directory: string;

@@ -1,10 +1,10 @@
 /** Agents' limits on reverse DNS lookups, from their registration to the queries that a DNS server receives. */
 
 import { describe, expect, it } from "vitest";
-import { dnsReply, ptrTo, recordTypes, startDnsServer } from "../../src/colony/endpoint-names/dns-server.fixture.ts";
-import { batchFromRows } from "../../src/store/column-batch.ts";
-import { encodeBatch } from "../../src/store/column-codec.ts";
-import { connection, type RowOf } from "../../src/store/index.ts";
+import { dnsReply, ptrTo, recordTypes, startDnsServer } from "../../src/colony/discovery/endpoint-names/dns-server.fixture.ts";
+import { batchFromRows } from "../../src/store/columns/column-batch.ts";
+import { encodeBatch } from "../../src/store/columns/column-codec.ts";
+import { connection, type RowOf } from "../../src/store/signals/index.ts";
 import { InProcessColony, type RegistrationChanges, ScriptedAgent } from "../support/in-process-colony.ts";
 import { wireBatch } from "../support/pull-replies.ts";
 import { waitFor } from "../support/wait-for.ts";

@@ -6,15 +6,15 @@
 import { describe, expect, it } from "vitest";
 import { cpuMsOf } from "../../src/base/cpu-time.fixture.ts";
 import { SeededRandom } from "../../src/base/seeded-random.fixture.ts";
-import { inspectRequest, type OtlpSignal } from "../../src/otlp/inspect-request.ts";
-import { jsonToProtobuf } from "../../src/otlp/json-request.ts";
-import { LogDecoder } from "../../src/otlp/log-request.ts";
-import { decodeMetricRequest } from "../../src/otlp/metric-request.ts";
-import { type Field, logRequest, metricRequest, packed, traceRequest, varint } from "../../src/otlp/otlp-encoder.fixture.ts";
-import { parseLogLine } from "../../src/otlp/parse-log-line.ts";
-import { parsePrometheusText } from "../../src/otlp/prometheus-text.ts";
-import { MalformedError } from "../../src/otlp/protobuf-reader.ts";
-import { SpanDecoder } from "../../src/otlp/trace-request.ts";
+import { MalformedError } from "../../src/otlp/columns/protobuf-reader.ts";
+import { inspectRequest, type OtlpSignal } from "../../src/otlp/decode/inspect-request.ts";
+import { LogDecoder } from "../../src/otlp/decode/log-request.ts";
+import { decodeMetricRequest } from "../../src/otlp/decode/metric-request.ts";
+import { type Field, logRequest, metricRequest, packed, traceRequest, varint } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
+import { SpanDecoder } from "../../src/otlp/decode/trace-request.ts";
+import { jsonToProtobuf } from "../../src/otlp/json/json-request.ts";
+import { parseLogLine } from "../../src/otlp/logs/parse-log-line.ts";
+import { parsePrometheusText } from "../../src/otlp/prometheus/prometheus-text.ts";
 
 const mebibyte = 1024 ** 2;
 const receivedAtUs = 1_700_000_000_000_000;

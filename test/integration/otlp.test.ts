@@ -7,23 +7,15 @@ import { Client, credentials } from "@grpc/grpc-js";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { openInbox } from "../../src/colony/open-inbox.ts";
+import { openInbox } from "../../src/colony/inbox/open-inbox.ts";
 import type { OtlpConfig } from "../../src/config/index.ts";
-import { createOtlpClient, startOtlpServers } from "../../src/mesh/index.ts";
-import { OtlpIntake, type OtlpRequest } from "../../src/otlp/index.ts";
-import { logRequest, type TestSpan, traceRequest } from "../../src/otlp/otlp-encoder.fixture.ts";
-import { bundleWorker, openTestReceiver } from "../../src/otlp/receiver.fixture.ts";
-import {
-  type ColonySegments,
-  hexSql,
-  logRecord,
-  openColonyStore,
-  openEngine,
-  type SegmentSignal,
-  segmentSignals,
-  signals,
-  span,
-} from "../../src/store/index.ts";
+import { logRequest, type TestSpan, traceRequest } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
+import { createOtlpClient, OtlpIntake, type OtlpRequest, startOtlpServers } from "../../src/otlp/index.ts";
+import { bundleWorker, openTestReceiver } from "../../src/otlp/intake/receiver.fixture.ts";
+import { openColonyStore } from "../../src/store/colony/index.ts";
+import { openEngine } from "../../src/store/engine/index.ts";
+import { type ColonySegments, hexSql } from "../../src/store/segments/index.ts";
+import { logRecord, type SegmentSignal, segmentSignals, signals, span } from "../../src/store/signals/index.ts";
 
 const mebibyte = 1024 ** 2;
 const anyPort = { host: "127.0.0.1", port: 0 };

@@ -3,25 +3,20 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { Code, ConnectError, type ConnectRouter, createRouterTransport } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { addAgentService } from "../../src/agent/agent-service.ts";
+import { addAgentService } from "../../src/agent/link/agent-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { CoralError } from "../../src/base/errors.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { createColonyMetrics } from "../../src/colony/colony-metrics.ts";
-import { SegmentPuller } from "../../src/colony/segment-puller.ts";
-import type { Tunnel } from "../../src/mesh/index.ts";
-import { coralErrorsOnWire } from "../../src/mesh/rpc-errors.ts";
+import { createColonyMetrics } from "../../src/colony/core/colony-metrics.ts";
+import { SegmentPuller } from "../../src/colony/pull/segment-puller.ts";
 import { AgentService } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import {
-  type AgentSegments,
-  type AgentStore,
-  type ColonySegments,
-  type ColonyStore,
-  openAgentStore,
-  openColonyStore,
-} from "../../src/store/index.ts";
+import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
+import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.ts";
+import { type AgentSegments, type ColonySegments } from "../../src/store/segments/index.ts";
 import { sealTicks, tick, tickBody, tickRows } from "../../src/store/segments/segment.fixture.ts";
 import { temporaryFolder, testEngine } from "../../src/store/test-support.ts";
+import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
+import type { Tunnel } from "../../src/transport/index.ts";
 
 const mebibyte = 1024 ** 2;
 

@@ -7,7 +7,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bucketOf, fineLayout, sparse } from "../../src/base/latency-histogram.ts";
 import { SeededRandom } from "../../src/base/seeded-random.fixture.ts";
-import { type Field, logRequest, metricRequest, packed, type TestSpan, traceRequest } from "../../src/otlp/otlp-encoder.fixture.ts";
+import { type Field, logRequest, metricRequest, packed, type TestSpan, traceRequest } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
 import {
   queryLogPatterns,
   queryMetric,
@@ -16,9 +16,8 @@ import {
   querySpanRed,
   queryTraces,
   type RedGroupRow,
-  type RowOf,
-  red,
-} from "../../src/store/index.ts";
+} from "../../src/store/queries/index.ts";
+import { type RowOf, red } from "../../src/store/signals/index.ts";
 import { temporaryFolder } from "../../src/store/test-support.ts";
 import { SimulatedWorld } from "../support/simulated-world.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { storeEndpointNames } from "../../src/store/discovery/endpoint-resolution.ts";
 import { calls, client, listens, server, type WatchedHosts, watchHosts } from "../../src/store/discovery/watched-hosts.fixture.ts";
-import { queryEdgeRed, queryEdges } from "../../src/store/index.ts";
+import { queryEdgeRed, queryEdges } from "../../src/store/queries/index.ts";
 import { type ColonyBackend, type Completeness, colonyTools, findTool, type Topology } from "../../src/tools/index.ts";
 
 type Answer = Topology & { completeness: Completeness };

@@ -6,14 +6,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Agent, startAgent } from "../../src/agent/index.ts";
-import { FakeTraffic, requestGroup, trafficWindow } from "../../src/agent/traffic-window.fixture.ts";
+import { FakeTraffic, requestGroup, trafficWindow } from "../../src/agent/traffic/traffic-window.fixture.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
+import { peerCredentials } from "../../src/bpf/index.ts";
 import { type AgentConfig, agentPaths, loadAgentConfig } from "../../src/config/index.ts";
-import { requestJson, requestText } from "../../src/mesh/index.ts";
-import { peerCredentials } from "../../src/probes/index.ts";
 import type { AgentStatus } from "../../src/tools/index.ts";
+import { requestJson, requestText } from "../../src/transport/index.ts";
 import { InProcessColony } from "../support/in-process-colony.ts";
 import { makeTestHome } from "../support/test-home.ts";
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type BpfObject, loadBpfObject, readBtfLayout } from "../../src/probes/index.ts";
+import { type BpfObject, loadBpfObject, readBtfLayout } from "../../src/bpf/index.ts";
 import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
 import { compileBpf } from "../support/compile-bpf.ts";
 import { waitFor } from "../support/wait-for.ts";

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createHostRoot } from "../../src/host/host-root.ts";
+import { createHostRoot } from "../../src/host/files/host-root.ts";
 import { createHostTree, type HostTree } from "../../src/host/host-tree.fixture.ts";
 import {
   type ContainerDirectory,

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
-import { type KernelAbility, probeKernelAbilities } from "../../src/probes/index.ts";
+import { type KernelAbility, probeKernelAbilities } from "../../src/bpf/index.ts";
 import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));

@@ -8,11 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { readBtfLayout } from "../../src/probes/index.ts";
-import { Beat } from "../../src/traffic/beat.ts";
-import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/connection-records.ts";
-import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/connection-watch.ts";
-import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/messages.ts";
+import { readBtfLayout } from "../../src/bpf/index.ts";
+import { Beat } from "../../src/traffic/core/beat.ts";
+import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/core/messages.ts";
+import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/kernel/connection-records.ts";
+import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/kernel/connection-watch.ts";
 import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
 import { waitFor } from "../support/wait-for.ts";
 

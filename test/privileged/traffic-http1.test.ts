@@ -9,7 +9,7 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { fineLayout, percentileNs } from "../../src/base/latency-histogram.ts";
-import { readBtfLayout } from "../../src/probes/index.ts";
+import { readBtfLayout } from "../../src/bpf/index.ts";
 import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";

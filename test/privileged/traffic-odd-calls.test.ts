@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
-import type { LossKind } from "../../src/traffic/messages.ts";
+import type { LossKind } from "../../src/traffic/core/messages.ts";
 import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { programsSkipReason } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";

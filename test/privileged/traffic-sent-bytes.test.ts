@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { readElfImage } from "../../src/host/index.ts";
+import { readElfImage } from "../../src/code/index.ts";
 import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { RequestObserver } from "../support/request-observer.ts";

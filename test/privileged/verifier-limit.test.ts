@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { beforeEach, describe, expect, it } from "vitest";
-import { openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
+import { openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
 import { probesSkipReason, requestsObject } from "../support/bpf-skip-reason.ts";
 import { testTrafficSettings } from "../support/traffic-settings.ts";
 

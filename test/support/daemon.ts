@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { onTestFailed } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies, makePrivateDirectory, writePrivateFile } from "../../src/config/index.ts";
-import { requestJson, requestText } from "../../src/mesh/index.ts";
+import { requestJson, requestText } from "../../src/transport/index.ts";
 import { freePort } from "./held-port.ts";
 import { coralFile, coralJson, runCoral } from "./run-coral.ts";
 import { cleanEnvironment } from "./test-home.ts";

@@ -1,13 +1,13 @@
 /** The BPF programs with the HTTP/2 decoder, without the rest of the traffic process. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import type { TrafficRole } from "../../src/traffic/messages.ts";
-import { PayloadRecordView, recordKinds } from "../../src/traffic/payload-records.ts";
-import { PayloadStreams } from "../../src/traffic/payload-streams.ts";
-import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
-import { createHttp2Decoder } from "../../src/traffic/protocols/http2-stream.ts";
-import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import type { TrafficRole } from "../../src/traffic/core/messages.ts";
+import type { FinishedRequest } from "../../src/traffic/core/protocol-decoder.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
+import { PayloadRecordView, recordKinds } from "../../src/traffic/kernel/payload-records.ts";
+import { createHttp2Decoder } from "../../src/traffic/protocols/http/http2-stream.ts";
+import { RequestGroups } from "../../src/traffic/requests/request-groups.ts";
+import { PayloadStreams } from "../../src/traffic/streams/payload-streams.ts";
 import { requestsObject } from "./bpf-skip-reason.ts";
 import { testTrafficSettings } from "./traffic-settings.ts";
 import { waitFor } from "./wait-for.ts";

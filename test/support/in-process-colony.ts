@@ -4,13 +4,17 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
-import type { Clock } from "../../src/base/clock.ts";
-import { systemClock } from "../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createLogger, type LogRecord } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
+import { peerCredentials } from "../../src/bpf/index.ts";
 import { type Colony, startColony } from "../../src/colony/index.ts";
 import { type ColonyConfig, colonyPaths, loadColonyConfig } from "../../src/config/index.ts";
-import { initColony } from "../../src/main/init-colony.ts";
+import { initColony } from "../../src/main/daemon/init-colony.ts";
+import { AgentService, type PullRequest, type PullResponseSchema } from "../../src/proto/coral/agent/v1/agent_pb.ts";
+import type { ExecuteRequest, ExecuteResponseSchema } from "../../src/proto/coral/agent/v1/commands_pb.ts";
+import type { RegisterRequest, RegisterRequestSchema } from "../../src/proto/coral/colony/v1/colony_pb.ts";
+import { type Engine, openEngine } from "../../src/store/engine/index.ts";
 import {
   createKey,
   type DialledTunnel,
@@ -22,12 +26,7 @@ import {
   requestJson,
   requestText,
   saveIdentity,
-} from "../../src/mesh/index.ts";
-import { peerCredentials } from "../../src/probes/index.ts";
-import { AgentService, type PullRequest, type PullResponseSchema } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import type { ExecuteRequest, ExecuteResponseSchema } from "../../src/proto/coral/agent/v1/commands_pb.ts";
-import type { RegisterRequest, RegisterRequestSchema } from "../../src/proto/coral/colony/v1/colony_pb.ts";
-import { type Engine, openEngine } from "../../src/store/index.ts";
+} from "../../src/transport/index.ts";
 import { makeTestHome } from "./test-home.ts";
 
 export interface InProcessColonyOptions {

@@ -9,13 +9,15 @@
 import { mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { loadAgentId } from "../../src/agent/agent-id.ts";
-import { addAgentService } from "../../src/agent/agent-service.ts";
-import { ColonyLink } from "../../src/agent/colony-link.ts";
+import { addAgentService } from "../../src/agent/link/agent-service.ts";
+import { ColonyLink } from "../../src/agent/link/colony-link.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { CoralError } from "../../src/base/errors.ts";
 import { createLogger, formatJsonLine, streamSink } from "../../src/base/log.ts";
 import { agentPaths } from "../../src/config/index.ts";
-import { hostCpu, hostProcess, openAgentStore, openEngine, signals } from "../../src/store/index.ts";
+import { openAgentStore } from "../../src/store/agent/index.ts";
+import { openEngine } from "../../src/store/engine/index.ts";
+import { hostCpu, hostProcess, signals } from "../../src/store/signals/index.ts";
 import type { LoadAgentSettings } from "./start-load-agent.ts";
 
 const settings = JSON.parse(process.env["LOAD_AGENT"] ?? "") as LoadAgentSettings;

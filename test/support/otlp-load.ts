@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { type TestSpan, traceRequest } from "../../src/otlp/otlp-encoder.fixture.ts";
+import { type TestSpan, traceRequest } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
 import type { ColonyDaemon } from "./daemon.ts";
 import { waitFor } from "./wait-for.ts";
 

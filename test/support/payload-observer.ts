@@ -1,14 +1,14 @@
 /** The BPF programs with the decoders of databases, caches and DNS, without the rest of the traffic process. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import type { TrafficRole } from "../../src/traffic/messages.ts";
-import { PayloadRecordView, recordKinds } from "../../src/traffic/payload-records.ts";
-import { PayloadStreams, type StreamEnds } from "../../src/traffic/payload-streams.ts";
-import type { FinishedRequest } from "../../src/traffic/protocol-decoder.ts";
-import { databaseDecoders } from "../../src/traffic/protocols/decoders.ts";
-import { recognise } from "../../src/traffic/protocols/recognise.ts";
-import { RequestGroups } from "../../src/traffic/request-groups.ts";
+import type { TrafficRole } from "../../src/traffic/core/messages.ts";
+import type { FinishedRequest } from "../../src/traffic/core/protocol-decoder.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
+import { PayloadRecordView, recordKinds } from "../../src/traffic/kernel/payload-records.ts";
+import { RequestGroups } from "../../src/traffic/requests/request-groups.ts";
+import { databaseDecoders } from "../../src/traffic/streams/decoders.ts";
+import { PayloadStreams, type StreamEnds } from "../../src/traffic/streams/payload-streams.ts";
+import { recognise } from "../../src/traffic/streams/recognise.ts";
 import { createTlsProbes, type TlsProbes } from "../../src/traffic/tls/tls-probes.ts";
 import { requestsObject } from "./bpf-skip-reason.ts";
 import { testTrafficSettings } from "./traffic-settings.ts";

@@ -1,7 +1,8 @@
 import type { PullRequest } from "../../src/proto/coral/agent/v1/agent_pb.ts";
-import { batchFromRows } from "../../src/store/column-batch.ts";
-import { encodeBatch } from "../../src/store/column-codec.ts";
-import { hostProcess, type RowBatch } from "../../src/store/index.ts";
+import { batchFromRows } from "../../src/store/columns/column-batch.ts";
+import { encodeBatch } from "../../src/store/columns/column-codec.ts";
+import { type RowBatch } from "../../src/store/columns/index.ts";
+import { hostProcess } from "../../src/store/signals/index.ts";
 import type { PullAnswer } from "./in-process-colony.ts";
 
 /** Encoded rows of signal `host_process`, numbered by their sequence. */

@@ -1,8 +1,8 @@
 /** The BPF programs with everything that assembles requests from their events, without the traffic process around it. */
 
 import { createLogger } from "../../src/base/log.ts";
-import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel-hooks.ts";
-import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/messages.ts";
+import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/core/messages.ts";
+import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { requestsObject } from "./bpf-skip-reason.ts";

@@ -5,32 +5,25 @@
 
 import { mkdirSync } from "node:fs";
 import { createRouterTransport } from "@connectrpc/connect";
-import { addAgentService } from "../../src/agent/agent-service.ts";
+import { addAgentService } from "../../src/agent/link/agent-service.ts";
 import { ByteBudget } from "../../src/base/byte-budget.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { createColonyMetrics } from "../../src/colony/colony-metrics.ts";
-import { SegmentPuller } from "../../src/colony/segment-puller.ts";
-import type { Tunnel } from "../../src/mesh/index.ts";
-import { coralErrorsOnWire } from "../../src/mesh/rpc-errors.ts";
-import { DecodePool } from "../../src/otlp/decode-pool.ts";
+import { createColonyMetrics } from "../../src/colony/core/colony-metrics.ts";
+import { SegmentPuller } from "../../src/colony/pull/segment-puller.ts";
 import { MetricIntake, type OtlpRequest } from "../../src/otlp/index.ts";
-import { bundleWorker } from "../../src/otlp/receiver.fixture.ts";
-import { OtlpReceiver } from "../../src/otlp/receiver.ts";
-import { SamplingBudget, type SamplingBudgetOptions } from "../../src/otlp/sampling-budget.ts";
-import {
-  type AgentPull,
-  type AgentSegments,
-  type AgentStore,
-  type ColonySegments,
-  type ColonyStore,
-  derivedSignals,
-  type Engine,
-  openAgentStore,
-  openColonyStore,
-  segmentSignals,
-  signals,
-} from "../../src/store/index.ts";
+import { DecodePool } from "../../src/otlp/intake/decode-pool.ts";
+import { bundleWorker } from "../../src/otlp/intake/receiver.fixture.ts";
+import { OtlpReceiver } from "../../src/otlp/intake/receiver.ts";
+import { SamplingBudget, type SamplingBudgetOptions } from "../../src/otlp/intake/sampling-budget.ts";
+import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
+import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.ts";
+import { type Engine } from "../../src/store/engine/index.ts";
+import { type AgentSegments, type ColonySegments } from "../../src/store/segments/index.ts";
+import { derivedSignals, segmentSignals, signals } from "../../src/store/signals/index.ts";
+import { type AgentPull } from "../../src/store/tables/index.ts";
 import { TestClock, testEngine } from "../../src/store/test-support.ts";
+import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
+import type { Tunnel } from "../../src/transport/index.ts";
 
 const mebibyte = 1024 ** 2;
 const agentId = "truth-1";

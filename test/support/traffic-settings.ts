@@ -1,4 +1,4 @@
-import type { TrafficSettings } from "../../src/traffic/messages.ts";
+import type { TrafficSettings } from "../../src/traffic/core/messages.ts";
 
 /** Observes everything but TLS, without a CPU limit. */
 export const testTrafficSettings: TrafficSettings = {

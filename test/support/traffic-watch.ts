@@ -5,8 +5,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createLogger } from "../../src/base/log.ts";
 import { createBackoff } from "../../src/base/retry.ts";
-import type { LossKind, RequestGroup, TrafficReport, TrafficSettings, TrafficSupervisor } from "../../src/traffic/index.ts";
-import { superviseTraffic } from "../../src/traffic/index.ts";
+import {
+  type LossKind,
+  type RequestGroup,
+  superviseTraffic,
+  type TrafficReport,
+  type TrafficSettings,
+  type TrafficSupervisor,
+} from "../../src/traffic/index.ts";
 import { waitFor } from "./wait-for.ts";
 
 const childPath = fileURLToPath(new URL("../../dist/traffic-process.js", import.meta.url));

@@ -1,8 +1,8 @@
 import { escapeText } from "../../base/escape-text.ts";
 import { listLocalColonies, readContexts } from "../../config/index.ts";
 import type { AgentList, ManagedServiceList, ServiceList, ToolListEntry } from "../../tools/index.ts";
-import { askAgent, connectColony } from "../connection.ts";
-import { homeOf, type Invocation } from "../invocation.ts";
+import { askAgent, connectColony } from "../run/connection.ts";
+import { homeOf, type Invocation } from "../run/invocation.ts";
 
 /** A shell waits for this with the user's finger on the tab key. */
 const timeoutMs = 700;

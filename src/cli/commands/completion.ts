@@ -1,7 +1,7 @@
 import { bashCompletion } from "../completion/bash.ts";
 import { fishCompletion } from "../completion/fish.ts";
 import { zshCompletion } from "../completion/zsh.ts";
-import type { Invocation } from "../invocation.ts";
+import type { Invocation } from "../run/invocation.ts";
 
 /** `coral completion <shell>`. */
 export async function run(invocation: Invocation): Promise<void> {

@@ -1,9 +1,9 @@
 import { escapeText } from "../../base/escape-text.ts";
-import type { Invocation } from "../invocation.ts";
 import type { StyleName } from "../output/style.ts";
 import { tableOf } from "../output/table.ts";
-import type { DoctorCheck } from "../runtime.ts";
-import { showAnswer } from "../show-answer.ts";
+import type { Invocation } from "../run/invocation.ts";
+import type { DoctorCheck } from "../run/runtime.ts";
+import { showAnswer } from "../run/show-answer.ts";
 
 const stateStyles: Record<DoctorCheck["state"], StyleName> = { ok: "green", degraded: "yellow", unavailable: "red" };
 const stateMarks: Record<DoctorCheck["state"], string> = { ok: "✓", degraded: "!", unavailable: "✗" };

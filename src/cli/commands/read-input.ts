@@ -1,5 +1,5 @@
 import { CoralError } from "../../base/errors.ts";
-import type { Invocation } from "../invocation.ts";
+import type { Invocation } from "../run/invocation.ts";
 
 const maxInputBytes = 16 * 1024 * 1024;
 

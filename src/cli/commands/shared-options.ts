@@ -1,7 +1,7 @@
 /** Options that many commands share. */
 
-import type { OptionSpec } from "../command-spec.ts";
-import { outputFormats } from "../output-format.ts";
+import type { OptionSpec } from "../run/command-spec.ts";
+import { outputFormats } from "../run/output-format.ts";
 
 export const dataOutput: readonly OptionSpec[] = [
   { name: "output", short: "o", value: "format", description: "How to print", choices: outputFormats, default: "table" },

@@ -1,13 +1,13 @@
 import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { ColonyStatus } from "../../tools/index.ts";
-import { connectColony } from "../connection.ts";
-import type { Invocation } from "../invocation.ts";
+import type { Printer } from "../output/printer.ts";
 import { renderTable, type Table, tableOf } from "../output/table.ts";
 import { number, plural, relative } from "../output/values.ts";
-import type { Printer } from "../printer.ts";
-import { showAnswer } from "../show-answer.ts";
-import { healthCell, usageCell } from "./health-style.ts";
+import { connectColony } from "../run/connection.ts";
+import type { Invocation } from "../run/invocation.ts";
+import { showAnswer } from "../run/show-answer.ts";
+import { healthCell, usageCell } from "./service/health-style.ts";
 
 type HostLine = ColonyStatus["hosts"][number];
 

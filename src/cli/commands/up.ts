@@ -2,11 +2,11 @@ import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import type { AgentStatus, ColonyStatus } from "../../tools/index.ts";
-import { askAgent, connectColony } from "../connection.ts";
-import type { Invocation } from "../invocation.ts";
 import { shellWord } from "../output/shell-word.ts";
-import type { DaemonReady } from "../runtime.ts";
-import { runOptionsOf } from "./run-options.ts";
+import { askAgent, connectColony } from "../run/connection.ts";
+import type { Invocation } from "../run/invocation.ts";
+import type { DaemonReady } from "../run/runtime.ts";
+import { runOptionsOf } from "./exec/run-options.ts";
 import { statusPage } from "./status.ts";
 
 const firstLookTimeoutMs = 60_000;

@@ -1,7 +1,7 @@
 import { version } from "../../base/version.ts";
-import type { Invocation } from "../invocation.ts";
 import { tableOf } from "../output/table.ts";
-import { showAnswer } from "../show-answer.ts";
+import type { Invocation } from "../run/invocation.ts";
+import { showAnswer } from "../run/show-answer.ts";
 
 /** `coral version`. */
 export async function run(invocation: Invocation): Promise<void> {

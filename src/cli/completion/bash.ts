@@ -1,4 +1,4 @@
-import type { ArgumentSpec, CommandSpec, OptionSpec } from "../command-spec.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 import { completionNodes, flagsOf } from "./completion-nodes.ts";
 import { type Offers, offerCases, stepCases } from "./shell-cases.ts";
 

@@ -1,4 +1,4 @@
-import type { ArgumentSpec, CommandSpec, OptionSpec } from "../command-spec.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 
 /** One place in the command tree, as completions see it. */
 export interface CompletionNode {

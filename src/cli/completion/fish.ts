@@ -1,4 +1,4 @@
-import type { ArgumentSpec, CommandSpec, OptionSpec } from "../command-spec.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 import { type CompletionNode, completionNodes, quoted, valueFlags } from "./completion-nodes.ts";
 
 export function fishCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {

@@ -1,6 +1,6 @@
 /** What completions of bash and zsh share: `case` finds the place in the command line, and what is offered there. */
 
-import type { ArgumentSpec, OptionSpec } from "../command-spec.ts";
+import type { ArgumentSpec, OptionSpec } from "../run/command-spec.ts";
 import { argumentPattern, type CompletionNode, flagsOf, valueFlags } from "./completion-nodes.ts";
 
 /** Shell code that offers words; undefined where there are none. */

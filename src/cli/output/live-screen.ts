@@ -1,6 +1,6 @@
 /** Draws in place on the whole terminal and gives it back as it was, however the program ends. */
 
-import type { CliIo } from "../cli-io.ts";
+import type { CliIo } from "./cli-io.ts";
 import { textWidth } from "./text-width.ts";
 
 const enter = "\u001b[?1049h\u001b[?25l";

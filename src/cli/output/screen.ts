@@ -1,6 +1,6 @@
 /** The look of a whole-terminal list: a title, a heavy line, the table with a light line under its header, and what it adds up to. */
 
-import type { Printer } from "../printer.ts";
+import type { Printer } from "./printer.ts";
 import { renderTable, type Table } from "./table.ts";
 
 export interface ScreenOptions {

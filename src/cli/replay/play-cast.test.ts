@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CliIo } from "../cli-io.ts";
+import type { CliIo } from "../output/cli-io.ts";
 import type { CastEvent, CastHeader } from "./asciicast.ts";
 import { resetTerminal } from "./harmless-output.ts";
 import { type PlayOptions, playCast } from "./play-cast.ts";

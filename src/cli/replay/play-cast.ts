@@ -1,7 +1,7 @@
 /** Shows a recording as it happened, faster if wanted, without its long pauses. */
 
 import { sleep } from "../../base/clock.ts";
-import type { CliIo } from "../cli-io.ts";
+import type { CliIo } from "../output/cli-io.ts";
 import { type CastEvent, type CastHeader, isHeader } from "./asciicast.ts";
 import { HarmlessOutput, resetTerminal } from "./harmless-output.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createHostRoot } from "../host-root.ts";
+import { createHostRoot } from "../files/host-root.ts";
 import { createHostTree, type TreeEntry } from "../host-tree.fixture.ts";
 import { createContainerDirectory } from "./container-directory.ts";
 import { processIn } from "./cri-client.ts";

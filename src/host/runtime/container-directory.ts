@@ -1,8 +1,8 @@
 /** The containers that this agent can see and aim at, whichever runtime keeps them. */
 
 import { CoralError } from "../../base/errors.ts";
-import { createHostRoot, type HostRoot } from "../host-root.ts";
-import { processCgroup } from "../process-cgroup.ts";
+import { processCgroup } from "../cgroups/process-cgroup.ts";
+import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 import { type FoundRuntime, findRuntime } from "./find-runtime.ts";
 import { type OwnPlace, readOwnPlace } from "./own-place.ts";
 import { listProcessContainers } from "./process-containers.ts";

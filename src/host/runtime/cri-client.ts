@@ -1,6 +1,7 @@
 /** The container runtime interface of Kubernetes, as containerd and CRI-O serve it on a unix socket. */
 
 import { create, type DescMessage, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { printable } from "../../base/escape-text.ts";
 import {
   ContainerStatusRequestSchema,
   ContainerStatusResponseSchema,
@@ -16,7 +17,6 @@ import {
   VersionRequestSchema,
   VersionResponseSchema,
 } from "../../proto/coral/cri/v1/cri_pb.ts";
-import { printable } from "../kernel-text.ts";
 import type { ContainerInfo } from "./container-directory.ts";
 import { openGrpcSocket } from "./grpc-socket.ts";
 import { runtimeTypeOf, shortVersion } from "./runtime-version.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createHostRoot } from "../host-root.ts";
+import { createHostRoot } from "../files/host-root.ts";
 import { createHostTree, type HostTree, type TreeEntry } from "../host-tree.fixture.ts";
 import { type DetectedRuntime, type DetectRuntimeOptions, detectRuntime } from "./detect-runtime.ts";
 import { serveCri, serveDocker } from "./fake-runtime.fixture.ts";

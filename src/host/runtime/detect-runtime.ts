@@ -1,8 +1,8 @@
 /** Puts together where the agent runs: runtime type, sidecar mode, container runtime and what is visible. Facts decide, never a pod's name. */
 
 import { CoralError } from "../../base/errors.ts";
-import { type RuntimeType, runtimeTypes, type SidecarMode, sidecarModes } from "../../base/runtime-facts.ts";
-import { createHostRoot, type HostRoot } from "../host-root.ts";
+import { type RuntimeType, runtimeTypes, type SidecarMode, sidecarModes } from "../../model/runtime-facts.ts";
+import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 import type { PodFacts } from "./cri-client.ts";
 import { type FoundRuntime, findRuntime } from "./find-runtime.ts";
 import { type OwnPlace, readOwnPlace } from "./own-place.ts";

@@ -2,7 +2,7 @@
 
 import { request } from "node:http";
 import { CoralError } from "../../base/errors.ts";
-import { printable } from "../kernel-text.ts";
+import { printable } from "../../base/escape-text.ts";
 import type { ContainerInfo } from "./container-directory.ts";
 import { socketError } from "./grpc-socket.ts";
 import { shortVersion } from "./runtime-version.ts";

@@ -1,7 +1,7 @@
 /** Looks for a container runtime that answers: sockets in their usual places, each asked for its version. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { HostRoot } from "../host-root.ts";
+import type { HostRoot } from "../files/host-root.ts";
 
 export interface FoundRuntime {
   /** On the host. */

@@ -1,11 +1,11 @@
 /** Where this very process runs, by what its kernel and its files say: on a machine, in a container, in a pod. */
 
-import { containerOf } from "../container-facts.ts";
-import type { HostRoot } from "../host-root.ts";
-import { printable } from "../kernel-text.ts";
-import { parseLabels } from "../kubernetes-facts.ts";
-import { type MountEntry, parseMountInfo } from "../mountinfo.ts";
-import { processCgroup } from "../process-cgroup.ts";
+import { printable } from "../../base/escape-text.ts";
+import { processCgroup } from "../cgroups/process-cgroup.ts";
+import type { HostRoot } from "../files/host-root.ts";
+import { type MountEntry, parseMountInfo } from "../files/mountinfo.ts";
+import { containerOf } from "../naming/container-facts.ts";
+import { parseLabels } from "../naming/kubernetes-facts.ts";
 
 export interface OwnPod {
   /** Texts are empty when nothing tells. */

@@ -1,11 +1,11 @@
 /** Containers by their processes alone, for where no runtime answers: whoever shares a container's cgroup belongs to it. */
 
-import { containerOf, createContainerReader } from "../container-facts.ts";
-import type { HostRoot } from "../host-root.ts";
-import { printable } from "../kernel-text.ts";
-import { parseMountInfo } from "../mountinfo.ts";
-import { processCgroup } from "../process-cgroup.ts";
-import { parseProcessStat } from "../process-stat.ts";
+import { printable } from "../../base/escape-text.ts";
+import { processCgroup } from "../cgroups/process-cgroup.ts";
+import type { HostRoot } from "../files/host-root.ts";
+import { parseMountInfo } from "../files/mountinfo.ts";
+import { containerOf, createContainerReader } from "../naming/container-facts.ts";
+import { parseProcessStat } from "../processes/process-stat.ts";
 import type { ContainerInfo } from "./container-directory.ts";
 import type { OwnPlace } from "./own-place.ts";
 

@@ -1,9 +1,9 @@
 /** Operating system and processor in the words that people use: Linux from its files, macOS from its property list, Windows from its kernel. */
 
 import { arch, platform, release, version } from "node:os";
-import type { HostRoot } from "../host-root.ts";
-import { printable } from "../kernel-text.ts";
-import { parseOsRelease } from "../machine.ts";
+import { printable } from "../../base/escape-text.ts";
+import type { HostRoot } from "../files/host-root.ts";
+import { parseOsRelease } from "../metrics/machine.ts";
 
 export interface PlatformFacts {
   /** linux, darwin, windows */

@@ -1,6 +1,6 @@
 /** The containers that a runtime knows. Loaded only where one answers. */
 
-import type { HostRoot } from "../host-root.ts";
+import type { HostRoot } from "../files/host-root.ts";
 import type { ContainerInfo } from "./container-directory.ts";
 import { openCriClient } from "./cri-client.ts";
 import { openDockerClient } from "./docker-client.ts";

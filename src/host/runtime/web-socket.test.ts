@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../host-tree.fixture.ts";
+import { seededRandom } from "../../base/damaged-texts.fixture.ts";
 import { exitIn } from "./cri-exec.ts";
 import { demultiplex } from "./docker-exec.ts";
 import { createFrameReader, encodeFrame } from "./web-socket.ts";

@@ -1,6 +1,6 @@
 import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../config/index.ts";
-import { type PidRecord, runningHolder } from "../pid-file.ts";
+import { type PidRecord, runningHolder } from "../daemon/pid-file.ts";
 
 /** Which daemons of this home run. One that does not is no fault. */
 export async function checkDaemons(home: string): Promise<DoctorCheck[]> {

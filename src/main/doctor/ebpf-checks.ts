@@ -1,5 +1,5 @@
+import { type BpfReport, probeBpf } from "../../bpf/index.ts";
 import type { DoctorCheck } from "../../cli/index.ts";
-import { type BpfReport, probeBpf } from "../../probes/index.ts";
 
 export async function checkEbpf(): Promise<DoctorCheck[]> {
   return describeBpf(await probeBpf());

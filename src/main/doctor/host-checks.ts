@@ -1,6 +1,6 @@
+import { missingCapabilities } from "../../bpf/index.ts";
 import type { DoctorCheck } from "../../cli/index.ts";
 import { type CgroupLayout, createHostReader, type HostSnapshot, type ListenerScan, readCgroupLayout } from "../../host/index.ts";
-import { missingCapabilities } from "../../probes/index.ts";
 
 export async function checkHost(): Promise<DoctorCheck[]> {
   const reader = createHostReader();

@@ -11,7 +11,7 @@ import {
   loadColonyConfig,
 } from "../../config/index.ts";
 import { createHostReader, type Listener } from "../../host/index.ts";
-import { runningHolder } from "../pid-file.ts";
+import { runningHolder } from "../daemon/pid-file.ts";
 
 interface WantedPort {
   name: string;

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
+import { tryLockFile } from "../../bpf/index.ts";
 import type { DoctorCheck } from "../../cli/index.ts";
-import { tryLockFile } from "../../probes/index.ts";
 
 const oldestNode = [20, 19] as const;
 /** Colony and agent together need about this much to stay responsive. */

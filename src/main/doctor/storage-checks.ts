@@ -6,7 +6,7 @@ import { silentLogger } from "../../base/log.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, checkSocketPath, colonyPaths, listLocalColonies, sudoOwner } from "../../config/index.ts";
-import { openEngine } from "../../store/index.ts";
+import { openEngine } from "../../store/engine/index.ts";
 
 /** Below this a day of data on a busy host may not fit. */
 const comfortableDiskBytes = 2 * 1024 ** 3;

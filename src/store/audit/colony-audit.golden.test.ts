@@ -2,14 +2,14 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { chainStart } from "../../base/hash-chain.ts";
 import { silentLogger } from "../../base/log.ts";
-import { type ColonyStore, openColonyStore } from "../colony-store.ts";
-import { batchFromRows } from "../column-batch.ts";
-import { encodeBatch } from "../column-codec.ts";
-import type { Signal } from "../define-signal.ts";
+import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
+import { batchFromRows } from "../columns/column-batch.ts";
+import { encodeBatch } from "../columns/column-codec.ts";
 import { type GoldenRow, insertGoldenRows, storedRows } from "../golden-rows.fixture.ts";
 import { type AuditRow, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { chainStart } from "../signals/hash-chain.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { verifyCopies, verifyOwnChain } from "./verify-audit.ts";

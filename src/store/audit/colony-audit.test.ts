@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { type ChainLink, chainStart } from "../../base/hash-chain.ts";
 import { silentLogger } from "../../base/log.ts";
-import { openAgentStore } from "../agent-store.ts";
-import { type ColonyStore, openColonyStore } from "../colony-store.ts";
-import { batchFromRows } from "../column-batch.ts";
-import { encodeBatch } from "../column-codec.ts";
-import type { Signal } from "../define-signal.ts";
+import { openAgentStore } from "../agent/agent-store.ts";
+import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
+import { batchFromRows } from "../columns/column-batch.ts";
+import { encodeBatch } from "../columns/column-codec.ts";
 import { type AuditEntry, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { copiedLinks, verifyCopies, verifyOwnChain } from "./verify-audit.ts";

@@ -5,13 +5,13 @@
 
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
-import { type ChainLink, chainStart } from "../../base/hash-chain.ts";
-import type { ColonyStore } from "../colony-store.ts";
-import { storedColumns } from "../column-batch.ts";
-import type { Transaction } from "../database.ts";
-import { ensureTable, sqlTypeOf } from "../signal-tables.ts";
+import type { ColonyStore } from "../colony/colony-store.ts";
+import { storedColumns } from "../columns/column-batch.ts";
+import type { Transaction } from "../engine/database.ts";
+import type { SqlParameter } from "../engine/sql-values.ts";
 import { type AuditEntry, type AuditRow, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
-import type { SqlParameter } from "../sql-values.ts";
+import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
+import { ensureTable, sqlTypeOf } from "../tables/signal-tables.ts";
 
 export interface ColonyAuditOptions {
   /** Entries and copies that are older go. */

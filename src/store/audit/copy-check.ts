@@ -1,6 +1,6 @@
-import { ChainCheck, type ChainLink, type ChainProblem, chainStart } from "../../base/hash-chain.ts";
-import type { ColonyStore } from "../colony-store.ts";
+import type { ColonyStore } from "../colony/colony-store.ts";
 import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
+import { ChainCheck, type ChainLink, type ChainProblem, chainStart } from "../signals/hash-chain.ts";
 
 /** What is wrong with entries that have just been pulled. */
 export interface CopyProblems {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { type ChainLink, chainStart } from "../../base/hash-chain.ts";
 import { silentLogger } from "../../base/log.ts";
-import { openAgentStore } from "../agent-store.ts";
-import { openColonyStore } from "../colony-store.ts";
-import type { Signal } from "../define-signal.ts";
+import { openAgentStore } from "../agent/agent-store.ts";
+import { openColonyStore } from "../colony/colony-store.ts";
 import { type AuditEntry, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { type AuditQuery, openCommands, queryAudit, queryAuditEntries } from "./query-audit.ts";

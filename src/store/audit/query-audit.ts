@@ -1,8 +1,8 @@
 /** Finds audit entries, of the colony and of all agents, as commands with their outcome or one by one. */
 
-import type { ColonyStore } from "../colony-store.ts";
+import type { ColonyStore } from "../colony/colony-store.ts";
+import type { Row, SqlParameter } from "../engine/sql-values.ts";
 import { audit } from "../signals/audit.ts";
-import type { Row, SqlParameter } from "../sql-values.ts";
 
 export interface AuditQuery {
   /** Microseconds since 1970. */

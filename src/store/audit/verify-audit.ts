@@ -1,9 +1,9 @@
 /** Walks the chains that a colony keeps: its own, and its copies of those of agents. */
 
-import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../../base/hash-chain.ts";
-import type { ColonyStore } from "../colony-store.ts";
+import type { ColonyStore } from "../colony/colony-store.ts";
+import type { Row } from "../engine/sql-values.ts";
 import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
-import type { Row } from "../sql-values.ts";
+import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../signals/hash-chain.ts";
 import type { ColonyAudit } from "./colony-audit.ts";
 
 /** A chain of an agent as far as it was pulled. An agent whose store was begun anew has several. */

@@ -3,7 +3,7 @@
  * here, so that what is learned later also explains what was stored before.
  */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
 
 /** Columns that tell one view from another; amounts are summed by them. */

@@ -1,6 +1,6 @@
 /** From what agents say about connections: the ends that are known now, and what each new row adds to them. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { failures, lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
 import type { PullRange } from "./pull-range.ts";
 import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";

@@ -1,6 +1,6 @@
 /** From what agents say about processes: which scans there were, which instances run now, and the addresses that mean a service. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import type { PullRange } from "./pull-range.ts";
 import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, rowOrder } from "./sql-parts.ts";
 

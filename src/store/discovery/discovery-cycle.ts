@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
-import type { ColonyStore } from "../colony-store.ts";
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
+import type { WritableStore } from "../tables/queryable.ts";
 import { keepViews } from "./classify-edges.ts";
 import { consumeConnections, endLostSides } from "./consume-connections.ts";
 import { consumeInstances } from "./consume-instances.ts";
@@ -23,7 +23,7 @@ export interface DiscoveryCycleResult {
 }
 
 export interface DiscoveryCycleOptions {
-  store: ColonyStore;
+  store: WritableStore;
   settings: () => DiscoverySettings;
   clock: Clock;
   /** Rows and ends that one transaction takes at most. Default 20,000. */

@@ -1,8 +1,7 @@
 /** Names of addresses outside, as they were found: the colony asks for them elsewhere and keeps them here. */
 
-import type { ColonyStore } from "../colony-store.ts";
-import { numberIn, numberOrNullIn, textIn, textOrNullIn } from "../queries/queryable.ts";
-import type { SqlParameter } from "../sql-values.ts";
+import type { SqlParameter } from "../engine/sql-values.ts";
+import { numberIn, numberOrNullIn, textIn, textOrNullIn, type WritableStore } from "../tables/queryable.ts";
 import type { NamingLimits } from "./naming-wishes.ts";
 
 export interface ResolvedEndpoint {
@@ -34,7 +33,7 @@ const rowsPerStatement = 200;
 const yearMs = 366 * 86_400_000;
 
 /** Addresses at the other end of unpaired connections, and endpoints in use, whose name is not known or no longer fresh. */
-export async function addressesWithoutName(store: ColonyStore, nowMs: number): Promise<NamelessAddress[]> {
+export async function addressesWithoutName(store: WritableStore, nowMs: number): Promise<NamelessAddress[]> {
   const rows = await store.query(
     `WITH used AS (
        SELECT CASE WHEN role = 'client' THEN server_address ELSE client_address END AS address, agent_id, last_seen FROM net.connection_sides
@@ -63,7 +62,7 @@ export async function addressesWithoutName(store: ColonyStore, nowMs: number): P
 }
 
 /** Replaces what is known of the same addresses. */
-export async function storeEndpointNames(store: ColonyStore, names: readonly ResolvedEndpoint[]): Promise<void> {
+export async function storeEndpointNames(store: WritableStore, names: readonly ResolvedEndpoint[]): Promise<void> {
   if (names.length === 0) return;
   await store.write(async (transaction) => {
     for (let start = 0; start < names.length; start += rowsPerStatement) {
@@ -89,7 +88,7 @@ export async function storeEndpointNames(store: ColonyStore, names: readonly Res
 }
 
 /** Those found last, at most 50,000. */
-export async function loadEndpointNames(store: ColonyStore): Promise<ResolvedEndpoint[]> {
+export async function loadEndpointNames(store: WritableStore): Promise<ResolvedEndpoint[]> {
   const rows = await store.query(`SELECT * FROM net.endpoint_resolution ORDER BY resolved_at DESC LIMIT ${namesMax}`);
   return rows.map((row) => ({
     address: textIn(row, "ip_address"),

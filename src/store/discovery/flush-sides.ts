@@ -1,6 +1,6 @@
 /** Moves what ends have gathered into the totals, once it is clear who is at the other end, and keeps the list of what is outside. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { classifySql, viewKey } from "./classify-edges.ts";
 import {
   announcedEndpointsMax,

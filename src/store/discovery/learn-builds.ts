@@ -1,6 +1,6 @@
 /** Builds that become known after their connections: a large executable is hashed in the background, and its process may be named a scan later. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { dropTables } from "./sql-parts.ts";
 
 /** What is older stays without: its build may have been another one. */

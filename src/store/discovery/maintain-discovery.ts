@@ -1,6 +1,6 @@
 /** What time does to what was discovered: promotion, staleness, retention, coarser totals. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { type DiscoverySettings, failures } from "./discovery-settings.ts";
 import { isLocalAddress, sumOf } from "./sql-parts.ts";
 

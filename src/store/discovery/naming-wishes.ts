@@ -1,6 +1,6 @@
 /** What agents want of the names of addresses outside that they see. Kept over restarts: nobody may be asked before an agent has said no again. */
 
-import type { ColonyStore } from "../colony-store.ts";
+import type { WritableStore } from "../tables/queryable.ts";
 
 /** How an address may be named. */
 export interface NamingLimits {
@@ -13,7 +13,7 @@ export interface NamingLimits {
 }
 
 /** Replaces what the agent said before; null when it wants nothing special. Names that were found under other wishes are forgotten. */
-export async function storeNamingWish(store: ColonyStore, agentId: string, wish: NamingLimits | null): Promise<void> {
+export async function storeNamingWish(store: WritableStore, agentId: string, wish: NamingLimits | null): Promise<void> {
   await store.write(async (transaction) => {
     const [known] = await transaction.query("SELECT * FROM net.naming_wishes WHERE agent_id = ?", [agentId]);
     const before = known

@@ -1,6 +1,6 @@
 /** Finds the two ends of one connection among what different agents, or one agent in different network namespaces, have seen. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress } from "./sql-parts.ts";
 
 /** Open ends go on until somebody says otherwise. */

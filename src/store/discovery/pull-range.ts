@@ -1,6 +1,6 @@
 /** Which stored rows a step takes. Pulls of many agents are stored at once, so a step may end among them: progress is a pull and, within it, an agent. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 
 export interface PullRange {
   isEmpty: boolean;

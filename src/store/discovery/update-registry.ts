@@ -1,6 +1,6 @@
 /** The service registry: which service is on which agent and port, since when, how sure, and who manages it. */
 
-import type { Transaction } from "../database.ts";
+import type { Transaction } from "../engine/database.ts";
 import { dropTables, plausibleTime } from "./sql-parts.ts";
 
 /** Columns that follow the newest instance. */

@@ -1,8 +1,8 @@
 /** Made-up agents that see services and connections, over a real store, with a clock that stands still until moved. */
 
-import type { RowOf } from "../define-signal.ts";
 import { type EdgeRow, type EdgesResult, queryEdges } from "../queries/query-edges.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
+import type { RowOf } from "../signals/define-signal.ts";
 import type { connection, serviceInstance } from "../signals/discovery.ts";
 import { TestClock } from "../test-support.ts";
 import { DiscoveryCycle, type DiscoveryCycleResult } from "./discovery-cycle.ts";

@@ -3,7 +3,7 @@
  * to be counted and dropped costs more than all the rest.
  */
 
-import { numberIn, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
+import { numberIn, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 
 export interface EdgePageQuery {
   /** Nodes with the most connections. */

@@ -1,6 +1,6 @@
 import { coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
-import { bucketMiddleUsSql } from "../histogram-sql.ts";
-import type { ViewColumn } from "../rollup.ts";
+import { bucketMiddleUsSql } from "../engine/histogram-sql.ts";
+import type { ViewColumn } from "../tables/rollup.ts";
 
 const keys: ViewColumn[] = [
   ...["service", "role", "protocol"].map((name) => ({ name, type: "VARCHAR" })),

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { calls, client, listens, server, type WatchedHosts, watchHosts } from "../discovery/watched-hosts.fixture.ts";
+import { queryServiceCpu } from "./host/query-service-cpu.ts";
 import { queryConnections } from "./query-connections.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
 import { queryRed } from "./query-red.ts";
-import { queryServiceCpu } from "./query-service-cpu.ts";
 
 let watched: WatchedHosts;
 beforeEach(async () => {

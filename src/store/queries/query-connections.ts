@@ -2,8 +2,8 @@
 
 import { classifySql } from "../discovery/classify-edges.ts";
 import { failures } from "../discovery/discovery-settings.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { partsSql, windowStartMs } from "./query-edges.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "./queryable.ts";
 
 export interface ConnectionsQuery {
   service?: string;

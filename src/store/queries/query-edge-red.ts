@@ -2,7 +2,7 @@
 
 import { classifySql } from "../discovery/classify-edges.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
-import { numberIn, type Queryable, textIn } from "./queryable.ts";
+import { numberIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { percentileIn, percentilesSql, redPartsSql, redWindow, withPeerSql } from "./red-parts.ts";
 
 export interface EdgeRedQuery {

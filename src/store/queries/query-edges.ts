@@ -1,8 +1,17 @@
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
+import {
+  isoTimeIn,
+  numberIn,
+  numberOrNullIn,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+  textsIn,
+  type VisitableStore,
+} from "../tables/queryable.ts";
 import { type EdgePage, type EdgePageQuery, EdgePageReader, edgePageSql } from "./edge-page.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, type QueryRow, textIn, textOrNullIn, textsIn, type VisitableStore } from "./queryable.ts";
 
 export interface EdgesQuery {
   /** From now back. */

@@ -1,4 +1,4 @@
-import { isoTimeIn, placeholders, type Queryable, type QueryParameter, textIn, textOrNullIn } from "./queryable.ts";
+import { isoTimeIn, placeholders, type Queryable, type QueryParameter, textIn, textOrNullIn } from "../tables/queryable.ts";
 
 export interface EventsQuery {
   /** Microseconds since 1970. */

@@ -1,4 +1,4 @@
-import { type Queryable, textIn } from "./queryable.ts";
+import { type Queryable, textIn } from "../tables/queryable.ts";
 
 const servicesMax = 1_000;
 

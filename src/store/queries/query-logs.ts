@@ -12,7 +12,7 @@ import {
   type QueryRow,
   textIn,
   textOrNullIn,
-} from "./queryable.ts";
+} from "../tables/queryable.ts";
 
 /** A store with segments; `segments` is undefined where none are kept, and the answers are then empty. */
 export interface LogsStore extends Queryable {

@@ -1,4 +1,4 @@
-import { numberIn, placeholders, type Queryable, textIn } from "./queryable.ts";
+import { numberIn, placeholders, type Queryable, textIn } from "../tables/queryable.ts";
 
 /** Points that were not kept. `loss` as in the signal `metric_loss`. */
 export interface MetricLossRow {

@@ -1,8 +1,8 @@
 /** Which metrics programs sent. */
 
-import { type PointSource, sentPoints } from "../metrics/choose-points.ts";
-import type { MetricKind } from "../metrics/load-series.ts";
-import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "./queryable.ts";
+import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "../tables/queryable.ts";
+import { type PointSource, sentPoints } from "./metrics/choose-points.ts";
+import type { MetricKind } from "./metrics/load-series.ts";
 
 export interface MetricNamesQuery {
   service?: string;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { queryPromql } from "../promql/query-promql.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
+import { queryPromql } from "./promql/query-promql.ts";
 import { queryMetricNames } from "./query-metric-names.ts";
 import { type MetricQuery, queryMetric } from "./query-metrics.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";

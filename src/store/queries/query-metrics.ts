@@ -1,12 +1,12 @@
 /** One metric that programs sent, over time. */
 
-import type { PointSource } from "../metrics/choose-points.ts";
-import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "../metrics/distribution.ts";
-import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "../metrics/increments.ts";
-import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
-import { heldUs, sumOverTime } from "../metrics/sum-over-time.ts";
-import { Turn } from "../metrics/turn.ts";
-import type { Queryable } from "./queryable.ts";
+import type { Queryable } from "../tables/queryable.ts";
+import type { PointSource } from "./metrics/choose-points.ts";
+import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "./metrics/distribution.ts";
+import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "./metrics/increments.ts";
+import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "./metrics/load-series.ts";
+import { heldUs, sumOverTime } from "./metrics/sum-over-time.ts";
+import { Turn } from "./metrics/turn.ts";
 
 export interface MetricQuery {
   name: string;

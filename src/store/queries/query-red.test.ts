@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, sparse } from "../../base/latency-histogram.ts";
-import { runReadOnlySql } from "../read-only-sql.ts";
+import { runReadOnlySql } from "../sql/read-only-sql.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
 import { queryRed, type RedQuery } from "./query-red.ts";

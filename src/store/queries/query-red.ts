@@ -1,6 +1,6 @@
 /** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the time before. */
 
-import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import {
   percentileIn,
   percentilesSql,

@@ -8,7 +8,7 @@ import {
   textIn,
   textOrNullIn,
   textsIn,
-} from "./queryable.ts";
+} from "../tables/queryable.ts";
 
 export interface ServicesQuery {
   /** This name only. */

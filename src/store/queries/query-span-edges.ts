@@ -1,7 +1,6 @@
 /** Who called whom, by spans: one of a service whose parent is of another. Nothing is concluded from times. */
 
-import type { Queryable, QueryParameter, QueryRow } from "./queryable.ts";
-import { isoTimeIn, numberIn, numberOrNullIn, textIn } from "./queryable.ts";
+import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
 export interface SpanEdgesQuery {

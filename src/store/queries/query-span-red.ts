@@ -1,7 +1,7 @@
 /** Rate, errors and durations by spans: sums, percentiles and histograms of any time, from what was counted when the spans came. */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
-import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "./queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
 export type SpanRole = "server" | "client" | "internal";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { SegmentSignal } from "../segments/define-segment-signal.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { span } from "../signals/span.ts";
 import { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TracesQuery } from "./query-traces.ts";
 import { openStoredSpans, type SpanValues, type StoredSpans, traceIdOf } from "./stored-spans.fixture.ts";

@@ -13,7 +13,7 @@ import {
   textIn,
   textOrNullIn,
   textsIn,
-} from "./queryable.ts";
+} from "../tables/queryable.ts";
 
 /** Where traces are read from. Without segments there are none. */
 export interface TraceStore extends Queryable {

@@ -1,4 +1,4 @@
-import { numberIn, placeholders, type Queryable, textIn } from "./queryable.ts";
+import { numberIn, placeholders, type Queryable, textIn } from "../tables/queryable.ts";
 
 /** What hooks did not see, summed over the time asked about. `loss` as in the signal `traffic_loss`. */
 export interface TrafficLossRow {

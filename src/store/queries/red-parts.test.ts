@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Queryable } from "./queryable.ts";
+import type { Queryable } from "../tables/queryable.ts";
 import { redWindow } from "./red-parts.ts";
 
 const minuteMs = 60_000;

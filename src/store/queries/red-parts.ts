@@ -2,7 +2,7 @@
 
 import { bucketMiddleNs, coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
-import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow } from "./queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow } from "../tables/queryable.ts";
 
 export type RedResolution = "raw" | "1m" | "10m";
 

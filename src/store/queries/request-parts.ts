@@ -1,6 +1,6 @@
 /** Requests as hooks or as spans counted them, in one form, for questions that take either. */
 
-import { numberIn, numberOrNullIn, type Queryable } from "./queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable } from "../tables/queryable.ts";
 import type { RedResolution } from "./red-parts.ts";
 
 /** `hooks`: the signal `red`; `spans`: `span_red`. */

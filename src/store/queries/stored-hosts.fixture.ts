@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../base/clock.ts";
 import { createLogger } from "../../base/log.ts";
-import type { SignalSlice } from "../agent-store.ts";
-import { type ColonyStore, openColonyStore } from "../colony-store.ts";
-import { batchFromRows } from "../column-batch.ts";
-import { encodeBatch } from "../column-codec.ts";
-import type { Columns, RowOf, Signal } from "../define-signal.ts";
-import { openEngine } from "../engine.ts";
+import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
+import { batchFromRows } from "../columns/column-batch.ts";
+import { encodeBatch } from "../columns/column-codec.ts";
+import { openEngine } from "../engine/engine.ts";
+import type { Columns, RowOf, Signal } from "../signals/define-signal.ts";
 import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
-import { signals } from "../signals/index.ts";
 import { metricLoss, metricPoint } from "../signals/metrics.ts";
+import { signals } from "../signals/signal-list.ts";
 import { red, trafficLoss } from "../signals/traffic.ts";
+import type { SignalSlice } from "../tables/signal-slice.ts";
 
 export interface StoredHosts extends AsyncDisposable {
   readonly store: ColonyStore;

@@ -2,15 +2,15 @@
 
 import { readFileSync } from "node:fs";
 import { silentLogger } from "../../base/log.ts";
-import { type ColonyStore, openColonyStore } from "../colony-store.ts";
-import { batchFromRows } from "../column-batch.ts";
-import { encodeBatch } from "../column-codec.ts";
-import type { RowOf, Signal } from "../define-signal.ts";
+import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
+import { batchFromRows } from "../columns/column-batch.ts";
+import { encodeBatch } from "../columns/column-codec.ts";
 import { batchFromSegmentRows, type SegmentRow } from "../segments/batch-builder.ts";
 import type { ColonySegments } from "../segments/colony-segments.ts";
-import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import type { SegmentOffer } from "../segments/plan-segments.ts";
 import { writeSegmentFile } from "../segments/write-segment-file.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import type { RowOf, Signal } from "../signals/define-signal.ts";
 import { logPattern, logRecord } from "../signals/log.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 

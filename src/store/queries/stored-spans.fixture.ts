@@ -2,13 +2,13 @@
 
 import { readFileSync } from "node:fs";
 import { silentLogger } from "../../base/log.ts";
-import { type ColonyStore, openColonyStore } from "../colony-store.ts";
+import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
 import { batchFromSegmentRows, type SegmentRow } from "../segments/batch-builder.ts";
 import type { ColonySegments } from "../segments/colony-segments.ts";
-import type { SegmentSignal } from "../segments/define-segment-signal.ts";
 import type { SegmentOffer } from "../segments/plan-segments.ts";
 import { writeSegmentFile } from "../segments/write-segment-file.ts";
-import { derivedSignals } from "../signals/index.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import { derivedSignals } from "../signals/signal-list.ts";
 import { span } from "../signals/span.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 

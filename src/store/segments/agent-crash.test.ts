@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { openAgentStore } from "../agent-store.ts";
+import { openAgentStore } from "../agent/agent-store.ts";
 import { spawnProgram, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import type { AgentSegments } from "./agent-segments.ts";
 import type { CrashPoint } from "./crash-points.ts";
@@ -12,8 +12,8 @@ const mebibyte = 1024 ** 2;
 
 /** Appends bodies of ten rows, one segment each, and ends itself at the n-th time that a point is reached. Prints what was acknowledged. */
 const program = `
-  const { openEngine } = await import("./engine.ts");
-  const { openAgentStore } = await import("./agent-store.ts");
+  const { openEngine } = await import("./engine/engine.ts");
+  const { openAgentStore } = await import("./agent/agent-store.ts");
   const { silentLogger } = await import("../base/log.ts");
   const { systemClock } = await import("../base/clock.ts");
   const { sealTicks, tick, tickBody, tickRows } = await import("./segments/segment.fixture.ts");

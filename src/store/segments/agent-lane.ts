@@ -4,14 +4,14 @@ import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "../../base/log.ts";
 import type { Semaphore } from "../../base/semaphore.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { CrashPoints } from "./crash-points.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
 import { emptySegmentPath, writeEmptySegment } from "./empty-segment.ts";
+import type { SealSegment } from "./seal-segment.ts";
 import { makeFolder, segmentPath, writeAheadNumber, writeAheadPath } from "./segment-files.ts";
 import { type CutFile, type CutLimits, SegmentIntake } from "./segment-intake.ts";
 import type { StoredHead } from "./segment-manifest.ts";
 import { type ReadySegment, SegmentSealer } from "./segment-sealer.ts";
-import type { SealSegment } from "./segment-sealing.ts";
 import { readWriteAhead } from "./write-ahead.ts";
 
 /** The same for every signal of an agent. */

@@ -2,11 +2,11 @@ import { chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, tru
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { type AgentStore, openAgentStore } from "../agent-store.ts";
-import type { Engine } from "../engine.ts";
+import { type AgentStore, openAgentStore } from "../agent/agent-store.ts";
+import type { Engine } from "../engine/engine.ts";
+import { defineSegmentSignal } from "../signals/define-segment-signal.ts";
 import { sample, sampleRows, smallDisk, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import type { AgentSegments, AgentSegmentsOptions } from "./agent-segments.ts";
-import { defineSegmentSignal } from "./define-segment-signal.ts";
 import { sealTicks, tick, tickBody, tickRow, tickRows, tickStartUs, traceOf } from "./segment.fixture.ts";
 import { hexSql, idSql } from "./segment-source.ts";
 

@@ -5,13 +5,13 @@ import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { Semaphore } from "../../base/semaphore.ts";
-import type { Database } from "../database.ts";
-import type { LossCounts } from "../loss-counts.ts";
+import type { Database } from "../engine/database.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import type { LossCounts } from "../tables/loss-counts.ts";
 import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
-import type { ChangingSegments } from "./changing-segments.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { readSegmentFile } from "./read-segment-file.ts";
+import type { ChangingSegments } from "./segment-catalog.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import { damageOf, LateUnlinks, moveAside, removeOrphans } from "./segment-files.ts";
 import {

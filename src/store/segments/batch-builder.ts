@@ -1,8 +1,13 @@
 /** Rows into a batch, one by one: for low rates and for tests. Decoders of many rows fill typed arrays themselves. */
 
-import type { SegmentColumnSpec, SegmentColumns, SegmentColumnType, SegmentSignal } from "./define-segment-signal.ts";
-import { segmentColumnTypeOf } from "./define-segment-signal.ts";
-import type { BatchColumn, SegmentBatch } from "./segment-batch.ts";
+import {
+  type SegmentColumnSpec,
+  type SegmentColumns,
+  type SegmentColumnType,
+  type SegmentSignal,
+  segmentColumnTypeOf,
+} from "../signals/define-segment-signal.ts";
+import type { BatchColumn, SegmentBatch } from "./parquet/segment-batch.ts";
 
 interface ValueTypes {
   /** Microseconds since 1970. */

@@ -1,8 +1,8 @@
 /** Whether a file from an agent is what it says: one that is not would fail the questions of everybody. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { Database } from "../database.ts";
-import { type SegmentColumnType, type SegmentSignal } from "./define-segment-signal.ts";
+import type { Database } from "../engine/database.ts";
+import { type SegmentColumnType, type SegmentSignal } from "../signals/define-segment-signal.ts";
 import { hasOwnFooter } from "./parquet/check-footer.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
 import { quoted } from "./segment-catalog.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../base/clock.ts";
 import { silentLogger } from "../../base/log.ts";
-import { openColonyStore } from "../colony-store.ts";
+import { openColonyStore } from "../colony/colony-store.ts";
 import { spawnProgram, temporaryFolder, testEngine } from "../test-support.ts";
 import type { ColonySegments } from "./colony-segments.ts";
 import type { CrashPoint } from "./crash-points.ts";
@@ -16,9 +16,9 @@ const mebibyte = 1024 ** 2;
  * itself at the n-th time that a point is reached.
  */
 const program = `
-  const { openEngine } = await import("./engine.ts");
-  const { openAgentStore } = await import("./agent-store.ts");
-  const { openColonyStore } = await import("./colony-store.ts");
+  const { openEngine } = await import("./engine/engine.ts");
+  const { openAgentStore } = await import("./agent/agent-store.ts");
+  const { openColonyStore } = await import("./colony/colony-store.ts");
   const { silentLogger } = await import("../base/log.ts");
   const { systemClock } = await import("../base/clock.ts");
   const { sealTicks, tick, tickBody, tickRows } = await import("./segments/segment.fixture.ts");

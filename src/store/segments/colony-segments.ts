@@ -6,17 +6,17 @@ import { dirname, join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Database, Transaction } from "../database.ts";
-import { insertGap } from "../gap-ledger.ts";
-import type { GapEntry } from "../pull-plan.ts";
+import type { Database, Transaction } from "../engine/database.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import { insertGap } from "../tables/gap-ledger.ts";
+import type { GapEntry } from "../tables/pull-plan.ts";
 import { adoptSegments } from "./adopt-segments.ts";
-import type { ChangingSegments } from "./changing-segments.ts";
 import { checkSegment } from "./check-segment.ts";
 import type { CrashPoints } from "./crash-points.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
 import { emptySegmentPath, writeEmptySegment } from "./empty-segment.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segments.ts";
+import type { ChangingSegments } from "./segment-catalog.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import {
   damageOf,

@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { giveToFolderOwner } from "./segment-files.ts";
 

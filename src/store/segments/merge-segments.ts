@@ -3,11 +3,11 @@
 import { createHash } from "node:crypto";
 import { createReadStream, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
-import type { Database } from "../database.ts";
-import type { ChangingSegments } from "./changing-segments.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { Database } from "../engine/database.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { buildLookupFilter } from "./lookup-filter.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
+import type { ChangingSegments } from "./segment-catalog.ts";
 import { quoted } from "./segment-catalog.ts";
 import { renameDurably } from "./segment-files.ts";
 import { deleteEntries, replaceEntry, type SegmentEntry } from "./segment-manifest.ts";

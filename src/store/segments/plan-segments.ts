@@ -1,9 +1,9 @@
 /** Decides what one agent's segments mean: which are new, which rows are missing, where the next pull begins. Touches no database and no file. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { GapEntry } from "../pull-plan.ts";
+import type { GapEntry } from "../tables/pull-plan.ts";
+import type { SegmentSummary } from "./seal-segment.ts";
 import type { SegmentEntry, StoredHead } from "./segment-manifest.ts";
-import type { SegmentSummary } from "./segment-sealing.ts";
 
 /** What an agent says of one of its segments. */
 export interface SegmentOffer extends SegmentSummary {

@@ -1,8 +1,47 @@
-import type { SegmentSignal } from "./define-segment-signal.ts";
-import type { SegmentBatch } from "./segment-batch.ts";
-import type { SealedSegment, SealJob } from "./segment-sealing.ts";
+/** Turns a finished write-ahead file into a segment: the job, what comes out, and the work itself, in a worker or on the calling thread. */
+
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import type { SegmentBatch } from "./parquet/segment-batch.ts";
 import { passWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
 import { writeSegmentFile } from "./write-segment-file.ts";
+
+/** A write-ahead file that will grow no more. */
+export interface SealJob {
+  signal: string;
+  /** The segment's number, that of the write-ahead file too. */
+  number: number;
+  /** Read with `passWriteAhead`. */
+  writeAheadFile: string;
+  /** As the bodies' senders counted them. */
+  rows: number;
+  /** Written with `writeSegmentFile`, which also syncs it; the store renames it. */
+  temporaryFile: string;
+}
+
+/** What the manifest says of one segment. */
+export interface SegmentSummary {
+  rows: number;
+  /** 0 with no rows: then there is no file. */
+  sizeBytes: number;
+  /** Microseconds since 1970, of `time`; 0 with no rows. */
+  minTimeUs: number;
+  maxTimeUs: number;
+  /** Services of its rows, sorted; null when they are too many to list. */
+  services: readonly string[] | null;
+  /** See LookupFilter; absent without a look-up column. */
+  lookupFilter?: Uint8Array;
+  schemaVersion: number;
+  /** Of the file, hex; empty with no rows. */
+  sha256: string;
+}
+
+export interface SealedSegment extends SegmentSummary {
+  /** Rows that were received and are not in the file, by reason: `malformed`, … Ends up in the loss counts. Sampling is no loss. */
+  lost?: Readonly<Record<string, number>>;
+}
+
+/** Rejects only for what may pass, such as a full disk: the store tries again. What cannot be decoded is counted in `lost`. */
+export type SealSegment = (job: SealJob) => Promise<SealedSegment>;
 
 export interface DecodedBodies {
   batch: SegmentBatch;

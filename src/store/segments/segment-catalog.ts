@@ -1,11 +1,12 @@
 /** The manifest in memory, and the choice of files for a question. One per store; changes follow committed transactions. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { Database } from "../database.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { Database } from "../engine/database.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import type { CrashPoints } from "./crash-points.ts";
 import { mayHold } from "./lookup-filter.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
-import { segmentPath } from "./segment-files.ts";
+import { type LateUnlinks, segmentPath } from "./segment-files.ts";
 import { loadFilters, loadManifest, type SegmentEntry } from "./segment-manifest.ts";
 import type { SegmentRange, SegmentSource } from "./segment-source.ts";
 
@@ -173,4 +174,12 @@ export const agentColumns = `CASE WHEN contains(split_part("filename", '/', -2),
 
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** All that has to follow when segments are taken away or put in the place of others: the manifest, its copy in memory, and the files. */
+export interface ChangingSegments {
+  database: Database;
+  catalog: SegmentCatalog;
+  unlinks: LateUnlinks;
+  crashPoints: CrashPoints | undefined;
 }

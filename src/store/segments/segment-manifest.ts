@@ -1,8 +1,8 @@
 /** Which segments there are: one row each, in the same file as everything else that must agree with it. The manifest is the truth, files follow. */
 
-import type { Database, Transaction } from "../database.ts";
-import type { Row } from "../sql-values.ts";
-import type { SegmentSummary } from "./segment-sealing.ts";
+import type { Database, Transaction } from "../engine/database.ts";
+import type { Row } from "../engine/sql-values.ts";
+import type { SegmentSummary } from "./seal-segment.ts";
 
 export interface SegmentEntry extends Omit<SegmentSummary, "lookupFilter"> {
   /** Empty at an agent: all are its own. */

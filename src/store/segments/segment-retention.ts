@@ -1,5 +1,5 @@
-import type { SignalRetention } from "../define-signal.ts";
-import type { ChangingSegments } from "./changing-segments.ts";
+import type { SignalRetention } from "../signals/define-signal.ts";
+import type { ChangingSegments } from "./segment-catalog.ts";
 import { deleteEntries, type SegmentEntry } from "./segment-manifest.ts";
 
 export interface RetainedSegments {

@@ -10,9 +10,9 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Semaphore } from "../../base/semaphore.ts";
 import type { CrashPoints } from "./crash-points.ts";
+import type { SealedSegment, SealSegment } from "./seal-segment.ts";
 import { giveToFolderOwner, moveAside, syncFolder } from "./segment-files.ts";
 import { type CutFile, isNoSpace } from "./segment-intake.ts";
-import type { SealedSegment, SealSegment } from "./segment-sealing.ts";
 
 export interface ReadySegment {
   cut: CutFile;

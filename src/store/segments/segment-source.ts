@@ -1,6 +1,6 @@
 /** How questions reach the rows of segments: only the files that can hold an answer are read. */
 
-import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 
 /** Narrows the files, not the rows: the query filters again. */
 export interface SegmentRange {

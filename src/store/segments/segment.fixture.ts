@@ -1,9 +1,9 @@
 /** A segment signal with every kind of column, and rows for it. */
 
+import { defineSegmentSignal } from "../signals/define-segment-signal.ts";
 import { batchFromSegmentRows, type SegmentRow } from "./batch-builder.ts";
-import { defineSegmentSignal } from "./define-segment-signal.ts";
+import type { SealSegment } from "./seal-segment.ts";
 import { type DecodeBodies, sealSegment } from "./seal-segment.ts";
-import type { SealSegment } from "./segment-sealing.ts";
 import type { WriteAheadRecord } from "./write-ahead.ts";
 
 const hourMs = 3_600_000;

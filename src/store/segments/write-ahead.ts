@@ -9,7 +9,7 @@
 import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, writeSync, writev } from "node:fs";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
-import { scratchBytes } from "./scratch-bytes.ts";
+import { scratchBytes } from "./parquet/scratch-bytes.ts";
 
 const writeBuffers = promisify(writev);
 const syncData = promisify(fdatasync);

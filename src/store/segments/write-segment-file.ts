@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writevSync } from "node:fs";
 import { releaseBuffer } from "../../base/release-bytes.ts";
-import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { buildLookupFilter } from "./lookup-filter.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";
-import { isPresent, type SegmentBatch } from "./segment-batch.ts";
-import type { SegmentSummary } from "./segment-sealing.ts";
+import { isPresent, type SegmentBatch } from "./parquet/segment-batch.ts";
+import type { SegmentSummary } from "./seal-segment.ts";
 
 /** A manifest lists no more services of one segment than this; beyond it says that there are many. */
 export const maxListedServices = 64;

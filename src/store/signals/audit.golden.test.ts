@@ -4,12 +4,12 @@
  */
 
 import { describe, expect, it } from "vitest";
-import { ChainCheck, chainStart } from "../../base/hash-chain.ts";
 import { silentLogger } from "../../base/log.ts";
-import { openAgentStore } from "../agent-store.ts";
-import type { Signal } from "../define-signal.ts";
+import { openAgentStore } from "../agent/agent-store.ts";
 import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
 import { type AuditEntry, type AuditRow, audit, auditChainColumns, auditChainRow, blankAuditEntry, linkAuditEntry } from "./audit.ts";
+import type { Signal } from "./define-signal.ts";
+import { ChainCheck, chainStart } from "./hash-chain.ts";
 
 const chainId = "5f0c7c1e-3a52-4f7e-9d0b-6a1f0e6f2d11";
 

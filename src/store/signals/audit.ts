@@ -1,8 +1,8 @@
 /** Who did what, where, and what came of it: entries of a chain of hashes. */
 
-import { type ChainLink, type ChainRow, chainHash } from "../../base/hash-chain.ts";
-import { defineSignal, type RowOf } from "../define-signal.ts";
-import type { Row, SqlValue } from "../sql-values.ts";
+import type { Row, SqlValue } from "../engine/sql-values.ts";
+import { defineSignal, type RowOf } from "./define-signal.ts";
+import { type ChainLink, type ChainRow, chainHash } from "./hash-chain.ts";
 
 const dayMs = 86_400_000;
 

@@ -1,6 +1,6 @@
 /** What runs on a host and whom it talks to: the agent's discovery. */
 
-import { defineSignal } from "../define-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 

@@ -3,7 +3,7 @@
  * A null is "this kernel or file system does not say", never zero.
  */
 
-import { defineSignal } from "../define-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 const retention = (weight: number) => ({

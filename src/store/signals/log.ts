@@ -1,5 +1,5 @@
-import { defineSignal } from "../define-signal.ts";
-import { defineSegmentSignal } from "../segments/define-segment-signal.ts";
+import { defineSegmentSignal } from "./define-segment-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 

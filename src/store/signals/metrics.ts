@@ -1,6 +1,6 @@
 /** What programs measure themselves, as OpenTelemetry sends it or Prometheus reads it. */
 
-import { defineSignal } from "../define-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 

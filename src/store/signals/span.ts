@@ -1,4 +1,4 @@
-import { defineSegmentSignal } from "../segments/define-segment-signal.ts";
+import { defineSegmentSignal } from "./define-segment-signal.ts";
 
 const hourMs = 3_600_000;
 

@@ -1,6 +1,6 @@
 /** What a colony makes of the spans that it has pulled, so that questions about hours need not read them again. Agents have none of it. */
 
-import { defineSignal } from "../define-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 

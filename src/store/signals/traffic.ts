@@ -1,6 +1,6 @@
 /** Requests that services answered and made, as kernel hooks saw them. */
 
-import { defineSignal } from "../define-signal.ts";
+import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 

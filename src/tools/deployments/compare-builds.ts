@@ -4,8 +4,8 @@
  */
 
 import { bucketStartNs, fineLayout, mergeHistograms, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
-import { type Cell, cliffsDelta, cohensH, compareMeans, compareShares, holm, type ShareTest, studentTail } from "../../base/statistics.ts";
 import type { BuildChange, BuildReport, Verdict } from "../schemas/deployment.ts";
+import { type Cell, cliffsDelta, cohensH, compareMeans, compareShares, holm, type ShareTest, studentTail } from "./statistics.ts";
 
 /** Requests of one route in one short part of the time. */
 export interface RouteCell {

@@ -1,8 +1,8 @@
 /** Deployments in words, the same for events, summaries and the terminal. */
 
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
-import { redSubject } from "../red-findings.ts";
 import type { BuildChange, BuildReport, Deployment, Verdict } from "../schemas/deployment.ts";
+import { redSubject } from "../traffic/red-findings.ts";
 
 /** `GET /users/{id} p95 12 ms → 19 ms (+58%)`. */
 export function changeText({ metric, subject, unit, before, after }: BuildChange): string {

@@ -1,8 +1,8 @@
 /** Log records and their patterns. */
 
 import * as z from "zod";
-import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
+import type { OwnStoreFacts } from "./own-stores.ts";
 
 /** Least severe first. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;

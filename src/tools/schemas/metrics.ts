@@ -1,8 +1,8 @@
 /** Metrics that programs send. Numbers are in the metric's own unit. */
 
 import * as z from "zod";
-import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
+import type { OwnStoreFacts } from "./own-stores.ts";
 
 export const metricKinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"] as const;
 const kindSchema = z.enum(metricKinds);

@@ -1,8 +1,8 @@
 /** Traces and their spans, as OpenTelemetry sent them. */
 
 import * as z from "zod";
-import type { OwnStoreFacts } from "../own-stores.ts";
 import { isoTimeSchema } from "./agent.ts";
+import type { OwnStoreFacts } from "./own-stores.ts";
 
 export const traceSummarySchema = z.object({
   traceId: z.string(),

@@ -1,7 +1,6 @@
 /** The details of one service: what it is asked, by whom, what it asks, where it runs, what happened, and since when it is ill. */
 
 import { routeSubject, share } from "../deployments/describe-deployment.ts";
-import { perSecond, ratio } from "../red-rows.ts";
 import type {
   ServiceDetailsFacts,
   SummaryDetails,
@@ -11,6 +10,7 @@ import type {
   SummaryRequests,
   SummaryRoute,
 } from "../schemas/summary.ts";
+import { perSecond, ratio } from "../traffic/red-rows.ts";
 import { finding, thresholds } from "./finding.ts";
 import { amountsOf, baselineOf } from "./summarize-services.ts";
 import type { ServiceFacts } from "./summary-rules.ts";

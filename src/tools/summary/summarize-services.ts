@@ -1,7 +1,6 @@
 /** Facts of all services become summaries, worst first. */
 
 import { whatWasDeployed } from "../deployments/describe-deployment.ts";
-import { perSecond, ratio } from "../red-rows.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { Deployment } from "../schemas/deployment.ts";
 import {
@@ -14,6 +13,7 @@ import {
   type SummaryRequests,
   type SummaryRequestsFact,
 } from "../schemas/summary.ts";
+import { perSecond, ratio } from "../traffic/red-rows.ts";
 import { type ServiceFacts, summaryFindings } from "./summary-rules.ts";
 
 export interface SummarizeInput {

@@ -3,7 +3,7 @@
  * anywhere, and the bytes may end before it does.
  */
 
-import { hostName } from "./http1-head.ts";
+import { hostName } from "./http/http1-head.ts";
 
 export interface ClientHello {
   /** Server name in lower case; null when there is none, or it lies behind the cut. */

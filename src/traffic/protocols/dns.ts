@@ -1,10 +1,10 @@
 /** DNS (RFC 1035) over TCP, and the messages themselves for UDP. What is asked for is the route, with labels that chance made as `{id}`. */
 
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import { PairedByName } from "../paired-streams.ts";
-import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { RequestsInFlight } from "../requests-in-flight.ts";
-import { idPlaceholder } from "./route-template.ts";
+import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { idPlaceholder } from "../requests/route-template.ts";
+import { FramedStream, type FrameTimes } from "./framed-stream.ts";
+import { PairedByName } from "./paired-streams.ts";
 
 export interface DnsMessage {
   id: number;

@@ -1,11 +1,11 @@
 /** Kafka: requests by API and, where it costs little to find, topic; paired by correlation id, errors by Kafka's own numbers. */
 
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import { PairedByName } from "../paired-streams.ts";
-import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
+import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { FramedStream, type FrameTimes } from "./framed-stream.ts";
 import { kafkaApi, kafkaErrorOffset } from "./kafka-apis.ts";
-import { unknownRoute } from "./route-template.ts";
+import { PairedByName } from "./paired-streams.ts";
 
 const produce = 0;
 const fetch = 1;

@@ -1,9 +1,9 @@
 /** memcached's binary protocol. The route is the command; quiet commands are over when a later one is answered. */
 
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
-import { unknownRoute } from "./route-template.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { FramedStream, type FrameTimes } from "./framed-stream.ts";
 
 const commands = (
   "get set add replace delete incr decr quit flush get noop version get get append prepend stat set add replace delete incr decr quit flush append prepend " +

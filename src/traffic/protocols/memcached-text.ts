@@ -1,9 +1,9 @@
 /** memcached's text protocol, classic and meta commands. The route is the command: keys are never looked at. */
 
-import { PairedByOrder } from "../paired-streams.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
-import { unknownRoute } from "./route-template.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { PairedByOrder } from "./paired-streams.ts";
 
 const storing = new Set(["set", "add", "replace", "append", "prepend", "cas"]);
 const fetching = new Set(["get", "gets", "gat", "gats"]);

@@ -1,6 +1,6 @@
 /** memcached, whichever of its two protocols the first bytes are of. */
 
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { createMemcachedBinaryDecoder, memcachedReplyMagic, memcachedRequestMagic } from "./memcached-binary.ts";
 import { createMemcachedTextDecoder } from "./memcached-text.ts";
 

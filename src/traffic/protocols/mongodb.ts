@@ -1,11 +1,11 @@
 /** MongoDB: OP_MSG, and what older drivers and servers still send. Command and collection are the route; documents are only walked over. */
 
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import { PairedByName } from "../paired-streams.ts";
-import type { DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
+import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
 import { type BsonElement, walkBson } from "./bson-walk.ts";
-import { unknownRoute } from "./route-template.ts";
+import { FramedStream, type FrameTimes } from "./framed-stream.ts";
+import { PairedByName } from "./paired-streams.ts";
 
 const opReply = 1;
 const opQuery = 2004;

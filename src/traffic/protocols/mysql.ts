@@ -3,11 +3,11 @@
  * found in cut payloads, so it ends with the next command, the close, or when it gets quiet.
  */
 
-import type { SqlTemplate } from "../../base/sql-template.ts";
-import { FramedStream, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
-import { unknownRoute } from "./route-template.ts";
+import type { SqlTemplate } from "../../redact/index.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { FramedStream, type FrameTimes } from "./framed-stream.ts";
 import { createSqlTemplater, type SqlTemplater } from "./sql-templater.ts";
 
 const comQuit = 0x01;

@@ -3,11 +3,11 @@
  * where the kernel does not count by itself: several requests at once, and plaintext in pieces.
  */
 
-import type { SqlTemplate } from "../../base/sql-template.ts";
-import { FramedStream, type FrameRules, type FrameTimes } from "../framed-stream.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { type OpenRequest, RequestsInFlight } from "../requests-in-flight.ts";
-import { unknownRoute } from "./route-template.ts";
+import type { SqlTemplate } from "../../redact/index.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { FramedStream, type FrameRules, type FrameTimes } from "./framed-stream.ts";
 import { createSqlTemplater, type SqlTemplater } from "./sql-templater.ts";
 
 const protocol3 = 196_608;

@@ -1,6 +1,6 @@
 /** Cuts one direction of a Redis connection (RESP2, RESP3, inline commands) into values, payload by payload, without keeping their contents. */
 
-import type { Chunk } from "../protocol-decoder.ts";
+import type { Chunk } from "../core/protocol-decoder.ts";
 
 /** A whole value. */
 export interface RedisValue {

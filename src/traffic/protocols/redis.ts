@@ -1,11 +1,11 @@
 /** Redis and what speaks like it (Valkey, KeyDB, Dragonfly): requests by command, pipelined or not. Keys and values are never looked at. */
 
-import { PairedByOrder } from "../paired-streams.ts";
-import type { Chunk, DecoderContext, ProtocolDecoder } from "../protocol-decoder.ts";
-import { RequestsInFlight } from "../requests-in-flight.ts";
+import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
+import { RequestsInFlight } from "../requests/requests-in-flight.ts";
+import { unknownRoute } from "../requests/route-template.ts";
+import { PairedByOrder } from "./paired-streams.ts";
 import { redisCommands } from "./redis-commands.ts";
 import { RedisScanner, type RedisValue } from "./redis-scanner.ts";
-import { unknownRoute } from "./route-template.ts";
 
 /** Commands whose second word belongs to the command. */
 const containers = new Set(

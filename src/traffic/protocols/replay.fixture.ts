@@ -1,6 +1,6 @@
 /** Feeds decoders in tests and collects what they tell. */
 
-import type { DecoderFactory, FinishedRequest, ProtocolDecoder, RequestSink } from "../protocol-decoder.ts";
+import type { DecoderFactory, FinishedRequest, ProtocolDecoder, RequestSink } from "../core/protocol-decoder.ts";
 import type { RecordedPayload } from "./recorded.fixture.ts";
 
 export class Replay implements RequestSink {

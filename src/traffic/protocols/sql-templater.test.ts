@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import { sqlTemplate } from "../../base/sql-template.ts";
+import { sqlTemplate } from "../../redact/index.ts";
 import { createSqlTemplater } from "./sql-templater.ts";
 
 const parts = [

@@ -1,7 +1,6 @@
 /** Remembers the templates of statements that differ in their values only, so that most need not be scanned again. Keeps no text. */
 
-import { type SqlTemplate, sqlTemplate } from "../../base/sql-template.ts";
-import { isDigit } from "../../base/sql-words.ts";
+import { isDigit, type SqlTemplate, sqlTemplate } from "../../redact/index.ts";
 
 export type SqlTemplater = (bytes: Buffer, from: number, to: number, isCut: boolean) => SqlTemplate;
 

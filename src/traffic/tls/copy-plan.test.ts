@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ElfImage, findElfFunctions, readElfImage } from "../../host/index.ts";
+import { type ElfImage, findElfFunctions, readElfImage } from "../../code/index.ts";
 import { type CopyPlan, methodName, planCopies } from "./copy-plan.ts";
 import { hideFunctionTable } from "./hidden-function-table.fixture.ts";
 

@@ -5,16 +5,19 @@
  * certain there is no plan, and reads are probed where they begin and return.
  */
 
-import { type ElfFunction, type ElfImage, findCodeRange, readPointers } from "../../host/index.ts";
 import {
   type ArgumentFlow,
   costsNs,
   decodeFunction,
+  type ElfFunction,
+  type ElfImage,
+  findCodeRange,
   findForwarding,
   followArguments,
   type MachineInstruction,
   type RegisterName,
-} from "../../probes/index.ts";
+  readPointers,
+} from "../../code/index.ts";
 import type { PlannedProbe } from "./probe-plan.ts";
 
 /** Returns the table of functions that serve all versions of TLS, `ssl3_read_bytes` among them. Libraries export no more than that. */

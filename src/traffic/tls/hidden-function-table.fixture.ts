@@ -1,4 +1,4 @@
-import { readElfImage } from "../../host/index.ts";
+import { readElfImage } from "../../code/index.ts";
 
 /** Makes a library tell nobody where its functions end: the table by which exceptions find them says that it is of another kind. */
 export function hideFunctionTable(library: Buffer): void {

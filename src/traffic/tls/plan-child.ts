@@ -5,7 +5,7 @@
  */
 
 import { readSync, writeSync } from "node:fs";
-import { readElfImage } from "../../host/index.ts";
+import { readElfImage } from "../../code/index.ts";
 import { type PlanProblem, type ProbePlan, planProbes } from "./probe-plan.ts";
 
 const firstDescriptor = 3;

@@ -3,7 +3,7 @@ import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, readSync, r
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readElfImage } from "../../host/index.ts";
+import { readElfImage } from "../../code/index.ts";
 import { hideFunctionTable } from "./hidden-function-table.fixture.ts";
 import { type PlanProblem, type ProbePlan, planProbes, siteCookies } from "./probe-plan.ts";
 

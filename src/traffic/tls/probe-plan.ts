@@ -1,18 +1,23 @@
 /** Which places of a file to probe for the plaintext of TLS, and which program of `probes/tls/uprobes.h` belongs to each. */
 
 import { CoralError } from "../../base/errors.ts";
-import { type ElfFunction, type ElfImage, findElfFunctions, findExportedFunctions, isGoProgram, readGoProgram } from "../../host/index.ts";
 import {
   chooseEntrySite,
   chooseExitSites,
   costsNs,
   decodeFunction,
+  type ElfFunction,
+  type ElfImage,
   findCalls,
+  findElfFunctions,
+  findExportedFunctions,
   findForwarding,
   findSpillFrame,
+  isGoProgram,
   type MachineInstruction,
   type ProbeSite,
-} from "../../probes/index.ts";
+  readGoProgram,
+} from "../../code/index.ts";
 import { type CopyPlan, methodName, planCopies } from "./copy-plan.ts";
 
 /** Repeated from `probes/tls/binding.h`. */

@@ -1,4 +1,5 @@
-import { findExportedFunctions, isGoProgram, mayDefine, type OpenedFile, readElfImage } from "../../host/index.ts";
+import { findExportedFunctions, isGoProgram, mayDefine, readElfImage } from "../../code/index.ts";
+import { type OpenedFile } from "../../host/index.ts";
 
 /** What is looked through at once, at about a gigabyte a second. */
 const maxStringBytes = 2 * 1024 * 1024;

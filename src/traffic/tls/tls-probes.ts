@@ -5,10 +5,10 @@
 
 import { basename } from "node:path";
 import { matcherOf } from "../../base/name-pattern.ts";
+import type { BpfLink, BpfObject, UprobeSites } from "../../bpf/index.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
-import type { BpfLink, BpfObject, UprobeSites } from "../../probes/index.ts";
-import { raiseControl } from "../kernel-controls.ts";
-import type { TrafficSettings, TrafficState } from "../messages.ts";
+import type { TrafficSettings, TrafficState } from "../core/messages.ts";
+import { raiseControl } from "../kernel/kernel-controls.ts";
 import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
 import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
+import { defineSegmentSignal } from "../../signals/define-segment-signal.ts";
 import { seededRandom, temporaryFolder } from "../../test-support.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
-import { defineSegmentSignal } from "../define-segment-signal.ts";
 import { tick, tickRows } from "../segment.fixture.ts";
 import { hasOwnFooter } from "./check-footer.ts";
 import { encodeParquet, rowGroupRows } from "./encode-parquet.ts";

@@ -1,7 +1,7 @@
 /** Whether a file's footer is as our own writer makes it: that is known in a tenth of the time that DuckDB takes to open the file. */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import type { SegmentSignal } from "../define-segment-signal.ts";
+import type { SegmentSignal } from "../../signals/define-segment-signal.ts";
 import { schemaOf } from "./encode-parquet.ts";
 import { parquetTypes, type SchemaColumn, schemaElements } from "./parquet-schema.ts";
 import { type ReadThrift, readThrift } from "./read-thrift.ts";

@@ -1,7 +1,6 @@
 /** One column of one row group: its pages, ready to be written, and what the footer says of them. */
 
 import { brotliCompressSync, constants } from "node:zlib";
-import { type BatchColumn, type DictionaryColumn, isPresent, type TextColumn } from "../segment-batch.ts";
 import { type EncodeScratch, ownRoom, type PageRoom } from "./encode-scratch.ts";
 import {
   type EncodedValues,
@@ -16,6 +15,7 @@ import {
   encodeTexts,
 } from "./encode-values.ts";
 import { parquetTypes, type SchemaColumn } from "./parquet-schema.ts";
+import { type BatchColumn, type DictionaryColumn, isPresent, type TextColumn } from "./segment-batch.ts";
 import { bytes, encodeThrift, int32, int64, list, struct, type ThriftFields, type ThriftValue } from "./thrift-compact.ts";
 
 const encodings = { plain: 0, levels: 3, dictionary: 8 } as const;

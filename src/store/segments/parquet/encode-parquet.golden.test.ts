@@ -7,14 +7,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import duckdb from "@duckdb/node-bindings";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Connection } from "../../connection.ts";
+import { Connection } from "../../engine/connection.ts";
 import { temporaryFolder } from "../../test-support.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
 import { tick, tickRows } from "../segment.fixture.ts";
-import type { BatchColumn, DictionaryColumn, SegmentBatch } from "../segment-batch.ts";
 import { hasOwnFooter } from "./check-footer.ts";
 import { encodeParquet } from "./encode-parquet.ts";
 import { parquetParts } from "./parquet-parts.fixture.ts";
+import type { BatchColumn, DictionaryColumn, SegmentBatch } from "./segment-batch.ts";
 
 /** Base64 by name. */
 const golden = JSON.parse(readFileSync(new URL("./encode-parquet.golden.json", import.meta.url), "utf8")) as Record<string, string>;

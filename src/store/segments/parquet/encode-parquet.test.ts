@@ -1,15 +1,15 @@
 import { writeFileSync } from "node:fs";
 import duckdb from "@duckdb/node-bindings";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Connection } from "../../connection.ts";
-import type { Row } from "../../sql-values.ts";
+import { Connection } from "../../engine/connection.ts";
+import type { Row } from "../../engine/sql-values.ts";
+import { defineSegmentSignal } from "../../signals/define-segment-signal.ts";
 import { seededRandom, temporaryFolder } from "../../test-support.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
-import { defineSegmentSignal } from "../define-segment-signal.ts";
 import { type TickRow, tick, tickRow, tickRows } from "../segment.fixture.ts";
-import type { SegmentBatch } from "../segment-batch.ts";
 import { hexSql } from "../segment-source.ts";
 import { encodeParquet } from "./encode-parquet.ts";
+import type { SegmentBatch } from "./segment-batch.ts";
 
 const folder = temporaryFolder();
 let connection: Connection;

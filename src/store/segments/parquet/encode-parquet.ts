@@ -1,12 +1,12 @@
 /** A batch as a Parquet file: sorted by service, row groups of 20,000 rows, so that a question about one service unpacks little else. */
 
 import { CoralError } from "../../../base/errors.ts";
-import { type SegmentSignal, segmentColumnTypeOf } from "../define-segment-signal.ts";
-import type { BatchColumn, DictionaryColumn, SegmentBatch } from "../segment-batch.ts";
+import { type SegmentSignal, segmentColumnTypeOf } from "../../signals/define-segment-signal.ts";
 import { encodeChunk } from "./encode-chunk.ts";
 import { EncodeScratch } from "./encode-scratch.ts";
 import { type SchemaColumn, schemaElements } from "./parquet-schema.ts";
 import { type PackedText, repairUtf8 } from "./repair-utf8.ts";
+import type { BatchColumn, DictionaryColumn, SegmentBatch } from "./segment-batch.ts";
 import { bytes, encodeThrift, int32, int64, list, struct, type ThriftValue } from "./thrift-compact.ts";
 
 export const rowGroupRows = 20_000;

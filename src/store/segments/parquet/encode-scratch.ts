@@ -1,6 +1,6 @@
 /** Memory that the writer of segments uses again for each column: pages are compressed as soon as they are made, so one is needed at a time. */
 
-import { scratchBytes } from "../scratch-bytes.ts";
+import { scratchBytes } from "./scratch-bytes.ts";
 
 const alignment = 8;
 

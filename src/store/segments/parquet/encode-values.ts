@@ -1,7 +1,7 @@
 /** Values of one column chunk as Parquet's encodings have them. `rows` are row numbers of the batch, in the order of the file, nulls left out. */
 
-import type { DictionaryColumn, FixedColumn, TextColumn } from "../segment-batch.ts";
 import type { PageRoom } from "./encode-scratch.ts";
+import type { DictionaryColumn, FixedColumn, TextColumn } from "./segment-batch.ts";
 
 export interface EncodedValues {
   data: Uint8Array;

@@ -1,6 +1,6 @@
 /** What Parquet calls our column types. */
 
-import type { SegmentColumnType } from "../define-segment-signal.ts";
+import type { SegmentColumnType } from "../../signals/define-segment-signal.ts";
 import { bool, bytes, int32, struct, type ThriftValue } from "./thrift-compact.ts";
 
 /** Physical types by number. */

@@ -1,0 +1,40 @@
+/** What the colony may ask of the agent's audit. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { AuditLink, VerifyAuditRequest, VerifyAuditResponseSchema } from "../../proto/coral/agent/v1/audit_pb.ts";
+import type { ChainLink } from "../../store/signals/index.ts";
+import type { AuditLog } from "./audit-log.ts";
+
+/** The part of an AuditLog that the colony may ask. */
+export type AskedAudit = Pick<AuditLog, "head" | "verify" | "linksOf" | "anchors" | "anchor">;
+
+const maxColonyLinks = 200;
+
+export async function answerVerifyAudit(
+  log: AskedAudit,
+  request: VerifyAuditRequest,
+): Promise<MessageInitShape<typeof VerifyAuditResponseSchema>> {
+  const wire = ({ entry, hash }: ChainLink, chainId = log.head.chainId) => ({ chainId, entry: BigInt(entry), hash });
+  const report = request.walk ? await log.verify() : undefined;
+  const links = await log.linksOf(request.entries.map(Number));
+  const anchors = request.walk ? await log.anchors(maxColonyLinks) : [];
+  return {
+    head: wire(log.head),
+    links: links.map((link) => wire(link)),
+    colonyLinks: anchors.map((link) => wire(link, link.chainId)),
+    ...(report
+      ? {
+          firstEntry: BigInt(report.firstEntry),
+          entries: BigInt(report.entries),
+          problems: report.problems.map(({ kind, entry, message }) => ({ kind, entry: BigInt(entry), message })),
+          moreProblems: BigInt(report.moreProblems),
+        }
+      : {}),
+  };
+}
+
+/** Behind the answer to a pull; what goes wrong is written at the next one. */
+export async function takeAnchor(log: AskedAudit, link: AuditLink | undefined): Promise<void> {
+  if (!link || !/^[0-9a-f]{64}$/.test(link.hash) || link.chainId.length > 64) return;
+  await log.anchor(link.chainId, { entry: Number(link.entry), hash: link.hash });
+}

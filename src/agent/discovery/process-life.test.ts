@@ -1,0 +1,206 @@
+import { describe, expect, it } from "vitest";
+import { event } from "../../store/signals/index.ts";
+import { factsOf, scanOf, type TestProcess } from "./discovery-scan.fixture.ts";
+import { createProcessLife, type EventRow } from "./process-life.ts";
+import type { ServiceInstance } from "./service-instances.ts";
+
+interface Running extends TestProcess {
+  port?: number | null;
+}
+
+class Scans {
+  readonly life = createProcessLife();
+  #nowMs = 0;
+
+  /** What runs now; `alive` are processes that are there without being an instance. */
+  next(running: Running[], alive: TestProcess[] = [], afterMs = 30_000): EventRow[] {
+    this.#nowMs += afterMs;
+    const instances = running.map(
+      (process): ServiceInstance => ({
+        name: { service: process.service ?? "api", namedBy: "script", confidence: 0.8 },
+        isManaged: false,
+        method: "listening_socket",
+        protocol: process.port === null ? null : "tcp",
+        port: process.port === undefined ? 80 : process.port,
+        address: "0.0.0.0",
+        facts: factsOf(process),
+        networkNamespace: 100,
+        userId: 0,
+        addresses: new Set(),
+      }),
+    );
+    const scan = scanOf({ processes: [...running, ...alive] });
+    return this.life.of(instances, scan, { at: this.#nowMs * 1_000, mono_ms: this.#nowMs });
+  }
+}
+
+const text = (events: EventRow[]): string[] => events.map(({ kind, severity, pid }) => `${kind} ${severity} ${pid}`);
+
+describe("createProcessLife()", () => {
+  it("takes the first scan as it is", () => {
+    expect(new Scans().next([{ pid: 5 }])).toEqual([]);
+  });
+
+  it("tells a restart, with what was before and what is after", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, build: "a" }]);
+    const [row, ...rest] = scans.next([{ pid: 9, build: "a" }]);
+    expect(rest).toEqual([]);
+    expect(row).toMatchObject({
+      kind: "service-restarted",
+      severity: "warning",
+      service: "api",
+      pid: 9,
+      message: "api restarted: pid 5 is now 9",
+    });
+    expect(Object.keys(row!).sort()).toEqual([...Object.keys(event.columns), "at", "mono_ms"].sort());
+    expect(JSON.parse(row!.details)).toMatchObject({
+      port: 80,
+      protocol: "tcp",
+      before: { pid: 5, startTicks: 5, build: "a" },
+      after: { pid: 9, startTicks: 9, build: "a" },
+    });
+    expect(scans.next([{ pid: 9, build: "a" }])).toEqual([]);
+  });
+
+  it("knows a restart under the same pid by the start time", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, start: 100 }]);
+    expect(text(scans.next([{ pid: 5, start: 200 }]))).toEqual(["service-restarted warning 5"]);
+  });
+
+  it("tells another binary, also when its hash is known only later", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, build: "a" }]);
+    const events = scans.next([{ pid: 9, build: "b" }]);
+    expect(text(events)).toEqual(["service-restarted info 9", "binary-updated info 9"]);
+    expect(JSON.parse(events[1]!.details)).toMatchObject({ where: "process", before: { build: "a" }, after: { pid: 9, build: "b" } });
+    expect(text(scans.next([{ pid: 12, build: null }]))).toEqual(["service-restarted warning 12"]);
+    expect(text(scans.next([{ pid: 12, build: "c" }]))).toEqual(["binary-updated info 12"]);
+    expect(scans.next([{ pid: 12, build: "c" }])).toEqual([]);
+  });
+
+  it("tells a process that became another program without ending", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, build: "a" }]);
+    expect(text(scans.next([{ pid: 5, build: "b" }]))).toEqual(["binary-updated info 5"]);
+  });
+
+  it("tells a file that was replaced under a running process, once, and not for the same build", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, build: "a" }]);
+    expect(scans.next([{ pid: 5, build: "a", disk: { key: "touched", build: "a" } }])).toEqual([]);
+    // Its hash is not known at once.
+    expect(scans.next([{ pid: 5, build: "a", disk: { key: "new", build: null } }])).toEqual([]);
+    const events = scans.next([{ pid: 5, build: "a", disk: { key: "new", build: "b" } }]);
+    expect(text(events)).toEqual(["binary-updated info 5"]);
+    expect(events[0]!.message).toBe("The binary of api was replaced on disk: pid 5 still runs build a, the file is build b");
+    expect(JSON.parse(events[0]!.details)).toMatchObject({ where: "disk", before: { build: "a" }, after: { build: "b" } });
+    expect(scans.next([{ pid: 5, build: "a", disk: { key: "new", build: "b" } }])).toEqual([]);
+    expect(scans.next([{ pid: 5, build: "a", disk: null }])).toEqual([]);
+    expect(text(scans.next([{ pid: 6, build: "b" }]))).toEqual(["service-restarted info 6", "binary-updated info 6"]);
+  });
+
+  it("gives what vanished a moment to come back, then says that it is gone", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5 }]);
+    expect(scans.next([])).toEqual([]);
+    expect(scans.life.isWaiting).toBe(true);
+    const events = scans.next([], [], 3_000);
+    expect(text(events)).toEqual(["service-exited error 5"]);
+    expect(JSON.parse(events[0]!.details)).toMatchObject({ before: { pid: 5 }, after: null, remaining: 0 });
+    expect([scans.life.isWaiting, scans.next([]).length]).toEqual([false, 0]);
+
+    const slow = new Scans();
+    slow.next([{ pid: 5 }]);
+    slow.next([]);
+    expect(text(slow.next([{ pid: 6 }], [], 3_000))).toEqual(["service-restarted warning 6"]);
+  });
+
+  it("does not take workers that come and go for the service", () => {
+    const scans = new Scans();
+    const master = { pid: 5 };
+    scans.next([master, { pid: 6, parent: 5 }, { pid: 7, parent: 5 }]);
+    expect(scans.next([master, { pid: 8, parent: 5 }, { pid: 9, parent: 5 }])).toEqual([]);
+    expect(scans.next([master])).toEqual([]);
+    expect(scans.life.isWaiting).toBe(false);
+  });
+
+  it("says when the master is gone and its workers are left", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5 }, { pid: 6, parent: 5 }, { pid: 7, parent: 5 }]);
+    scans.next([
+      { pid: 6, parent: 1 },
+      { pid: 7, parent: 1 },
+    ]);
+    const events = scans.next([
+      { pid: 6, parent: 1 },
+      { pid: 7, parent: 1 },
+    ]);
+    expect(text(events)).toEqual(["service-exited warning 5"]);
+    expect(events[0]!.message).toBe("api exited: pid 5 is gone; 2 other processes remain");
+  });
+
+  it("pairs the processes of several copies one by one", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5 }, { pid: 6 }]);
+    expect(text(scans.next([{ pid: 5 }, { pid: 8 }]))).toEqual(["service-restarted warning 8"]);
+    expect(scans.next([{ pid: 5 }, { pid: 8 }, { pid: 9 }])).toEqual([]);
+  });
+
+  it("tells one life of a process that has several ports", () => {
+    const scans = new Scans();
+    const at = (pid: number) => [80, 81, 82].map((port) => ({ pid, port }));
+    scans.next(at(5));
+    expect(text(scans.next(at(6)))).toEqual(["service-restarted warning 6"]);
+  });
+
+  it("takes neither another name nor a closed port for an end", () => {
+    const scans = new Scans();
+    scans.next([
+      { pid: 5, service: "perl" },
+      { pid: 6, service: "db", port: 5432 },
+    ]);
+    const alive = [{ pid: 6, service: "db" }];
+    for (let round = 0; round < 3; round++) expect(scans.next([{ pid: 5, service: "shop" }], alive)).toEqual([]);
+  });
+
+  it("lets short tasks without a port end in silence, but not old workers", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, port: null, service: "worker" }]);
+    scans.next(
+      [
+        { pid: 5, port: null, service: "worker" },
+        { pid: 9, port: null, service: "task" },
+      ],
+      [],
+      15 * 60_000,
+    );
+    scans.next([]);
+    expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
+  });
+
+  it("lets a port that the kernel gave for a moment go in silence", () => {
+    const scans = new Scans();
+    scans.next([{ pid: 5, port: 40_000 }]);
+    scans.next(
+      [
+        { pid: 5, port: 40_000 },
+        { pid: 6, service: "test", port: 40_001 },
+      ],
+      [],
+      60_000,
+    );
+    scans.next([]);
+    expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
+  });
+
+  it("forgets what is gone", () => {
+    const scans = new Scans();
+    scans.next([]);
+    for (let pid = 10; pid < 5_000; pid += 10) scans.next([{ pid, service: `s${pid}` }]);
+    scans.next([]);
+    scans.next([]);
+    expect(scans.life.isWaiting).toBe(false);
+  });
+});

@@ -1,0 +1,296 @@
+/** What becomes of services from scan to scan: restarted, another binary, gone. Pure but for the state it keeps. */
+
+import type { DiscoveryScan, ExecutableBuild, ExecutableFile, ProcessFacts } from "../../host/index.ts";
+import type { event, RowOf, SampleTime } from "../../store/signals/index.ts";
+import type { ServiceInstance } from "./service-instances.ts";
+
+export type EventRow = RowOf<typeof event.columns>;
+
+export interface ProcessLife {
+  /** Events of this scan; none for the first, which is what others are compared with. */
+  of(instances: readonly ServiceInstance[], scan: LifeScan, time: SampleTime): EventRow[];
+  /** Something has vanished and may be on its way back: a scan soon tells. */
+  readonly isWaiting: boolean;
+}
+
+/** What it asks of a scan. */
+export type LifeScan = Pick<DiscoveryScan, "buildOf" | "fileOnDisk" | "processOf" | "isEphemeral">;
+
+/** One main process of a service at a port: a master, not its workers. */
+interface Root {
+  facts: ProcessFacts;
+  build: ExecutableBuild | null;
+  sinceMs: number;
+  /** The file at the place it was started from, when last looked at. */
+  diskKey: string | null;
+  /** Scans that waited for the new file's hash. */
+  diskWaits: number;
+}
+
+interface Watched {
+  service: string;
+  protocol: string | null;
+  port: number | null;
+  roots: Map<string, Root>;
+  /** All processes of the scan before, workers included. */
+  members: Set<string>;
+  /** Main processes that vanished in the scan before, without a replacement. */
+  missing: Root[];
+  /** The last build that is known. */
+  build: ExecutableBuild | null;
+}
+
+/** Services followed; the rest have no events. */
+const maxWatched = 10_000;
+/** A worker without a port that was not here for so long was a task that is done. */
+const minWorkerAgeMs = 600_000;
+/** Tests and tools listen for a moment on a port that the kernel gave them. */
+const minEphemeralAgeMs = 60_000;
+/** A file without a build-id is hashed after the scan that saw it; an event waits so many scans for it. */
+const maxDiskWaits = 3;
+
+function idOf({ entry }: ProcessFacts): string {
+  return `${entry.pid} ${entry.startTicks}`;
+}
+
+export function createProcessLife(): ProcessLife {
+  const watched = new Map<string, Watched>();
+  let isFirst = true;
+  let isWaiting = false;
+
+  const of = (instances: readonly ServiceInstance[], scan: LifeScan, time: SampleTime): EventRow[] => {
+    const events: EventRow[] = [];
+    const now = groupByService(instances);
+    isWaiting = false;
+    for (const [key, group] of now) {
+      const before = watched.get(key);
+      if (!before) {
+        if (watched.size < maxWatched) watched.set(key, begin(group, scan, time));
+        continue;
+      }
+      events.push(...compare(before, group, scan, time));
+    }
+    for (const [key, before] of watched) {
+      if (now.has(key)) continue;
+      events.push(
+        ...compare(before, { service: before.service, protocol: before.protocol, port: before.port, members: new Map() }, scan, time),
+      );
+      if (before.roots.size === 0 && before.missing.length === 0) watched.delete(key);
+    }
+    for (const { missing } of watched.values()) isWaiting ||= missing.length > 0;
+    const result = isFirst ? [] : withoutRepeats(events);
+    isFirst = false;
+    return result;
+  };
+  return {
+    of,
+    get isWaiting() {
+      return isWaiting;
+    },
+  };
+}
+
+/** A process at two ports has one life. */
+function withoutRepeats(events: readonly EventRow[]): EventRow[] {
+  const seen = new Set<string>();
+  return events.filter(({ kind, service, pid }) => {
+    const key = `${kind} ${service} ${pid}`;
+    return !seen.has(key) && seen.add(key);
+  });
+}
+
+interface Group {
+  service: string;
+  protocol: string | null;
+  port: number | null;
+  members: Map<string, ProcessFacts>;
+}
+
+/** Instances by service and port. A namespace is not part of it: a container that starts again has another one. */
+function groupByService(instances: readonly ServiceInstance[]): Map<string, Group> {
+  const groups = new Map<string, Group>();
+  for (const { name, protocol, port, facts } of instances) {
+    if (!facts) continue;
+    const key = `${name.service} ${protocol} ${port}`;
+    let group = groups.get(key);
+    if (!group) {
+      group = { service: name.service, protocol, port, members: new Map() };
+      groups.set(key, group);
+    }
+    group.members.set(idOf(facts), facts);
+  }
+  return groups;
+}
+
+/** Processes whose parent is not one of them. */
+function rootsOf({ members }: Group): ProcessFacts[] {
+  const pids = new Set([...members.values()].map(({ entry }) => entry.pid));
+  return [...members.values()].filter(({ entry }) => !pids.has(entry.parentPid));
+}
+
+function rootOf(facts: ProcessFacts, scan: LifeScan, time: SampleTime): Root {
+  return { facts, build: scan.buildOf(facts), sinceMs: time.mono_ms, diskKey: scan.fileOnDisk(facts)?.key ?? null, diskWaits: 0 };
+}
+
+function begin(group: Group, scan: LifeScan, time: SampleTime): Watched {
+  const roots = new Map(rootsOf(group).map((facts) => [idOf(facts), rootOf(facts, scan, time)]));
+  const build = [...roots.values()].find((root) => root.build !== null)?.build ?? null;
+  const { service, protocol, port } = group;
+  return { service, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
+}
+
+function compare(before: Watched, group: Group, scan: LifeScan, time: SampleTime): EventRow[] {
+  const events: EventRow[] = [];
+  const current = rootsOf(group);
+  const gone: Root[] = [];
+  for (const [id, root] of before.roots) {
+    if (group.members.has(id)) continue;
+    before.roots.delete(id);
+    // Still there under another name, or without its port: that is no end.
+    if (scan.processOf(root.facts.entry.pid)?.startTicks !== root.facts.entry.startTicks) gone.push(root);
+  }
+  const fresh: Root[] = [];
+  for (const facts of current) {
+    const id = idOf(facts);
+    const known = before.roots.get(id);
+    if (known) {
+      events.push(...watchBinary(before, known, facts, scan, time));
+      continue;
+    }
+    const root = rootOf(facts, scan, time);
+    before.roots.set(id, root);
+    // A worker whose master has died is a main process now, and is not new.
+    if (!before.members.has(id)) fresh.push(root);
+  }
+  events.push(...pairUp(before, gone, fresh, scan, time));
+  before.members = new Set(group.members.keys());
+  return events;
+}
+
+/** What vanished and what came: a restart each, as far as they go. What vanished in vain is given one more scan. */
+function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifeScan, time: SampleTime): EventRow[] {
+  const events: EventRow[] = [];
+  const lost = [...watched.missing, ...gone].filter((root) => fresh.length > 0 || isWorthAnEvent(watched, root, scan, time));
+  const waited = new Set(watched.missing);
+  watched.missing = [];
+  for (const before of lost) {
+    const after = fresh.shift();
+    if (after) {
+      events.push(restarted(watched, before, after, time), ...updated(watched, before.build, after, time));
+      continue;
+    }
+    if (waited.has(before)) events.push(exited(watched, before, time));
+    else watched.missing.push(before);
+  }
+  for (const root of fresh) watched.build = root.build ?? watched.build;
+  return events;
+}
+
+function isWorthAnEvent({ port }: Watched, root: Root, scan: LifeScan, time: SampleTime): boolean {
+  const ageMs = time.mono_ms - root.sinceMs;
+  if (port === null) return ageMs >= minWorkerAgeMs;
+  return !scan.isEphemeral(port) || ageMs >= minEphemeralAgeMs;
+}
+
+/** The same process: its build became known, it became another program, or another file lies where it was started from. */
+function watchBinary(watched: Watched, root: Root, facts: ProcessFacts, scan: LifeScan, time: SampleTime): EventRow[] {
+  const events: EventRow[] = [];
+  const build = scan.buildOf(facts);
+  const isOtherFile = root.facts.file?.key !== facts.file?.key;
+  root.facts = facts;
+  if (build && (root.build === null || isOtherFile)) {
+    root.build = build;
+    events.push(...updated(watched, watched.build, root, time));
+  }
+  const disk = scan.fileOnDisk(facts);
+  if (disk && disk.key !== root.diskKey) events.push(...diskChanged(watched, root, disk, time));
+  return events;
+}
+
+function diskChanged(watched: Watched, root: Root, disk: ExecutableFile, time: SampleTime): EventRow[] {
+  if (disk.key !== root.facts.file?.key && disk.build === null && root.diskWaits++ < maxDiskWaits) return [];
+  root.diskKey = disk.key;
+  root.diskWaits = 0;
+  // The same build again is a copy or a touched file.
+  if (disk.key === root.facts.file?.key || (disk.build !== null && disk.build.id === root.build?.id)) return [];
+  const { pid } = root.facts.entry;
+  const details = {
+    where: "disk",
+    before: describe(root),
+    after: { pid, exe: root.facts.exe, build: disk.build?.id ?? null, buildKind: disk.build?.kind ?? null },
+  };
+  const message = `The binary of ${watched.service} was replaced on disk: pid ${pid} still runs ${shortBuild(root.build)}, the file is ${shortBuild(disk.build)}`;
+  return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
+}
+
+function restarted(watched: Watched, before: Root, after: Root, time: SampleTime): EventRow {
+  const isUpdate = before.build !== null && after.build !== null && before.build.id !== after.build.id;
+  const { pid } = after.facts.entry;
+  const message = `${watched.service} restarted: pid ${before.facts.entry.pid} is now ${pid}${isUpdate ? ", with another binary" : ""}`;
+  return eventRow(
+    "service-restarted",
+    isUpdate ? "info" : "warning",
+    watched,
+    pid,
+    message,
+    { before: describe(before), after: describe(after) },
+    time,
+  );
+}
+
+/** When the process runs another build than was known for the service. */
+function updated(watched: Watched, known: ExecutableBuild | null, after: Root, time: SampleTime): EventRow[] {
+  const before = known ?? watched.build;
+  const { build } = after;
+  if (build) watched.build = build;
+  if (!build || !before || before.id === build.id) return [];
+  const { pid } = after.facts.entry;
+  const details = { where: "process", before: { build: before.id, buildKind: before.kind }, after: describe(after) };
+  const message = `${watched.service} runs another binary: ${shortBuild(build)} instead of ${shortBuild(before)} (pid ${pid})`;
+  return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
+}
+
+function exited(watched: Watched, before: Root, time: SampleTime): EventRow {
+  const remaining = watched.members.size;
+  const { pid } = before.facts.entry;
+  const rest =
+    remaining > 0 ? `; ${remaining} other ${remaining === 1 ? "process remains" : "processes remain"}` : ", and nothing replaced it";
+  const message = `${watched.service} exited: pid ${pid} is gone${rest}`;
+  return eventRow(
+    "service-exited",
+    remaining > 0 ? "warning" : "error",
+    watched,
+    pid,
+    message,
+    { before: describe(before), after: null, remaining },
+    time,
+  );
+}
+
+function describe({ facts, build }: Root): Record<string, unknown> {
+  const { entry, exe } = facts;
+  return {
+    pid: entry.pid,
+    startTicks: entry.startTicks,
+    exe,
+    build: build?.id ?? null,
+    buildKind: build?.kind ?? null,
+    commandLine: facts.commandLine,
+  };
+}
+
+function shortBuild(build: ExecutableBuild | null): string {
+  return build ? `build ${build.id.slice(0, 12)}` : "an unknown build";
+}
+
+function eventRow(
+  kind: string,
+  severity: string,
+  { service, protocol, port }: Watched,
+  pid: number,
+  message: string,
+  details: Record<string, unknown>,
+  time: SampleTime,
+): EventRow {
+  return { ...time, kind, severity, service, pid, message, details: JSON.stringify({ port, protocol, ...details }) };
+}

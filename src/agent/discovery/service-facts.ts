@@ -1,0 +1,112 @@
+/** What the agent's store knows of services on this host: the newest scan, and what was last said of a service's health. */
+
+import type { AgentStore } from "../../store/agent/index.ts";
+import type { Row } from "../../store/engine/index.ts";
+import type { AgentServiceStatus } from "../../tools/index.ts";
+import type { ManagedService, ServiceHealth } from "../managed/managed-services.ts";
+
+export interface ServiceFacts {
+  /** What the scan made of a port by itself; undefined when nobody was seen listening. */
+  discoveredAt(port: number, protocol: "tcp" | "udp"): Promise<{ name: string; method: string } | undefined>;
+  /** Where the newest scan saw a port answer, besides loopback and wildcards. */
+  addressesOf(port: number): Promise<string[]>;
+  /** What the last event said of a service's health. */
+  lastHealth(service: Pick<ManagedService, "name" | "port">): Promise<ServiceHealth["state"] | undefined>;
+  /** The newest scan, one line per service and port, by name; without health checks. */
+  newestScan(): Promise<AgentServiceStatus[]>;
+}
+
+// Rows of one scan share their instant.
+const newest = "mono_ms = (SELECT mono_ms FROM service_instance ORDER BY seq DESC LIMIT 1)";
+/** A port that was given up a while ago says nothing about who has it now. */
+const memory = "INTERVAL 10 MINUTES";
+const maxAddresses = 8;
+
+export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFacts {
+  return {
+    discoveredAt: async (port, protocol) => {
+      const [row] = await store.query(
+        `SELECT service, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${memory} ORDER BY seq DESC LIMIT 1`,
+        [port, protocol],
+      );
+      return row ? { name: String(row["service"]), method: String(row["method"]) } : undefined;
+    },
+    addressesOf: async (port) => {
+      const rows = await store.query(`SELECT DISTINCT address, addresses FROM service_instance WHERE port = ? AND ${newest} LIMIT 64`, [
+        port,
+      ]);
+      const all = rows.flatMap((row) => [textOf(row, "address") ?? "", ...listIn(textOf(row, "addresses"))]);
+      return [...new Set(all)].filter(isWorthTrying).slice(0, maxAddresses);
+    },
+    lastHealth: async ({ name, port }) => {
+      const rows = await store.query(
+        "SELECT details FROM agent_event WHERE kind = 'service-health-changed' AND service = ? ORDER BY seq DESC LIMIT 20",
+        [name],
+      );
+      for (const row of rows) {
+        const details = objectIn(textOf(row, "details"));
+        const { after } = details;
+        if (details["port"] === port && (after === "healthy" || after === "unhealthy")) return after;
+      }
+      return undefined;
+    },
+    newestScan: async () => {
+      const rows = await store.query(
+        `SELECT service, port, protocol, any_value(method) AS method, max(confidence) AS confidence, bool_or(managed) AS managed,
+           CASE WHEN bool_and(address IS NULL AND port IS NOT NULL) THEN 0 ELSE greatest(1, count(DISTINCT pid)) END AS instances, arg_max(pid, start_ticks) AS pid, arg_max(exe, start_ticks) AS exe,
+           arg_max(build, start_ticks) AS build
+         FROM service_instance WHERE ${newest} GROUP BY service, port, protocol ORDER BY service, port, protocol`,
+      );
+      return rows.map(statusOf);
+    },
+  };
+}
+
+function statusOf(row: Row): AgentServiceStatus {
+  return {
+    name: String(row["service"]),
+    port: numberOf(row, "port"),
+    protocol: textOf(row, "protocol"),
+    status: row["managed"] === true ? "managed" : "discovered",
+    method: String(row["method"]),
+    confidence: Number(row["confidence"]),
+    instances: Number(row["instances"]),
+    pid: numberOf(row, "pid"),
+    exe: textOf(row, "exe"),
+    build: textOf(row, "build"),
+    check: null,
+  };
+}
+
+function isWorthTrying(address: string): boolean {
+  return /^[0-9a-f.:]+$/i.test(address) && !["0.0.0.0", "::", "::1"].includes(address) && !address.startsWith("127.");
+}
+
+function numberOf(row: Row, column: string): number | null {
+  const value = row[column] ?? null;
+  return value === null ? null : Number(value);
+}
+
+function textOf(row: Row, column: string): string | null {
+  const value = row[column] ?? null;
+  return value === null ? null : String(value);
+}
+
+function listIn(json: string | null): string[] {
+  const value = parsed(json);
+  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+}
+
+function objectIn(json: string | null): Record<string, unknown> {
+  const value = parsed(json);
+  return typeof value === "object" && value !== null ? { ...value } : {};
+}
+
+function parsed(json: string | null): unknown {
+  try {
+    return json === null ? undefined : JSON.parse(json);
+  } catch {
+    // Written by another version: as good as absent.
+    return undefined;
+  }
+}

@@ -1,0 +1,263 @@
+/** The instances of one scan: a process at a port, or a worker that only calls out. */
+
+import { isLinkLocal, isLoopback, isWildcard } from "../../base/ip-address.ts";
+import type { AgentDiscoveryConfig } from "../../config/index.ts";
+import type { DiscoveryScan, ProcessFacts, ServiceName, TrackedSocket } from "../../host/index.ts";
+import type { RowOf, SampleTime, serviceInstance } from "../../store/signals/index.ts";
+import { type ManagedServices, protocolOf } from "../managed/managed-services.ts";
+import { launchedName } from "../naming/launched-programs.ts";
+import { servingOwners } from "../naming/listener-owners.ts";
+import type { ServiceNamer } from "../naming/service-namer.ts";
+
+export type ServiceInstanceRow = RowOf<typeof serviceInstance.columns>;
+
+export interface ServiceInstance {
+  name: ServiceName;
+  isManaged: boolean;
+  method: "manual" | "listening_socket" | "connection_tracking";
+  /** Null for a worker that only calls out. */
+  protocol: "tcp" | "udp" | null;
+  port: number | null;
+  /** The widest it listens on; null for workers, and for connected services that nobody listens for. */
+  address: string | null;
+  /** Null when the owner may not be seen, and when nobody listens. */
+  facts: ProcessFacts | null;
+  networkNamespace: number | null;
+  userId: number;
+  addresses: Set<string>;
+}
+
+export interface InstanceScan {
+  instances: ServiceInstance[];
+  /** Instances above the limit. */
+  cut: number;
+}
+
+export interface BuildInstancesOptions {
+  scan: DiscoveryScan;
+  namer: ServiceNamer;
+  config: AgentDiscoveryConfig;
+  managed: ManagedServices;
+  /** Default 5000. */
+  maxInstances?: number;
+}
+
+/** Tools that people and scripts call: they come and go, and are nobody's service. Their connections are seen all the same. */
+const tools = new Set(
+  `curl wget apt apt-get aptitude dpkg dnf yum apk git git-remote-https ssh scp sftp rsync dig nslookup ping telnet nc ncat netcat socat psql mysql
+  mariadb redis-cli mongosh npm npx yarn pnpm pip cargo kubectl helm aws gcloud az terraform ansible ansible-playbook ab wrk hey k6 iperf iperf3
+  openssl gpg http https`.split(/\s+/),
+);
+
+export function buildInstances(options: BuildInstancesOptions): InstanceScan {
+  const { scan, namer, config, managed, maxInstances = 5_000 } = options;
+  const instances = new Map<string, ServiceInstance>();
+  let cut = 0;
+  const add = (key: string, make: () => ServiceInstance): ServiceInstance | null => {
+    const known = instances.get(key);
+    if (known) return known;
+    if (instances.size >= maxInstances) {
+      cut++;
+      return null;
+    }
+    const instance = make();
+    instances.set(key, instance);
+    return instance;
+  };
+  const callsFrom = config.network.reportServiceIps ? callersAddresses(scan) : new Map<number, Set<string>>();
+  const expand = (instance: ServiceInstance, listener: TrackedSocket): void => {
+    instance.address = widest(instance.address, listener.localAddress);
+    if (!config.network.reportServiceIps) return;
+    const local = isWildcard(listener.localAddress) ? scan.addressesIn(listener.networkNamespace) : [listener.localAddress];
+    for (const address of local) if (isWorthReporting(address)) instance.addresses.add(address);
+  };
+
+  const launched = managed.launched?.() ?? new Map<number, string>();
+  const listeners = new Set<number>();
+  const isOn = (method: AgentDiscoveryConfig["methods"][number]): boolean => config.enabled && config.methods.includes(method);
+  for (const listener of scan.listeners.values()) {
+    const owners = servingOwners(scan, listener);
+    for (const pid of owners) listeners.add(pid);
+    if (isCallersSocket(scan, listener)) continue;
+    for (const pid of owners.length > 0 ? owners : [null]) {
+      const name = namer.atListener(listener, pid);
+      const isLaunched = pid !== null && launchedName(launched, pid, (child) => scan.processOf(child)?.parentPid) !== undefined;
+      const key = `${pid ?? `inode ${listener.inode}`} ${listener.protocol} ${listener.localPort}`;
+      // With discovery switched off, what people connected or started is still followed.
+      if (!isOn("listening_sockets") && !name.managed && !isLaunched) continue;
+      const instance = add(key, () => ({
+        name,
+        isManaged: name.managed !== undefined || isLaunched,
+        method: name.managed || isLaunched ? "manual" : methodOf(config, pid !== null && callsFrom.has(pid)),
+        protocol: listener.protocol,
+        port: listener.localPort,
+        address: null,
+        facts: pid === null ? null : scan.factsOf(pid),
+        networkNamespace: listener.networkNamespace === 0 ? null : listener.networkNamespace,
+        userId: listener.userId,
+        addresses: new Set(pid === null ? [] : callsFrom.get(pid)),
+      }));
+      if (instance) expand(instance, listener);
+    }
+  }
+  addLaunched(scan, launched, listeners, add);
+  if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, callsFrom, add);
+  addAbsent(instances, managed, add);
+  return { instances: [...instances.values()], cut };
+}
+
+/** Of the ways that found it, the first that is configured. */
+function methodOf(config: AgentDiscoveryConfig, isCalling: boolean): ServiceInstance["method"] {
+  const first = config.methods.find((method) => method === "listening_sockets" || (method === "connection_tracking" && isCalling));
+  return first === "connection_tracking" ? "connection_tracking" : "listening_socket";
+}
+
+/** UDP has no listeners: a fresh socket on a port that the kernel chose is most likely somebody who asks, not somebody who answers. */
+function isCallersSocket(scan: DiscoveryScan, { protocol, localPort, sinceScan }: TrackedSocket): boolean {
+  return protocol === "udp" && scan.isEphemeral(localPort) && sinceScan === scan.number;
+}
+
+type Add = (key: string, make: () => ServiceInstance) => ServiceInstance | null;
+
+function addWorkers(
+  scan: DiscoveryScan,
+  namer: ServiceNamer,
+  listeners: ReadonlySet<number>,
+  callsFrom: ReadonlyMap<number, Set<string>>,
+  add: Add,
+): void {
+  const asked = new Set<number>();
+  for (const connection of scan.connections.values()) {
+    if (connection.role !== "client") continue;
+    const [pid] = scan.ownersOf(connection);
+    if (pid === undefined || listeners.has(pid) || asked.has(pid)) continue;
+    asked.add(pid);
+    const facts = scan.factsOf(pid);
+    const name = facts && namer.ofProcess(pid);
+    if (!facts || !name || tools.has(name.service)) continue;
+    add(`worker ${pid}`, () => ({
+      name,
+      isManaged: false,
+      method: "connection_tracking",
+      protocol: null,
+      port: null,
+      address: null,
+      facts,
+      networkNamespace: facts.entry.networkNamespace,
+      userId: facts.userId,
+      addresses: new Set(callsFrom.get(pid)),
+    }));
+  }
+}
+
+/** Programs of `coral run` that listen nowhere, or not yet. */
+function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>, listeners: ReadonlySet<number>, add: Add): void {
+  for (const [pid, service] of launched) {
+    const facts = scan.factsOf(pid);
+    if (!facts || listeners.has(pid)) continue;
+    const { networkNamespace } = facts.entry;
+    add(`worker ${pid}`, () => ({
+      name: { service, namedBy: "manual", confidence: 1 },
+      isManaged: true,
+      method: "manual",
+      protocol: null,
+      port: null,
+      address: null,
+      facts,
+      networkNamespace,
+      userId: facts.userId,
+      addresses: new Set(),
+    }));
+  }
+}
+
+/** Connected services that nobody listens for: they are known, and they are down. */
+function addAbsent(instances: ReadonlyMap<string, ServiceInstance>, managed: ManagedServices, add: Add): void {
+  const seen = new Set([...instances.values()].filter(({ isManaged }) => isManaged).map(({ port }) => port));
+  for (const entry of managed.list()) {
+    if (seen.has(entry.port)) continue;
+    add(`absent ${entry.port}`, () => ({
+      name: { service: entry.name, namedBy: "manual", confidence: 1 },
+      isManaged: true,
+      method: "manual",
+      protocol: protocolOf(entry),
+      port: entry.port,
+      address: null,
+      facts: null,
+      networkNamespace: null,
+      userId: 0,
+      addresses: new Set(),
+    }));
+  }
+}
+
+/** Local addresses of what each process calls. */
+function callersAddresses(scan: DiscoveryScan): Map<number, Set<string>> {
+  const addresses = new Map<number, Set<string>>();
+  for (const connection of scan.connections.values()) {
+    if (connection.role !== "client" || !isWorthReporting(connection.localAddress)) continue;
+    const [pid] = scan.ownersOf(connection);
+    if (pid === undefined) continue;
+    const known = addresses.get(pid);
+    if (known) known.add(connection.localAddress);
+    else addresses.set(pid, new Set([connection.localAddress]));
+  }
+  return addresses;
+}
+
+function isWorthReporting(address: string): boolean {
+  return !isLoopback(address) && !isLinkLocal(address) && !isWildcard(address);
+}
+
+function widest(one: string | null, other: string): string {
+  if (one === null || (isWildcard(other) && !isWildcard(one))) return other;
+  // Of the two that mean everything, the one that people look for.
+  return isWildcard(one) && isWildcard(other) ? "0.0.0.0" : one;
+}
+
+/** At most this many addresses of one instance. */
+const maxAddresses = 64;
+
+export function instanceRow(
+  instance: ServiceInstance,
+  scan: DiscoveryScan,
+  managed: ManagedServices,
+  time: SampleTime,
+  bootedAtMs: number,
+  ticksPerS: number,
+): ServiceInstanceRow {
+  const { facts, name } = instance;
+  const build = facts && scan.buildOf(facts);
+  const health = instance.isManaged && instance.port !== null ? managed.healthOf(instance.port) : undefined;
+  return {
+    // Not spread: an object of this size is several times slower to make that way.
+    at: time.at,
+    mono_ms: time.mono_ms,
+    service: name.service,
+    named_by: name.namedBy,
+    confidence: name.confidence,
+    method: instance.method,
+    protocol: instance.protocol,
+    address: instance.address,
+    port: instance.port,
+    pid: facts?.entry.pid ?? null,
+    start_ticks: facts?.entry.startTicks ?? null,
+    started: facts ? Math.round((bootedAtMs + (facts.entry.startTicks * 1_000) / ticksPerS) * 1_000) : null,
+    exe: facts?.exe ?? null,
+    build: build?.id ?? null,
+    build_kind: build?.kind ?? null,
+    command_line: facts?.commandLine ?? null,
+    environment: facts?.environment ?? null,
+    user_id: facts?.userId ?? instance.userId,
+    user_name: facts?.userName ?? null,
+    cgroup: facts?.cgroup ?? null,
+    container_id: facts?.containerId ?? null,
+    container_name: facts?.containerName ?? null,
+    unit: facts?.unit ?? null,
+    netns: instance.networkNamespace,
+    addresses: instance.addresses.size === 0 ? null : JSON.stringify([...instance.addresses].slice(0, maxAddresses)),
+    managed: instance.isManaged,
+    health: health?.state ?? null,
+    health_detail: health?.detail ?? null,
+  };
+}

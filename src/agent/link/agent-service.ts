@@ -1,0 +1,131 @@
+/** AgentService: what the colony may ask of this agent through the tunnel. */
+
+import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
+import type { Clock } from "../../base/clock.ts";
+import { AgentService, type CaptureRequest, type PullRequest, type QueryRequest } from "../../proto/coral/agent/v1/agent_pb.ts";
+import type { VerifyAuditRequest } from "../../proto/coral/agent/v1/audit_pb.ts";
+import type {
+  DecideApprovalRequest,
+  ExecuteRequest,
+  GetRuntimeContextRequest,
+  ReadRecordingRequest,
+} from "../../proto/coral/agent/v1/commands_pb.ts";
+import type { AgentStore } from "../../store/agent/index.ts";
+import type { SignalSlice } from "../../store/tables/index.ts";
+import { runtimeToWire } from "../../transport/index.ts";
+import { type AskedAudit, answerVerifyAudit, takeAnchor } from "../audit/audit-service.ts";
+import type { CaptureService } from "../capture/capture-service.ts";
+import type { ExecuteService } from "../commands/execute-service.ts";
+import type { QueryService } from "./query-service.ts";
+import type { RuntimeWatch } from "./runtime-watch.ts";
+import { answerListSegments, answerReadSegment } from "./segment-service.ts";
+
+export interface AgentServiceOptions {
+  agentId: string;
+  sessionId: string;
+  store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
+  /** Absent: the agent cannot capture. */
+  captures?: CaptureService;
+  /** Absent: its own store cannot be asked. */
+  queries?: QueryService;
+  /** Absent: the agent keeps no audit. */
+  audit?: AskedAudit;
+  /** Absent: it does not tell where it runs. */
+  runtime?: Pick<RuntimeWatch, "current" | "refresh">;
+  /** Absent: the agent runs no commands. */
+  commands?: ExecuteService;
+  clock: Clock;
+}
+
+/** Whatever the colony asks for, one answer stays below this. */
+const maxAnswerBytes = 16 * 1024 * 1024;
+const maxRowsPerSignal = 100_000;
+
+export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
+  const { captures, runtime, audit, commands, queries } = options;
+  router.service(AgentService, {
+    hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
+    pull: (request) => answerPull(options, request),
+    listSegments: (request) => answerListSegments(options.store, request),
+    readSegment: (request) => answerReadSegment(options.store, request),
+    ...(runtime
+      ? {
+          getRuntimeContext: async ({ refresh }: GetRuntimeContextRequest, context: HandlerContext) => {
+            if (refresh) await runtime.refresh("requested", context.signal);
+            return { context: runtimeToWire(runtime.current()) };
+          },
+        }
+      : {}),
+    ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
+    ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
+    ...(commands ? commandMethods(commands) : {}),
+    ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
+  });
+}
+
+function commandMethods(commands: ExecuteService) {
+  return {
+    execute: (requests: AsyncIterable<ExecuteRequest>, context: HandlerContext) => commands.execute(requests, context.signal),
+    decideApproval: async (request: DecideApprovalRequest) => {
+      await commands.decideApproval(request);
+      return {};
+    },
+    readRecording: ({ recording }: ReadRecordingRequest) => commands.readRecording(recording),
+  };
+}
+
+async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
+  // Refused entries are the store's trouble, of which the rest of the answer tells.
+  if (audit) await takeAnchor(audit, request.colonyAudit).catch(() => undefined);
+  const heads = store.heads();
+  let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
+  let more = false;
+  let oldestMonoMs = Number.POSITIVE_INFINITY;
+  const slices: SignalSlice[] = [];
+  for (const { signal, afterSeq } of request.cursors) {
+    const head = heads.get(signal);
+    // A newer colony may know signals that this agent does not have.
+    if (!head) continue;
+    const after = Number(afterSeq);
+    // The colony stands where it stood; a first answer tells it of each signal.
+    if (after > 0 && head.nextSeq === after + 1) continue;
+    if (head.nextSeq <= after + 1 || leftBytes <= 0) {
+      more ||= head.nextSeq > after + 1;
+      slices.push({ signal, ...head });
+      continue;
+    }
+    const slice = await store.readAfter(signal, after, { maxBytes: leftBytes, maxRows: maxRowsPerSignal });
+    slices.push(slice);
+    if (!slice.batch) continue;
+    leftBytes -= slice.batch.data.byteLength;
+    oldestMonoMs = Math.min(oldestMonoMs, slice.batch.firstMonoMs ?? oldestMonoMs);
+    more ||= slice.batch.lastSeq + 1 < slice.nextSeq;
+  }
+  return {
+    epoch: store.epoch,
+    slices: slices.map(toWire),
+    more,
+    losses: store.losses().map((loss) => ({ ...loss, rows: BigInt(loss.rows) })),
+    // Negative after a reboot: the monotonic clock began again while the rows waited.
+    oldestAgeMs: BigInt(Math.max(0, Math.round(Number.isFinite(oldestMonoMs) ? clock.monotonicMs() - oldestMonoMs : 0))),
+  };
+}
+
+function toWire({ signal, oldestSeq, nextSeq, batch }: SignalSlice) {
+  return {
+    signal,
+    oldestSeq: BigInt(oldestSeq),
+    nextSeq: BigInt(nextSeq),
+    ...(batch
+      ? {
+          batch: {
+            firstSeq: BigInt(batch.firstSeq),
+            lastSeq: BigInt(batch.lastSeq),
+            rows: batch.rows,
+            columns: batch.columns,
+            data: batch.data,
+          },
+        }
+      : {}),
+  };
+}

@@ -1,0 +1,110 @@
+/** Questions of the colony to this agent's own store, one at a time. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import { Semaphore } from "../../base/semaphore.ts";
+import type { QueryRequest, QueryResponseSchema } from "../../proto/coral/agent/v1/agent_pb.ts";
+import { type AgentStore } from "../../store/agent/index.ts";
+import {
+  type LogsQuery,
+  type LogsStore,
+  type MetricNamesQuery,
+  type MetricQuery,
+  queryLogPatterns,
+  queryLogs,
+  queryMetric,
+  queryMetricNames,
+  queryTrace,
+  queryTraces,
+  type TraceQuery,
+  type TraceStore,
+  type TracesQuery,
+} from "../../store/queries/index.ts";
+import { toConnectError } from "../../transport/index.ts";
+
+type AskedStore = Pick<AgentStore, "query"> & Partial<Pick<AgentStore, "segments">>;
+type Answering = (store: TraceStore & LogsStore, query: Record<string, unknown>) => Promise<unknown>;
+
+/** What an answer may take on its way. */
+const maxAnswerLength = 8 * 1024 * 1024;
+/** Questions that may wait; a colony asks few. */
+const maxWaiting = 16;
+
+const kinds: Readonly<Record<string, { signal: string; answer: Answering }>> = {
+  traces: { signal: "span", answer: (store, query) => queryTraces(store, query as unknown as TracesQuery) },
+  trace: { signal: "span", answer: (store, query) => queryTrace(store, query as unknown as TraceQuery) },
+  logs: { signal: "log", answer: (store, query) => queryLogs(store, query as unknown as LogsQuery) },
+  log_patterns: { signal: "log", answer: (store, query) => queryLogPatterns(store, query as unknown as LogsQuery) },
+  metric: { signal: "metric_point", answer: (store, query) => queryMetric(store, query as unknown as MetricQuery) },
+  metric_names: { signal: "metric_point", answer: (store, query) => queryMetricNames(store, query as unknown as MetricNamesQuery) },
+};
+
+/** One for each agent: its store is small, and so is the memory for questions. */
+export class QueryService {
+  readonly #store: AskedStore;
+  readonly #clock: Clock;
+  readonly #slot = new Semaphore(1);
+
+  constructor(store: AskedStore, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  async answer({ kind, request }: QueryRequest, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
+    try {
+      if (this.#slot.waiting >= maxWaiting) {
+        throw new CoralError({ code: "exhausted", message: "Cannot answer now: too many questions wait; ask again later" });
+      }
+      return await this.#slot.run(() => this.#answer(kind, request, signal));
+    } catch (error) {
+      throw toConnectError(error);
+    }
+  }
+
+  async #answer(kind: string, request: string, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
+    const asked = kinds[kind];
+    if (asked === undefined) throw new CoralError({ code: "unsupported", message: `Cannot answer "${kind}": this agent does not know it` });
+    const store = this.#view(signal);
+    const answer = JSON.stringify(await asked.answer(store, { ...objectIn(request), nowMs: this.#clock.wallMs() }));
+    if (answer.length > maxAnswerLength) {
+      throw new CoralError({ code: "exhausted", message: "Cannot answer: the answer is too long; ask for less" });
+    }
+    const oldestUs = await this.#oldestUs(asked.signal);
+    return { answer, ...(oldestUs === undefined ? {} : { oldestUs: BigInt(oldestUs) }) };
+  }
+
+  /** The tables as a colony's queries know them: with the column of the agent, which is this one. */
+  #view(signal: AbortSignal): TraceStore & LogsStore {
+    const store = this.#store;
+    const points = `WITH metric_point AS (SELECT '' AS agent_id, * FROM main.metric_point)`;
+    return {
+      query: (sql, parameters) => {
+        const own = sql.includes("metric_point") ? sql.replace(/^\s*(WITH\s)?/i, (_, word) => (word ? `${points}, ` : `${points} `)) : sql;
+        return store.query(own, parameters, signal);
+      },
+      segments: store.segments,
+    };
+  }
+
+  async #oldestUs(signal: string): Promise<number | undefined> {
+    const sql =
+      signal === "metric_point"
+        ? `SELECT epoch_us(min("time")) AS oldest FROM main.metric_point`
+        : `SELECT min(min_time) AS oldest FROM segment.manifest WHERE state = 'stored' AND signal = '${signal}'`;
+    if (signal !== "metric_point" && this.#store.segments === undefined) return undefined;
+    const [row] = await this.#store.query(sql);
+    const oldest = row?.["oldest"];
+    return oldest === null || oldest === undefined ? undefined : Number(oldest);
+  }
+}
+
+function objectIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Told below, like everything that is no object.
+  }
+  throw new CoralError({ code: "invalid", message: "Cannot answer: the question is no JSON object" });
+}

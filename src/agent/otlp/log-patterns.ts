@@ -1,0 +1,66 @@
+/** Patterns of log records at an agent: counted by minute into the store, with an event for what is new or comes in bursts. */
+
+import type { Clock } from "../../base/clock.ts";
+import { LogPatternBook, type PatternEvent, type PatternWindow } from "../../otlp/index.ts";
+import { type AgentStore } from "../../store/agent/index.ts";
+import { event, logPattern, type RowOf, type SampleTime } from "../../store/signals/index.ts";
+
+/** Remembered from former processes. */
+const maxLoaded = 10_000;
+
+export class LogPatterns {
+  readonly #clock: Clock;
+  readonly #book = new LogPatternBook();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** For the decode workers. */
+  readonly intake = {
+    onPatterns: (patterns: Parameters<LogPatternBook["add"]>[0]): void => this.#book.add(patterns, this.#clock.wallMs()),
+    knownTemplates: (): readonly { service: string; template: string }[] => this.#book.templates(),
+  };
+
+  /** What the store still has: those patterns are not new. */
+  async load(store: Pick<AgentStore, "query">): Promise<void> {
+    const rows = await store.query(
+      `SELECT service, pattern, any_value(template) AS template, epoch_ms(min("time")) AS first_ms, max("time") AS last_at
+       FROM log_pattern GROUP BY service, pattern ORDER BY last_at DESC LIMIT ${maxLoaded}`,
+    );
+    // Those seen last are forgotten last.
+    this.#book.load(
+      rows.reverse().map((row) => ({
+        service: String(row["service"]),
+        pattern: String(row["pattern"]),
+        template: String(row["template"]),
+        firstMs: Number(row["first_ms"]),
+      })),
+    );
+  }
+
+  /** Once a minute. */
+  async endWindow(store: Pick<AgentStore, "append">): Promise<void> {
+    const nowMs = this.#clock.wallMs();
+    const time: SampleTime = { at: Math.round(nowMs * 1_000), mono_ms: Math.round(this.#clock.monotonicMs()) };
+    const { rows, events } = this.#book.endWindow(nowMs);
+    if (rows.length > 0)
+      await store.append(
+        logPattern,
+        rows.map((row) => rowOf(row, time)),
+      );
+    if (events.length > 0)
+      await store.append(
+        event,
+        events.map((each) => eventOf(each, time)),
+      );
+  }
+}
+
+function rowOf({ isNew, ...row }: PatternWindow, time: SampleTime): RowOf<typeof logPattern.columns> {
+  return { ...time, ...row, is_new: isNew };
+}
+
+function eventOf({ details, ...row }: PatternEvent, time: SampleTime): RowOf<typeof event.columns> {
+  return { ...time, ...row, pid: null, details: JSON.stringify(details) };
+}

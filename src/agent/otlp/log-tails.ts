@@ -1,0 +1,317 @@
+/**
+ * Log files and the journal of the services that the config lists: read a little at a time, made into requests like those of an exporter, and
+ * remembered how far. What comes faster waits in its file. After a crash the lines of the last second may be read twice.
+ */
+
+import { readFile, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { formatBytes } from "../../base/units.ts";
+import { type FileOwner, type ServiceLogsConfig, writePrivateFile } from "../../config/index.ts";
+import { expandPaths, FileTail, type JournalRecord, JournalTail, type TailPosition } from "../../host/index.ts";
+import { encodeLogLines, type LogLine, parseLogLine, severityOfPriority } from "../../otlp/index.ts";
+import { type AgentSegments } from "../../store/segments/index.ts";
+import { logRecord } from "../../store/signals/index.ts";
+
+export interface LogTailsOptions {
+  services: () => readonly ServiceLogsConfig[];
+  segments: () => Pick<AgentSegments, "append"> | undefined;
+  /** Where positions are kept. */
+  file: string;
+  owner: FileOwner | undefined;
+  hostName: string;
+  /** Default `journalctl`. */
+  journalProgram?: string;
+  clock: Clock;
+  log: Logger;
+}
+
+/** Of one file in one round; two rounds a second. */
+const roundBytes = 256 * 1024;
+const roundRecords = 2_000;
+/** Then others get their turn: some milliseconds. */
+const sliceLines = 100;
+const maxFiles = 200;
+const maxInodes = 1_000;
+const saveIntervalMs = 1_000;
+const expandIntervalMs = 5_000;
+const maxRecordCharacters = 64 * 1024;
+/** Lines that belong to the one before: indented ones, and what follows an exception. */
+const continuation = /^(?:[ \t]+\S|Caused by: |\.\.\. \d+ more)/;
+
+interface Positions {
+  files: Record<string, TailPosition & { service: string }>;
+  journals: Record<string, string>;
+}
+
+interface Tail {
+  service: string;
+  path: string;
+  tail: FileTail;
+}
+
+export class LogTails implements AsyncDisposable {
+  readonly #options: LogTailsOptions;
+  readonly #tails = new Map<string, Tail>();
+  readonly #journals = new Map<string, { service: string; tail: JournalTail }>();
+  readonly #problems = new Map<string, string>();
+  /** By device and inode: a file that got another name is not read again. */
+  readonly #inodes = new Map<string, TailPosition>();
+  /** Services with a pattern that was looked for: what it finds later is new. */
+  #sought = new Set<string>();
+  #positions: Positions | undefined;
+  #saved = "";
+  #savedAtMs = Number.NEGATIVE_INFINITY;
+  #expandedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: LogTailsOptions) {
+    this.#options = options;
+  }
+
+  /** What cannot be read, ready to print. */
+  notes(): string[] {
+    const journals = [...this.#journals.values()].filter(({ tail }) => tail.problem !== "");
+    return [
+      ...[...this.#problems].map(([path, problem]) => `Cannot read the log file "${path}": ${problem}`),
+      ...[...this.#tails.values()]
+        .map(({ path, tail }) => [path, leftOut(tail.counts)])
+        .filter(([, text]) => text !== "")
+        .map(([path, text]) => `Of the log file "${path}": ${text}`),
+      ...journals.map(({ service, tail }) => `Cannot read the journal of "${service}": ${tail.problem}`),
+    ].slice(0, 20);
+  }
+
+  /** Since the start, of all files. */
+  counts(): { lines: number; cutLines: number; binaryLines: number; skippedBytes: number } {
+    const sum = { lines: 0, cutLines: 0, binaryLines: 0, skippedBytes: 0 };
+    for (const { tail } of this.#tails.values()) {
+      sum.lines += tail.counts.lines;
+      sum.cutLines += tail.counts.cutLines;
+      sum.binaryLines += tail.counts.binaryLines;
+      sum.skippedBytes += tail.counts.skippedBytes;
+    }
+    return sum;
+  }
+
+  /** No logs are listed, and none are open. */
+  get isIdle(): boolean {
+    return this.#options.services().length === 0 && this.#tails.size === 0 && this.#journals.size === 0;
+  }
+
+  /** Reads what is new once. A store that takes nothing is an error: the lines are read again then. */
+  async round(): Promise<void> {
+    const { clock } = this.#options;
+    if (this.isIdle) return;
+    const services = this.#options.services();
+    this.#positions ??= await this.#load();
+    const nowMs = clock.monotonicMs();
+    if (nowMs - this.#expandedAtMs >= expandIntervalMs) {
+      this.#expandedAtMs = nowMs;
+      await this.#expand(services);
+    }
+    for (const tail of this.#tails.values()) await this.#readFile(tail, nowMs);
+    for (const [key, journal] of this.#journals) await this.#readJournal(key, journal.service, journal.tail, nowMs);
+    if (nowMs - this.#savedAtMs < saveIntervalMs) return;
+    this.#savedAtMs = nowMs;
+    await this.#save();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#positions) await this.#save();
+    for (const { tail } of this.#journals.values()) tail.close();
+    for (const { tail } of this.#tails.values()) await tail.close();
+    this.#tails.clear();
+    this.#journals.clear();
+  }
+
+  /** Which files there are now; those of services that are listed no more are left. */
+  async #expand(services: readonly ServiceLogsConfig[]): Promise<void> {
+    const wanted = new Map<string, ServiceLogsConfig & { isSought: boolean }>();
+    const sought = new Set<string>();
+    for (const service of services) {
+      for (const pattern of service.files) {
+        const key = `${service.service}\n${pattern}`;
+        sought.add(key);
+        const isSought = this.#sought.has(key);
+        for (const path of await expandPaths(pattern, maxFiles))
+          if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, { ...service, isSought });
+      }
+    }
+    this.#sought = sought;
+    for (const [path, { tail }] of this.#tails) {
+      if (wanted.has(path)) continue;
+      this.#tails.delete(path);
+      this.#problems.delete(path);
+      await tail.close();
+    }
+    const known = new Set(Object.entries(this.#positions?.files ?? {}).map(([path, { service }]) => folderOf(service, path)));
+    for (const [path, { service, fromStart, isSought }] of wanted) {
+      const before = this.#tails.get(path);
+      if (before?.service === service) continue;
+      const position = this.#positions?.files[path] ?? (await this.#positionOf(path));
+      if (position === "being read") continue;
+      await before?.tail.close();
+      // A file that was not there before, or appears beside others of its service, is new from its first line.
+      const isNew = isSought || known.has(folderOf(service, path));
+      this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
+    }
+    this.#followJournals(services);
+  }
+
+  /** Of a path that was never read: that of its file under another name. */
+  async #positionOf(path: string): Promise<TailPosition | "being read" | undefined> {
+    const facts = await stat(path).catch(() => undefined); // not there yet: a file without a past
+    if (facts === undefined) return undefined;
+    const isBeingRead = [...this.#tails.values()].some(
+      ({ tail, path: other }) => other !== path && tail.position?.inode === facts.ino && tail.position.device === facts.dev,
+    );
+    return isBeingRead ? "being read" : this.#inodes.get(`${facts.dev}:${facts.ino}`);
+  }
+
+  #remember(position: TailPosition | undefined): void {
+    if (position === undefined) return;
+    const key = `${position.device}:${position.inode}`;
+    this.#inodes.delete(key);
+    this.#inodes.set(key, position);
+    const [oldest] = this.#inodes.keys();
+    if (this.#inodes.size > maxInodes && oldest !== undefined) this.#inodes.delete(oldest);
+  }
+
+  #followJournals(services: readonly ServiceLogsConfig[]): void {
+    const { journalProgram } = this.#options;
+    const wanted = new Map(services.filter(({ units }) => units.length > 0).map((service) => [keyOf(service), service]));
+    for (const [key, { tail }] of this.#journals) {
+      if (wanted.has(key)) continue;
+      tail.close();
+      this.#journals.delete(key);
+    }
+    for (const [key, { service, units }] of wanted) {
+      if (this.#journals.has(key)) continue;
+      const cursor = this.#positions?.journals[key];
+      const tail = new JournalTail({ units, cursor, ...(journalProgram === undefined ? {} : { program: journalProgram }) });
+      this.#journals.set(key, { service, tail });
+    }
+  }
+
+  async #readFile(each: Tail, nowMs: number): Promise<void> {
+    const { service, path, tail } = each;
+    const before = tail.position;
+    let texts: string[];
+    try {
+      texts = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text));
+      this.#problems.delete(path);
+    } catch (error) {
+      // Files come and go, and not all may be read: told in the status, tried again.
+      this.#problems.set(path, CoralError.from(error).message);
+      return;
+    }
+    try {
+      const observedUs = this.#nowUs();
+      await this.#store(service, { "log.file.path": path }, texts, (text) => ({ ...parseLogLine(text), observedUs }));
+    } catch (error) {
+      await tail.close();
+      this.#tails.set(path, { service, path, tail: new FileTail({ path, position: before, fromStart: true }) });
+      throw error;
+    }
+    const { position } = tail;
+    this.#remember(position);
+    if (position && this.#positions) this.#positions.files[path] = { ...position, service };
+  }
+
+  async #readJournal(key: string, service: string, tail: JournalTail, nowMs: number): Promise<void> {
+    const observedUs = this.#nowUs();
+    try {
+      await this.#store(service, {}, tail.take(roundRecords, nowMs), (record) => journalLine(record, observedUs));
+    } catch (error) {
+      tail.undo();
+      throw error;
+    }
+    if (tail.cursor !== undefined && this.#positions) this.#positions.journals[key] = tail.cursor;
+  }
+
+  /** All or nothing. */
+  async #store<T>(service: string, attributes: Record<string, string>, items: readonly T[], lineOf: (item: T) => LogLine): Promise<void> {
+    if (items.length === 0) return;
+    const segments = this.#options.segments();
+    if (segments === undefined) throw new CoralError({ code: "unavailable", message: "Cannot store log lines: the store has no segments" });
+    const source = { service, attributes, hostName: this.#options.hostName };
+    const parts: Uint8Array[] = [];
+    for (let from = 0; from < items.length; from += sliceLines) {
+      parts.push(encodeLogLines(source, items.slice(from, from + sliceLines).map(lineOf)));
+      await setImmediate();
+    }
+    // Requests one after another are one request: that is how protobuf joins lists.
+    const body = Buffer.concat(parts);
+    await segments.append(logRecord.name, { kind: 0, rows: items.length, receivedUs: this.#nowUs(), body });
+  }
+
+  #nowUs(): number {
+    return Math.round(this.#options.clock.wallMs() * 1_000);
+  }
+
+  async #load(): Promise<Positions> {
+    try {
+      const { files = {}, journals = {} } = JSON.parse(await readFile(this.#options.file, "utf8")) as Partial<Positions>;
+      return { files, journals };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+        this.#options.log.warn("Positions in log files are lost; reading goes on from their ends", { error });
+      return { files: {}, journals: {} };
+    }
+  }
+
+  async #save(): Promise<void> {
+    const paths = new Set(this.#tails.keys());
+    const files = Object.entries(this.#positions?.files ?? {}).filter(([path]) => paths.has(path));
+    const journals = Object.entries(this.#positions?.journals ?? {}).filter(([key]) => this.#journals.has(key));
+    const text = JSON.stringify({ files: Object.fromEntries(files), journals: Object.fromEntries(journals) });
+    if (text === this.#saved) return;
+    const { file, owner } = this.#options;
+    await writePrivateFile(file, text, { owner });
+    this.#saved = text;
+  }
+}
+
+function keyOf({ service, units }: ServiceLogsConfig): string {
+  return JSON.stringify([service, ...units]);
+}
+
+function folderOf(service: string, path: string): string {
+  return `${service}\n${dirname(path)}`;
+}
+
+function journalLine(record: JournalRecord, observedUs: number): LogLine {
+  const parsed = parseLogLine(record.message);
+  const severityNumber = parsed.severityNumber || (record.priority === null ? 0 : severityOfPriority(record.priority));
+  return { ...parsed, severityNumber, timeUs: record.timeUs || parsed.timeUs, observedUs };
+}
+
+/** What was left out of a file since the start; empty when nothing was. */
+function leftOut({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
+  return [
+    ...(cutLines > 0 ? [`${linesOf(cutLines)} cut at 64 KiB`] : []),
+    ...(binaryLines > 0 ? [`${linesOf(binaryLines)} left out as no text`] : []),
+    ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} were passed over because they came faster than they are read`] : []),
+  ].join("; ");
+}
+
+function linesOf(count: number): string {
+  return count === 1 ? "1 line was" : `${count} lines were`;
+}
+
+/** A stack trace is one record with the line before it. */
+function joinLines(lines: readonly string[]): string[] {
+  const records: string[] = [];
+  for (const line of lines) {
+    const last = records.at(-1);
+    if (last !== undefined && continuation.test(line) && last.length + line.length < maxRecordCharacters) {
+      records[records.length - 1] = `${last}\n${line}`;
+    } else {
+      records.push(line);
+    }
+  }
+  return records;
+}

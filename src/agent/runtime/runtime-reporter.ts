@@ -1,0 +1,121 @@
+/** Knows where this agent runs: found out at the start, looked at again now and then, compared with what was known. */
+
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { DetectedRuntime } from "../../host/index.ts";
+import { describeRuntimeChanges } from "../../model/runtime-changes.ts";
+import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel } from "../../model/runtime-facts.ts";
+
+export interface RuntimeReporterOptions {
+  /** Never rejects unless aborted. */
+  detect: (signal: AbortSignal) => Promise<DetectedRuntime>;
+  /** Read anew each time: they also depend on what runs and on the config. */
+  capabilities: (found: Pick<DetectedRuntime, "runtimeType" | "sidecarMode" | "entersNamespaces" | "containerRuntime">) => CapabilityFact[];
+  /** Of the agent. */
+  version: string;
+  logsDetection: () => boolean;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface RuntimeRefresh {
+  runtime: RuntimeFacts;
+  /** In words: `sidecar mode passive → cri`. Empty: nothing changed. */
+  changes: string[];
+}
+
+export class RuntimeReporter {
+  readonly #options: RuntimeReporterOptions;
+  #found: DetectedRuntime;
+  #detectedAtMs: number;
+  #refreshing: Promise<RuntimeRefresh> | undefined;
+
+  private constructor(options: RuntimeReporterOptions, found: DetectedRuntime) {
+    this.#options = options;
+    this.#found = found;
+    this.#detectedAtMs = options.clock.wallMs();
+  }
+
+  static async open(options: RuntimeReporterOptions, signal: AbortSignal): Promise<RuntimeReporter> {
+    const reporter = new RuntimeReporter(options, await options.detect(signal));
+    reporter.#tell("Runtime context");
+    return reporter;
+  }
+
+  /** From memory. */
+  current(): RuntimeFacts {
+    const { platform, runtimeType, sidecarMode, containerRuntime, visibility, evidence, isOverridden } = this.#found;
+    return {
+      platform,
+      runtimeType,
+      sidecarMode,
+      containerRuntime: containerRuntime && {
+        socketPath: containerRuntime.socketPath,
+        type: containerRuntime.type,
+        version: containerRuntime.version,
+      },
+      capabilities: this.#options.capabilities(this.#found),
+      visibility,
+      detectedAt: new Date(this.#detectedAtMs).toISOString(),
+      version: this.#options.version,
+      evidence,
+      isOverridden,
+    };
+  }
+
+  /** What is compared to notice a change: everything but when it was found out. */
+  fingerprint(): string {
+    return JSON.stringify({ ...this.current(), detectedAt: "" });
+  }
+
+  /** Why a container runtime that is there cannot be used, for people. */
+  get problems(): readonly string[] {
+    return this.#found.problems;
+  }
+
+  /** Looks again. Calls at the same time share one look. `before`: what it is compared with when that is not what holds now, as after a reload of the config. */
+  refresh(signal: AbortSignal, before = this.current()): Promise<RuntimeRefresh> {
+    this.#refreshing ??= this.#refresh(signal, before).finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #refresh(signal: AbortSignal, before: RuntimeFacts): Promise<RuntimeRefresh> {
+    try {
+      this.#found = await this.#options.detect(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new CoralError({
+        code: "internal",
+        message: `Cannot find out where this agent runs: ${CoralError.from(error).message}`,
+        cause: error,
+      });
+    }
+    this.#detectedAtMs = this.#options.clock.wallMs();
+    const runtime = this.current();
+    const changes = describeRuntimeChanges(before, runtime);
+    if (changes.length > 0) this.#tell(`Runtime context has changed (${changes.join(", ")})`);
+    return { runtime, changes };
+  }
+
+  #tell(headline: string): void {
+    const { log, logsDetection } = this.#options;
+    if (!logsDetection()) return;
+    const { platform, runtimeType, containerRuntime, capabilities, visibility, evidence } = this.current();
+    const mode = modeLabel(this.current());
+    const facts = {
+      platform: `${platform.os} (${platform.osVersion}) ${platform.arch}, kernel ${platform.kernel}`,
+      evidence: evidence.join("; "),
+      containerRuntime: containerRuntime
+        ? `${containerRuntime.type} ${containerRuntime.version} at ${containerRuntime.socketPath}`
+        : "none",
+      ...(visibility.podScope ? { targets: visibility.containers } : {}),
+      capabilities: capabilities.map(({ name, available }) => `${name}=${available}`).join(", "),
+      visibility: visibility.namespace,
+    };
+    log.info(`${headline}: ${runtimeLabel(runtimeType)}${mode === "-" ? "" : `, ${mode}`}`, facts);
+    for (const problem of this.#found.problems) log.info(problem);
+  }
+}

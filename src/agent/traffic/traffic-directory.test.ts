@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import { defaultDiscovery, hostNamespace, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
+import { createServiceNamer } from "../naming/service-namer.ts";
+import { noTrafficNames } from "../naming/traffic-names.ts";
+import { createTrafficDirectory, type TrafficDirectory } from "./traffic-directory.ts";
+
+function update(directory: TrafficDirectory, test: TestScan): void {
+  const scan = scanOf(test);
+  directory.update(scan, createServiceNamer({ scan, config: defaultDiscovery, managed: managedOf([]), traffic: noTrafficNames }));
+}
+
+const postgres = { exe: "/usr/lib/postgresql/15/bin/postgres", script: null };
+
+describe("createTrafficDirectory()", () => {
+  it("names a server by its port, its backends like itself, and a client by its process", () => {
+    const directory = createTrafficDirectory();
+    update(directory, {
+      processes: [
+        { pid: 5, service: "postgres", ...postgres },
+        { pid: 6, service: "postgres", parent: 5, ...postgres },
+        { pid: 7, service: "shop" },
+      ],
+      listeners: [socketOf("0.0.0.0:5432", null, null, { owners: [5] })],
+    });
+    expect([directory.serviceOf(5, 5432), directory.serviceOf(6, 5432), directory.serviceOf(7, null)]).toEqual([
+      "postgres",
+      "postgres",
+      "shop",
+    ]);
+    expect(directory.serviceOf(99, null)).toBeUndefined();
+    expect([directory.headOf(7), directory.headOf(6)]).toEqual([
+      { pid: 7, startTicks: 7 },
+      { pid: 5, startTicks: 5 },
+    ]);
+    // A backend that has come and gone between two scans.
+    expect([directory.serviceOf(99, 5432), directory.serviceOf(99, 5433)]).toEqual(["postgres", undefined]);
+  });
+
+  it("calls a process that nothing names what the kernel calls it", () => {
+    const directory = createTrafficDirectory();
+    const scan = scanOf({ processes: [{ pid: 9, service: "" }] });
+    const entry = { pid: 9, startTicks: 9, execMark: 1, parentPid: 1, name: "kworker", networkNamespace: hostNamespace, sinceScan: 1 };
+    const named = { ...scan, processOf: (pid: number) => (pid === 9 ? entry : undefined) };
+    directory.update(named, createServiceNamer({ scan: named, config: defaultDiscovery, managed: managedOf([]), traffic: noTrafficNames }));
+    expect(directory.serviceOf(9, null)).toBe("kworker");
+  });
+
+  it("remembers who ended, and forgets the oldest", () => {
+    const directory = createTrafficDirectory({ maxProcesses: 2 });
+    const connectionOf = (pid: number) => socketOf(`10.0.0.1:${4_000 + pid}`, "10.0.0.2:80", "client", { owners: [pid] });
+    update(directory, { processes: [{ pid: 5, service: "job" }], connections: [connectionOf(5)] });
+    update(directory, { processes: [] });
+    expect(directory.serviceOf(5, null)).toBe("job");
+    expect(directory.pidsOf((name) => name === "job")).toEqual([]);
+    update(directory, {
+      processes: [
+        { pid: 6, service: "a" },
+        { pid: 7, service: "b" },
+      ],
+      connections: [connectionOf(6), connectionOf(7)],
+    });
+    expect(directory.serviceOf(5, null)).toBeUndefined();
+    expect(directory.pidsOf((name) => name === "b")).toEqual([7]);
+    expect([directory.servicesOf((pid) => pid === 7), directory.servicesOf((pid) => pid === 5)]).toEqual([["b"], []]);
+  });
+
+  it("knows a process that took over the id of another", () => {
+    const directory = createTrafficDirectory();
+    update(directory, { processes: [{ pid: 5, service: "old", start: 1 }] });
+    expect(directory.serviceOf(5, null)).toBe("old");
+    update(directory, { processes: [{ pid: 5, service: "new", start: 2 }] });
+    expect([directory.serviceOf(5, null), directory.headOf(5)?.startTicks]).toEqual(["new", 2]);
+  });
+
+  it("finds the local service behind an address, in the caller's namespace first", () => {
+    const directory = createTrafficDirectory();
+    update(directory, {
+      processes: [
+        { pid: 5, service: "web" },
+        { pid: 6, service: "cache" },
+        { pid: 7, service: "inner", networkNamespace: 200 },
+        { pid: 8, service: "caller" },
+        { pid: 9, service: "neighbour", networkNamespace: 200 },
+      ],
+      listeners: [
+        socketOf("0.0.0.0:80", null, null, { owners: [5] }),
+        socketOf("127.0.0.1:6379", null, null, { owners: [6] }),
+        socketOf("0.0.0.0:80", null, null, { owners: [7], networkNamespace: 200 }),
+      ],
+      more: { addressesIn: (namespace) => (namespace === hostNamespace ? ["10.0.0.1"] : ["172.17.0.2"]) },
+    });
+    for (const pid of [8, 9]) directory.serviceOf(pid, null);
+    const at = (pid: number, address: string, port: number) => directory.listenerAt(pid, address, port);
+    expect([at(8, "127.0.0.1", 80), at(8, "127.0.0.1", 6379), at(8, "10.0.0.1", 80), at(8, "172.17.0.2", 80)]).toEqual([
+      "web",
+      "cache",
+      "web",
+      "inner",
+    ]);
+    expect([at(9, "127.0.0.1", 80), at(9, "127.0.0.1", 6379), at(9, "10.0.0.1", 80)]).toEqual(["inner", null, "web"]);
+    expect([at(8, "203.0.113.1", 80), at(8, "10.0.0.1", 81)]).toEqual([null, null]);
+  });
+
+  it("finds the service behind loopback for a caller that nobody saw, when only one listens at the port", () => {
+    const directory = createTrafficDirectory();
+    update(directory, {
+      processes: [
+        { pid: 5, service: "web" },
+        { pid: 6, service: "cache" },
+        { pid: 7, service: "inner", networkNamespace: 200 },
+      ],
+      listeners: [
+        socketOf("0.0.0.0:80", null, null, { owners: [5] }),
+        socketOf("127.0.0.1:6379", null, null, { owners: [6] }),
+        socketOf("0.0.0.0:80", null, null, { owners: [7], networkNamespace: 200 }),
+      ],
+    });
+    const gone = 99;
+    expect([6379, 80, 81].map((port) => directory.listenerAt(gone, "127.0.0.1", port))).toEqual(["cache", null, null]);
+  });
+
+  it("tells the caller on this host when there is only one", () => {
+    const directory = createTrafficDirectory();
+    const connections = [
+      socketOf("127.0.0.1:4001", "127.0.0.1:80", "client", { owners: [6] }),
+      socketOf("127.0.0.1:4002", "127.0.0.1:80", "client", { owners: [6] }),
+      socketOf("127.0.0.1:4003", "127.0.0.1:81", "client", { owners: [6] }),
+      socketOf("127.0.0.1:4004", "127.0.0.1:81", "client", { owners: [7] }),
+    ];
+    const processes = [
+      { pid: 5, service: "web" },
+      { pid: 6, service: "shop" },
+      { pid: 7, service: "cart" },
+    ];
+    update(directory, { processes, listeners: [socketOf("0.0.0.0:80", null, null, { owners: [5] })], connections });
+    expect([directory.callerOf(5, 80, "127.0.0.1"), directory.callerOf(5, 81, "127.0.0.1"), directory.callerOf(5, 80, "10.0.0.9")]).toEqual(
+      ["shop", null, null],
+    );
+  });
+});

@@ -1,0 +1,168 @@
+/** Names that services have in the traffic: the host of their HTTP requests, their gRPC service. Anybody may write anything there, so few count. */
+
+import { parseIpv4, parseIpv6 } from "../../base/ip-parse.ts";
+import type { TrafficName } from "../../traffic/index.ts";
+import type { TrafficNames, TrafficSource } from "../naming/traffic-names.ts";
+
+export interface TrafficNameBookOptions {
+  /** Of this machine: says where a service runs, not which it is. */
+  hostname: string;
+  /** Ports of processes that are remembered. Default 4096. */
+  maxPlaces?: number;
+}
+
+interface Place {
+  pid: number;
+  startTicks: number;
+  port: number;
+  sources: Map<TrafficSource, Candidates>;
+}
+
+interface Candidates {
+  requests: Map<string, number>;
+  /** Requests that name nothing: an address, localhost, this machine. */
+  nameless: number;
+  chosen: string | undefined;
+}
+
+/** A name must be in this many requests, and in this share of them, before it counts. */
+const minRequests = 20;
+const minRatio = 0.6;
+/** A name that counts stays until another one has this many times its requests. */
+const replaceFactor = 3;
+/** Names kept for one port; scanners send a new one with every request. */
+const maxCandidates = 32;
+/** Sums are halved when they reach this, so that a name that is no longer used fades. */
+const halveAt = 1_000_000;
+
+export class TrafficNameBook implements TrafficNames {
+  readonly #hostname: string;
+  readonly #maxPlaces: number;
+  /** Least recently seen first. */
+  readonly #places = new Map<string, Place>();
+
+  constructor({ hostname, maxPlaces = 4_096 }: TrafficNameBookOptions) {
+    this.#hostname = hostname.toLowerCase();
+    this.#maxPlaces = maxPlaces;
+  }
+
+  /** `headOf` says for whom a process works, and tells it from a later one with the same id. */
+  add(names: readonly TrafficName[], headOf: (pid: number) => { pid: number; startTicks: number } | undefined): void {
+    const touched = new Set<Candidates>();
+    for (const { pid, port, source, name, requests } of names) {
+      const head = headOf(pid);
+      const clean = source === "tls_sni" ? null : source === "http_host" ? this.#hostName(name) : grpcName(name);
+      if (head === undefined || source === "tls_sni" || !(requests > 0)) continue;
+      const candidates = this.#candidatesOf(head.pid, head.startTicks, port, source);
+      if (clean === null) candidates.nameless += requests;
+      else count(candidates, clean, requests);
+      touched.add(candidates);
+    }
+    for (const candidates of touched) choose(candidates);
+  }
+
+  nameOf(instance: { pid: number; startTicks: number; port: number | null }, sources: readonly TrafficSource[]): string | undefined {
+    if (instance.port !== null) return this.#nameAt(this.#places.get(keyOf(instance.pid, instance.port)), instance.startTicks, sources);
+    // A process as a whole is called what its only named port is.
+    const found = new Set<string>();
+    for (const place of this.#places.values()) {
+      const name = place.pid === instance.pid ? this.#nameAt(place, instance.startTicks, sources) : undefined;
+      if (name !== undefined) found.add(name);
+    }
+    const [only] = found;
+    return found.size === 1 ? only : undefined;
+  }
+
+  #nameAt(place: Place | undefined, startTicks: number, sources: readonly TrafficSource[]): string | undefined {
+    if (!place || place.startTicks !== startTicks) return undefined;
+    for (const source of sources) {
+      const name = place.sources.get(source)?.chosen;
+      if (name !== undefined) return name;
+    }
+    return undefined;
+  }
+
+  #candidatesOf(pid: number, startTicks: number, port: number, source: TrafficSource): Candidates {
+    const key = keyOf(pid, port);
+    const known = this.#places.get(key);
+    const place = known?.startTicks === startTicks ? known : { pid, startTicks, port, sources: new Map<TrafficSource, Candidates>() };
+    this.#places.delete(key);
+    this.#places.set(key, place);
+    for (const oldest of this.#places.keys()) {
+      if (this.#places.size <= this.#maxPlaces) break;
+      this.#places.delete(oldest);
+    }
+    const candidates = place.sources.get(source) ?? { requests: new Map<string, number>(), nameless: 0, chosen: undefined };
+    place.sources.set(source, candidates);
+    return candidates;
+  }
+
+  /** `shop.example.com` of `Shop.Example.com:8080`; null for addresses and for what means this machine. */
+  #hostName(host: string): string | null {
+    const name = hostNameOf(host);
+    return name === null || name === this.#hostname || name.startsWith(`${this.#hostname}.`) ? null : name;
+  }
+}
+
+const keyOf = (pid: number, port: number): string => `${pid} ${port}`;
+
+function count(candidates: Candidates, name: string, requests: number): void {
+  const { requests: sums } = candidates;
+  if (!sums.has(name) && sums.size >= maxCandidates) dropSmallest(sums, candidates.chosen);
+  sums.set(name, (sums.get(name) ?? 0) + requests);
+}
+
+function choose(candidates: Candidates): void {
+  const { requests: sums } = candidates;
+  let total = candidates.nameless;
+  let best = "";
+  let most = 0;
+  for (const [name, sum] of sums) {
+    total += sum;
+    if (sum <= most) continue;
+    best = name;
+    most = sum;
+  }
+  if (total > halveAt) halve(candidates);
+  if (most < minRequests || most < total * minRatio) return;
+  const kept = candidates.chosen === undefined ? 0 : (sums.get(candidates.chosen) ?? 0);
+  if (candidates.chosen === undefined || most >= kept * replaceFactor) candidates.chosen = best;
+}
+
+function halve(candidates: Candidates): void {
+  candidates.nameless /= 2;
+  for (const [name, sum] of candidates.requests) candidates.requests.set(name, sum / 2);
+}
+
+function dropSmallest(sums: Map<string, number>, kept: string | undefined): void {
+  let smallest: string | undefined;
+  for (const [name, sum] of sums) if (name !== kept && (smallest === undefined || sum < (sums.get(smallest) ?? 0))) smallest = name;
+  if (smallest !== undefined) sums.delete(smallest);
+}
+
+const label = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/;
+
+/** The host of a Host header or SNI as a name, in lower case, without port; null for addresses, localhost and what is no name. */
+export function hostNameOf(host: string): string | null {
+  const name = host
+    .trim()
+    .replace(/:\d{1,5}$/, "")
+    .replace(/\.$/, "")
+    .toLowerCase();
+  if (
+    name === "" ||
+    name.length > 253 ||
+    parseIpv4(name) !== undefined ||
+    parseIpv6(name) !== undefined ||
+    !name.split(".").every((part) => label.test(part))
+  )
+    return null;
+  if (name === "localhost" || name.endsWith(".localhost") || name.startsWith("localhost.") || name.startsWith("ip6-")) return null;
+  // An address that somebody wrote in another way: 1.2.3, 2130706433, 0x7f.1
+  return /^(?:0x[0-9a-f]+|\d+)$/.test(name.slice(name.lastIndexOf(".") + 1)) ? null : name;
+}
+
+/** `helloworld.Greeter`. */
+function grpcName(name: string): string | null {
+  return /^[A-Za-z_][\w]*(?:\.[A-Za-z_][\w]*)*$/.test(name) && name.length <= 253 ? name : null;
+}

@@ -1,0 +1,149 @@
+/** Where an agent runs, in the words of the screens. */
+
+import { escapeText } from "../../../base/escape-text.ts";
+import { type CapabilityFact, capabilityNames, modeLabel, type RuntimeFacts, runtimeLabel } from "../../../model/runtime-facts.ts";
+
+export const yes = "✅";
+export const no = "❌";
+export const caution = "⚠️";
+
+const osNames: Readonly<Record<string, string>> = { linux: "Linux", darwin: "macOS", windows: "Windows" };
+
+/** `Linux (Ubuntu 22.04)`, `macOS 14.2`. */
+export function platformText({ os, osVersion }: RuntimeFacts["platform"]): string {
+  const name = osNames[os] ?? os;
+  if (osVersion === "") return escapeText(name);
+  return escapeText(osVersion.startsWith(name) ? osVersion : `${name} (${osVersion})`);
+}
+
+/** Programs that `coral run` starts there are put into containers. */
+export function isForcedContainer({ platform, runtimeType }: Pick<RuntimeFacts, "platform" | "runtimeType">): boolean {
+  return runtimeType === "native" && platform.os !== "linux";
+}
+
+/** `Kubernetes Sidecar (CRI mode)`, `Native`; passive in capitals, as something is missing there. */
+export function runtimeText(runtime: RuntimeFacts): string {
+  const label = escapeText(runtimeLabel(runtime.runtimeType));
+  const mode = escapeText(modeLabel(runtime));
+  if (isForcedContainer(runtime)) return `${label} (forced container mode)`;
+  if (mode === "-") return label;
+  return mode === "Host NS" ? `${label} (Host NS)` : `${label} (${runtime.sidecarMode === "passive" ? "PASSIVE" : mode} mode)`;
+}
+
+const modeNotes: Readonly<Record<string, string>> = {
+  cri: " (recommended)",
+  "shared-ns": " (shareProcessNamespace)",
+  passive: " (no CRI socket, no shared namespace)",
+};
+
+/** `CRI (recommended)`; null for what has no modes. */
+export function modeText(runtime: RuntimeFacts): string | null {
+  const mode = modeLabel(runtime);
+  return mode === "-" ? null : `${escapeText(mode)}${modeNotes[runtime.sidecarMode] ?? ""}`;
+}
+
+const runtimeNames: Readonly<Record<string, string>> = { crio: "CRI-O", docker: "Docker", podman: "Podman" };
+
+/** `containerd v1.7.0`. */
+export function containerRuntimeText(found: NonNullable<RuntimeFacts["containerRuntime"]>): string {
+  const name = escapeText(runtimeNames[found.type] ?? found.type);
+  return found.version === "" ? name : `${name} v${escapeText(found.version)}`;
+}
+
+/** `Pod only`, `Host`, `Host (user processes only)`, `Node`, `Container only`. */
+export function scopeText({ visibility, platform, runtimeType }: RuntimeFacts): string {
+  if (visibility.podScope) return "Pod only";
+  if (runtimeType === "k8s-daemonset") return visibility.allPids ? "Node" : "Node (containers only)";
+  if (visibility.namespace === "container")
+    return visibility.allContainers ? "Container, and all containers of the host" : "Container only";
+  return visibility.allPids && platform.os === "linux" ? "Host" : "Host (user processes only)";
+}
+
+/** `[app, nginx]`, `All (via Docker)`, `(auto-discovered)`. */
+export function containersText({ visibility, containerRuntime }: RuntimeFacts): string {
+  const { containers, moreContainers, allContainers } = visibility;
+  if (containers.length > 0) return `[${containers.map(escapeText).join(", ")}${moreContainers > 0 ? `, +${moreContainers}` : ""}]`;
+  if (visibility.podScope) return "(auto-discovered)";
+  if (!allContainers) return "None";
+  return containerRuntime === null
+    ? "All (by their processes)"
+    : `All (via ${escapeText(runtimeNames[containerRuntime.type] ?? containerRuntime.type)})`;
+}
+
+/** `2024-03-15 10:23:45 UTC`. */
+export function utcText(iso: string): string {
+  const at = new Date(iso);
+  return Number.isNaN(at.getTime()) ? escapeText(iso) : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** In the order of the screens; those that a newer agent knows come last. */
+export function orderedCapabilities({ capabilities }: Pick<RuntimeFacts, "capabilities">): CapabilityFact[] {
+  const known: readonly string[] = capabilityNames;
+  const rank = (name: string): number => (known.includes(name) ? known.indexOf(name) : known.length);
+  return capabilities.toSorted((a, b) => rank(a.name) - rank(b.name));
+}
+
+const where: Readonly<Record<string, { connect: string; exec: string; shell: string }>> = {
+  native: {
+    connect: "Monitor services of this host",
+    exec: "Execute on this host and in its containers",
+    shell: "Interactive shell on this host and in its containers",
+  },
+  docker: {
+    connect: "Monitor services of this container",
+    exec: "Execute in this container",
+    shell: "Interactive shell in this container",
+  },
+  "k8s-sidecar": {
+    connect: "Monitor containers in pod",
+    exec: "Execute in target containers",
+    shell: "Interactive shell in containers",
+  },
+  "k8s-daemonset": {
+    connect: "Monitor pods of this node",
+    exec: "Execute in pods of this node",
+    shell: "Interactive shell in pods of this node",
+  },
+};
+
+const purposes: Readonly<Record<string, string>> = {
+  run: "Launch programs under this agent",
+  ebpf: "Hooks in the kernel",
+  profile: "The kernel lets programs be sampled (no command for it yet)",
+  debug: "The kernel lets programs be probed (no command for it yet)",
+  capture: "Live requests of services",
+  mesh: "Reached by the colony through a tunnel",
+};
+
+/** What a capability is good for here. */
+export function purposeText(name: string, { runtimeType }: Pick<RuntimeFacts, "runtimeType">): string {
+  const here = where[runtimeType];
+  if (here && (name === "connect" || name === "exec" || name === "shell")) return here[name];
+  return purposes[name] ?? "";
+}
+
+const commands: ReadonlySet<string> = new Set(["connect", "exec", "shell", "run", "capture"]);
+
+/** `coral exec` for what is a command. */
+export function capabilityTitle(name: string): string {
+  return commands.has(name) ? `coral ${name}` : escapeText(name);
+}
+
+/** How to give a passive sidecar what it lacks. */
+export const passiveAdvice: readonly string[] = [
+  `${caution}  Limited functionality in passive mode`,
+  "   To enable exec/shell, update pod spec:",
+  "",
+  "   Option 1 (Recommended): Mount CRI socket",
+  "     volumes:",
+  "       - name: cri-sock",
+  "         hostPath:",
+  "           path: /var/run/containerd/containerd.sock",
+  "     volumeMounts:",
+  "       - name: cri-sock",
+  "         mountPath: /var/run/containerd/containerd.sock",
+  "",
+  "   Option 2: Enable shareProcessNamespace",
+  "     spec:",
+  "       shareProcessNamespace: true",
+];

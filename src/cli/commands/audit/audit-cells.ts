@@ -1,0 +1,35 @@
+import type { AuditRecordFact } from "../../../tools/index.ts";
+import type { Cell } from "../../output/table.ts";
+
+/** How it ended, in few words. */
+export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact): Cell {
+  switch (phase) {
+    case "denied":
+      // The rest of the line says what could not be run.
+      return { text: reason === "" ? "denied" : `denied: ${reason.replace(/^Cannot run this command: /, "")}`, style: "red" };
+    case "held":
+      return { text: "waits for an approval", style: "yellow" };
+    case "asked":
+    case "begun":
+      return { text: "runs", style: "cyan" };
+    case "decided":
+      return { text: reason, style: reason.startsWith("denied") ? "red" : "green" };
+    case "ended": {
+      if (exitCode === 0) return { text: kind === "sql" ? reason : "exit 0", style: "green" };
+      if (exitCode !== null && reason === "exited") return { text: `exit ${exitCode}`, style: "yellow" };
+      return { text: reason === "" ? "ended" : reason, style: reason === "lost" ? "red" : "yellow" };
+    }
+    default:
+      return reason;
+  }
+}
+
+/** Enough of an id to find it again. */
+export function shortId(id: string): string {
+  return id.slice(0, 8);
+}
+
+/** `exec ps aux`; a terminal of no command is a shell. */
+export function whatText({ kind, command }: AuditRecordFact): string {
+  return kind === "exec" && command !== "" ? command : command === "" || command === kind ? kind : `${kind}: ${command}`;
+}

@@ -1,0 +1,76 @@
+import { escapeText } from "../../../base/escape-text.ts";
+import type { AuditChain, AuditVerification } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import { tableOf } from "../../output/table.ts";
+import { plural } from "../../output/values.ts";
+import { agentNames } from "../../run/agent-names.ts";
+import { callAgent, connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+
+/** `coral audit verify`: ends with 1 when something is wrong. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { options, print } = invocation;
+  const agent = options.text("agent");
+  const expect = options.texts("expect");
+  const input = { ...(agent === undefined ? {} : { agent }), ...(expect.length === 0 ? {} : { expect }) };
+  const verify = options.flag("local") ? verifyLocally(invocation) : await verifyAtColony(invocation, input);
+  const ask = async () => {
+    const answer = await verify();
+    if (!answer.isWhole) invocation.setExitCode(1);
+    return answer;
+  };
+  await showAnswer(invocation, ask, {
+    table: ({ chains }) =>
+      tableOf(chains, [
+        { title: "CHAIN OF", key: "agentId", cell: (chain) => chain.agentId ?? "colony" },
+        { title: "WHERE", key: "where", cell: (chain) => chain.where },
+        { title: "ENTRIES", key: "entries", cell: (chain) => chain.entries },
+        { title: "FIRST", key: "firstEntry", cell: (chain) => chain.firstEntry },
+        { title: "LAST", key: "lastEntry", cell: (chain) => chain.lastEntry },
+        { title: "HEAD", key: "head", cell: (chain) => chain.head },
+        { title: "PROBLEMS", key: "problems", cell: (chain) => chain.problems.length + chain.moreProblems },
+      ]),
+    page: (answer) => pageOf(answer, print),
+  });
+}
+
+async function verifyAtColony(invocation: Invocation, input: Record<string, unknown>): Promise<() => Promise<AuditVerification>> {
+  const colony = await connectColony(invocation);
+  return () => colony.call<AuditVerification>("coral_verify_audit", input);
+}
+
+function verifyLocally(invocation: Invocation): () => Promise<AuditVerification> {
+  return async () => {
+    const answer = await callAgent<AuditVerification>(invocation, { method: "POST", path: "/v1/audit/verify" });
+    for (const note of answer.notes) invocation.print.warning(escapeText(note));
+    return answer;
+  };
+}
+
+function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string {
+  const nameOf = agentNames(chains);
+  const lines = chains.flatMap((chain) => chainLines(chain, nameOf, print));
+  const broken = chains.filter(({ problems }) => problems.length > 0).length;
+  const verdict = isWhole
+    ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
+    : print.style("red", `The audit is not whole: something is wrong with ${broken} of ${plural(chains.length, "chain")}`);
+  const own = chains.find(({ agentId, lastEntry }) => agentId === null && lastEntry > 0);
+  const place = own ? [print.style("dim", `Keep elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
+  return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;
+}
+
+function chainLines(
+  { agentId, where, entries, firstEntry, lastEntry, head, problems, moreProblems }: AuditChain,
+  nameOf: (agentId: string) => string,
+  print: Printer,
+): string[] {
+  const name = agentId === null ? "colony" : `${nameOf(agentId)}, ${where === "agent" ? "at the agent" : "the colony's copy"}`;
+  const mark = problems.length === 0 ? print.style("green", "✓") : print.style("red", "✗");
+  const range = entries === 0 ? "no entries" : `entries ${firstEntry} to ${lastEntry}`;
+  return [
+    `${mark} ${escapeText(name)}  ${print.style("dim", `${range}  ${head.slice(0, 16)}`)}`,
+    ...problems.map(({ message }) => `    ${print.style("red", escapeText(message))}`),
+    ...(moreProblems > 0 ? [`    ${print.style("red", `and ${moreProblems} more`)}`] : []),
+  ];
+}

@@ -1,0 +1,68 @@
+/** Exit codes of commands on agents. */
+
+import { constants } from "node:os";
+import { exitCodeOf, isErrorCode } from "../../../base/errors.ts";
+import type { CommandEnd } from "../../../transport/index.ts";
+
+export const exitCodes = { timeout: 124, outputLimit: 125, signalBase: 128, lost: 255 } as const;
+
+/** Of one agent: the command's own where it has one. */
+export function exitCodeOfEnd(end: CommandEnd | undefined): number {
+  switch (end?.reason) {
+    case undefined:
+    case "lost":
+      return exitCodes.lost;
+    case "exited":
+      return end.exitCode;
+    case "signalled":
+      return exitCodeOfSignal(end.signal);
+    case "timeout":
+      return exitCodes.timeout;
+    case "output-limit":
+      return exitCodes.outputLimit;
+    case "cancelled":
+      return exitCodeOfSignal("INT");
+    case "denied":
+      return exitCodeOf("not-permitted");
+    case "failed":
+      return isErrorCode(end.code) ? exitCodeOf(end.code) : 1;
+  }
+}
+
+/** Of several: 0 when all are, the refusal when all refuse for the same reason, else 1. */
+export function exitCodeOfAll(ends: readonly (CommandEnd | undefined)[]): number {
+  const codes = ends.map(exitCodeOfEnd);
+  const [first = exitCodes.lost] = codes;
+  if (codes.length <= 1) return first;
+  const isShared = ends.every((end) => end?.reason === "denied" || end?.reason === "failed") && codes.every((code) => code === first);
+  return isShared ? first : codes.every((code) => code === 0) ? 0 : 1;
+}
+
+/** As shells tell it; `INT` and `SIGINT` are the same. */
+export function exitCodeOfSignal(name: string): number {
+  const key = (name.startsWith("SIG") ? name : `SIG${name}`) as NodeJS.Signals;
+  return exitCodes.signalBase + (constants.signals[key] ?? 0);
+}
+
+/** `exit 3`, `killed by KILL`, `timed out`: how one agent's part ended, for people. */
+export function endText(end: CommandEnd | undefined): string {
+  switch (end?.reason) {
+    case undefined:
+      return "the connection was lost";
+    case "exited":
+      return `exit ${end.exitCode}`;
+    case "signalled":
+      return `killed by ${end.signal}`;
+    case "timeout":
+      return "its time was over";
+    case "output-limit":
+      return "it wrote more than is allowed";
+    case "cancelled":
+      return "cancelled";
+    case "denied":
+      return `denied: ${end.problem}`;
+    case "failed":
+    case "lost":
+      return end.problem || end.reason;
+  }
+}

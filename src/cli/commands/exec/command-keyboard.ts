@@ -1,0 +1,67 @@
+/** Where the input of a command comes from: nowhere, a pipe, or a terminal as it is. */
+
+import type { CliIo } from "../../output/cli-io.ts";
+import type { CommandClient } from "./command-client.ts";
+
+export interface CommandInputSource {
+  /** Until the program runs, a terminal is as ever: what is said about it must look right, and Ctrl-C must work. */
+  waitsForProgram?: boolean;
+  /** Returns what stops it. `leave` hangs up. */
+  start(client: CommandClient, leave: () => void): () => void;
+}
+
+/** Undefined: the command finds the end of its input at once. */
+export function pipedInput(source: AsyncIterable<Uint8Array | string> | undefined): CommandInputSource {
+  return {
+    start: (client) => {
+      // A source that breaks off has ended, too.
+      if (source) void client.sendInput(source).catch(() => client.endInput());
+      else void client.endInput();
+      return () => undefined;
+    },
+  };
+}
+
+/** Every key goes to the other side, Ctrl-C too; Enter ~ . hangs up, as people know it from ssh. */
+export function terminalInput(io: CliIo): CommandInputSource {
+  return {
+    waitsForProgram: true,
+    start: (client, leave) => {
+      const { terminal } = io;
+      if (!terminal) return () => undefined;
+      const escape = new EscapeWatcher();
+      // One after the other: a long paste may have to wait for the other side.
+      let typed: Promise<unknown> = Promise.resolve();
+      const releaseKeys = terminal.readBytes((data) => {
+        if (escape.isLeaving(data)) leave();
+        else typed = typed.then(() => client.write(data));
+      });
+      const releaseResize = terminal.onResize(() => client.resize(...sizeOf(io)));
+      // It may have another size since it was asked for.
+      client.resize(...sizeOf(io));
+      return () => {
+        releaseKeys();
+        releaseResize();
+      };
+    },
+  };
+}
+
+/** Columns and rows; a terminal that was never told its size says 0. */
+export function sizeOf({ stdout }: CliIo): [columns: number, rows: number] {
+  return [stdout.columns || 80, stdout.rows || 24];
+}
+
+/** Knows Enter ~ . also when the keys come one by one. */
+class EscapeWatcher {
+  #seen: "line" | "tilde" | "other" = "line";
+
+  isLeaving(data: Uint8Array): boolean {
+    for (const byte of data) {
+      if (this.#seen === "tilde" && byte === 0x2e) return true;
+      if (byte === 0x0d || byte === 0x0a) this.#seen = "line";
+      else this.#seen = this.#seen === "line" && byte === 0x7e ? "tilde" : "other";
+    }
+    return false;
+  }
+}

@@ -1,0 +1,47 @@
+import { expect, it } from "vitest";
+import type { TargetAgent } from "../../../tools/index.ts";
+import { plainStyle } from "../../output/style.ts";
+import { skippedLines, unsupportedPage } from "./command-targets-page.ts";
+
+const reason = "passive mode - no CRI socket, no shared namespace";
+const fix = "Mount CRI socket or enable shareProcessNamespace";
+const agent = (agentId: string, hostname: string): TargetAgent => ({
+  agentId,
+  hostname,
+  supported: false,
+  connected: true,
+  runtime: "Kubernetes Sidecar (Passive mode)",
+  reason,
+  fix,
+});
+
+it("unsupportedPage() names agents so that they can be told apart", () => {
+  const agents = [agent("vm-1", "vm"), agent("vm-2", "vm"), agent("api-002-5f", "api-002")];
+  const page = unsupportedPage({ command: "exec", target: "all", total: 3, agents }, plainStyle);
+  expect(page.split("\n").filter((line) => line.includes("❌"))).toEqual([
+    `  ❌ vm-1: Kubernetes Sidecar (Passive mode) - not supported (${reason})`,
+    `  ❌ vm-2: Kubernetes Sidecar (Passive mode) - not supported (${reason})`,
+    `  ❌ api-002: Kubernetes Sidecar (Passive mode) - not supported (${reason})`,
+  ]);
+});
+
+it("skippedLines() says how many get the command, who does not, why, and what helps", () => {
+  const targets = [
+    { agentId: "vm-1", hostname: "vm" },
+    { agentId: "api-001-5f", hostname: "api-001" },
+  ];
+  const skipped = [
+    { agentId: "vm-2", hostname: "vm", reason, fix },
+    { agentId: "api-002-5f", hostname: "api-002", reason, fix },
+    { agentId: "api-003-5f", hostname: "api-003", reason: "not connected" },
+  ];
+  expect(skippedLines(targets, skipped)).toEqual([
+    "the command goes to 2 of 5 agents",
+    `vm-2 is left out: ${reason}`,
+    `api-002 is left out: ${reason}`,
+    "api-003 is left out: not connected",
+    `fix: ${fix}`,
+  ]);
+  expect(skippedLines(targets, [])).toEqual([]);
+  expect(skippedLines(targets.slice(1), skipped.slice(2), true)).toEqual(["api-003 is left out: not connected"]);
+});

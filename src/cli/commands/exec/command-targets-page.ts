@@ -1,0 +1,100 @@
+/** Why agents cannot run a command, as people read it. */
+
+import { CoralError } from "../../../base/errors.ts";
+import { escapeText } from "../../../base/escape-text.ts";
+import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel, shortRuntimeLabel } from "../../../model/runtime-facts.ts";
+import type { ResolvedTargets, TargetAgent } from "../../../tools/index.ts";
+import type { RoutedTarget, SkippedTarget } from "../../../transport/index.ts";
+import type { Style } from "../../output/style.ts";
+import { targetNames } from "./command-output.ts";
+
+const maxLines = 50;
+
+/** The whole page for a command that no agent can run; exit code 2. */
+export function unsupportedPage({ command, target, total, agents }: Omit<ResolvedTargets, "service" | "usable">, style: Style): string {
+  const shown = agents.slice(0, maxLines);
+  const names = targetNames(agents);
+  const passive = agents.some((agent) => agent.reason.startsWith("passive mode"));
+  const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))];
+  return [
+    `${style("red", "Error:")} Command '${command}' not supported by any target agents`,
+    "",
+    `Target: ${escapeText(target)} (${total} ${total === 1 ? "agent" : "agents"} resolved)`,
+    "",
+    "Agent compatibility:",
+    ...shown.map((agent, index) => compatibilityLine(agent, names[index] ?? "")),
+    ...(total > shown.length ? [`  … and ${total - shown.length} more`] : []),
+    ...(fixes.length > 0 || passive ? ["", "Suggestion:"] : []),
+    ...(passive ? passiveHelp : fixes.map((fix) => `  ${escapeText(fix)}`)),
+    "",
+  ].join("\n");
+}
+
+const passiveHelp = [
+  "  Agents in passive mode don't support exec/shell.",
+  "  Update pod spec to mount CRI socket (recommended) or enable shareProcessNamespace.",
+  "  See: coral agent list --verbose",
+];
+
+/** Which agents a command does not go to, why, and what helps; nothing when it could go to all of them. Of many that can, a terminal takes one. */
+export function skippedLines(targets: readonly RoutedTarget[], skipped: readonly SkippedTarget[], isOneOfMany = false): string[] {
+  if (skipped.length === 0) return [];
+  const total = targets.length + skipped.length;
+  const names = targetNames([...targets, ...skipped]).slice(targets.length);
+  const shown = skipped.slice(0, maxLines);
+  const fixes = [...new Set(shown.flatMap(({ fix }) => fix ?? []))];
+  return [
+    ...(isOneOfMany ? [] : [`the command goes to ${targets.length} of ${total} agents`]),
+    ...shown.map(({ reason }, index) => `${names[index]} is left out: ${reason}`),
+    ...(skipped.length > shown.length ? [`… and ${skipped.length - shown.length} more are left out`] : []),
+    ...fixes.map((fix) => `fix: ${fix}`),
+  ];
+}
+
+function compatibilityLine({ runtime, supported, reason }: TargetAgent, name: string): string {
+  const mark = supported ? "✅" : "❌";
+  return escapeText(`  ${mark} ${name}: ${runtime}${reason === "" ? "" : ` - ${supported ? "" : "not supported "}(${reason})`}`);
+}
+
+export interface LocalProblem {
+  command: string;
+  agentId: string;
+  runtime: RuntimeFacts;
+  capability: CapabilityFact;
+}
+
+/** Of the agent of this machine. */
+export function localUnsupportedPage({ command, agentId, runtime, capability }: LocalProblem, style: Style): string {
+  const { reason, fix } = capability;
+  const mode = modeLabel(runtime);
+  const isPassive = runtime.sidecarMode === "passive";
+  const place = mode === "-" ? shortRuntimeLabel(runtime.runtimeType) : `${shortRuntimeLabel(runtime.runtimeType)} (${mode})`;
+  return [
+    `${style("red", "Error:")} '${command}' not supported in ${escapeText(place)} mode`,
+    "",
+    `Agent: ${escapeText(agentId)}`,
+    `Runtime: ${escapeText(runtimeLabel(runtime.runtimeType))}`,
+    ...(mode === "-" ? [] : [`Mode: ${escapeText(mode)}${isPassive ? " (no CRI socket, no shared namespace)" : ""}`]),
+    ...(isPassive && command !== "run" ? [] : [`Reason: ${escapeText(reason)}`]),
+    ...(isPassive && command !== "run"
+      ? ["", `To enable ${command}, update pod spec:`, "", ...podOptions]
+      : fix === ""
+        ? []
+        : ["", `Fix: ${escapeText(fix)}`]),
+    "",
+  ].join("\n");
+}
+
+const podOptions = [
+  "  Option 1 (Recommended): Mount CRI socket",
+  "  Option 2: Enable shareProcessNamespace",
+  "  See: coral agent list --verbose",
+];
+
+/** The facts of a refusal by the colony, when it is one of this kind. */
+export function refusedTargets(error: unknown): Omit<ResolvedTargets, "service" | "usable"> | undefined {
+  if (!(error instanceof CoralError) || error.code !== "unsupported") return undefined;
+  const { command, target, total, agents } = error.details as Partial<ResolvedTargets>;
+  if (command === undefined || target === undefined || !Array.isArray(agents)) return undefined;
+  return { command, target, total: total ?? agents.length, agents };
+}

@@ -1,0 +1,114 @@
+/** What the words and options of `coral exec`, `coral shell` and `coral run` mean. */
+
+import { CoralError } from "../../../base/errors.ts";
+import { given } from "../../../base/given.ts";
+import { parseSizeBytes } from "../../../base/units.ts";
+import type { CommandAsk, CommandPlace, CommandTargets } from "../../../transport/index.ts";
+import type { Invocation } from "../../run/invocation.ts";
+
+/** Without targets: the agent of this machine, on its own socket. */
+export type WantedCommand = Omit<CommandAsk, "kind" | "terminal" | "through">;
+
+export function wantedCommand(invocation: Invocation, command: CommandAsk["command"]): WantedCommand {
+  const { options } = invocation;
+  const targets = targetsOf(invocation);
+  const { service, text, argv } = wordsOf(invocation, command, targets !== undefined);
+  const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
+  if (all && options.flag("local")) throw usage("--local is this machine's agent; it cannot stand beside targets");
+  const where = placeOf(invocation, all?.service !== undefined);
+  const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
+  const timeoutMs = options.durationMs("timeout");
+  const maxOutputBytes = sizeOption(invocation, "max-output");
+  const environment = pairsOf("setenv", options.texts("setenv"));
+  const serviceName = options.text("name");
+  return {
+    command,
+    ...given({ argv, text }),
+    ...(all === undefined ? {} : { targets: command === "shell" ? { ...all, one: true } : all }),
+    ...given({ where, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
+    ...(options.flag("detach") ? { isDetached: true } : {}),
+    ...(options.flag("read-only") ? { readOnly: true } : {}),
+  };
+}
+
+interface Words {
+  service?: string;
+  text?: string;
+  argv?: string[];
+}
+
+/** `api "ps aux"`, `api -- ps aux`, `"ps aux"` here, `-- ps aux` here; with --agent and the like the service is left out. */
+function wordsOf({ args, passed }: Invocation, command: CommandAsk["command"], hasTargets: boolean): Words {
+  const given = args.filter((word) => word !== undefined);
+  const before = passed === undefined ? given : given.slice(0, given.length - passed.length);
+  const [first, second] = before;
+  if (passed !== undefined) {
+    if (passed.length === 0) throw usage(`nothing stands after --; write the program there`);
+    if (before.length > 1) throw usage(`"${second}" stands before --; write the whole command after it`);
+    return { argv: [...passed], ...(first === undefined ? {} : { service: first }) };
+  }
+  if (command === "shell") {
+    if (before.length > 1) throw usage(`write the program of the terminal after --: coral shell ${first} -- ${before.slice(1).join(" ")}`);
+    return first === undefined ? {} : { service: first };
+  }
+  if (before.length > 2) {
+    const words = before.slice(hasTargets ? 0 : 1).join(" ");
+    throw usage(`quote the command, as in "${words}", or write -- before it`);
+  }
+  if (command === "run") throw usage(`write the program after --: coral run -- ${before.join(" ") || "./server --port 8080"}`);
+  if (first === undefined) throw usage('say what to run: coral exec <service> "<command>", or -- and a program');
+  return second === undefined ? { text: first } : { service: first, text: second };
+}
+
+function targetsOf({ options }: Invocation): CommandTargets | undefined {
+  const agents = options.texts("agent");
+  const labels = pairsOf("label", options.texts("label"));
+  const service = options.text("service");
+  const environment = options.text("env");
+  const targets: CommandTargets = {
+    ...(agents.length === 0 ? {} : { agents }),
+    ...given({ labels, service, environment }),
+    ...(options.flag("all") ? { all: true } : {}),
+  };
+  return Object.keys(targets).length === 0 ? undefined : targets;
+}
+
+function oneService(word: string, option: string | undefined): string {
+  if (option !== undefined && option !== word) throw usage(`the service is given twice: "${word}" and --service "${option}"`);
+  return word;
+}
+
+function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | undefined {
+  const container = options.text("container");
+  const pid = options.integer("pid", 1, 2 ** 31 - 1);
+  const isHost = options.flag("host");
+  if (isHost && (container !== undefined || pid !== undefined)) throw usage("--host cannot stand beside --container and --pid");
+  if (isHost) return { kind: "host" };
+  if (container !== undefined) return { kind: "container", container, ...(pid === undefined ? {} : { pid }) };
+  return pid === undefined ? undefined : { kind: hasService ? "service" : "host", pid };
+}
+
+function pairsOf(name: string, words: readonly string[]): Record<string, string> | undefined {
+  if (words.length === 0) return undefined;
+  return Object.fromEntries(
+    words.map((word) => {
+      const at = word.indexOf("=");
+      if (at < 1) throw usage(`--${name} "${word}" must be of the form name=value`);
+      return [word.slice(0, at), word.slice(at + 1)];
+    }),
+  );
+}
+
+function sizeOption({ options }: Invocation, name: string): number | undefined {
+  const text = options.text(name);
+  if (text === undefined) return undefined;
+  try {
+    return parseSizeBytes(text);
+  } catch (error) {
+    throw new CoralError({ code: "usage", message: `Cannot use --${name} "${text}": write a size such as 10MiB`, cause: error });
+  }
+}
+
+function usage(problem: string): CoralError {
+  return new CoralError({ code: "usage", message: `Cannot understand the command: ${problem}` });
+}

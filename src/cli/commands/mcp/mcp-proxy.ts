@@ -1,0 +1,40 @@
+import { CoralError } from "../../../base/errors.ts";
+import { version } from "../../../base/version.ts";
+import { runMcpProxy } from "../../../mcp/index.ts";
+import type { ToolListEntry } from "../../../tools/index.ts";
+import { type ColonyConnection, connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+
+/** `coral mcp proxy`: until the assistant closes stdin. The colony is looked up for each call, so that it may start later or move. */
+export async function run(invocation: Invocation): Promise<void> {
+  const stop = new AbortController();
+  const onStop = (): void => stop.abort();
+  process.once("SIGINT", onStop).once("SIGTERM", onStop);
+  const connect = (signal: AbortSignal): Promise<ColonyConnection> => connectColony({ ...invocation, io: { ...invocation.io, signal } });
+  try {
+    await runMcpProxy({
+      version,
+      listTools: async (signal) => {
+        try {
+          return (await (await connect(signal)).get<{ tools: ToolListEntry[] }>("/v1/tools")).tools;
+        } catch (error) {
+          throw asAway(error);
+        }
+      },
+      callTool: async (name, input, signal) => (await connect(signal)).call<Record<string, unknown>>(name, input),
+      stdin: process.stdin,
+      stdout: process.stdout,
+      signal: AbortSignal.any([invocation.io.signal, stop.signal]),
+      allowChanges: invocation.options.flag("allow-changes"),
+      onError: (error) => invocation.print.note(`mcp: ${error.message}`),
+    });
+  } finally {
+    process.removeListener("SIGINT", onStop).removeListener("SIGTERM", onStop);
+  }
+}
+
+/** No colony yet is the same to an assistant as one that is not running: it may be there at the next call. */
+function asAway(error: unknown): CoralError {
+  const problem = CoralError.from(error);
+  return problem.code === "not-found" ? new CoralError({ code: "unavailable", message: problem.message, cause: problem }) : problem;
+}

@@ -1,0 +1,103 @@
+/** `coral network ingress` and `coral network egress`: services with the addresses outside that call them or that they call. */
+
+import { given } from "../../../base/given.ts";
+import { formatBytes } from "../../../base/units.ts";
+import type { EndpointList, EndpointUse } from "../../../tools/index.ts";
+import { renderScreen } from "../../output/screen.ts";
+import { type Column, type Table, tableOf } from "../../output/table.ts";
+import { addressWithPort, grouped, plural, rate, relative } from "../../output/values.ts";
+import { connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+import { shortBuild } from "../service/service-cells.ts";
+
+const limit = 10_000;
+
+export interface EndpointScreen {
+  tool: "coral_get_ingress" | "coral_get_egress";
+  title: string;
+  /** What one line is: `external source`. */
+  one: string;
+  many: string;
+  sort: (endpoints: EndpointUse[]) => EndpointUse[];
+  empty: string;
+}
+
+export async function showEndpoints(invocation: Invocation, screen: EndpointScreen): Promise<void> {
+  const { options, print } = invocation;
+  const colony = await connectColony(invocation);
+  const service = options.text("service");
+  const agent = options.text("agent");
+  const since = options.durationText("since") ?? "24h";
+  const input = {
+    since,
+    limit,
+    ...given({ service, agent }),
+    ...(options.flag("coral") ? { coral: true } : {}),
+  };
+  const tableAt = (answer: EndpointList): Table => tableOf(screen.sort([...answer.endpoints]), columnsAt(Date.now()));
+  await showAnswer(invocation, () => colony.call<EndpointList>(screen.tool, input), {
+    table: tableAt,
+    page: (answer, wide) =>
+      renderScreen(
+        { title: screen.title, table: tableAt(answer), total: `Total: ${plural(answer.total, screen.one, screen.many)}`, wide },
+        print,
+      ),
+    empty: `${screen.empty} in the last ${since}; look further back with --since`,
+  });
+}
+
+function columnsAt(nowMs: number): readonly Column<EndpointUse>[] {
+  return [
+    { title: "SERVICE", key: "service", cell: (use) => use.service },
+    {
+      title: "EXTERNAL IP",
+      key: "address",
+      cell: (use) => (use.address === "*" ? "other addresses" : addressWithPort(use.address, use.port)),
+      raw: (use) => use.address,
+    },
+    { title: "RESOLVED NAME", key: "name", cell: (use) => use.name },
+    { title: "CONNECTIONS", key: "connections", cell: (use) => grouped(use.connections), raw: (use) => use.connections, align: "left" },
+    { title: "PORT", key: "port", cell: (use) => use.port ?? use.servicePort, wide: true },
+    { title: "PROTOCOL", key: "protocol", cell: (use) => use.protocol, wide: true },
+    { title: "SCOPE", key: "scope", cell: (use) => use.scope, wide: true },
+    { title: "PROVIDER", key: "provider", cell: (use) => use.provider, wide: true },
+    { title: "PRODUCT", key: "product", cell: (use) => use.product, wide: true },
+    { title: "NAMED BY", key: "nameMethod", cell: (use) => use.nameMethod, wide: true },
+    { title: "OPEN", key: "openConnections", cell: (use) => use.openConnections, wide: true },
+    {
+      title: "PER MINUTE",
+      key: "connectionsPerMinute",
+      cell: (use) => rate(use.connectionsPerMinute),
+      raw: (use) => use.connectionsPerMinute,
+      wide: true,
+      align: "right",
+    },
+    {
+      title: "TO SERVER",
+      key: "bytesToServer",
+      cell: (use) => formatBytes(use.bytesToServer),
+      raw: (use) => use.bytesToServer,
+      wide: true,
+    },
+    {
+      title: "TO CLIENT",
+      key: "bytesToClient",
+      cell: (use) => formatBytes(use.bytesToClient),
+      raw: (use) => use.bytesToClient,
+      wide: true,
+    },
+    { title: "CONFIDENCE", key: "confidence", cell: (use) => use.confidence, wide: true },
+    {
+      title: "FIRST BUILD",
+      key: "firstBuild",
+      cell: (use) => shortBuild(use.firstBuild),
+      raw: (use) => use.firstBuild,
+      wide: true,
+      align: "left",
+    },
+    { title: "FIRST SEEN", key: "firstSeenAt", cell: (use) => relative(use.firstSeenAt, nowMs), raw: (use) => use.firstSeenAt, wide: true },
+    { title: "LAST SEEN", key: "lastSeenAt", cell: (use) => relative(use.lastSeenAt, nowMs), raw: (use) => use.lastSeenAt, wide: true },
+    { title: "AGENTS", key: "agents", cell: (use) => use.agents.join(","), wide: true, align: "left" },
+  ];
+}

@@ -1,0 +1,82 @@
+import type { ConnectionList, ConnectionRow } from "../../../tools/index.ts";
+import { protocolName } from "../../output/known-ports.ts";
+import { type Column, tableOf } from "../../output/table.ts";
+import { addressWithPort, bytes, relative } from "../../output/values.ts";
+import { connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+import { latencyColumn } from "./red-text.ts";
+
+/** `coral query connections [service]`: one line per service, peer and port. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { args, options } = invocation;
+  const colony = await connectColony(invocation);
+  const since = options.durationText("since") ?? "5m";
+  const given = {
+    service: args[0],
+    peer: options.text("peer"),
+    role: options.text("role"),
+    agent: options.text("agent"),
+    limit: options.integer("limit", 1, 10_000),
+  };
+  const input = { since, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  await showAnswer(invocation, () => colony.call<ConnectionList>("coral_query_connections", input), {
+    table: (answer) => tableOf(answer.connections, columnsAt(Date.now())),
+    empty: `No connection that fits was seen in the last ${since}; look further back with --since`,
+  });
+}
+
+function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
+  return [
+    { title: "SERVICE", key: "service", cell: (row) => row.service },
+    { title: "ROLE", key: "role", cell: (row) => row.role },
+    { title: "PEER", key: "peer", align: "left", cell: peerText, raw: (row) => row.peer },
+    { title: "PROTOCOL", key: "protocol", cell: (row) => protocolName(row.protocol, row.serverPort), raw: (row) => row.protocol },
+    { title: "OPEN", key: "open", cell: (row) => row.open },
+    { title: "OPENED", key: "opened", cell: (row) => row.opened },
+    { title: "CLOSED", key: "closed", cell: (row) => row.closed },
+    {
+      title: "FAILED",
+      key: "failed",
+      align: "right",
+      cell: (row) => (row.failed > 0 ? { text: failedText(row), style: "red" } : 0),
+      raw: (row) => row.failed,
+    },
+    { title: "SENT", key: "bytesSent", align: "right", cell: (row) => bytes(row.bytesSent), raw: (row) => row.bytesSent },
+    { title: "RECEIVED", key: "bytesReceived", align: "right", cell: (row) => bytes(row.bytesReceived), raw: (row) => row.bytesReceived },
+    latencyColumn("RTT", "rttUs", (row) => row.rttUs),
+    { title: "RETRANSMITS", key: "retransmits", cell: (row) => row.retransmits },
+    { title: "REFUSED", key: "refused", cell: (row) => row.refused, wide: true },
+    { title: "RESET", key: "reset", cell: (row) => row.reset, wide: true },
+    { title: "TIMED OUT", key: "timedOut", cell: (row) => row.timedOut, wide: true },
+    { title: "ADDRESS", key: "peerAddress", align: "left", cell: (row) => row.peerAddress, wide: true },
+    { title: "PORT", key: "serverPort", cell: (row) => row.serverPort, wide: true },
+    {
+      title: "LAST SEEN",
+      key: "lastSeenAt",
+      cell: (row) => relative(row.lastSeenAt, nowMs),
+      raw: (row) => row.lastSeenAt,
+      wide: true,
+    },
+  ];
+}
+
+/** `2 refused`, `3: 2 refused, 1 reset`, `5` when nobody knows why. */
+function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string {
+  const reasons = (
+    [
+      [refused, "refused"],
+      [reset, "reset"],
+      [timedOut, "timed out"],
+    ] as const
+  ).flatMap(([count, name]) => (count > 0 ? [`${count} ${name}`] : []));
+  if (reasons.length === 1 && [refused, reset, timedOut].includes(failed)) return reasons[0] ?? "";
+  return reasons.length === 0 ? String(failed) : `${failed}: ${reasons.join(", ")}`;
+}
+
+/** A port of the called is part of its address; one's own port is told by the protocol. */
+function peerText({ peer, peerAddress, role, serverPort }: ConnectionRow): string {
+  const port = role === "client" ? serverPort : null;
+  if (peer === peerAddress) return addressWithPort(peer, port);
+  return port === null ? peer : `${peer}:${port}`;
+}

@@ -1,0 +1,53 @@
+import { given } from "../../../base/given.ts";
+import type { HostQueryResult, HostReport } from "../../../tools/index.ts";
+import { type Column, tableOf } from "../../output/table.ts";
+import { bytes, number, percent } from "../../output/values.ts";
+import { connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+import { healthCell } from "../service/health-style.ts";
+import { hostPage } from "./host-page.ts";
+
+/** `coral query host [agent]`: a page per host; one row per host in csv. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { args, options, print } = invocation;
+  const colony = await connectColony(invocation);
+  const limit = options.integer("limit", 1, 50);
+  const input = {
+    since: options.durationText("since") ?? "5m",
+    ...given({ agent: args[0], limit }),
+  };
+  await showAnswer(invocation, () => colony.call<HostQueryResult>("coral_query_host", input), {
+    table: (answer) => tableOf(answer.hosts, columns),
+    page: (answer, wide) => answer.hosts.map((host) => hostPage(host, answer.sinceMs, print, wide, Date.now())).join("\n"),
+  });
+}
+
+const columns: readonly Column<HostReport>[] = [
+  { title: "HOST", key: "hostname", cell: (host) => host.hostname },
+  { title: "AGENT", key: "agentId", cell: (host) => host.agentId },
+  { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health), raw: (host) => host.health },
+  { title: "SAMPLED", key: "sampledAt", cell: (host) => host.sampledAt },
+  ratioColumn("CPU", "cpuBusyRatio", (host) => host.latest?.cpuBusyRatio),
+  ratioColumn("CPU AVG", "cpuBusyRatioAvg", (host) => host.series.cpuBusyRatio.avg),
+  ratioColumn("CPU MAX", "cpuBusyRatioMax", (host) => host.series.cpuBusyRatio.max),
+  ratioColumn("IOWAIT", "cpuIowaitRatio", (host) => host.latest?.cpuIowaitRatio),
+  ratioColumn("STEAL", "cpuStealRatio", (host) => host.latest?.cpuStealRatio),
+  { title: "LOAD", key: "load1m", cell: (host) => number(host.latest?.load1m), raw: (host) => host.latest?.load1m },
+  ratioColumn("MEM AVG", "memUsedRatioAvg", (host) => host.series.memUsedRatio.avg),
+  ratioColumn("MEM MAX", "memUsedRatioMax", (host) => host.series.memUsedRatio.max),
+  {
+    title: "MEM TOTAL",
+    key: "memTotalBytes",
+    cell: (host) => bytes(host.latest?.memTotalBytes),
+    raw: (host) => host.latest?.memTotalBytes,
+  },
+  { title: "SWAP", key: "swapUsedBytes", cell: (host) => bytes(host.latest?.swapUsedBytes), raw: (host) => host.latest?.swapUsedBytes },
+  { title: "OOM KILLS", key: "oomKills", cell: (host) => host.totals.oomKills },
+  { title: "SAMPLES", key: "samples", cell: (host) => host.totals.samples },
+  { title: "FINDINGS", key: "findings", cell: (host) => host.findings.map((finding) => finding.rule).join(",") },
+];
+
+function ratioColumn(title: string, key: string, read: (host: HostReport) => number | null | undefined): Column<HostReport> {
+  return { title, key, cell: (host) => percent(read(host)), raw: read };
+}

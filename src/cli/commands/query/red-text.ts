@@ -1,0 +1,57 @@
+/** How requests are told in tables, pages and lines. */
+
+import { beginsWithWord, type RedFinding, type RedRow } from "../../../tools/index.ts";
+import { sparkline } from "../../output/sparkline.ts";
+import type { StyleName } from "../../output/style.ts";
+import type { Cell, Column } from "../../output/table.ts";
+import { latency, percent, rate } from "../../output/values.ts";
+
+export const findingStyles: Record<RedFinding["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
+
+/** A normalised statement begins with its verb already. */
+export function routeText(method: string, route: string): string {
+  if (route === "") return method;
+  return method === "" || beginsWithWord(route, method) ? route : `${method} ${route}`;
+}
+
+/** Red from 5 % on, yellow when any. */
+export function errorCell(ratio: number): Cell {
+  const text = percent(ratio);
+  if (ratio > 0.05) return { text, style: "red" };
+  return ratio > 0 ? { text, style: "yellow" } : text;
+}
+
+/** The course of the rate from nothing to its own highest point. */
+export function rateLine(points: readonly number[]): string {
+  return points.some((point) => point > 0) ? sparkline(points, 0) : "";
+}
+
+export function latencyColumn<Row>(
+  title: string,
+  key: string,
+  read: (row: Row) => number | null,
+  style?: (row: Row) => StyleName | undefined,
+): Column<Row> {
+  return {
+    title,
+    key,
+    align: "right",
+    cell: (row) => {
+      const name = style?.(row);
+      return name === undefined ? latency(read(row)) : { text: latency(read(row)), style: name };
+    },
+    raw: read,
+  };
+}
+
+export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
+  return { title: "REQ/S", key: "perSecond", align: "right", cell: (row) => rate(read(row)), raw: read };
+}
+
+/** HTTP over TLS is told as people know it; where only some requests came over it, that is in brackets. */
+export function protocolText({ source, protocol, isTls, requests, tlsRequests }: RedRow): string {
+  if (source === "spans") return protocol === "span" ? "by spans" : `${protocol} by spans`;
+  if (!isTls || protocol === "tls") return protocol;
+  const tls = protocol === "http" ? "s" : "+tls";
+  return `${protocol}${tlsRequests < requests ? `(${tls})` : tls}`;
+}

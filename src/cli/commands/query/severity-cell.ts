@@ -1,0 +1,10 @@
+import type { ColonyEvent } from "../../../tools/index.ts";
+import type { StyleName } from "../../output/style.ts";
+import type { Cell } from "../../output/table.ts";
+
+const styles: Record<ColonyEvent["severity"], StyleName | undefined> = { info: undefined, warning: "yellow", error: "red" };
+
+export function severityCell({ severity }: ColonyEvent): Cell {
+  const style = styles[severity];
+  return style === undefined ? severity : { text: severity, style };
+}

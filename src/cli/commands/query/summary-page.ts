@@ -1,0 +1,240 @@
+/** How services are, on a page: all, the worst first, or one in full: what is wrong, since when, where, and what happened. */
+
+import { escapeText } from "../../../base/escape-text.ts";
+import { formatBytes, formatDurationMs } from "../../../base/units.ts";
+import type { ServiceSummary, SummaryDetails, SummaryPeer, SummaryRequests, SummaryResult, SummaryRoute } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import { sparkline } from "../../output/sparkline.ts";
+import type { StyleName } from "../../output/style.ts";
+import { type Column, renderTable, tableOf } from "../../output/table.ts";
+import { latency, localTime, number, percent, plural, rate, relative } from "../../output/values.ts";
+import { errorCell, latencyColumn, rateColumn } from "./red-text.ts";
+import { findingStyles, healthStyle, slowCell, summaryColumns } from "./summary-text.ts";
+
+export interface SummaryPageOptions {
+  wide: boolean;
+  isOne: boolean;
+  nowMs: number;
+}
+
+export function summaryPage(answer: SummaryResult, print: Printer, options: SummaryPageOptions): string {
+  if (answer.services.length === 0) return "";
+  const [one] = answer.services;
+  if (options.isOne && one) return servicePage(one, answer, print, options);
+  const { style } = print;
+  const { totals } = answer;
+  const counts = (["critical", "degraded", "unknown", "ok"] as const).flatMap((health) =>
+    totals[health] === 0 ? [] : [style(healthStyle(health), `${totals[health]} ${health}`)],
+  );
+  const head = `${style("bold", plural(totals.services, "service"))}  last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${counts.join(" · ")}`;
+  const columns = summaryColumns.filter(({ key }) => options.wide || isShown(answer, key));
+  const table = renderTable(tableOf(answer.services, columns), {
+    wide: options.wide,
+    width: options.wide ? undefined : print.width,
+    style,
+  });
+  return `${head}\n${table}`;
+}
+
+/** Baselines that nobody has would only take room. */
+function isShown({ services }: SummaryResult, key: string): boolean {
+  if (key === "before.p95Us") return services.some(({ requests }) => requests?.before !== null && requests !== null);
+  if (key === "yesterday.p95Us") return services.some(({ requests }) => requests?.yesterday !== null && requests !== null);
+  return true;
+}
+
+function watched({ sinceMs, windowMs }: SummaryResult): string {
+  return windowMs < sinceMs * 0.8 ? `, watched for ${formatDurationMs(Math.round(windowMs / 1_000) * 1_000)}` : "";
+}
+
+function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Printer, options: SummaryPageOptions): string {
+  const { style } = print;
+  const { details, requests } = summary;
+  const places =
+    summary.instances === 0
+      ? requests?.source === "spans"
+        ? "known by its spans only"
+        : "no process is known"
+      : `${plural(summary.instances, "process", "processes")} on ${plural(summary.hosts, "host")}`;
+  const lines = [
+    `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${places}`,
+    ...findingLines(summary, print, options),
+    ...(requests === null
+      ? ["", print.commands("  no requests were seen; coral doctor says what this host can see")]
+      : requestLines(requests, details, print)),
+  ];
+  if (details) {
+    lines.push(...section("Routes", routeTable(details.routes), print, options));
+    lines.push(...section("Asked by", peerTable(details.callers), print, options));
+    lines.push(...section("Asks", peerTable(details.callees), print, options));
+    lines.push(...loadLines(details, print));
+    lines.push(...section("New in its log", patternTable(details, options.nowMs), print, options));
+    lines.push(...section("Happened", eventTable(details, options.nowMs), print, options));
+    lines.push(...nextLines(summary, print));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function findingLines({ findings, details, deployment }: ServiceSummary, { style }: Printer, { nowMs }: SummaryPageOptions): string[] {
+  const lines = findings.map(({ severity, message }) => `  ${style(findingStyles[severity], `${severity}:`)} ${escapeText(message)}`);
+  if (details?.onsetAt) {
+    const at = Date.parse(details.onsetAt);
+    const afterMs = deployment === null ? Number.NaN : at - Date.parse(deployment.at);
+    // The course has whole minutes, so a deployment may seem to come a little later than what it caused.
+    const near = afterMs > -120_000 && afterMs < 600_000 ? ", just when it was deployed" : "";
+    lines.push(`  ${style("cyan", "since:")} ${localTime(details.onsetAt, nowMs)}, ${relative(details.onsetAt, nowMs)}${near}`);
+  }
+  return lines;
+}
+
+function requestLines(requests: SummaryRequests, details: SummaryDetails | undefined, print: Printer): string[] {
+  const { style } = print;
+  const rows = [
+    { when: requests.role === "server" ? "answered now" : "asked now", ...requests },
+    ...(requests.before === null ? [] : [{ when: "the hour before", ...requests.before, p50Us: null, p99Us: null }]),
+    ...(requests.yesterday === null ? [] : [{ when: "yesterday, this time", ...requests.yesterday, p50Us: null, p99Us: null }]),
+  ];
+  const table = renderTable(
+    tableOf(rows, [
+      { title: requests.source === "spans" ? "BY SPANS" : "REQUESTS", key: "when", cell: (row) => row.when },
+      rateColumn((row) => row.perSecond),
+      { title: "FAILED", key: "errorRatio", align: "right", cell: (row) => errorCell(row.errorRatio) },
+      latencyColumn("P50", "p50Us", (row) => row.p50Us),
+      latencyColumn("P95", "p95Us", (row) => row.p95Us),
+      latencyColumn("P99", "p99Us", (row) => row.p99Us),
+    ]),
+    { style, indent: "  " },
+  ).trimEnd();
+  return ["", table, ...(details ? courseLines(details, print) : [])];
+}
+
+/** The course of the last hour, as wide as the terminal allows. */
+function courseLines({ course }: SummaryDetails, { style, width }: Printer): string[] {
+  if (!course.perSecond.some((value) => value > 0)) return [];
+  // What was before the first request is no course.
+  const first = course.perSecond.findIndex((value) => value > 0);
+  const room = Math.min(course.perSecond.length - first, Math.max(20, (width ?? 110) - 40));
+  const line = (label: string, values: readonly (number | null)[], most: string): string =>
+    `  ${label.padEnd(9)}${sparkline(values.slice(-room), 0)}  ${style("dim", `at most ${most}`)}`;
+  const highest = (values: readonly (number | null)[]): number => Math.max(0, ...values.slice(-room).map((value) => value ?? 0));
+  const lines = [
+    `  ${style("dim", `the last ${formatDurationMs(room * course.stepMs)}, ${course.stepMs === 60_000 ? "minute by minute" : `in steps of ${formatDurationMs(course.stepMs)}`}`)}`,
+    line("rate", course.perSecond, `${rate(highest(course.perSecond))}/s`),
+    line("p95", course.p95Us, latency(highest(course.p95Us)) ?? ""),
+  ];
+  if (course.errorRatio.slice(-room).some((value) => value > 0))
+    lines.push(line("failed", course.errorRatio, percent(highest(course.errorRatio)) ?? ""));
+  return lines;
+}
+
+function section(title: string, table: ReturnType<typeof tableOf>, { style, width }: Printer, { wide }: SummaryPageOptions): string[] {
+  if (table.cells.length === 0) return [];
+  return ["", style("bold", title), renderTable(table, { style, indent: "  ", width: wide ? undefined : width }).trimEnd()];
+}
+
+interface Part {
+  requests: number;
+  perSecond: number;
+  errorRatio: number;
+  p95Us: number | null;
+  before: SummaryRoute["before"];
+}
+
+function partColumns<T extends Part>(): Column<T>[] {
+  return [
+    rateColumn<T>((row) => row.perSecond),
+    { title: "FAILED", key: "errorRatio", align: "right", cell: (row) => (row.requests === 0 ? null : errorCell(row.errorRatio)) },
+    latencyColumn<T>("P95", "p95Us", (row) => row.p95Us),
+    latencyColumn<T>("BEFORE", "before", (row) => row.before?.p95Us ?? null),
+    { title: "CHANGE", key: "change", align: "right", cell: (row) => slowCell(row.p95Us, row.before) },
+  ];
+}
+
+function routeTable(routes: readonly SummaryRoute[]) {
+  return tableOf(routes, [{ title: "ROUTE", key: "route", cell: (row) => row.route }, ...partColumns<SummaryRoute>()]);
+}
+
+function peerTable(peers: readonly SummaryPeer[]) {
+  return tableOf(peers, [
+    { title: "NAME", key: "peer", align: "left", cell: (row) => row.peer },
+    ...partColumns<SummaryPeer>(),
+    {
+      title: "",
+      key: "what",
+      cell: ({ change }) => (change === "failing" || change === "slower" ? { text: change, style: "yellow" } : change),
+    },
+  ]);
+}
+
+function loadLines({ hosts, load }: SummaryDetails, { style }: Printer): string[] {
+  if (hosts.length === 0 && load === null) return [];
+  const lines = ["", style("bold", "Where it runs")];
+  if (load !== null) {
+    const before =
+      load.before === null ? "" : ` (${number(load.before.cpuCores)} and ${formatBytes(load.before.rssBytes)} in the hour before)`;
+    lines.push(`  its processes: ${number(load.cpuCores)} cores, ${formatBytes(load.rssBytes)}${before}`);
+  }
+  for (const host of hosts) {
+    const waits = (["psiCpuRatio", "psiMemoryRatio", "psiIoRatio"] as const).flatMap((name, index) =>
+      (host[name] ?? 0) >= 0.01 ? [`${["cpu", "memory", "io"][index]} ${percent(host[name])}`] : [],
+    );
+    const pressure = waits.length === 0 ? "" : ` · waits for ${waits.join(", ")}`;
+    lines.push(`  host ${escapeText(host.hostname)}: cpu ${percent(host.cpuBusyRatio)} · memory ${percent(host.memUsedRatio)}${pressure}`);
+    for (const group of host.cgroups) {
+      const limit = group.cpuLimitCores === null ? "" : ` of ${number(group.cpuLimitCores)}`;
+      const throttled = (group.throttledRatio ?? 0) > 0 ? ` · throttled ${percent(group.throttledRatio)}` : "";
+      const memLimit = group.memLimitBytes === null ? "" : ` of ${formatBytes(group.memLimitBytes)}`;
+      lines.push(
+        style(
+          "dim",
+          `    ${escapeText(group.cgroup)}: ${number(group.cpuCores) ?? "?"}${limit} cores${throttled} · ${formatBytes(group.memUsedBytes ?? 0)}${memLimit}`,
+        ),
+      );
+    }
+  }
+  return lines;
+}
+
+function patternTable({ newPatterns }: SummaryDetails, nowMs: number) {
+  return tableOf(newPatterns, [
+    { title: "FIRST", key: "firstAt", cell: ({ firstAt }) => (firstAt === null ? null : localTime(firstAt, nowMs)) },
+    {
+      title: "SEVERITY",
+      key: "severity",
+      cell: ({ severity }) => (severity === "error" || severity === "fatal" ? { text: severity, style: "red" } : severity),
+    },
+    { title: "RECORDS", key: "records", cell: ({ records }) => records },
+    { title: "PATTERN", key: "template", cell: ({ template }) => template },
+  ]);
+}
+
+function eventTable({ events }: SummaryDetails, nowMs: number) {
+  return tableOf(events, [
+    { title: "TIME", key: "at", cell: ({ at }) => localTime(at, nowMs) },
+    { title: "KIND", key: "kind", cell: ({ kind, severity }) => ({ text: kind, style: styleOf(severity) }) },
+    { title: "WHAT", key: "message", cell: ({ message }) => message },
+  ]);
+}
+
+function styleOf(severity: string): StyleName {
+  return severity === "error" ? "red" : severity === "warning" ? "yellow" : "dim";
+}
+
+/** Where to look next, by what was found. */
+function nextLines({ service, findings, requests }: ServiceSummary, print: Printer): string[] {
+  const has = (...rules: string[]): boolean => findings.some(({ rule, severity }) => rules.includes(rule) && severity !== "info");
+  const subjectOf = (...rules: string[]): string | undefined => findings.find(({ rule }) => rules.includes(rule))?.subject;
+  const callee = subjectOf("callee-failing", "callee-slower");
+  const isTraced = requests?.source === "spans";
+  const next = [
+    ...(has("deployment-regression") ? [`coral query deployments ${service}`] : []),
+    ...(callee === undefined ? [] : [`coral query summary ${callee}`]),
+    ...(has("errors", "errors-rising")
+      ? [isTraced ? `coral query traces ${service} --error` : `coral capture ${service} --status error`]
+      : []),
+    ...(has("latency") && isTraced ? [`coral query traces ${service} --sort slowest`] : []),
+    ...(has("new-errors", "error-records") ? [`coral query logs ${service} --level error`] : []),
+  ];
+  if (next.length === 0) return [];
+  return ["", print.style("dim", print.commands(`next: ${next.slice(0, 3).map(escapeText).join(" · ")}`))];
+}

@@ -1,0 +1,78 @@
+/** One captured request as people read it: a line, and with more room what lies behind it. */
+
+import { escapeText } from "../../../base/escape-text.ts";
+import { formatBytes } from "../../../base/units.ts";
+import { beginsWithWord, type CapturedRequest } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import type { StyleName } from "../../output/style.ts";
+import { padText, textWidth, truncateText } from "../../output/text-width.ts";
+import { latency } from "../../output/values.ts";
+
+const leastTarget = 16;
+const methodWidth = 6;
+
+/** `08:12:33.123  GET    /users/7?token=***   200  12.3ms  1.2 KiB → 3.4 KiB  from 10.0.0.5:41234`. */
+export function captureLine(request: CapturedRequest, print: Printer): string {
+  const { style, width } = print;
+  const time = timeText(request.at);
+  const status = request.status === "" ? "-" : request.status;
+  const other = request.role === "server" ? `from ${request.client}` : `to ${request.server}`;
+  const sizes = `${formatBytes(request.requestBytes)} → ${formatBytes(request.responseBytes)}`;
+  const took = padText(latency(request.durationUs) ?? "-", 6, "right");
+  const head = `${time}  ${padText(escapeText(request.method), methodWidth, "left")} `;
+  const before = `  ${padText(escapeText(status), 3, "right")}  ${took}`;
+  const details = `  ${sizes}  ${escapeText(other)}`;
+  const target = escapeText(targetText(request));
+  if (width === undefined) return `${head}${target}${before}${details}`;
+  const used = textWidth(head) + textWidth(before);
+  // On a narrow terminal the details give way first.
+  const isRoom = width - used - textWidth(details) >= leastTarget;
+  const room = Math.max(4, width - used - (isRoom ? textWidth(details) : 0));
+  const shown = padText(truncateText(target, room), room, "left");
+  const styled = request.isError ? style(statusStyle(request), before) : before;
+  return `${style("dim", head)}${shown}${styled}${isRoom ? style("dim", details) : ""}`;
+}
+
+/** A statement begins with its verb, a command is one: the method stands before it already. */
+function targetText({ method, target }: CapturedRequest): string {
+  return beginsWithWord(target, method) ? target.slice(method.length).trimStart() : target;
+}
+
+/** The rest: who, how the time was spent, allowed headers, the beginnings of bodies. */
+export function captureDetails(request: CapturedRequest, { style }: Printer, hasBodies: boolean): string[] {
+  const times = [
+    ...(request.queueUs === null ? [] : [`queue ${latency(request.queueUs)}`]),
+    ...(request.firstByteUs === null ? [] : [`first byte ${latency(request.firstByteUs)}`]),
+  ];
+  const facts = [
+    request.role === "server" ? "answered" : "asked",
+    request.isTls ? `${request.protocol} over TLS` : request.protocol,
+    `route ${request.route}`,
+    ...times,
+    `pid ${request.pid} on ${request.hostname}`,
+    `${request.client} → ${request.server}`,
+  ];
+  const lines = [style("dim", `    ${facts.map(escapeText).join(" · ")}`)];
+  for (const [sign, headers] of [
+    [">", request.requestHeaders],
+    ["<", request.responseHeaders],
+  ] as const)
+    for (const [name, value] of headers) lines.push(`    ${style("cyan", sign)} ${escapeText(`${name}: ${value}`)}`);
+  if (hasBodies) lines.push(...bodyLines(">", request.requestBody, style), ...bodyLines("<", request.responseBody, style));
+  return lines;
+}
+
+function bodyLines(sign: string, body: string | null, style: Printer["style"]): string[] {
+  if (body === null || body === "") return [];
+  return body.split("\n").map((line) => `    ${style("cyan", `${sign}${sign}`)} ${escapeText(line.replace(/\r$/, ""))}`);
+}
+
+function timeText(iso: string): string {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return escapeText(iso);
+  return `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+}
+
+function statusStyle({ status }: CapturedRequest): StyleName {
+  return status.startsWith("4") ? "yellow" : "red";
+}

@@ -1,0 +1,98 @@
+import { CoralError, isErrorCode } from "../../../base/errors.ts";
+import { escapeJsonText, escapeText } from "../../../base/escape-text.ts";
+import { formatDurationMs } from "../../../base/units.ts";
+import type { CaptureEnd, CaptureEvent } from "../../../tools/index.ts";
+import { plural } from "../../output/values.ts";
+import { connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { captureDetails, captureLine } from "./capture-text.ts";
+
+const defaultDuration = "30s";
+
+/** `coral capture <service>`: requests as they come, until the limit, the time or Ctrl-C. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { args, options } = invocation;
+  const colony = await connectColony(invocation);
+  const given = {
+    service: args[0],
+    route: options.text("route"),
+    status: options.text("status"),
+    minDuration: options.durationText("min-duration"),
+    limit: options.integer("limit", 1, 100_000),
+    agent: options.text("agent"),
+    body: options.flag("body") || undefined,
+  };
+  const input = {
+    duration: options.durationText("duration") ?? defaultDuration,
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+  };
+  const stop = new AbortController();
+  const onStop = (): void => stop.abort();
+  // The first one ends the capture and sums up; a second one ends the program.
+  process.once("SIGINT", onStop).once("SIGTERM", onStop);
+  const seen: Seen = { requests: 0, ends: [], service: args[0] ?? "" };
+  try {
+    for await (const event of colony.stream<CaptureEvent>("/v1/captures", input, stop.signal)) take(invocation, event, seen);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    process.removeListener("SIGINT", onStop).removeListener("SIGTERM", onStop);
+  }
+  sumUp(invocation, seen, stop.signal.aborted, input.duration);
+}
+
+interface Seen {
+  requests: number;
+  ends: CaptureEnd[];
+  service: string;
+}
+
+function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
+  const { print, format, options } = invocation;
+  switch (event.kind) {
+    case "started":
+      seen.service = event.service;
+      return;
+    case "agent-started": {
+      const where = `${plural(event.processes, "process", "processes")} of ${escapeText(seen.service)} on ${escapeText(event.hostname)}`;
+      print.note(
+        print.noteStyle(
+          "dim",
+          `watching ${where}, at most ${plural(event.limit, "request")} within ${formatDurationMs(event.durationMs)}; Ctrl-C ends`,
+        ),
+      );
+      return;
+    }
+    case "request": {
+      seen.requests++;
+      if (format === "json") return print.answer(`${escapeJsonText(JSON.stringify(event.request))}\n`);
+      const hasBodies = options.flag("body");
+      const more = format === "wide" || hasBodies ? captureDetails(event.request, print, hasBodies) : [];
+      return print.answer(`${[captureLine(event.request, print), ...more].join("\n")}\n`);
+    }
+    case "agent-ended":
+      seen.ends.push(event.end);
+      if (event.end.problem !== null) print.warning(escapeText(`${event.end.hostname}: ${event.end.problem}`));
+      if (event.end.dropped > 0)
+        print.warning(escapeText(`${event.end.dropped} requests of ${event.end.hostname} came faster than they could be shown`));
+      return;
+    case "ended":
+      return;
+  }
+}
+
+/** Nothing seen is an answer with an exit code of its own, unless the user has ended it. */
+function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopped: boolean, duration: string): void {
+  if (requests > 0 || isStopped) {
+    print.note(print.noteStyle("dim", `${plural(requests, "request")} captured`));
+    return;
+  }
+  const failed = ends.filter((end) => end.reason === "failed" || end.reason === "lost");
+  const [first] = failed;
+  if (first && failed.length === ends.length)
+    throw new CoralError({ code: isErrorCode(first.code) ? first.code : "unavailable", message: first.problem ?? "the agent is gone" });
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot show a request of "${service}": none that fits came within ${duration}; widen the filters, watch longer with --duration, or see "coral query red ${service}" for what it gets`,
+  });
+}

@@ -1,0 +1,97 @@
+import { CoralError } from "../../../base/errors.ts";
+import { escapeText } from "../../../base/escape-text.ts";
+import { checkServiceSpec, parseServiceSpec, type ServiceSpec } from "../../../config/index.ts";
+import type { ServicesConnected } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import { type Column, tableOf } from "../../output/table.ts";
+import { callAgent } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+
+type Connected = ServicesConnected["services"][number];
+
+/** `coral connect name:port[:health][:type]…`: all or none. */
+export async function run(invocation: Invocation): Promise<void> {
+  const services = specsOf(invocation);
+  const ask = (): Promise<ServicesConnected> => callAgent(invocation, { method: "POST", path: "/v1/services", body: { services } });
+  await showAnswer(invocation, ask, {
+    table: (answer) => tableOf(answer.services, columns),
+    page: (answer) => answer.services.map((service) => outcomeText(service, invocation.print)).join(""),
+  });
+}
+
+/** What was asked for, from either form. Throws `usage`. */
+function specsOf({ args, options }: Invocation): ServiceSpec[] {
+  const words = args.filter((word) => word !== undefined);
+  const port = options.integer("port", 1, 65_535);
+  const [health, type] = [options.text("health"), options.text("type")];
+  if (port === undefined) {
+    if (health !== undefined || type !== undefined) {
+      const flag = health === undefined ? "--type" : "--health";
+      throw usage(`Cannot use ${flag} without --port: write name:port:health:type, or give --port, too`);
+    }
+    return withoutDuplicates(words.map(parseServiceSpec));
+  }
+  const [name = ""] = words;
+  if (words.length > 1) throw usage("Cannot use --port with several services: write each as name:port[:health][:type]");
+  if (name.includes(":")) throw usage(`Cannot use --port with "${name}": it names its port itself`);
+  return [
+    asUsage(() => checkServiceSpec({ name, port, ...(health === undefined ? {} : { health }), ...(type === undefined ? {} : { type }) })),
+  ];
+}
+
+function withoutDuplicates(specs: ServiceSpec[]): ServiceSpec[] {
+  const byPort = new Map<number, ServiceSpec>();
+  for (const spec of specs) {
+    const other = byPort.get(spec.port);
+    if (other !== undefined) {
+      const why = other.name === spec.name ? "it is given twice" : `port ${spec.port} is given to "${other.name}", too`;
+      throw usage(`Cannot connect service "${spec.name}": ${why}`);
+    }
+    byPort.set(spec.port, spec);
+  }
+  return specs;
+}
+
+/** The values come from the command line here. */
+function asUsage<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw new CoralError({ code: "usage", message: CoralError.from(error).message, cause: error });
+  }
+}
+
+function usage(message: string): CoralError {
+  return new CoralError({ code: "usage", message });
+}
+
+function outcomeText(service: Connected, { style }: Printer): string {
+  const name = `'${escapeText(service.name)}'`;
+  const done = style("green", "✓");
+  const check =
+    service.health === null ? `a connection to port ${service.port}` : `GET ${escapeText(service.health)} on port ${service.port}`;
+  const monitoring = service.type === "udp" ? "Now managed; UDP has no health check" : "Now managed with health monitoring enabled";
+  switch (service.outcome) {
+    case "promoted": {
+      const { discovered } = service;
+      const other = discovered !== null && discovered.name !== service.name ? `, as '${escapeText(discovered.name)}'` : "";
+      return `${done} Service ${name} promoted to managed\n  Previously discovered via: ${escapeText(discovered?.method ?? "unknown")}${other}\n  ${monitoring}\n`;
+    }
+    case "registered":
+      return `${done} Service ${name} registered as managed\n  Nothing was discovered on port ${service.port} yet\n  ${monitoring}\n`;
+    case "updated":
+      return `${done} Service ${name} updated\n  Health check: ${check}\n`;
+    case "unchanged":
+      return `${done} Service ${name} is managed already\n  Health: ${service.check.state} (${escapeText(service.check.detail)})\n`;
+  }
+}
+
+const columns: readonly Column<Connected>[] = [
+  { title: "SERVICE", key: "name", cell: (service) => service.name },
+  { title: "PORT", key: "port", cell: (service) => service.port },
+  { title: "HEALTH", key: "health", cell: (service) => service.health },
+  { title: "TYPE", key: "type", cell: (service) => service.type },
+  { title: "OUTCOME", key: "outcome", cell: (service) => service.outcome },
+  { title: "PREVIOUSLY", key: "previousMethod", cell: (service) => service.discovered?.method },
+];

@@ -1,0 +1,158 @@
+import { sleep } from "../../../base/clock.ts";
+import { CoralError } from "../../../base/errors.ts";
+import { escapeText } from "../../../base/escape-text.ts";
+import { formatDurationMs } from "../../../base/units.ts";
+import type { Answer, TopResult, TopRow } from "../../../tools/index.ts";
+import { LiveScreen } from "../../output/live-screen.ts";
+import type { Printer } from "../../output/printer.ts";
+import { type Column, renderTable, tableOf } from "../../output/table.ts";
+import { bytes, percent, plural, rate } from "../../output/values.ts";
+import { type ColonyConnection, connectColony } from "../../run/connection.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showAnswer } from "../../run/show-answer.ts";
+import { errorCell, latencyColumn, rateColumn, rateLine } from "../query/red-text.ts";
+
+type Sort = "rate" | "errors" | "p95" | "cpu";
+
+const sortKeys: Readonly<Record<string, Sort>> = { r: "rate", e: "errors", p: "p95", c: "cpu" };
+const intervalMs = 2_000;
+const defaultLimit = 30;
+
+/** `coral top`: the busiest services, in place on a terminal, else once. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { options, print, format } = invocation;
+  const colony = await connectColony(invocation);
+  const sort = (options.text("sort") ?? "rate") as Sort;
+  const agent = options.text("agent");
+  const limit = options.integer("limit", 1, 10_000);
+  const ask = (by: Sort, atMost: number): Promise<Answer<TopResult>> =>
+    colony.call<TopResult>("coral_query_top", {
+      sort: by,
+      since: options.durationText("since") ?? "1m",
+      limit: atMost,
+      points: 12,
+      ...(agent === undefined ? {} : { agent }),
+    });
+  // A dumb terminal cannot be drawn on.
+  const isLive = print.isTerminal && invocation.io.env["TERM"] !== "dumb" && format === "table" && !options.flag("once");
+  if (isLive) return live(invocation, colony, sort, (by, rows) => ask(by, limit ?? rows));
+  await showAnswer(invocation, () => ask(sort, limit ?? defaultLimit), {
+    table: (answer) => tableOf(answer.rows, columnsFor(undefined)),
+    page: (answer, wide) => `${pageLines(answer, print, wide ? undefined : print.width, wide, sort).join("\n")}\n`,
+  });
+}
+
+interface LiveState {
+  sort: Sort;
+  answer: Answer<TopResult> | undefined;
+  problem: string | undefined;
+}
+
+/** Until q, Ctrl-C or a signal. A colony that goes away is waited for, once it has answered. */
+async function live(
+  invocation: Invocation,
+  colony: ColonyConnection,
+  sort: Sort,
+  ask: (sort: Sort, rows: number) => Promise<Answer<TopResult>>,
+): Promise<void> {
+  const { io } = invocation;
+  const state: LiveState = { sort, answer: undefined, problem: undefined };
+  // Before the screen is taken: what is wrong from the beginning is said as ever.
+  state.answer = await ask(state.sort, io.stdout.rows ?? defaultLimit);
+  const stop = new AbortController();
+  let ended: NodeJS.Signals | undefined;
+  let wake = new AbortController();
+  const signal = AbortSignal.any([io.signal, stop.signal]);
+  {
+    using screen = new LiveScreen(io, {
+      onKey: (text) => {
+        for (const key of text.startsWith("\u001b") ? [] : text) {
+          if (key === "q" || key === "Q" || key === "\u0003") return stop.abort();
+          const next = sortKeys[key.toLowerCase()];
+          if (next === undefined) continue;
+          state.sort = next;
+          wake.abort();
+        }
+      },
+      onResize: () => draw(screen, invocation, colony, state),
+      onEnd: (name) => {
+        ended = name;
+        stop.abort();
+      },
+    });
+    while (!signal.aborted) {
+      draw(screen, invocation, colony, state);
+      // Aborted: somebody pressed a key, or it is over.
+      await sleep(intervalMs, AbortSignal.any([signal, wake.signal])).catch(() => undefined);
+      if (signal.aborted) break;
+      wake = new AbortController();
+      await refresh(state, () => ask(state.sort, screen.rows), signal);
+    }
+  }
+  // As the shell expects of a program that was told to end.
+  if (ended !== undefined && ended !== "SIGINT") process.kill(process.pid, ended);
+}
+
+async function refresh(state: LiveState, ask: () => Promise<Answer<TopResult>>, signal: AbortSignal): Promise<void> {
+  try {
+    state.answer = await ask();
+    state.problem = undefined;
+  } catch (error) {
+    const failure = CoralError.from(error);
+    if (signal.aborted) return;
+    // It may be restarting: said, and asked again.
+    if (failure.code !== "unavailable" && failure.code !== "timeout") throw failure;
+    state.problem = failure.message;
+  }
+}
+
+function draw(screen: LiveScreen, { print }: Invocation, colony: ColonyConnection, { answer, problem, sort }: LiveState): void {
+  const { style } = print;
+  const time = new Date().toTimeString().slice(0, 8);
+  const lines = [`${style("bold", "coral top")} · ${escapeText(colony.name)} · ${time}`];
+  if (problem !== undefined) lines.push(style("red", escapeText(print.commands(problem))));
+  if (answer) {
+    lines.push(...pageLines(answer, print, screen.columns, false, sort));
+    for (const note of answer.completeness.notes.filter(({ kind }) => kind !== "limit"))
+      lines.push(`${style("yellow", "note:")} ${escapeText(print.commands(note.message))}`);
+  }
+  const keys = Object.entries(sortKeys).map(([key, name]) => {
+    const text = `${key} ${name === "cpu" ? "CPU" : name}`;
+    return name === sort ? style("bold", text) : text;
+  });
+  screen.draw(lines, `${style("dim", "q quit · sort:")} ${keys.join("  ")}`);
+}
+
+function pageLines(answer: TopResult, { style }: Printer, width: number | undefined, wide: boolean, sort: Sort): string[] {
+  const { total, perSecond, errorRatio, sinceMs, windowMs, rows } = answer;
+  const watched = windowMs < sinceMs * 0.9 ? `, watched for ${formatDurationMs(windowMs)}` : "";
+  const head = `${plural(total, "service")} · ${rate(perSecond)} req/s · ${percent(errorRatio)} errors · last ${formatDurationMs(sinceMs)}${watched} · by ${sort}`;
+  if (rows.length === 0) return [head];
+  const table = renderTable(tableOf(rows, columnsFor(width)), { wide, width, style }).trimEnd();
+  return [head, "", ...table.split("\n")];
+}
+
+function columnsFor(width: number | undefined): readonly Column<TopRow>[] {
+  const room = width ?? Number.POSITIVE_INFINITY;
+  const columns: (Column<TopRow> & { from?: number })[] = [
+    { title: "SERVICE", key: "service", cell: (row) => row.service },
+    rateColumn((row) => row.perSecond),
+    {
+      title: "ERRORS",
+      key: "errorRatio",
+      align: "right",
+      cell: (row) => (row.role === null ? null : errorCell(row.errorRatio)),
+      raw: (row) => row.errorRatio,
+    },
+    { ...latencyColumn<TopRow>("P50", "p50Us", (row) => row.p50Us), from: 60 },
+    latencyColumn("P95", "p95Us", (row) => row.p95Us),
+    { ...latencyColumn<TopRow>("P99", "p99Us", (row) => row.p99Us), from: 70 },
+    { ...latencyColumn<TopRow>("QUEUE", "queueMeanUs", (row) => row.queueMeanUs), from: 90 },
+    { title: "CPU", key: "cpuCores", align: "right", cell: (row) => percent(row.cpuCores), raw: (row) => row.cpuCores },
+    { title: "MEMORY", key: "rssBytes", align: "right", cell: (row) => bytes(row.rssBytes), raw: (row) => row.rssBytes, from: 80 },
+    { title: "PROTOCOLS", key: "protocols", cell: (row) => row.protocols.join(","), from: 100 },
+    { title: "RATE", key: "points", align: "left", cell: (row) => rateLine(row.points), raw: (row) => row.points.join(" "), from: 80 },
+    { title: "ROLE", key: "role", cell: (row) => row.role, wide: true },
+  ];
+  return columns.filter(({ from = 0 }) => room >= from);
+}

@@ -1,0 +1,176 @@
+/** How a command reaches a daemon: the colony of the context, or the agent of this home. */
+
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { CoralError } from "../../base/errors.ts";
+import { agentPaths, type ColonyTarget, resolveColony } from "../../config/index.ts";
+import type { Answer } from "../../tools/index.ts";
+import { type ControlTarget, type FrameStream, requestBytes, requestFrames, requestJson, requestLines } from "../../transport/index.ts";
+import { homeOf, type Invocation } from "./invocation.ts";
+
+export interface ColonyConnection {
+  colonyId: string;
+  /** How to name it to the user. */
+  name: string;
+  target: ControlTarget;
+  /** Calls a tool; a daemon that is away becomes an error that says what to start. */
+  call<Output>(tool: string, input: Record<string, unknown>): Promise<Answer<Output>>;
+  get<Reply>(path: string): Promise<Reply>;
+  /** A reply of one value per line, as they come; until `signal`, too. */
+  stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
+  /** A reply of bytes, as they come; until `signal`, too. */
+  bytes(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Uint8Array>;
+  /** Bytes in both directions; the caller closes them. */
+  frames(path: string): Promise<FrameStream>;
+}
+
+/** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
+export async function connectColony(invocation: Invocation): Promise<ColonyConnection> {
+  const { env } = invocation.io;
+  const token = env["CORAL_TOKEN"];
+  if (token !== undefined && token !== "") {
+    const { tokenTarget } = await import("./token-target.ts");
+    const { colonyId, target } = tokenTarget(token);
+    return connectionOf(invocation, target, colonyId, undefined);
+  }
+  const colony = await resolveWithHint(invocation);
+  return connectionOf(invocation, await controlTargetOf(colony), colony.colonyId, colony.contextName);
+}
+
+/** `GET` on the agent's own socket. */
+export function askAgent<Reply>(invocation: Invocation, path: string): Promise<Reply> {
+  return callAgent(invocation, { method: "GET", path });
+}
+
+/** A call on the agent's own socket; an agent that is away becomes an error that says what to start. */
+export async function callAgent<Reply>(
+  invocation: Invocation,
+  request: { method: "GET" | "POST" | "DELETE"; path: string; body?: unknown },
+): Promise<Reply> {
+  const { signal } = invocation.io;
+  return await onAgentSocket(invocation, async (target) => (await requestJson({ target, ...request, signal })) as Reply);
+}
+
+/** Bytes in both directions on the agent's own socket; the caller closes them. */
+export function openAgentFrames(invocation: Invocation, path: string): Promise<FrameStream> {
+  return onAgentSocket(invocation, (target) => requestFrames({ target, path, signal: invocation.io.signal }));
+}
+
+async function onAgentSocket<Reply>(invocation: Invocation, request: (target: ControlTarget) => Promise<Reply>): Promise<Reply> {
+  const home = homeOf(invocation);
+  try {
+    return await request({ kind: "unix", path: agentPaths(home).socketFile });
+  } catch (error) {
+    if (!isNotRunning(error)) throw error;
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot reach the agent: none is running for CORAL_HOME ${home}; start it with "coral agent start", or everything at once with "coral up"`,
+      cause: error,
+    });
+  }
+}
+
+async function resolveWithHint(invocation: Invocation): Promise<ColonyTarget> {
+  const home = homeOf(invocation);
+  try {
+    return await resolveColony(home, invocation.colony);
+  } catch (error) {
+    // A host that runs only an agent has no colony to ask; its own status is there.
+    if (error instanceof CoralError && error.code === "not-found" && existsSync(agentPaths(home).socketFile)) {
+      throw new CoralError({
+        code: error.code,
+        message: `${error.message}; this machine runs an agent, see "coral agent status"`,
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
+  if (colony.kind === "local") return { kind: "unix", path: colony.socketFile };
+  const { contextName, endpoint, caFingerprint, tokenFile } = colony;
+  const again = `add it again with "coral config add-context ${contextName} --token <token>"`;
+  if (caFingerprint === undefined || tokenFile === undefined) {
+    throw new CoralError({
+      code: "unauthenticated",
+      message: `Cannot call colony "${contextName}": the context holds no CA fingerprint or no token file; ${again}`,
+    });
+  }
+  try {
+    return { kind: "https", endpoint, caFingerprint, token: (await readFile(tokenFile, "utf8")).trim(), colonyId: colony.colonyId };
+  } catch (error) {
+    throw new CoralError({
+      code: "unauthenticated",
+      message: `Cannot read token file "${tokenFile}" of context "${contextName}"; ${again}`,
+      cause: error,
+    });
+  }
+}
+
+function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: string, contextName: string | undefined): ColonyConnection {
+  const name = contextName ?? colonyId;
+  const { signal } = invocation.io;
+  const request = async (method: "GET" | "POST", path: string, body?: unknown): Promise<unknown> => {
+    try {
+      return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
+    } catch (error) {
+      throw awayError(error, target, name);
+    }
+  };
+  return {
+    colonyId,
+    name,
+    target,
+    call: <Output>(tool: string, input: Record<string, unknown>) => request("POST", `/v1/tools/${tool}`, input) as Promise<Answer<Output>>,
+    get: <Reply>(path: string) => request("GET", path) as Promise<Reply>,
+    stream: async function* <Line>(path: string, body: unknown, ended: AbortSignal) {
+      try {
+        yield* requestLines({
+          target,
+          method: "POST",
+          path,
+          body,
+          signal: AbortSignal.any([signal, ended]),
+        }) as AsyncGenerator<Line>;
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+    bytes: async function* (path: string, body: unknown, ended: AbortSignal) {
+      try {
+        yield* requestBytes({ target, method: "POST", path, body, signal: AbortSignal.any([signal, ended]) });
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+    frames: async (path: string) => {
+      try {
+        return await requestFrames({ target, path, signal });
+      } catch (error) {
+        throw awayError(error, target, name);
+      }
+    },
+  };
+}
+
+/** A daemon that is not there: what to start. Everything else as it is. */
+function awayError(error: unknown, target: ControlTarget, name: string): unknown {
+  if (!isNotRunning(error)) return error;
+  if (target.kind === "https") {
+    return new CoralError({
+      code: "unavailable",
+      message: `Cannot reach colony "${name}" at ${target.endpoint}: nobody answers there; check that it runs and that the address is right`,
+      cause: error,
+    });
+  }
+  return new CoralError({
+    code: "unavailable",
+    message: `Cannot reach colony "${name}": it is not running; start it with "coral colony start --colony ${name}", or everything at once with "coral up"`,
+    cause: error,
+  });
+}
+
+function isNotRunning(error: unknown): boolean {
+  return error instanceof CoralError && error.code === "unavailable" && error.details["reason"] === "not-running";
+}

@@ -1,0 +1,36 @@
+import { resolveHome } from "../../config/index.ts";
+import type { CliIo } from "../output/cli-io.ts";
+import type { Printer } from "../output/printer.ts";
+import type { CommandSpec, OptionSpec } from "./command-spec.ts";
+import type { Options } from "./options.ts";
+import type { OutputFormat } from "./output-format.ts";
+import type { CliRuntime } from "./runtime.ts";
+
+/** One call of a command: everything it may use. */
+export interface Invocation {
+  /** The words of the command: `agent list`. */
+  command: string;
+  /** Positional arguments; those left out are undefined. */
+  args: readonly (string | undefined)[];
+  /** Words after `--`; undefined without one. They are the last of `args`, too. */
+  passed: readonly string[] | undefined;
+  options: Options;
+  format: OutputFormat;
+  /** --colony, else CORAL_COLONY: a context's name or a colony's id. */
+  colony: string | undefined;
+  logLevel: string | undefined;
+  /** All commands, for completions. */
+  table: { root: CommandSpec; globals: readonly OptionSpec[] };
+  /** How this program was started, for settings of programs that start it again. */
+  program: { node: string; script: string };
+  runtime: CliRuntime;
+  io: CliIo;
+  print: Printer;
+  /** Ends with this code although nothing is wrong with the call itself; default 0. */
+  setExitCode(code: number): void;
+}
+
+/** CORAL_HOME of this call. */
+export function homeOf(invocation: Invocation): string {
+  return resolveHome(invocation.io.env);
+}

@@ -1,0 +1,60 @@
+import { CoralError } from "../../base/errors.ts";
+import { parseDurationMs } from "../../base/units.ts";
+
+/** The options of one call, read by name with their type. */
+export class Options {
+  readonly #values: Readonly<Record<string, unknown>>;
+
+  /** Keys as the parser gives them: `logLevel` for `--log-level`. */
+  constructor(values: Readonly<Record<string, unknown>>) {
+    this.#values = values;
+  }
+
+  text(name: string): string | undefined {
+    const value = this.#values[camelCase(name)];
+    return typeof value === "string" ? value : undefined;
+  }
+
+  /** All values of an option that may be given several times. */
+  texts(name: string): string[] {
+    const value = this.#values[camelCase(name)];
+    return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+  }
+
+  /** True also for an option whose value may be left out and was. */
+  flag(name: string): boolean {
+    return this.#values[camelCase(name)] === true;
+  }
+
+  integer(name: string, min: number, max: number): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new CoralError({ code: "usage", message: `Cannot use --${name} "${text}": write a whole number of ${min} to ${max}` });
+  }
+
+  durationMs(name: string): number | undefined {
+    const text = this.text(name);
+    return text === undefined ? undefined : parseDurationOption(name, text);
+  }
+
+  /** The duration as written, after checking that it is one: tools take text. */
+  durationText(name: string): string | undefined {
+    this.durationMs(name);
+    return this.text(name);
+  }
+}
+
+function parseDurationOption(name: string, text: string): number {
+  try {
+    return parseDurationMs(text);
+  } catch (error) {
+    const advice = CoralError.from(error).message.split(": ").slice(1).join(": ");
+    throw new CoralError({ code: "usage", message: `Cannot use --${name} "${text}": ${advice}`, cause: error });
+  }
+}
+
+function camelCase(name: string): string {
+  return name.replace(/-([a-z])/g, (_dash, letter: string) => letter.toUpperCase());
+}

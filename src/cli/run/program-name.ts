@@ -1,0 +1,54 @@
+/** Texts say `coral status`; printed is what works when it is pasted: from a checkout that is `bin/coral status`. */
+
+import { realpathSync } from "node:fs";
+import { isAbsolute, join, relative } from "node:path";
+import { shellWord } from "../output/shell-word.ts";
+
+export interface ProgramNameOptions {
+  /** The script as Node names it; a bare word stays as it is. */
+  script: string;
+  env: Readonly<Record<string, string | undefined>>;
+  currentDirectory: () => string;
+}
+
+/** `coral` when the shell finds this very program under that name, else its path, from the current directory when it lies below. */
+export function programName({ script, env, currentDirectory }: ProgramNameOptions): string {
+  if (!isAbsolute(script)) return script;
+  const own = realPathOf(script);
+  const found = (env["PATH"] ?? "")
+    .split(":")
+    .find((directory) => isAbsolute(directory) && realPathOf(join(directory, "coral")) !== undefined);
+  if (found !== undefined && realPathOf(join(found, "coral")) === own) return "coral";
+  const path = relativePath(script, currentDirectory);
+  return shellWord(path.includes("/") ? path : `./${path}`);
+}
+
+/** Replaces `coral <command>` in a text by the program's name. Looks the name up when it is first needed. */
+export function createCommandNamer(commands: readonly string[], nameOf: () => string): (text: string) => string {
+  const pattern = new RegExp(`(?<![\\w/.-])coral (?=(?:${commands.join("|")})\\b)`, "g");
+  let name: string | undefined;
+  return (text) =>
+    text.replace(pattern, () => {
+      name ??= nameOf();
+      return `${name} `;
+    });
+}
+
+function realPathOf(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch {
+    // Not there: not what is looked for.
+    return undefined;
+  }
+}
+
+function relativePath(script: string, currentDirectory: () => string): string {
+  try {
+    const path = relative(currentDirectory(), script);
+    return path.startsWith("..") ? script : path;
+  } catch {
+    // The current directory has been removed.
+    return script;
+  }
+}

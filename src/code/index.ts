@@ -1,0 +1,13 @@
+/**
+ * Reads programs and never runs them: ELF files, symbols, Go tables, machine code, and the sites where a probe is cheap and safe.
+ * @module
+ */
+
+export { type ArgumentFlow, followArguments } from "./argument-flow.ts";
+export { decodeFunction, type MachineInstruction, type RegisterName } from "./disassembler.ts";
+export { type ReadAt, readBuildId } from "./elf-build-id.ts";
+export { findCodeRange, readPointers } from "./elf-code.ts";
+export { type ElfImage, readElfImage } from "./elf-image.ts";
+export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } from "./elf-symbols.ts";
+export { isGoProgram, readGoProgram } from "./go-symbols.ts";
+export { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding, findSpillFrame, type ProbeSite } from "./probe-site.ts";

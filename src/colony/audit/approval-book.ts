@@ -1,0 +1,193 @@
+/**
+ * Commands that wait at agents for somebody's word. The agents hold them and let them expire; here they are found, shown, and decided by whoever
+ * may: not by the one who asked, unless the config allows it.
+ */
+
+import { createClient } from "@connectrpc/connect";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { AgentService } from "../../proto/coral/agent/v1/agent_pb.ts";
+import { redactCommand } from "../../redact/index.ts";
+import { queryAudit } from "../../store/audit/index.ts";
+import { type ColonyStore } from "../../store/colony/index.ts";
+import type { ApprovalDecision, ApprovalInfo, ApprovalOutcome, ToolCallContext } from "../../tools/index.ts";
+import { fromConnectError } from "../../transport/index.ts";
+import type { AgentRegistry } from "../registry/agent-registry.ts";
+import type { AuditBook } from "./audit-book.ts";
+
+/** A command that an agent holds back, as its stream tells. */
+export interface HeldCommand {
+  agentId: string;
+  commandId: string;
+  approvalId: string;
+  kind: string;
+  caller: string;
+  target: string;
+  command: string;
+  rule: string;
+  expiresAtMs: number;
+}
+
+export interface ApprovalBookOptions {
+  store: ColonyStore;
+  registry: Pick<AgentRegistry, "find">;
+  audit: Pick<AuditBook, "note">;
+  /** Whether the one who asked may also approve. */
+  allowsOwn: () => boolean;
+  clock: Clock;
+  log: Logger;
+}
+
+interface Waiting extends HeldCommand {
+  heldAtMs: number;
+}
+
+/** More than this wait at their agents all the same, and are found by the audit that was pulled. */
+const maxWaiting = 1_000;
+/** Of those that do not wait any more, so many are remembered until their audit says so, too. */
+const maxGone = 1_000;
+/** The longest that an agent's config lets a command wait. */
+const longestWaitMs = 86_400_000;
+const shortestPrefix = 4;
+const decideTimeoutMs = 10_000;
+
+export class ApprovalBook {
+  readonly #options: ApprovalBookOptions;
+  readonly #waiting = new Map<string, Waiting>();
+  /** What was pulled of an agent's audit may end with the wait: the end comes with a later pull. Oldest first. */
+  readonly #gone = new Set<string>();
+
+  constructor(options: ApprovalBookOptions) {
+    this.#options = options;
+  }
+
+  /** An agent has said that it waits. */
+  held(command: HeldCommand): void {
+    this.#forgetExpired();
+    if (this.#waiting.size < maxWaiting) {
+      const shown = redactCommand(command.command);
+      this.#waiting.set(keyOf(command), { ...command, command: shown, heldAtMs: this.#options.clock.wallMs() });
+    }
+    this.#options.log.info(`${command.caller} waits for an approval of rule ${command.rule}`, {
+      approvalId: command.approvalId,
+      agentId: command.agentId,
+    });
+  }
+
+  /** It does not wait any more, for whatever reason. */
+  gone(agentId: string, approvalId: string): void {
+    const key = keyOf({ agentId, approvalId });
+    this.#waiting.delete(key);
+    this.#gone.add(key);
+    for (const oldest of this.#gone) {
+      if (this.#gone.size <= maxGone) break;
+      this.#gone.delete(oldest);
+    }
+  }
+
+  /** Oldest first. Those of commands that did not come through this colony are known by the audit of their agents. */
+  async list(): Promise<ApprovalInfo[]> {
+    this.#forgetExpired();
+    const { registry, store, clock } = this.#options;
+    const waiting = new Map<string, ApprovalInfo>();
+    const sinceUs = (clock.wallMs() - longestWaitMs) * 1_000;
+    for (const record of await queryAudit(store, { sinceUs, limit: maxWaiting, outcome: "open" })) {
+      if (record.phase !== "held" || record.agentId === null) continue;
+      const info = { ...record, agentId: record.agentId, approvalId: record.commandId };
+      if (this.#gone.has(keyOf(info))) continue;
+      waiting.set(keyOf(info), this.#infoOf(info, record.at / 1_000, null));
+    }
+    for (const command of this.#waiting.values()) waiting.set(keyOf(command), this.#infoOf(command, command.heldAtMs, command.expiresAtMs));
+    return [...waiting.values()]
+      .filter(({ agentId }) => registry.find(agentId)?.session?.tunnel !== undefined)
+      .sort((a, b) => a.heldAt.localeCompare(b.heldAt));
+  }
+
+  /** By id or the beginning of one. The same command may wait at several agents: all that fit are decided. */
+  async decide(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]> {
+    const chosen = await this.#choose(decision);
+    const by = context.caller ?? "";
+    const own = chosen.find(({ caller }) => caller === by);
+    if (decision.isApproved && own && !this.#options.allowsOwn()) {
+      throw new CoralError({
+        code: "not-permitted",
+        message: `Cannot approve "${own.approvalId}": ${by} has asked for it, and somebody else has to approve; approvals.allow_own in the colony's config changes that`,
+      });
+    }
+    return await Promise.all(chosen.map((approval) => this.#decideOne(approval, decision, by, context)));
+  }
+
+  async #choose({ approvalId, agentId }: ApprovalDecision): Promise<ApprovalInfo[]> {
+    const all = (await this.list()).filter((approval) => agentId === undefined || approval.agentId === agentId);
+    const fitting = all.filter((approval) =>
+      approvalId.length < shortestPrefix ? approval.approvalId === approvalId : approval.approvalId.startsWith(approvalId),
+    );
+    const ids = new Set(fitting.map((approval) => approval.approvalId));
+    if (ids.size === 0)
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot decide "${approvalId}": nothing of that id waits (any more); see coral approval list`,
+      });
+    if (ids.size > 1)
+      throw new CoralError({ code: "invalid", message: `Cannot decide "${approvalId}": ${ids.size} ids begin so; write more of it` });
+    return fitting;
+  }
+
+  async #decideOne(approval: ApprovalInfo, decision: ApprovalDecision, by: string, context: ToolCallContext): Promise<ApprovalOutcome> {
+    const { audit, registry } = this.#options;
+    const { agentId, hostname, approvalId, commandId, command, target, rule } = approval;
+    const { isApproved, reason = "" } = decision;
+    const about = {
+      kind: "approval",
+      command_id: commandId,
+      caller: by,
+      caller_from: context.from ?? "",
+      through: context.through ?? "http",
+      target: `agent ${agentId}, ${target}`,
+      command,
+      rule,
+    };
+    const details = { askedBy: approval.caller, reason };
+    await audit.note({ ...about, phase: "decided", reason: isApproved ? "approved" : "denied", details });
+    const tunnel = registry.find(agentId)?.session?.tunnel;
+    let problem: string | null = null;
+    try {
+      if (!tunnel) throw new CoralError({ code: "unavailable", message: "the agent is not connected any more" });
+      await createClient(AgentService, tunnel.transport).decideApproval(
+        { approvalId, isApproved, decidedBy: by, reason },
+        { signal: context.signal, timeoutMs: decideTimeoutMs },
+      );
+      this.gone(agentId, approvalId);
+    } catch (error) {
+      const failure = fromConnectError(error);
+      problem = failure.code === "not-found" ? "it does not wait any more" : failure.message;
+      if (failure.code === "not-found") this.gone(agentId, approvalId);
+      await audit.note({ ...about, phase: "ended", reason: `the agent did not take it: ${problem}`, details });
+    }
+    return { approvalId, agentId, hostname, isApproved, problem };
+  }
+
+  #infoOf(
+    { agentId, approvalId, commandId, kind, caller, target, command, rule }: Omit<HeldCommand, "expiresAtMs">,
+    heldAtMs: number,
+    expiresAtMs: number | null,
+  ): ApprovalInfo {
+    const hostname = this.#options.registry.find(agentId)?.record.hostname ?? agentId;
+    const expiresAt = expiresAtMs === null ? null : new Date(expiresAtMs).toISOString();
+    const heldAt = new Date(heldAtMs).toISOString();
+    return { approvalId, agentId, hostname, commandId, kind, caller, target, command, rule, heldAt, expiresAt };
+  }
+
+  #forgetExpired(): void {
+    const nowMs = this.#options.clock.wallMs();
+    for (const [key, { expiresAtMs, heldAtMs }] of this.#waiting) {
+      // An agent's clock may be off; it ends the wait by itself, so that this only keeps the book small.
+      if (nowMs > expiresAtMs + 60_000 && nowMs > heldAtMs + 60_000) this.#waiting.delete(key);
+    }
+  }
+}
+
+function keyOf({ agentId, approvalId }: { agentId: string; approvalId: string }): string {
+  return `${agentId} ${approvalId}`;
+}

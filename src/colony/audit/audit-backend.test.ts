@@ -1,0 +1,207 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { expect, test } from "vitest";
+import { silentLogger } from "../../base/log.ts";
+import type { VerifyAuditRequest } from "../../proto/coral/agent/v1/audit_pb.ts";
+import { ApprovalBook } from "./approval-book.ts";
+import { openAuditWorld, registryOf } from "./audit.fixture.ts";
+import { createAuditBackend } from "./audit-backend.ts";
+
+type World = Awaited<ReturnType<typeof openAuditWorld>>;
+
+const context = { signal: new AbortController().signal, caller: "local:uid=0" };
+const hash = (character: string): string => character.repeat(64);
+
+/** An agent that says of itself that all is well, whatever its file holds: what a comparison finds, it finds against that. */
+function claiming({ agent }: World, anchors: { chainId: string; entry: number; hash: string }[] = []) {
+  return {
+    verifyAudit: async ({ entries }: VerifyAuditRequest) => {
+      const rows = await agent.query("SELECT entry, hash FROM audit ORDER BY seq");
+      const links = rows.map((row) => ({ chainId: agent.epoch, entry: BigInt(Number(row["entry"])), hash: String(row["hash"]) }));
+      const head = links.at(-1) ?? { chainId: agent.epoch, entry: 0n, hash: "" };
+      const wanted = links.filter(({ entry }) => entries.includes(entry));
+      const colonyLinks = anchors.map((anchor) => ({ ...anchor, entry: BigInt(anchor.entry) }));
+      return {
+        head,
+        links: wanted,
+        firstEntry: links[0]?.entry ?? 0n,
+        entries: BigInt(links.length),
+        problems: [],
+        moreProblems: 0n,
+        colonyLinks,
+      };
+    },
+  };
+}
+
+function backendOf(world: World, agents: Parameters<typeof registryOf>[0]) {
+  const registry = registryOf(agents);
+  const { store, chain, clock, book } = world;
+  const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => false, clock, log: silentLogger });
+  return createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: clock.wallMs });
+}
+
+async function filled(entries: number): Promise<World> {
+  const world = await openAuditWorld();
+  await world.write(
+    ...Array.from({ length: entries }, (_, index) => ({
+      kind: "exec",
+      phase: "begun",
+      command: `c${index + 1}`,
+      command_id: `id-${index + 1}`,
+    })),
+  );
+  await world.pull();
+  await world.book.note({ kind: "sql", phase: "ended", command: "select 1", isSql: true });
+  return world;
+}
+
+const problemsOf = (chains: { agentId: string | null; where: string; problems: { kind: string; entry: number }[] }[]): string[] =>
+  chains.flatMap(({ agentId, where, problems }) => problems.map(({ kind, entry }) => `${agentId ?? "colony"} ${where}: ${kind} ${entry}`));
+
+test("verifyAudit() finds nothing wrong with what nobody has touched, and says who could not be asked", async () => {
+  await using world = await filled(5);
+  const backend = backendOf(world, {
+    "web-1": claiming(world),
+    away: null,
+    old: { verifyAudit: () => Promise.reject(new ConnectError("", Code.Unimplemented)) },
+  });
+  const answer = await backend.verifyAudit({}, context);
+  expect(answer.isWhole).toBe(true);
+  expect(answer.chains.map(({ agentId, where, entries, lastEntry }) => [agentId, where, entries, lastEntry])).toEqual([
+    [null, "colony", 1, 1],
+    ["web-1", "agent", 5, 5],
+    ["web-1", "colony", 5, 5],
+  ]);
+  expect(answer.notes).toEqual([
+    "away.host is not connected: only the colony's copy of its audit was checked",
+    "old.host keeps no audit; update it",
+  ]);
+});
+
+test.each([1, 2, 77, 199, 200])(
+  "verifyAudit() finds where an agent's chain was rewritten though it fits together: entry %i",
+  async (first) => {
+    await using world = await filled(200);
+    await world.rewrite(first, "nothing");
+    await world.write({ kind: "exec", phase: "begun", command: "later" });
+    const backend = backendOf(world, { "web-1": claiming(world) });
+    const answer = await backend.verifyAudit({ agentIds: ["web-1"] }, context);
+    expect(answer.isWhole).toBe(false);
+    expect(problemsOf(answer.chains)).toEqual([`web-1 agent: rewritten ${first}`]);
+  },
+);
+
+test("verifyAudit() finds a rewritten chain also when more of it was pulled since", async () => {
+  await using world = await filled(100);
+  await world.rewrite(40, "nothing");
+  await world.write({ kind: "exec", phase: "begun", command: "later" });
+  await world.pull();
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: rewritten 40", "web-1 colony: unlinked 101"]);
+});
+
+test("verifyAudit() finds that entries that were pulled are gone at the agent", async () => {
+  await using world = await filled(5);
+  await world.agent.query("DELETE FROM audit WHERE seq > 3");
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: cut 4"]);
+});
+
+test("verifyAudit() finds that entries were gone with the agent's store before they were pulled", async () => {
+  await using world = await filled(5);
+  const begunAnew = (chainId: string, entry: number) => ({
+    kind: "chain",
+    phase: "noted",
+    reason: "begun-anew",
+    details: JSON.stringify({ before: { chainId, entry, hash: hash("a") } }),
+  });
+  // What was pulled is here; and of a chain that was another colony's nothing can be said.
+  await world.write(begunAnew(world.agent.epoch, 5), begunAnew("elsewhere", 99));
+  await world.pull();
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect((await backend.verifyAudit({}, context)).isWhole).toBe(true);
+  await world.write(begunAnew(world.agent.epoch, 12), { ...begunAnew("", 0), details: "{}" });
+  await world.pull();
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 colony: cut 10"]);
+});
+
+test("verifyAudit() finds that the colony's copy was rewritten", async () => {
+  await using world = await filled(5);
+  await world.store.write((transaction) => transaction.run("UPDATE raw.audit SET command = 'x' WHERE seq = 2"));
+  await world.store.write((transaction) => transaction.run(`UPDATE raw.audit SET hash = '${hash("a")}' WHERE seq = 5`));
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual([
+    "web-1 agent: rewritten 5",
+    "web-1 colony: changed 2",
+    "web-1 colony: changed 5",
+  ]);
+});
+
+test("verifyAudit() finds by what agents remember that the colony's own chain was rewritten or cut", async () => {
+  await using world = await filled(1);
+  for (let index = 0; index < 4; index++) await world.book.note({ kind: "sql", phase: "ended", command: `select ${index}`, isSql: true });
+  const { chainId } = world.chain;
+  const [row] = (await world.entries()).slice(2, 3);
+  const honest = { chainId, entry: 3, hash: String(row?.["hash"]) };
+  const check = async (...anchors: { chainId: string; entry: number; hash: string }[]) =>
+    await backendOf(world, { "web-1": claiming(world, anchors) }).verifyAudit({}, context);
+  expect((await check(honest)).isWhole).toBe(true);
+  expect(problemsOf((await check(honest, { chainId, entry: 2, hash: hash("b") })).chains)).toEqual(["colony colony: rewritten 2"]);
+  expect(problemsOf((await check({ chainId, entry: 9, hash: hash("b") })).chains)).toEqual(["colony colony: cut 9"]);
+  const other = await check({ chainId: "another", entry: 9, hash: hash("b") });
+  expect(other.isWhole).toBe(true);
+  expect(other.notes).toEqual([expect.stringContaining("remembers another audit of this colony")]);
+});
+
+test("verifyAudit() compares with what somebody has kept elsewhere", async () => {
+  await using world = await filled(3);
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  const { chains } = await backend.verifyAudit({}, context);
+  const kept = chains.map(({ chainId, lastEntry, head }) => ({ chainId, entry: lastEntry, hash: head }));
+  expect(await backend.verifyAudit({ expected: kept }, context)).toMatchObject({ isWhole: true, notes: [] });
+  const { chainId } = world.chain;
+  const expected = [
+    { chainId, entry: 1, hash: hash("a") },
+    { chainId: world.agent.epoch, entry: 9, hash: hash("a") },
+    { chainId: "unknown", entry: 9, hash: hash("a") },
+  ];
+  const answer = await backend.verifyAudit({ expected }, context);
+  expect(problemsOf(answer.chains)).toEqual(["colony colony: rewritten 1", "web-1 colony: cut 9"]);
+  expect(answer.notes).toEqual(["chain unknown is not known here: entry 9 of it could not be looked for"]);
+});
+
+test("verifyAudit() bounds what an agent says", async () => {
+  await using world = await filled(1);
+  const problems = Array.from({ length: 10_000 }, (_, index) => ({
+    kind: "x".repeat(1_000),
+    entry: BigInt(index),
+    message: "y".repeat(10_000),
+  }));
+  const verifyAudit = async () => ({ ...(await claiming(world).verifyAudit({ entries: [1n] } as never)), problems });
+  const answer = await backendOf(world, { "web-1": { verifyAudit } }).verifyAudit({}, context);
+  expect(answer.isWhole).toBe(false);
+  expect(JSON.stringify(answer).length).toBeLessThan(50_000);
+});
+
+test("audit() and auditEntries() name agents and give ISO times", async () => {
+  await using world = await filled(2);
+  const backend = backendOf(world, { "web-1": null });
+  const records = await backend.audit({ sinceMs: 3_600_000, limit: 10 }, context);
+  expect(records.map(({ id, hostname, at }) => [id, hostname, at])).toContainEqual(["id-2", "web-1.host", "2026-01-01T00:00:00.000Z"]);
+  const [entry] = await backend.auditEntries({ id: "id-2", limit: 5 }, context);
+  expect(entry).toMatchObject({ id: "id-2", entry: 2, phase: "begun" });
+});
+
+test("recording() passes on the parts, and fails for an agent that is away", async () => {
+  await using world = await filled(1);
+  const readRecording = async function* ({ recording }: { recording: string }) {
+    yield { data: Buffer.from(`${recording} one`) };
+    yield { data: Buffer.from("two") };
+  };
+  const backend = backendOf(world, { "web-1": { readRecording }, away: null });
+  const parts: string[] = [];
+  for await (const part of backend.recording({ agentId: "web-1", recording: "r" }, context)) parts.push(Buffer.from(part).toString());
+  expect(parts).toEqual(["r one", "two"]);
+  const away = backend.recording({ agentId: "away", recording: "r" }, context);
+  await expect(away[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: "unavailable" });
+});

@@ -1,0 +1,160 @@
+/**
+ * What the colony itself writes down: who asked for what before anything is sent to an agent, SQL, captures, approvals, tokens. Agents keep their
+ * own audit of what they did; both have the same ids.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { bounded, redactCommand, redactText } from "../../redact/index.ts";
+import { type AuditRecord, AuditWriter, type ColonyAudit, isOwnEntry, openCommands } from "../../store/audit/index.ts";
+import { type ColonyStore } from "../../store/colony/index.ts";
+import { type AuditEntry, blankAuditEntry, type ChainLink } from "../../store/signals/index.ts";
+import type { CommandEnd } from "../../transport/index.ts";
+import type { CommandRouteAudit, RoutedCommand } from "./routed-command.ts";
+
+export interface AuditBookOptions {
+  chain: ColonyAudit;
+  /** Holds entries until they are committed. */
+  journalFile: string;
+  /** Whom it is to belong to; absent: whoever runs this. */
+  owner?: { uid: number; gid: number } | undefined;
+  clock: Clock;
+  log: Logger;
+}
+
+/** What is not said is empty. Texts are bounded here; `command` is redacted here. */
+export type AuditNote = Partial<Omit<AuditEntry, "details">> &
+  Pick<AuditEntry, "kind" | "phase"> & { details?: Readonly<Record<string, unknown>>; isSql?: boolean };
+
+const maxTextLength = 512;
+const maxCommandLength = 4_096;
+const maxLookedAt = 16_384;
+const maxDetailsLength = 8_192;
+const maxListed = 100;
+const maxLost = 1_000;
+
+export class AuditBook implements CommandRouteAudit, AsyncDisposable {
+  readonly #options: AuditBookOptions;
+
+  readonly #writer: AuditWriter;
+
+  private constructor(options: AuditBookOptions, writer: AuditWriter) {
+    this.#options = options;
+    this.#writer = writer;
+  }
+
+  /** Closes what a killed colony has left open as `lost`. */
+  static async open(options: AuditBookOptions, store: ColonyStore): Promise<AuditBook> {
+    const { chain, journalFile: file, owner, log } = options;
+    const isCommitted = (entry: AuditEntry): Promise<boolean> => isOwnEntry(store, entry);
+    const book = new AuditBook(
+      options,
+      await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
+    );
+    try {
+      const open = await openCommands(store, maxLost);
+      await chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
+    } catch (error) {
+      await book.close();
+      throw error;
+    }
+    return book;
+  }
+
+  /** How far its chain is, for agents to remember. */
+  get head(): ChainLink & { chainId: string } {
+    return { chainId: this.#options.chain.chainId, ...this.#options.chain.head };
+  }
+
+  /** Resolves when it survives the end of this process; throws when it cannot be kept, and then what it tells of must not be done. */
+  async note(note: AuditNote): Promise<void> {
+    try {
+      await this.#writer.write(this.#entryOf(note));
+    } catch (error) {
+      const { code, message } = CoralError.from(error);
+      throw new CoralError({ code, message: `Cannot write the audit, so that nothing was done: ${message}`, cause: error });
+    }
+  }
+
+  /** Resolves when what was written so far can be queried. */
+  settled(): Promise<void> {
+    return this.#writer.settled();
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  asked(command: RoutedCommand): Promise<void> {
+    const { agentIds } = command;
+    return this.note({ ...routed(command), phase: "asked", details: { agents: agentIds.length, agentIds: agentIds.slice(0, maxListed) } });
+  }
+
+  refused(command: RoutedCommand, reason: string): Promise<void> {
+    return this.note({ ...routed(command), phase: "denied", reason });
+  }
+
+  async ended(command: RoutedCommand, ends: readonly CommandEnd[], durationMs: number): Promise<void> {
+    const reasons = [...new Set(ends.map(({ reason }) => reason))];
+    const [only] = ends.length === 1 ? ends : [];
+    const sum = (value: (end: CommandEnd) => number): number => ends.reduce((total, end) => total + value(end), 0);
+    await this.note({
+      ...routed(command),
+      phase: "ended",
+      reason: reasons.join(", ") || "cancelled",
+      exit_code: only?.reason === "exited" ? only.exitCode : null,
+      stdout_bytes: sum(({ stdoutBytes }) => stdoutBytes),
+      stderr_bytes: sum(({ stderrBytes }) => stderrBytes),
+      duration_ms: durationMs,
+      rule: only?.rule ?? "",
+      recording: only?.recording ?? "",
+      details: { ends: command.agentIds.slice(0, maxListed).map((agentId, index) => ({ agentId, ...endOf(ends[index]) })) },
+    }).catch((error: unknown) =>
+      // It has been done already, and the agents have its end in their own audit.
+      this.#options.log.error(`Cannot write the end of ${command.kind} ${command.commandId} into the audit`, { error }),
+    );
+  }
+
+  #entryOf({ details, isSql, ...note }: AuditNote): AuditEntry {
+    const { clock } = this.#options;
+    const said = { ...blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs())), ...note };
+    for (const [name, value] of Object.entries(said)) {
+      if (typeof value === "string") Object.assign(said, { [name]: bounded(value, maxTextLength) });
+    }
+    for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) said[name] = Math.max(0, Math.round(said[name]) || 0);
+    const command = note.command ?? "";
+    said.command = isSql ? bounded(redactText(command.slice(0, maxLookedAt)), maxCommandLength) : redactCommand(command);
+    const text = JSON.stringify(details ?? {});
+    said.details = text.length <= maxDetailsLength ? text : JSON.stringify({ cut: text.slice(0, maxDetailsLength / 2) });
+    return said;
+  }
+}
+
+function routed({ commandId, kind, caller, target, command }: RoutedCommand): Omit<AuditNote, "phase"> {
+  const { name, from, through, questionId } = caller;
+  return { kind, command_id: commandId, caller: name, caller_from: from, through, question_id: questionId, target, command };
+}
+
+function endOf(end: CommandEnd | undefined) {
+  return { reason: end?.reason ?? "cancelled", ...(end?.reason === "exited" ? { exitCode: end.exitCode } : {}) };
+}
+
+function sameCommand(record: AuditRecord): Omit<AuditNote, "phase"> {
+  const { kind, commandId, caller, callerFrom, through, questionId, target, command } = record;
+  return {
+    kind,
+    command_id: commandId,
+    caller,
+    caller_from: callerFrom,
+    through,
+    question_id: questionId,
+    target,
+    command,
+    isSql: kind === "sql",
+  };
+}

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { silentLogger } from "../../base/log.ts";
+import type { VerifyAuditRequest } from "../../proto/coral/agent/v1/audit_pb.ts";
+import { openAuditWorld, registryOf } from "./audit.fixture.ts";
+import { AuditWatch } from "./audit-watch.ts";
+
+type World = Awaited<ReturnType<typeof openAuditWorld>>;
+
+const { signal } = new AbortController();
+
+function watchOf(world: World): AuditWatch {
+  const verifyAudit = async ({ entries }: VerifyAuditRequest) => {
+    const rows = await world.agent.query("SELECT entry, hash FROM audit ORDER BY seq");
+    const links = rows.map((row) => ({ chainId: world.agent.epoch, entry: BigInt(Number(row["entry"])), hash: String(row["hash"]) }));
+    return {
+      head: links.at(-1) ?? { chainId: world.agent.epoch, entry: 0n, hash: "" },
+      links: links.filter(({ entry }) => entries.includes(entry)),
+    };
+  };
+  return new AuditWatch({ store: world.store, registry: registryOf({ "web-1": { verifyAudit } }), clock: world.clock, log: silentLogger });
+}
+
+const events = (world: World) =>
+  world.store.query("SELECT severity, agent_id, message FROM events WHERE kind = 'audit-broken' ORDER BY time");
+const said = { kind: "exec", phase: "begun", command: "ls" };
+
+test("AuditWatch says nothing about chains that grow", async () => {
+  await using world = await openAuditWorld();
+  const watch = watchOf(world);
+  for (let round = 0; round < 3; round++) {
+    await world.write(said, said);
+    await world.pull();
+    await watch.checkPulled();
+    await watch.askAgents(signal);
+  }
+  expect(await events(world)).toEqual([]);
+});
+
+test("AuditWatch tells once that what comes does not follow what was pulled", async () => {
+  await using world = await openAuditWorld();
+  const watch = watchOf(world);
+  await world.write(said, said, said);
+  await world.pull();
+  await watch.checkPulled();
+  await world.rewrite(2, "nothing");
+  await watch.askAgents(signal);
+  await watch.askAgents(signal);
+  await world.write(said);
+  await world.pull();
+  await watch.checkPulled();
+  await watch.checkPulled();
+  expect(await events(world)).toEqual([
+    { severity: "error", agent_id: "web-1", message: expect.stringContaining("entry 3 says something else than when it was pulled") },
+    {
+      severity: "error",
+      agent_id: "web-1",
+      message: expect.stringContaining("entry 4 follows another entry 3 than the one that is there"),
+    },
+  ]);
+});
+
+test("AuditWatch tells that a chain has become shorter", async () => {
+  await using world = await openAuditWorld();
+  const watch = watchOf(world);
+  await world.write(said, said, said);
+  await world.pull();
+  await world.agent.query("DELETE FROM audit WHERE seq > 1");
+  await watch.askAgents(signal);
+  expect(await events(world)).toEqual([
+    expect.objectContaining({ message: expect.stringContaining("it ends with entry 1, and entry 3 was pulled before") }),
+  ]);
+});

@@ -1,0 +1,142 @@
+/** What a backend does for people, written down: SQL, runtime contexts, captures, tokens, revocations. Commands write their own entries. */
+
+import { randomUUID } from "node:crypto";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { CaptureEvent, ColonyBackend, ToolCallContext } from "../../tools/index.ts";
+import type { AuditBook, AuditNote } from "./audit-book.ts";
+import type { QueryBudget } from "./query-budget.ts";
+
+export interface AuditedBackendOptions {
+  book: Pick<AuditBook, "note">;
+  /** Absent: every query has an entry of its own. */
+  queries?: Pick<QueryBudget, "take">;
+  log: Logger;
+}
+
+export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOptions): ColonyBackend {
+  const { book } = options;
+  const change = async <T>(note: Omit<AuditNote, "phase">, context: ToolCallContext, work: () => Promise<T>): Promise<T> => {
+    const about = { ...note, ...askerOf(context), command_id: randomUUID() };
+    await book.note({ ...about, phase: "asked" });
+    const startedMs = performance.now();
+    try {
+      const result = await work();
+      await book.note({ ...about, phase: "ended", reason: "done", exit_code: 0, duration_ms: performance.now() - startedMs });
+      return result;
+    } catch (error) {
+      await book.note({ ...about, phase: "ended", reason: CoralError.from(error).code, duration_ms: performance.now() - startedMs });
+      throw error;
+    }
+  };
+  return {
+    ...backend,
+    sql: (request, context) => {
+      const what = { kind: "sql", target: "colony", command: request.sql, isSql: true };
+      return auditedQuery(
+        options,
+        what,
+        context,
+        () => backend.sql(request, context),
+        ({ rows }) => ({ rows: rows.length }),
+      );
+    },
+    // It tells how a deployment is built: who asks for it is written down.
+    runtimeContext: (request, context) => {
+      const command = request.refresh ? "runtime context, looked at again" : "runtime context";
+      const what = { kind: "runtime", target: `agent ${request.agentId}`, command };
+      return auditedQuery(
+        options,
+        what,
+        context,
+        () => backend.runtimeContext(request, context),
+        () => ({}),
+      );
+    },
+    capture: (request, context) => auditedCapture(backend, book, request, context),
+    recording: async function* (request, context) {
+      // What a terminal showed may hold anything: who looks is written down, too.
+      const what = { kind: "replay", phase: "ended", target: `agent ${request.agentId}`, command: request.recording, reason: "replayed" };
+      await book.note({ ...what, ...askerOf(context), command_id: randomUUID(), recording: request.recording });
+      yield* backend.recording(request, context);
+    },
+    createToken: (request, context) => {
+      const { kind, name, permission, validForMs, uses } = request;
+      const command = `create ${kind} token ${name}`;
+      return change({ kind: "token", target: "colony", command, details: { permission, validForMs, uses } }, context, () =>
+        backend.createToken(request, context),
+      );
+    },
+    revokeToken: (tokenId, context) =>
+      change({ kind: "token", target: "colony", command: `revoke ${tokenId}` }, context, () => backend.revokeToken(tokenId, context)),
+    revokeAgent: (agentId, context) =>
+      change({ kind: "agent", target: `agent ${agentId}`, command: "revoke" }, context, () => backend.revokeAgent(agentId, context)),
+  };
+}
+
+/** One entry each, as far as the budget goes, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
+async function auditedQuery<T>(
+  { book, queries, log }: AuditedBackendOptions,
+  what: Omit<AuditNote, "phase">,
+  context: ToolCallContext,
+  ask: () => Promise<T>,
+  detailsOf: (answer: T) => Record<string, unknown>,
+): Promise<T> {
+  const startedMs = performance.now();
+  const tell = async (reason: string, details: Record<string, unknown>): Promise<void> => {
+    if (queries?.take(context.caller ?? "", startedMs) === false) return;
+    const result = { reason, details, exit_code: reason === "answered" ? 0 : 1, duration_ms: performance.now() - startedMs };
+    await book
+      .note({ ...what, phase: "ended", ...askerOf(context), ...result, command_id: randomUUID() })
+      .catch((error: unknown) => log.error(`Cannot write a query of ${context.caller ?? "somebody"} into the audit`, { error }));
+  };
+  try {
+    const answer = await ask();
+    await tell("answered", detailsOf(answer));
+    return answer;
+  } catch (error) {
+    await tell(CoralError.from(error).code, {});
+    throw error;
+  }
+}
+
+async function* auditedCapture(
+  backend: ColonyBackend,
+  book: Pick<AuditBook, "note">,
+  request: Parameters<ColonyBackend["capture"]>[0],
+  context: ToolCallContext,
+): AsyncGenerator<CaptureEvent> {
+  const { service, route, status, minDurationMs, limit, durationMs, includeBody, agentIds } = request;
+  const filters = [...(route === undefined ? [] : [`route=${route}`]), ...(status === undefined ? [] : [`status=${status}`])];
+  const command = ["capture", ...filters, ...(includeBody ? ["with bodies"] : [])].join(" ");
+  const details = { minDurationMs, limit, durationMs, agents: agentIds.length };
+  const about = { kind: "capture", target: `service ${service}`, command, ...askerOf(context) };
+  // The id is known with the first event; agents write their own entry before they look at anything.
+  let commandId = randomUUID() as string;
+  let isBegun = false;
+  let requests = 0;
+  const startedMs = performance.now();
+  let reason = "cancelled";
+  try {
+    for await (const event of backend.capture(request, context)) {
+      if (event.kind === "started") {
+        commandId = event.captureId;
+        await book.note({ ...about, phase: "asked", command_id: commandId, details });
+        isBegun = true;
+      }
+      if (event.kind === "request") requests++;
+      if (event.kind === "ended") reason = "ended";
+      yield event;
+    }
+  } catch (error) {
+    reason = CoralError.from(error).code;
+    throw error;
+  } finally {
+    const result = { reason, duration_ms: performance.now() - startedMs, details: { ...details, requests } };
+    await book.note({ ...about, ...result, phase: isBegun ? "ended" : "denied", command_id: commandId });
+  }
+}
+
+function askerOf({ caller = "", from = "", through = "http", questionId = "" }: ToolCallContext) {
+  return { caller, caller_from: from, through, question_id: questionId };
+}

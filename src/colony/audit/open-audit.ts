@@ -1,0 +1,48 @@
+/** Puts the colony's audit together: its chain, what is written into it, approvals, and the questions about all of it. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ColonyConfig } from "../../config/index.ts";
+import { openColonyAudit } from "../../store/audit/index.ts";
+import { type ColonyStore } from "../../store/colony/index.ts";
+import { audit } from "../../store/signals/index.ts";
+import type { AgentRegistry } from "../registry/agent-registry.ts";
+import { ApprovalBook } from "./approval-book.ts";
+import { createAuditBackend } from "./audit-backend.ts";
+import { AuditBook } from "./audit-book.ts";
+import { AuditWatch } from "./audit-watch.ts";
+import { QueryBudget } from "./query-budget.ts";
+
+export interface OpenAuditOptions {
+  /** Holds entries until they are committed. */
+  journalFile: string;
+  owner: { uid: number; gid: number } | undefined;
+  store: ColonyStore;
+  registry: Pick<AgentRegistry, "find" | "entries">;
+  config: () => ColonyConfig;
+  clock: Clock;
+  log: Logger;
+}
+
+/** What an entry takes on disk, more or less; and the share of the store that chains may take. */
+const entryBytes = 300;
+const storeShare = 0.1;
+const minRows = 50_000;
+
+export async function openAudit({ journalFile, owner, store, registry, config, clock, log }: OpenAuditOptions) {
+  const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
+  const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
+  const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
+  const book = await AuditBook.open({ chain, journalFile, owner, clock, log }, store);
+  const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
+  const backend = createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: () => clock.wallMs() });
+  const watch = new AuditWatch({ store, registry, clock, log });
+  const queries = new QueryBudget();
+  const tellCounted = async (): Promise<void> => {
+    for (const { caller, queries: count, sinceMs } of queries.takeCounted(performance.now()))
+      await book.note({ kind: "sql", phase: "ended", caller, target: "colony", reason: "counted", details: { queries: count, sinceMs } });
+  };
+  return { book, approvals, backend, watch, queries, tellCounted, prune: () => chain.prune() };
+}
+
+export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;

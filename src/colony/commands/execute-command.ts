@@ -1,0 +1,128 @@
+/** Commands for tools: no input, bounded output, one answer when all agents have ended. */
+
+import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { CoralError } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
+import type { CommandOutcome, CommandRequest, CommandResult, ToolCallContext } from "../../tools/index.ts";
+import { brokenEnd, type CommandAsk, type CommandEnd, CommandInput, commandOrder, type FrameToSend } from "../../transport/index.ts";
+import { auditedRun, type CommandAsker, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
+import { followCommand } from "./follow-command.ts";
+
+/** What an agent may write before it ends the command, whatever is shown of it. */
+const maxAgentOutputBytes = 8 * 1024 * 1024;
+/** For an agent to say that the time was over. */
+const graceMs = 5_000;
+
+export async function executeCommand(options: CommandsOptions, request: CommandRequest, context: ToolCallContext): Promise<CommandResult> {
+  const commandId = randomUUID();
+  const caller: CommandAsker = {
+    name: context.caller ?? "",
+    from: context.from ?? "",
+    through: context.through ?? "http",
+    questionId: context.questionId ?? "",
+  };
+  const { agents, where, timeoutMs, readOnly, argv, text, workingDirectory } = request;
+  const ask: CommandAsk = {
+    kind: "command",
+    command: "exec",
+    timeoutMs,
+    readOnly,
+    maxOutputBytes: maxAgentOutputBytes,
+    ...given({ argv, text, workingDirectory }),
+  };
+  const order = commandOrder(ask, commandId, where, caller);
+  const routed: RoutedCommand = {
+    commandId,
+    kind: "exec",
+    caller,
+    target:
+      where.kind === "host"
+        ? `agents ${agents.map((agent) => agent.hostname).join(", ")}`
+        : `${where.kind} ${where.service ?? where.container ?? ""}`,
+    command: text ?? (argv ?? []).join(" "),
+    agentIds: agents.map((agent) => agent.agentId),
+  };
+  const input = new CommandInput(agents.length, () => undefined);
+  input.end();
+  const deadline = AbortSignal.timeout(timeoutMs + graceMs);
+  const signal = AbortSignal.any([context.signal, deadline]);
+  // Every agent's call listens to it.
+  setMaxListeners(0, signal);
+  const sinks = agents.map(() => new OutcomeSink(request.maxOutputBytes));
+  const ends = await auditedRun(options, routed, () =>
+    Promise.all(
+      input.targets.map(async (own, index) => {
+        const sink = sinks[index] ?? new OutcomeSink(0);
+        const end = await followCommand({ ...options, agentId: agents[index]?.agentId ?? "", order, input: own, sink, index, signal });
+        own.close();
+        return end.reason === "cancelled" && deadline.aborted ? sink.lateEnd(timeoutMs) : end;
+      }),
+    ),
+  );
+  if (context.signal.aborted) throw new CoralError({ code: "cancelled", message: "Cannot wait for the command: the caller has left" });
+  return { commandId, outcomes: agents.map((agent, index) => outcomeOf(agent, ends[index], sinks[index])) };
+}
+
+/** Keeps the first bytes of an agent's output and counts the rest. */
+class OutcomeSink {
+  readonly stdout: Buffer[] = [];
+  readonly stderr: Buffer[] = [];
+  where = "";
+  user = "";
+  cutBytes = 0;
+  /** Of a command that waits for somebody to allow it. */
+  approval = "";
+  #leftBytes: number;
+
+  constructor(maxBytes: number) {
+    this.#leftBytes = maxBytes;
+  }
+
+  send(frame: FrameToSend): Promise<boolean> {
+    if (frame.kind === "control") this.#take(frame.value as { kind?: string; [field: string]: unknown });
+    else {
+      const kept = frame.data.subarray(0, this.#leftBytes);
+      this.#leftBytes -= kept.length;
+      this.cutBytes += frame.data.length - kept.length;
+      if (kept.length > 0) this[frame.kind === "data" ? "stdout" : "stderr"].push(Buffer.from(kept));
+    }
+    return Promise.resolve(true);
+  }
+
+  /** Its time is over, and it has not said anything. */
+  lateEnd(timeoutMs: number): CommandEnd & { isHeld?: boolean } {
+    if (this.approval !== "") return { ...brokenEnd("cancelled", "not-permitted", this.approval), isHeld: true };
+    return brokenEnd("timeout", "timeout", `it did not end within ${timeoutMs} ms`);
+  }
+
+  #take(message: { kind?: string; [field: string]: unknown }): void {
+    if (message.kind === "started") {
+      this.where = String(message["where"]);
+      this.user = String(message["user"]);
+      this.approval = "";
+    } else if (message.kind === "approval-needed") {
+      this.approval = `rule "${String(message["rule"])}" wants an approval first: coral approval approve ${String(message["approvalId"])}, and ask again meanwhile`;
+    }
+  }
+}
+
+function outcomeOf(agent: CommandRequest["agents"][number], end: CommandEnd | undefined, sink: OutcomeSink | undefined): CommandOutcome {
+  const ended: CommandEnd & { isHeld?: boolean } = end ?? brokenEnd("failed", "internal", "");
+  const { reason, exitCode, signal, problem, code, rule, durationMs } = ended;
+  return {
+    ...agent,
+    reason: ended.isHeld ? "approval-needed" : reason,
+    exitCode: reason === "exited" ? exitCode : null,
+    signal,
+    problem,
+    code,
+    rule,
+    where: sink?.where ?? "",
+    user: sink?.user ?? "",
+    stdout: Buffer.concat(sink?.stdout ?? []).toString("utf8"),
+    stderr: Buffer.concat(sink?.stderr ?? []).toString("utf8"),
+    cutBytes: sink?.cutBytes ?? 0,
+    durationMs,
+  };
+}

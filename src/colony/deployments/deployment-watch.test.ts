@@ -1,0 +1,301 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Clock } from "../../base/clock.ts";
+import { bucketOf, fineLayout, sparse } from "../../base/latency-histogram.ts";
+import { silentLogger } from "../../base/log.ts";
+import { SeededRandom } from "../../base/seeded-random.fixture.ts";
+import { type ColonyStore, openColonyStore } from "../../store/colony/index.ts";
+import { type Engine, openEngine } from "../../store/engine/index.ts";
+import { queryEvents } from "../../store/queries/index.ts";
+import { derivedSignals, signals } from "../../store/signals/index.ts";
+import { DeploymentWatch } from "./deployment-watch.ts";
+
+const minuteMs = 60_000;
+const deployedMs = Date.UTC(2026, 0, 1, 12);
+let nowMs: number;
+const clock: Clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+
+let directory: string;
+let engine: Engine;
+let store: ColonyStore;
+let watch: DeploymentWatch;
+
+beforeEach(async () => {
+  nowMs = deployedMs - 120 * minuteMs;
+  directory = mkdtempSync(join(tmpdir(), "coral-deployments-"));
+  engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log: silentLogger });
+  store = await openColonyStore(engine, {
+    file: join(directory, "colony.duckdb"),
+    signals: [...signals, ...derivedSignals],
+    maxBytes: 1024 ** 3,
+    clock,
+    log: silentLogger,
+  });
+  await store.write(async (transaction) => {
+    for (const [index, agent] of ["web-1", "web-2"].entries())
+      await transaction.run(
+        `INSERT INTO internal.sources VALUES (${index + 1}, '${agent}', 'epoch', make_timestamp(0), make_timestamp(0), '{}', '{}')`,
+      );
+  });
+  watch = new DeploymentWatch({ store, settings: () => ({ windowMs: 30 * minuteMs, lagMs: 20_000 }), clock, log: silentLogger });
+});
+
+afterEach(async () => {
+  await store.close();
+  await engine.close();
+  rmSync(directory, { recursive: true });
+});
+
+const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms * 1_000)})`;
+
+/** What the newest scans show of `api`. */
+async function running(
+  places: { agent: string; build: string; startedMs: number; environment?: string; command?: string }[],
+): Promise<void> {
+  await store.write(async (transaction) => {
+    await transaction.run("DELETE FROM net.service_instances");
+    for (const [index, { agent, build, startedMs, environment = "{}", command = "" }] of places.entries())
+      await transaction.run(
+        `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, started, build, environment, command_line, managed, first_seen)
+         VALUES (?, 'api', 'tcp', 8080, '0.0.0.0', ?, 1, 1, 1, 'script', 0.8, 'listening_socket', ${timestamp(startedMs)}, ?, ?, ?, false, ${timestamp(startedMs)})`,
+        [agent, 100 + index, build, environment, command],
+      );
+  });
+}
+
+interface Load {
+  fromMs: number;
+  untilMs: number;
+  medianUs: number;
+  source?: number;
+  errorShare?: number;
+  table?: "red" | "span_red";
+  version?: string;
+}
+
+/** 20 requests of one route every ten seconds. */
+async function load({ fromMs, untilMs, medianUs, source = 1, errorShare = 0, table = "red", version = "" }: Load): Promise<void> {
+  const random = new SeededRandom(Math.round(medianUs + fromMs / 1_000));
+  const uniform = (): number => (random.word() + 0.5) / 2 ** 32;
+  const rows: string[] = [];
+  for (let atMs = fromMs; atMs < untilMs; atMs += 10_000) {
+    for (const isError of [false, true]) {
+      const counts = new Array<number>(fineLayout.bucketCount).fill(0);
+      let requests = 0;
+      for (let request = 0; request < 20; request++) {
+        if (uniform() < errorShare !== isError) continue;
+        const us = medianUs * Math.exp(0.4 * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
+        counts[bucketOf(fineLayout, us * 1_000)]! += 1;
+        requests++;
+      }
+      if (requests === 0) continue;
+      const { lo, counts: kept } = sparse(counts);
+      const status = isError ? "500" : "200";
+      const values = `${source}, 1, ${timestamp(atMs)}, 0, ${timestamp(atMs)}, 0, 'api', 'server', 'http', 'GET', '/things/{id}', '${status}', ${isError}, 10000, ${requests}, ${requests * Math.round(medianUs)}, ${lo}, [${kept.join(", ")}]`;
+      rows.push(table === "red" ? `(${values}, false, 80, '', 0, 0, 0, 0, 0, [], 0, [])` : `(${values}, ${requests}, '${version}')`);
+    }
+  }
+  const common = `source, ingest, stored_at, seq, "time", mono_ms, service, role, protocol, method, route, status, is_error, window_ms, requests, duration_us, duration_lo, duration_counts`;
+  const more =
+    table === "red"
+      ? "is_tls, server_port, peer_address, request_bytes, response_bytes, queue_us, queue_samples, queue_lo, queue_counts, first_byte_lo, first_byte_counts"
+      : "spans, version";
+  await store.write((transaction) => transaction.run(`INSERT INTO raw.${table} (${common}, ${more}) VALUES ${rows.join(", ")}`));
+}
+
+async function stepAt(ms: number): Promise<void> {
+  nowMs = ms;
+  await watch.step();
+}
+
+const events = async (): Promise<string[]> =>
+  (await queryEvents(store, { sinceUs: 0, limit: 100, service: "api" })).map(({ kind, message }) => `${kind}: ${message}`).reverse();
+const list = () => watch.list({ sinceMs: 86_400_000, limit: 10 });
+
+/** Runs `a` until the deployment, `b` afterwards. */
+async function deploy(): Promise<void> {
+  const old = deployedMs - 300 * minuteMs;
+  await running([{ agent: "web-1", build: "aaaa", startedMs: old }]);
+  await stepAt(deployedMs - 60 * minuteMs);
+  await running([{ agent: "web-1", build: "bbbb", startedMs: deployedMs }]);
+  await stepAt(deployedMs + 10_000);
+}
+
+describe("DeploymentWatch", { timeout: 60_000 }, () => {
+  it("finds that a new build is slower, with the first look that can, and says so once", async () => {
+    await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
+    await load({ fromMs: deployedMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 15_000 });
+    await deploy();
+    expect(await list()).toMatchObject([
+      { service: "api", build: "bbbb", previousBuild: "aaaa", foundBy: ["build"], verdict: "not-enough-data" },
+    ]);
+    await stepAt(deployedMs + 4 * minuteMs);
+    const [early] = await list();
+    expect(early).toMatchObject({ verdict: "regression", isComplete: false, report: { source: "hooks", afterMs: 2 * minuteMs } });
+    for (const minutes of [7, 17, 32, 40]) await stepAt(deployedMs + minutes * minuteMs);
+    const [late] = await list();
+    expect(late).toMatchObject({ verdict: "regression", isComplete: true, report: { afterMs: 30 * minuteMs, beforeMs: 60 * minuteMs } });
+    const p95 = late?.report?.changes.find(({ metric }) => metric === "p95");
+    expect(p95?.subject).toBe("GET /things/{id}");
+    expect(p95!.after / p95!.before).toBeGreaterThan(1.4);
+    expect(p95!.after / p95!.before).toBeLessThan(1.6);
+    expect(late?.report?.requestsAfter).toBe(30 * 6 * 20);
+    expect(await events()).toEqual([
+      "deployment: api was deployed: build bbbb instead of build aaaa",
+      expect.stringMatching(/^deployment-regression: api is worse since build bbbb instead of build aaaa: GET \/things\/\{id\} p\d+ /),
+    ]);
+  });
+
+  it("keeps what it found when the service goes quiet", async () => {
+    await load({ fromMs: deployedMs - 5 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
+    await load({ fromMs: deployedMs, untilMs: deployedMs + 7 * minuteMs, medianUs: 30_000, errorShare: 0.2 });
+    await deploy();
+    for (const minutes of [4, 7]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "regression", isComplete: false }]);
+    for (const minutes of [17, 32, 40]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "regression", isComplete: true, reason: expect.stringContaining("p50") }]);
+    expect((await events()).filter((event) => event.startsWith("deployment-recovered"))).toEqual([]);
+  });
+
+  it("finds nothing where nothing changed, and failures where they came", async () => {
+    await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
+    await deploy();
+    await stepAt(deployedMs + 40 * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "no-change", isComplete: true, reason: expect.stringContaining("beyond chance") }]);
+    await load({ fromMs: deployedMs + 40 * minuteMs, untilMs: deployedMs + 80 * minuteMs, medianUs: 10_000, errorShare: 0.2 });
+    await running([{ agent: "web-1", build: "cccc", startedMs: deployedMs + 40 * minuteMs }]);
+    await stepAt(deployedMs + 41 * minuteMs);
+    await stepAt(deployedMs + 80 * minuteMs);
+    const [newest] = await list();
+    expect(newest).toMatchObject({ build: "cccc", previousBuild: "bbbb", verdict: "regression" });
+    expect(newest?.report?.changes[0]).toMatchObject({ metric: "errors", before: 0 });
+    // The time before begins with the deployment before, not in what that had replaced.
+    expect(newest?.report?.beforeMs).toBeLessThan(40 * minuteMs);
+  });
+
+  it("compares only the hosts that it has reached, each from its own time on", async () => {
+    const old = deployedMs - 300 * minuteMs;
+    // The second host is slow all the time, and has the new build ten minutes later, which makes it neither better nor worse.
+    for (const [source, medianUs] of [
+      [1, 10_000],
+      [2, 40_000],
+    ] as const)
+      await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 50 * minuteMs, medianUs, source });
+    await running([
+      { agent: "web-1", build: "aaaa", startedMs: old },
+      { agent: "web-2", build: "aaaa", startedMs: old },
+    ]);
+    await stepAt(deployedMs - 60 * minuteMs);
+    await running([
+      { agent: "web-1", build: "bbbb", startedMs: deployedMs },
+      { agent: "web-2", build: "aaaa", startedMs: old },
+    ]);
+    await stepAt(deployedMs + 10_000);
+    expect((await list())[0]?.agents).toEqual(["web-1"]);
+    await stepAt(deployedMs + 4 * minuteMs);
+    expect((await list())[0]).toMatchObject({ verdict: "no-change", report: { requestsBefore: 60 * 6 * 20 } });
+    await running([
+      { agent: "web-1", build: "bbbb", startedMs: deployedMs },
+      { agent: "web-2", build: "bbbb", startedMs: deployedMs + 10 * minuteMs },
+    ]);
+    await stepAt(deployedMs + 11 * minuteMs);
+    await stepAt(deployedMs + 45 * minuteMs);
+    expect(await list()).toMatchObject([{ agents: ["web-1", "web-2"], verdict: "no-change", report: { requestsAfter: 2 * 30 * 6 * 20 } }]);
+  });
+
+  it("takes versions of spans, and a mark beside them as the same deployment", async () => {
+    await load({ fromMs: deployedMs - 60 * minuteMs, untilMs: deployedMs, medianUs: 5_000, table: "span_red", version: "1.0" });
+    await stepAt(deployedMs - minuteMs);
+    await load({ fromMs: deployedMs, untilMs: deployedMs + 33 * minuteMs, medianUs: 9_000, table: "span_red", version: "1.1" });
+    nowMs = deployedMs + 20_000;
+    const marked = await watch.mark({ service: "api", note: "cache switched off", agoMs: 0 }, "token:ci");
+    expect(marked).toMatchObject({ isNew: true, deployment: { foundBy: ["mark"], markedBy: "token:ci" } });
+    await stepAt(deployedMs + 30_000);
+    await stepAt(deployedMs + 33 * minuteMs);
+    expect(await list()).toMatchObject([
+      {
+        foundBy: ["mark", "version"],
+        version: "1.1",
+        previousVersion: "1.0",
+        note: "cache switched off",
+        verdict: "regression",
+        report: { source: "spans" },
+      },
+    ]);
+    expect((await events()).filter((line) => line.startsWith("deployment:"))).toHaveLength(1);
+  });
+
+  it("gives a deployment its golden id, which people and stored events refer to", async () => {
+    nowMs = deployedMs;
+    const { deployment } = await watch.mark({ service: "api", version: "1.4.2", note: "", agoMs: 0 }, "token:ci");
+    expect(deployment.id).toBe("dep-1565680659");
+  });
+
+  it("resumes after a restart, and reports when there is nothing to compare", async () => {
+    await deploy();
+    watch = new DeploymentWatch({ store, settings: () => ({ windowMs: 30 * minuteMs, lagMs: 20_000 }), clock, log: silentLogger });
+    await stepAt(deployedMs + 40 * minuteMs);
+    expect(await list()).toMatchObject([
+      { verdict: "not-enough-data", isComplete: true, reason: "no requests were seen, by hooks or spans" },
+    ]);
+    await stepAt(deployedMs + 41 * minuteMs);
+    expect(await list()).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      "SERVICE_VERSION of the environment",
+      { environment: '{"SERVICE_VERSION":"1.0"}' },
+      { environment: '{"SERVICE_VERSION":"1.1"}' },
+      "1.0 → 1.1",
+    ],
+    [
+      "service.version of the resource",
+      { environment: '{"OTEL_RESOURCE_ATTRIBUTES":"a=b,service.version=1.0"}' },
+      { environment: '{"OTEL_RESOURCE_ATTRIBUTES":"a=b,service.version=1.1,c=d"}' },
+      "1.0 → 1.1",
+    ],
+    [
+      "the name of an archive",
+      { command: "java -Xmx1g -jar /opt/billing-1.4.1.jar" },
+      { command: "java -Xmx1g -jar /opt/billing-1.4.2-rc.1.jar --port 1" },
+      "1.4.1 → 1.4.2-rc.1",
+    ],
+    ["the folder of a release", { command: "node /srv/releases/41/server.js" }, { command: "node /srv/releases/42/server.js" }, "41 → 42"],
+    ["nothing", { command: "node /srv/server.js 1.0" }, { command: "node /srv/server.js 1.1" }, undefined],
+  ])("tells versions of the same binary apart by %s", async (_what, old, fresh, wanted) => {
+    await running([{ agent: "web-1", build: "node", startedMs: deployedMs - 300 * minuteMs, ...old }]);
+    await stepAt(deployedMs - 60 * minuteMs);
+    await running([{ agent: "web-1", build: "node", startedMs: deployedMs, ...fresh }]);
+    await stepAt(deployedMs + 10_000);
+    const [found] = await list();
+    expect(found && `${found.previousVersion} → ${found.version}`).toBe(wanted);
+    if (found) expect(found.foundBy).toEqual(["version"]);
+  });
+
+  it("lists the egress and error patterns that came with it", async () => {
+    await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
+    await store.write(async (transaction) => {
+      const log = (ms: number, pattern: string, template: string, severity: string): Promise<number> =>
+        transaction.run(
+          `INSERT INTO raw.log_pattern (source, ingest, stored_at, seq, "time", mono_ms, service, pattern, template, severity, records, is_new)
+           VALUES (1, 1, ${timestamp(ms)}, 0, ${timestamp(ms)}, 0, 'api', '${pattern}', '${template}', '${severity}', 7, true)`,
+        );
+      await log(deployedMs - 30 * minuteMs, "p1", "old failure <num>", "error");
+      await log(deployedMs + 5 * minuteMs, "p1", "old failure <num>", "error");
+      await log(deployedMs + 5 * minuteMs, "p2", "new failure <num>", "error");
+      await log(deployedMs + 5 * minuteMs, "p3", "all is well", "info");
+      await transaction.run(
+        `INSERT INTO registry.events VALUES (${timestamp(deployedMs + minuteMs)}, 'egress-new', 'web-1', 'x', '{"service": "api", "name": "s3.example.com", "port": 443}')`,
+      );
+    });
+    await deploy();
+    await stepAt(deployedMs + 40 * minuteMs);
+    expect((await list())[0]?.report).toMatchObject({
+      newEgress: ["s3.example.com:443"],
+      newErrors: [{ template: "new failure <num>", severity: "error", records: 7 }],
+    });
+  });
+});

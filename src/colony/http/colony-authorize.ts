@@ -1,0 +1,37 @@
+/** Who may do what at the colony: the one place where that is decided. Deny by default. */
+
+import { CoralError } from "../../base/errors.ts";
+import { permits } from "../../tools/index.ts";
+import type { Authorize } from "../../transport/index.ts";
+import type { TokenBook } from "../registry/token-book.ts";
+
+export function createAuthorize(tokens: TokenBook): Authorize {
+  return async (caller, permission) => {
+    switch (caller.kind) {
+      case "local":
+        // The socket has checked the uid: the colony's owner, or root, who could read its keys anyway.
+        return { name: `local:uid=${caller.uid}` };
+      case "bearer": {
+        const held = await tokens.permissionOf(caller.token);
+        if (permits(held.permission, permission)) return { name: `token:${held.holder}` };
+        throw new CoralError({
+          code: "not-permitted",
+          message: `Cannot do this with token ${held.tokenId}: it needs the permission "${permission}" and the token has "${held.permission}"`,
+        });
+      }
+      case "agent":
+        throw new CoralError({
+          code: "not-permitted",
+          message: `Cannot do this as agent "${caller.agentId}": agents may only join, renew and register`,
+        });
+      case "refused":
+        throw new CoralError({ code: "unauthenticated", message: `Cannot accept the certificate: ${caller.reason}` });
+      case "anonymous":
+        throw new CoralError({
+          code: "unauthenticated",
+          message:
+            "Cannot serve this without a token: send `Authorization: Bearer <token>`; make one with `coral colony token create --kind user`",
+        });
+    }
+  };
+}

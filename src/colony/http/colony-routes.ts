@@ -1,0 +1,243 @@
+/** The colony's JSON endpoints: the tool table and MCP. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { handleMcpRequest } from "../../mcp/index.ts";
+import {
+  type CaptureEvent,
+  type ColonyBackend,
+  colonyTools,
+  findTool,
+  listTools,
+  type Permission,
+  permissions,
+  permits,
+  startCapture,
+  type Tool,
+  type ToolCallContext,
+} from "../../tools/index.ts";
+import {
+  type Authorize,
+  createHttpRoutes,
+  type HttpHandler,
+  type Principal,
+  type Route,
+  type RouteContext,
+} from "../../transport/index.ts";
+import type { Commands } from "../commands/commands.ts";
+import type { ColonyMetrics } from "../core/colony-metrics.ts";
+
+export interface ColonyRoutesOptions {
+  backend: ColonyBackend;
+  commands: Pick<Commands, "serve">;
+  authorize: Authorize;
+  metrics: ColonyMetrics;
+  notReady: () => string | undefined;
+  version: string;
+  log: Logger;
+}
+
+export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
+  const call = createToolCaller(options);
+  return createHttpRoutes({
+    routes: [...toolRoutes(call), captureRoute(options), recordingRoute(options), commandRoute(options), mcpRoute(options, call)],
+    authorize: options.authorize,
+    notReady: options.notReady,
+    metrics: () => options.metrics.registry.text(),
+    log: options.log,
+  });
+}
+
+type CallTool = ReturnType<typeof createToolCaller>;
+
+/** Calls of tools are counted, and logged when they fail. */
+function createToolCaller({ backend, metrics, log }: ColonyRoutesOptions) {
+  return async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
+    try {
+      const result = await tool.call(backend, input, { ...about, ...callerOf(principal) });
+      metrics.toolCalls.inc(1, { tool: tool.name, outcome: "ok" });
+      return result;
+    } catch (error) {
+      const problem = CoralError.from(error);
+      metrics.toolCalls.inc(1, { tool: tool.name, outcome: problem.code });
+      log.debug(`Tool ${tool.name} failed: ${problem.message}`, { caller: principal?.name, code: problem.code });
+      throw problem;
+    }
+  };
+}
+
+function toolRoutes(call: CallTool): Route[] {
+  return [
+    {
+      kind: "json",
+      method: "GET",
+      path: "/v1/tools",
+      permission: "read",
+      handle: async (context) => ({ kind: "json", value: { tools: listTools(colonyTools, await strongestPermission(context)) } }),
+    },
+    {
+      kind: "json",
+      method: "POST",
+      path: "/v1/tools/:name",
+      permission: "read",
+      handle: async (context) => {
+        const tool = findTool(colonyTools, context.params["name"] ?? "", "admin");
+        const principal = await context.authorize(tool.permission);
+        return { kind: "json", value: await call(tool, context.body ?? {}, principal, about(context)) };
+      },
+    },
+  ];
+}
+
+function captureRoute({ backend, metrics }: ColonyRoutesOptions): Route {
+  return {
+    kind: "web",
+    methods: ["POST"],
+    path: "/v1/captures",
+    permission: "debug",
+    handle: async (request, context) => {
+      const events = await startCapture(backend, await jsonOf(request), { ...about(context), ...callerOf(context.principal) });
+      metrics.toolCalls.inc(1, { tool: "coral_capture_requests", outcome: "ok" });
+      return new Response(ndjsonOf(events), { headers: { "content-type": "application/x-ndjson" } });
+    },
+  };
+}
+
+function recordingRoute({ backend }: ColonyRoutesOptions): Route {
+  return {
+    kind: "web",
+    methods: ["POST"],
+    path: "/v1/recordings",
+    permission: "admin",
+    handle: async (request, context) => {
+      const parts = backend.recording(recordingIn(await jsonOf(request)), { ...about(context), ...callerOf(context.principal) });
+      return new Response(await startedStream(parts), { headers: { "content-type": "application/x-asciicast" } });
+    },
+  };
+}
+
+function commandRoute({ backend, commands }: ColonyRoutesOptions): Route {
+  return {
+    kind: "frames",
+    path: "/v1/commands",
+    permission: "exec",
+    handle: (frames, { principal, from }) => commands.serve(frames, backend, { name: principal?.name ?? "", from }),
+  };
+}
+
+function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
+  return {
+    kind: "web",
+    methods: ["GET", "POST", "DELETE"],
+    path: "/mcp",
+    permission: "read",
+    handle: async (request, context) => {
+      const permission = await strongestPermission(context);
+      return await handleMcpRequest(request, {
+        tools: colonyTools.filter((tool) => isForModels(tool, permission)),
+        version,
+        call: (tool, input, signal) =>
+          call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
+      });
+    },
+  };
+}
+
+type CallContext = Omit<ToolCallContext, "caller">;
+
+function about({ signal, from, through: { client, questionId } }: RouteContext): CallContext {
+  return { signal, from, through: client, ...(questionId === "" ? {} : { questionId }) };
+}
+
+/** A model that does not say which question it works on. */
+function mcpContext(context: RouteContext): CallContext {
+  const said = about(context);
+  return said.through === "llm" ? said : { ...said, through: "mcp" };
+}
+
+/** Models get what reads, and commands where the caller may run them: those are bounded, read-only unless asked otherwise, and audited. */
+function isForModels(tool: Tool<ColonyBackend>, permission: Permission): boolean {
+  return tool.permission === "read" || (tool.name === "coral_agent_exec" && permits(permission, tool.permission));
+}
+
+function callerOf(principal: Principal | undefined): { caller?: string } {
+  return principal === undefined ? {} : { caller: principal.name };
+}
+
+/** As JSON routes read a body: of that type only, because web pages can send others across origins. */
+async function jsonOf(request: Request): Promise<unknown> {
+  if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? ""))
+    throw new CoralError({ code: "invalid", message: 'Cannot read the request: the content type must be "application/json"' });
+  try {
+    return await request.json();
+  } catch (error) {
+    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not JSON", cause: error });
+  }
+}
+
+/** One line of JSON per event, as they come; a failure is the last line. A reader who leaves ends the source. */
+function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Array> {
+  const iterator = events[Symbol.asyncIterator]();
+  const encoder = new TextEncoder();
+  const lineOf = (value: unknown): Uint8Array => encoder.encode(`${JSON.stringify(value)}\n`);
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const next = await iterator.next();
+          if (next.done) controller.close();
+          else controller.enqueue(lineOf(next.value));
+        } catch (error) {
+          const { code, message, details } = CoralError.from(error);
+          controller.enqueue(lineOf({ kind: "error", error: { code, message, details } }));
+          controller.close();
+        }
+      },
+      cancel: async () => {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
+
+function recordingIn(body: unknown): { agentId: string; recording: string } {
+  const { agentId, recording } = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  if (typeof agentId !== "string" || typeof recording !== "string" || agentId === "" || recording === "")
+    throw new CoralError({ code: "invalid", message: "Cannot find the recording: the request needs agentId and recording" });
+  return { agentId, recording };
+}
+
+/** Waits for the first part, so that a failure is still an answer of its own. */
+async function startedStream(parts: AsyncIterable<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+  const iterator = parts[Symbol.asyncIterator]();
+  let next: IteratorResult<Uint8Array> | undefined = await iterator.next();
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const part = next ?? (await iterator.next());
+        next = undefined;
+        if (part.done) controller.close();
+        else controller.enqueue(part.value);
+      },
+      cancel: async () => {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
+
+/** What the caller may do at the most, for listing only what it could call. */
+async function strongestPermission(context: RouteContext): Promise<Permission> {
+  for (const permission of [...permissions].reverse()) {
+    try {
+      await context.authorize(permission);
+      return permission;
+    } catch (error) {
+      // Not this one: try the next weaker. `read` was granted before the route ran.
+      if (CoralError.from(error).code !== "not-permitted") throw error;
+    }
+  }
+  return "read";
+}

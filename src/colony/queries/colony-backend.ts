@@ -1,0 +1,221 @@
+/** The colony behind the tools: facts from the registry and the store, nothing shaped for display. */
+
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ColonyConfig } from "../../config/index.ts";
+import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
+import { type ColonyStore, listConflicts } from "../../store/colony/index.ts";
+import { queryEdges, queryEvents, queryHosts, queryHostsNow, queryServices } from "../../store/queries/index.ts";
+import { runReadOnlySql } from "../../store/sql/index.ts";
+import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../../tools/index.ts";
+import type { OpenedAudit } from "../audit/open-audit.ts";
+import { createCapture } from "../commands/capture.ts";
+import type { Commands } from "../commands/commands.ts";
+import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
+import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
+import type { AgentEntry, AgentRegistry } from "../registry/agent-registry.ts";
+import { dayOf, legacyPhase, upgradeSteps } from "../registry/legacy-policy.ts";
+import type { RuntimeBook } from "../registry/runtime-book.ts";
+import { createRuntimeContext } from "../registry/runtime-context.ts";
+import type { TokenBook } from "../registry/token-book.ts";
+import { AgentQueries } from "./agent-queries.ts";
+import { createDirectBackend } from "./direct-backend.ts";
+import { createLogsBackend } from "./logs-backend.ts";
+import { createMetricsBackend } from "./metrics-backend.ts";
+import { createSummaryBackend } from "./summary-backend.ts";
+import { createTraceBackend } from "./trace-backend.ts";
+import { createTrafficBackend } from "./traffic-backend.ts";
+
+export interface ColonyBackendOptions {
+  store: ColonyStore;
+  registry: AgentRegistry;
+  runtimes: RuntimeBook;
+  tokens: TokenBook;
+  config: () => ColonyConfig;
+  databaseFile: string;
+  version: string;
+  startedAtMs: number;
+  startedMonotonicMs: number;
+  endpoints: () => string[];
+  /** Empty while writes succeed. */
+  writeProblem: () => string;
+  discovery: Pick<DiscoveryLoop, "catchUp">;
+  deployments: Pick<DeploymentWatch, "list" | "mark">;
+  commands: Pick<Commands, "execute">;
+  audit: OpenedAudit["backend"];
+  /** What keeps addresses outside from getting names. */
+  nameProblems: () => string[];
+  clock: Clock;
+  log: Logger;
+}
+
+export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
+  const { store, registry, tokens, clock, config } = options;
+  const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
+  const own = {
+    ...createMetricsBackend({ store, clock }),
+    ...createLogsBackend({ store, clock }),
+    ...createTraceBackend({ store, clock }),
+  };
+  return {
+    status: () => readStatus(options),
+    agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, options))),
+    runtimeContext: createRuntimeContext(options),
+    hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
+    host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
+    services: async (request) => {
+      await options.discovery.catchUp();
+      return await queryServices(store, request);
+    },
+    edges: async (request) => {
+      await options.discovery.catchUp();
+      return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
+    },
+    ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
+    ...own,
+    ...createDirectBackend({ own, agents: new AgentQueries(registry), clock }),
+    capture: createCapture({ registry, log: options.log }),
+    execute: options.commands.execute,
+    ...options.audit,
+    sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
+    events: async ({ sinceMs, ...request }) => {
+      await options.discovery.catchUp();
+      return await queryEvents(store, { sinceUs: Math.floor(sinceUs(sinceMs)), ...request });
+    },
+    losses: async (request) => {
+      const gaps = await store.gaps(request.sinceMs === undefined ? {} : { since: sinceUs(request.sinceMs) });
+      return gaps
+        .filter((gap) => request.agentIds === undefined || gap.agentId === everything || request.agentIds.includes(gap.agentId))
+        .filter((gap) => request.signals === undefined || gap.signal === everything || request.signals.includes(gap.signal))
+        .map((gap): LossFact => ({ agentId: gap.agentId, signal: gap.signal, rows: gap.rows, reason: gap.reason, at: isoTime(gap.at) }));
+    },
+    createToken: (request) => tokens.create(request),
+    tokens: () => tokens.list(),
+    revokeToken: async (tokenId) => ({ tokenId, revokedAt: await tokens.revoke(tokenId) }),
+    revokeAgent: async (agentId) => {
+      await registry.revoke(agentId);
+      const record = registry.find(agentId)?.record;
+      return { agentId, hostname: record?.hostname ?? "", revokedAt: isoTime(record?.revokedAt ?? clock.wallMs() * 1_000) };
+    },
+  };
+}
+
+/** In the gap ledger: a loss that concerns all agents or all signals, such as a damaged file. */
+const everything = "*";
+
+/** People may ask for less than the config allows, not for more. */
+function sqlLimits(config: ColonyConfig, request: { maxRows: number; timeoutMs: number }): { maxRows: number; timeoutMs: number } {
+  return { maxRows: Math.min(request.maxRows, config.sql.maxRows), timeoutMs: Math.min(request.timeoutMs, config.sql.timeoutMs) };
+}
+
+async function readStatus(options: ColonyBackendOptions): Promise<ColonyFacts> {
+  const conflicts = await listConflicts(options.store);
+  const hostnames = new Map<string, Set<string>>();
+  for (const { agentId, hostA, hostB } of conflicts) {
+    const names = hostnames.get(agentId) ?? new Set<string>();
+    hostnames.set(agentId, names.add(hostA).add(hostB));
+  }
+  return {
+    colony: colonyInfo(options),
+    store: await storeInfo(options),
+    duplicates: [...hostnames].map(([agentId, names]) => ({ agentId, hostnames: [...names] })),
+    nameProblems: options.nameProblems(),
+    registration: registrationFacts(options),
+  };
+}
+
+function registrationFacts({ config, clock }: ColonyBackendOptions): NonNullable<ColonyFacts["registration"]> {
+  const { warnPassiveSidecars, legacy } = config().registry;
+  return {
+    warnPassiveSidecars,
+    legacyPhase: legacyPhase(legacy, clock.wallMs()),
+    legacyRejectAfter: legacy.rejectAfterMs === null ? null : dayOf(legacy.rejectAfterMs),
+    upgradeSteps: [...upgradeSteps],
+  };
+}
+
+function colonyInfo({ config, version, startedAtMs, startedMonotonicMs, clock, endpoints }: ColonyBackendOptions): ColonyInfo {
+  const { id, name, environment } = config();
+  return {
+    colonyId: id,
+    name,
+    environment,
+    version,
+    pid: process.pid,
+    startedAt: new Date(startedAtMs).toISOString(),
+    uptimeMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
+    endpoints: endpoints(),
+  };
+}
+
+async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
+  const { usedBytes, walBytes } = await store.database.size();
+  return {
+    // New rows lie in the log until the next checkpoint; retention counts them, too.
+    usedBytes: usedBytes + walBytes,
+    limitBytes: config().store.maxSizeBytes,
+    writeProblem: writeProblem(),
+    damage: store.database.damage ?? "",
+    diskFreeBytes: await freeBytesOf(dirname(databaseFile)),
+  };
+}
+
+async function freeBytesOf(directory: string): Promise<number | null> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch {
+    // Some network file systems do not answer; the field says "unknown".
+    return null;
+  }
+}
+
+function agentInfo(
+  entry: AgentEntry,
+  { registry, runtimes, clock }: Pick<ColonyBackendOptions, "registry" | "runtimes" | "clock">,
+): AgentInfo {
+  const { record, tracker } = entry;
+  const runtime = runtimes.of(record.agentId);
+  const health = registry.healthOf(entry);
+  const silentMs = Math.max(0, Math.round(clock.monotonicMs() - tracker.lastContactMs));
+  return {
+    agentId: record.agentId,
+    hostname: record.hostname,
+    health,
+    healthReason: health === "healthy" ? "" : reasonFor(entry),
+    connected: entry.session?.tunnel !== undefined,
+    version: record.version,
+    os: record.os,
+    kernel: record.kernel,
+    arch: record.arch,
+    machineId: record.machineId,
+    bootId: record.bootId,
+    epoch: record.epoch,
+    labels: record.labels,
+    capabilities: record.capabilities,
+    firstSeenAt: isoTime(record.firstSeenAt),
+    lastContactAt: isoTime(record.lastSeenAt),
+    lastContactAgoMs: silentMs,
+    pullLagMs: entry.pullLagMs,
+    clockDifferenceMs: entry.clockDifferenceMs,
+    certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
+    revoked: record.revokedAt !== null,
+    protocolVersion: record.protocolVersion,
+    isLegacy: record.protocolVersion < runtimeProtocolVersion,
+    runtime: runtime?.facts ?? null,
+    runtimeProblems: runtime?.problems ?? [],
+  };
+}
+
+/** Since when is told beside it. */
+function reasonFor(entry: AgentEntry): string {
+  if (entry.record.revokedAt !== null) return "revoked";
+  return entry.session?.tunnel ? "connected, but it does not answer" : "not connected";
+}
+
+function isoTime(atUs: number): string {
+  return new Date(atUs / 1_000).toISOString();
+}

@@ -1,0 +1,92 @@
+/** The part of the colony's backend that is about health and deployments. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { type ColonyStore } from "../../store/colony/index.ts";
+import {
+  BaselineMemory,
+  queryLogServices,
+  queryServiceDetails,
+  queryServices,
+  querySpanProcesses,
+  querySummary,
+} from "../../store/queries/index.ts";
+import { type ColonyBackend, serviceAliases } from "../../tools/index.ts";
+import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
+import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
+
+export type SummaryBackend = Pick<ColonyBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
+
+export interface SummaryBackendOptions {
+  store: ColonyStore;
+  discovery: Pick<DiscoveryLoop, "catchUp">;
+  deployments: Pick<DeploymentWatch, "list" | "mark">;
+  clock: Clock;
+  log: Logger;
+}
+
+/** Which names of spans are which services is looked up this often: processes seldom change their name. */
+const aliasesKeptMs = 60_000;
+
+export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
+  const aliases = new Aliases(store, clock, log);
+  const baselines = new BaselineMemory();
+  return {
+    summary: async (request) => {
+      await discovery.catchUp();
+      const nowMs = clock.wallMs();
+      const facts = await querySummary(store, { ...request, nowMs }, baselines);
+      const isUnseen = request.service !== undefined && facts.requests.length === 0 && facts.hasSpans;
+      const known =
+        isUnseen || facts.requests.some(({ source }) => source === "spans") ? await aliases.current() : new Map<string, string>();
+      // Its spans may call it by another name than its process.
+      const [name] = isUnseen ? ([...known].find(([, service]) => service === request.service) ?? []) : [];
+      const requests = name === undefined ? facts.requests : (await querySummary(store, { ...request, service: name, nowMs })).requests;
+      return { ...facts, requests, nowMs, aliases: known };
+    },
+    serviceDetails: (request) => queryServiceDetails(store, { ...request, nowMs: clock.wallMs() }),
+    logServices: (request) => queryLogServices(store, { ...request, nowMs: clock.wallMs() }),
+    deployments: (request) => deployments.list(request),
+    markDeployment: (request, context) => deployments.mark(request, context.caller ?? null),
+  };
+}
+
+/** Looked up beside the questions: only the first one waits. */
+class Aliases {
+  readonly #store: ColonyStore;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #known: ReadonlyMap<string, string> | undefined;
+  #reading: Promise<void> | undefined;
+  #readMs = Number.NEGATIVE_INFINITY;
+
+  constructor(store: ColonyStore, clock: Clock, log: Logger) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  async current(): Promise<ReadonlyMap<string, string>> {
+    if (this.#clock.monotonicMs() - this.#readMs > aliasesKeptMs) {
+      this.#reading ??= this.#read().finally(() => {
+        this.#reading = undefined;
+      });
+    }
+    if (this.#known === undefined) await this.#reading;
+    return this.#known ?? new Map();
+  }
+
+  async #read(): Promise<void> {
+    this.#readMs = this.#clock.monotonicMs();
+    try {
+      const [processes, services] = await Promise.all([
+        querySpanProcesses(this.#store, { nowMs: this.#clock.wallMs() }),
+        queryServices(this.#store, { processes: false }),
+      ]);
+      this.#known = serviceAliases(processes, services);
+    } catch (error) {
+      // Without them a service may be there twice, under both its names: better than no answer.
+      this.#log.debug("Cannot look up names of spans", { error });
+    }
+  }
+}

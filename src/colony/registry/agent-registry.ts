@@ -1,0 +1,380 @@
+/**
+ * Who is in this colony: the stored agents with what is known of them now (health, session, lag). Sessions live in memory only;
+ * after a restart every agent registers again by itself.
+ */
+
+import { randomUUID } from "node:crypto";
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { RuntimeFacts } from "../../model/runtime-facts.ts";
+import {
+  type AgentRecord,
+  type AgentRegistration,
+  type ColonyStore,
+  listAgents,
+  recordConflict,
+  recordEvent,
+  revokeAgent,
+  touchAgents,
+  upsertAgent,
+} from "../../store/colony/index.ts";
+import { type NamingLimits, storeNamingWish } from "../../store/discovery/index.ts";
+import type { Tunnel } from "../../transport/index.ts";
+import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
+import type { Revocations } from "./revocations.ts";
+import type { RuntimeBook } from "./runtime-book.ts";
+
+export interface Session {
+  readonly id: string;
+  readonly agentId: string;
+  readonly host: AgentHost;
+  readonly epoch: string;
+  /** Absent until the agent has dialled. */
+  tunnel?: Tunnel;
+  /** Until then, monotonic, its first tunnel is expected and the id is its own. */
+  expectedUntilMs: number;
+}
+
+export interface AgentHost {
+  hostname: string;
+  machineId: string;
+  bootId: string;
+}
+
+export interface AgentEntry {
+  record: AgentRecord;
+  tracker: HealthTracker;
+  /** As last reported in an event. */
+  reportedHealth: AgentHealth;
+  session?: Session;
+  pullLagMs: number | null;
+  /** Hosts that were refused because this id is taken, and when that was last reported, monotonic. */
+  claimants: Map<string, number>;
+  /** Agent's wall clock minus ours at registration. */
+  clockDifferenceMs: number | null;
+  certificateExpiresAtMs: number | null;
+}
+
+export interface AgentRegistryOptions {
+  store: ColonyStore;
+  revocations: Pick<Revocations, "has" | "add">;
+  /** Absent: nothing is kept of where agents run. */
+  runtimes?: RuntimeBook;
+  clock: Clock;
+  thresholds: HealthThresholds;
+  log: Logger;
+  /** Whether the other end of a tunnel still answers. */
+  isAlive: (tunnel: Tunnel) => Promise<boolean>;
+}
+
+/** A refused host tries again twice a minute; it is reported this often. */
+const claimantReportMs = 3_600_000;
+const maxClaimants = 64;
+/** An agent dials right after it has registered. */
+const firstTunnelMs = 10_000;
+
+export interface RegistrationFacts extends AgentRegistration {
+  /** The agent's wall clock. */
+  wallMs: number;
+  /** What it wants of the names of addresses that it sees; absent or null for nothing special. */
+  naming?: NamingLimits | null;
+  /** Where it runs; absent or null when it does not tell. */
+  runtime?: RuntimeFacts | null;
+  /** Of the session that this registration renews; absent or empty for a new one. */
+  sessionId?: string;
+  changeReason?: string;
+}
+
+export class AgentRegistry {
+  readonly #options: AgentRegistryOptions;
+  readonly #entries = new Map<string, AgentEntry>();
+  readonly #sessions = new Map<string, Session>();
+  /** The last registration under way of each id. */
+  readonly #registering = new Map<string, Promise<Session>>();
+  #touched = new Set<string>();
+
+  private constructor(options: AgentRegistryOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: AgentRegistryOptions): Promise<AgentRegistry> {
+    const registry = new AgentRegistry(options);
+    const records = await listAgents(options.store);
+    // Contacts from before the clock was set back lie in the future, and would make everybody since look silent.
+    const nowUs = options.clock.wallMs() * 1_000;
+    const newestUs = Math.max(0, ...records.map((record) => record.lastSeenAt).filter((seenAt) => seenAt <= nowUs));
+    for (const record of records) {
+      const silentMs = silenceBeforeRestartMs(record.lastSeenAt / 1_000, newestUs / 1_000);
+      const tracker = new HealthTracker(options.thresholds, options.clock.monotonicMs() - silentMs);
+      registry.#entries.set(record.agentId, {
+        record,
+        tracker,
+        reportedHealth: tracker.evaluate(options.clock.monotonicMs()),
+        pullLagMs: record.pullLagMs,
+        claimants: new Map(),
+        clockDifferenceMs: null,
+        certificateExpiresAtMs: null,
+      });
+    }
+    return registry;
+  }
+
+  entries(): IterableIterator<AgentEntry> {
+    return this.#entries.values();
+  }
+
+  find(agentId: string): AgentEntry | undefined {
+    return this.#entries.get(agentId);
+  }
+
+  isRevoked(agentId: string): boolean {
+    return this.#options.revocations.has(agentId) || (this.#entries.get(agentId)?.record.revokedAt ?? null) !== null;
+  }
+
+  healthOf(entry: AgentEntry): AgentHealth {
+    return entry.tracker.evaluate(this.#options.clock.monotonicMs());
+  }
+
+  /**
+   * Takes a registration; throws `already-exists` when another live host has the id. One at a time for each id, so that of two hosts that
+   * come at the same moment the second finds the first.
+   */
+  async register(facts: RegistrationFacts): Promise<Session> {
+    const { agentId } = facts;
+    const before = this.#registering.get(agentId);
+    const run = (async () => {
+      await Promise.allSettled([before]);
+      return await this.#register(facts);
+    })();
+    this.#registering.set(agentId, run);
+    try {
+      return await run;
+    } finally {
+      if (this.#registering.get(agentId) === run) this.#registering.delete(agentId);
+    }
+  }
+
+  async #register(facts: RegistrationFacts): Promise<Session> {
+    const { sessionId = "" } = facts;
+    return sessionId === "" ? await this.#begin(facts) : await this.#renew(facts, sessionId);
+  }
+
+  /** What a connected agent tells anew of itself: its session and its tunnel stay. Throws `not-found` when there is no such session. */
+  async #renew(facts: RegistrationFacts, sessionId: string): Promise<Session> {
+    const session = this.#sessions.get(sessionId);
+    const entry = this.#entries.get(facts.agentId);
+    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
+    if (
+      !entry ||
+      session?.agentId !== facts.agentId ||
+      entry.session !== session ||
+      session.epoch !== facts.epoch ||
+      !isSameHost(session.host, host)
+    ) {
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot renew the registration of agent "${facts.agentId}": its session is not known here; register anew`,
+      });
+    }
+    const nowUs = this.#options.clock.wallMs() * 1_000;
+    const registration = await this.#store(facts, nowUs);
+    Object.assign(entry.record, registration, { lastSeenAt: nowUs, registeredAt: nowUs });
+    entry.clockDifferenceMs = Math.round(facts.wallMs - this.#options.clock.wallMs());
+    entry.tracker.contact(this.#options.clock.monotonicMs());
+    return session;
+  }
+
+  /** Writes what an agent told; gives the part that is the agent's row. */
+  async #store(facts: RegistrationFacts, nowUs: number): Promise<AgentRegistration> {
+    const { store, runtimes } = this.#options;
+    const { wallMs: _wallMs, naming = null, runtime = null, sessionId: _session, changeReason = "", ...registration } = facts;
+    await upsertAgent(store, registration, nowUs);
+    // Before its first row can arrive.
+    await storeNamingWish(store, facts.agentId, naming);
+    await runtimes?.take(facts.agentId, runtime, changeReason);
+    return registration;
+  }
+
+  async #begin(facts: RegistrationFacts): Promise<Session> {
+    const host: AgentHost = { hostname: facts.hostname, machineId: facts.machineId, bootId: facts.bootId };
+    const holder = this.#entries.get(facts.agentId);
+    const previous = holder?.session;
+    if (holder && previous) await this.#checkHolder(holder, previous, host);
+    const { store, clock, thresholds } = this.#options;
+    const nowUs = clock.wallMs() * 1_000;
+    const { wallMs } = facts;
+    const registration = await this.#store(facts, nowUs);
+    const known = this.#entries.get(facts.agentId);
+    const expectedUntilMs = clock.monotonicMs() + firstTunnelMs;
+    const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch, expectedUntilMs };
+    const record: AgentRecord = {
+      ...registration,
+      firstSeenAt: known?.record.firstSeenAt ?? nowUs,
+      lastSeenAt: nowUs,
+      registeredAt: nowUs,
+      revokedAt: known?.record.revokedAt ?? null,
+      pullLagMs: known?.pullLagMs ?? null,
+    };
+    if (!known) {
+      const message = `Agent ${facts.agentId} on host "${facts.hostname}" has joined`;
+      await recordEvent(store, { at: nowUs, kind: "agent-joined", agentId: facts.agentId, message, details: { hostname: facts.hostname } });
+    }
+    this.#dropSession(previous, "replaced by a newer registration");
+    const tracker = known?.tracker ?? new HealthTracker(thresholds, clock.monotonicMs());
+    tracker.contact(clock.monotonicMs());
+    this.#entries.set(facts.agentId, {
+      record,
+      tracker,
+      reportedHealth: known?.reportedHealth ?? "healthy",
+      session,
+      pullLagMs: known?.pullLagMs ?? null,
+      claimants: known?.claimants ?? new Map<string, number>(),
+      clockDifferenceMs: Math.round(wallMs - clock.wallMs()),
+      certificateExpiresAtMs: known?.certificateExpiresAtMs ?? null,
+    });
+    this.#sessions.set(session.id, session);
+    return session;
+  }
+
+  /** Binds a tunnel to the registration that its agent named in Hello; undefined when there is none: it must register first. */
+  attach(sessionId: string, tunnel: Tunnel): Session | undefined {
+    const session = this.#sessions.get(sessionId);
+    if (!session || session.agentId !== tunnel.agentId) return undefined;
+    if (session.tunnel) background(this.#options.log, "Closing a replaced tunnel", session.tunnel.close("replaced by a newer tunnel"));
+    session.tunnel = tunnel;
+    session.expectedUntilMs = Number.NEGATIVE_INFINITY;
+    const entry = this.#entries.get(session.agentId);
+    if (entry) entry.certificateExpiresAtMs = tunnel.certificateNotAfterMs;
+    this.contact(session.agentId);
+    return session;
+  }
+
+  detach(session: Session, tunnel: Tunnel): void {
+    if (session.tunnel !== tunnel) return;
+    delete session.tunnel;
+  }
+
+  contact(agentId: string, pullLagMs?: number): void {
+    const entry = this.#entries.get(agentId);
+    if (!entry) return;
+    entry.tracker.contact(this.#options.clock.monotonicMs());
+    entry.record.lastSeenAt = this.#options.clock.wallMs() * 1_000;
+    if (pullLagMs !== undefined) entry.pullLagMs = pullLagMs;
+    this.#touched.add(agentId);
+  }
+
+  /** Writes last contacts; the owner calls it every few seconds and before closing. */
+  async flush(isLast = false): Promise<void> {
+    await this.#options.runtimes?.flush(isLast);
+    const touched = this.#touched;
+    if (touched.size === 0) return;
+    this.#touched = new Set();
+    const touches = [...touched].flatMap((agentId) => {
+      const entry = this.#entries.get(agentId);
+      if (!entry) return [];
+      return [{ agentId, lastSeenAt: entry.record.lastSeenAt, ...(entry.pullLagMs === null ? {} : { pullLagMs: entry.pullLagMs }) }];
+    });
+    await touchAgents(this.#options.store, touches);
+  }
+
+  /** Records an event for each agent whose health changed since the last call. */
+  async reportHealthChanges(): Promise<void> {
+    const { store, clock, log } = this.#options;
+    for (const entry of this.#entries.values()) {
+      // That a refused agent is silent is no news.
+      if (entry.record.revokedAt !== null) continue;
+      const health = this.healthOf(entry);
+      const before = entry.reportedHealth;
+      if (health === before) continue;
+      const { agentId, hostname } = entry.record;
+      const message = `Agent ${agentId} on host "${hostname}" is ${health} (was ${before})`;
+      await recordEvent(store, {
+        at: clock.wallMs() * 1_000,
+        kind: "agent-health-changed",
+        agentId,
+        message,
+        details: { before, after: health, hostname },
+      });
+      // Only now: what could not be recorded is tried again at the next call. The entry may have been renewed meanwhile.
+      const recorded = this.#entries.get(agentId);
+      if (recorded) recorded.reportedHealth = health;
+      log[health === "healthy" ? "info" : "warn"](message);
+    }
+  }
+
+  /** Refuses the agent from now on. Throws `not-found` for an unknown id. */
+  async revoke(agentId: string): Promise<void> {
+    const entry = this.#entries.get(agentId);
+    const { store, clock, revocations } = this.#options;
+    const nowUs = clock.wallMs() * 1_000;
+    if (!entry) {
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot revoke agent "${agentId}": no such agent; \`coral agent list\` shows the ids`,
+      });
+    }
+    await revocations.add(agentId);
+    entry.record.revokedAt ??= nowUs;
+    this.#dropSession(entry.session, "revoked");
+    delete entry.session;
+    // It is shut out by now, also when the store cannot be written.
+    await revokeAgent(store, agentId, nowUs);
+    await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });
+  }
+
+  #dropSession(session: Session | undefined, reason: string): void {
+    if (!session) return;
+    this.#sessions.delete(session.id);
+    if (session.tunnel) background(this.#options.log, "Closing a tunnel", session.tunnel.close(reason));
+  }
+
+  /** Throws when another agent is there with this id, or, of another host, about to be: an agent that was restarted need not wait. */
+  async #checkHolder(entry: AgentEntry, { tunnel, host, expectedUntilMs }: Session, claimant: AgentHost): Promise<void> {
+    const { agentId } = entry.record;
+    const isSame = isSameHost(host, claimant);
+    if (!isSame && !tunnel && this.#options.clock.monotonicMs() < expectedUntilMs) {
+      throw new CoralError({
+        code: "unavailable",
+        message: `Cannot register agent "${agentId}": host "${host.hostname}" is just connecting with the same id; try again in a moment`,
+      });
+    }
+    if (!tunnel || !(await this.#options.isAlive(tunnel))) return;
+    if (this.#isNews(entry, claimant)) await this.#reportConflict(agentId, host, claimant);
+    throw new CoralError({
+      code: "already-exists",
+      message: `Cannot register agent "${agentId}": ${isSame ? "another agent of this host" : `host "${host.hostname}"`} is connected with the same id; if this ${isSame ? "directory was copied" : "host was cloned"} from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
+      details: { agentId, holder: host.hostname },
+    });
+  }
+
+  #isNews({ claimants }: AgentEntry, claimant: AgentHost): boolean {
+    const key = describeHost(claimant);
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - (claimants.get(key) ?? Number.NEGATIVE_INFINITY) < claimantReportMs) return false;
+    if (claimants.size >= maxClaimants) claimants.clear();
+    claimants.set(key, nowMs);
+    return true;
+  }
+
+  async #reportConflict(agentId: string, holder: AgentHost, claimant: AgentHost): Promise<void> {
+    const { store, clock, log } = this.#options;
+    const noticedAt = clock.wallMs() * 1_000;
+    const message = isSameHost(holder, claimant)
+      ? `Agent id ${agentId} is used by two agents of host "${holder.hostname}": the second is refused`
+      : `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
+    log.warn(message, { agentId, holder, claimant });
+    await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });
+    await recordEvent(store, { at: noticedAt, kind: "agent-id-duplicate", agentId, message, details: { holder, claimant } });
+  }
+}
+
+/** Containers of one host differ only by name. */
+function isSameHost(a: AgentHost, b: AgentHost): boolean {
+  return a.machineId === b.machineId && a.bootId === b.bootId && a.hostname === b.hostname;
+}
+
+function describeHost(host: AgentHost): string {
+  return `${host.hostname} (machine ${host.machineId.slice(0, 8)}, boot ${host.bootId.slice(0, 8)})`;
+}

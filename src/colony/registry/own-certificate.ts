@@ -1,0 +1,21 @@
+import type { Authority } from "../../transport/index.ts";
+
+/** The colony's own certificate, kept in memory only and made anew at two thirds of its life. */
+export interface OwnCertificate {
+  current(): { certPem: string; keyPem: string; caPem: string };
+  renewWhenDue(nowMs: number, onRenewed: () => void): Promise<void>;
+}
+
+const ttlMs = 30 * 86_400_000;
+
+export async function createOwnCertificate(authority: Authority): Promise<OwnCertificate> {
+  let issued = await authority.issueColony({ ttlMs });
+  return {
+    current: () => ({ certPem: issued.certPem, keyPem: issued.keyPem, caPem: authority.caPem }),
+    renewWhenDue: async (nowMs, onRenewed) => {
+      if (issued.notAfterMs - nowMs > ttlMs / 3) return;
+      issued = await authority.issueColony({ ttlMs });
+      onRenewed();
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Clock } from "../../base/clock.ts";
+import { silentLogger } from "../../base/log.ts";
+import { possibleCapabilities, sampleRuntime, sampleSidecar } from "../../model/runtime-facts.fixture.ts";
+import { type ColonyStore, listRuntimeHistory, openColonyStore } from "../../store/colony/index.ts";
+import { openEngine } from "../../store/engine/index.ts";
+import { RuntimeBook } from "./runtime-book.ts";
+
+class HandClock implements Clock {
+  nowMs = 1_000_000;
+  wallMs(): number {
+    return 1_700_000_000_000 + this.nowMs;
+  }
+  monotonicMs(): number {
+    return this.nowMs;
+  }
+}
+
+async function open(clock: Clock): Promise<AsyncDisposable & { store: ColonyStore; book: () => Promise<RuntimeBook> }> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-book-"));
+  const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log: silentLogger });
+  const store = await openColonyStore(engine, {
+    file: join(directory, "c.duckdb"),
+    signals: [],
+    maxBytes: 1024 ** 3,
+    log: silentLogger,
+    clock,
+  });
+  return {
+    store,
+    book: () => RuntimeBook.open({ store, clock, log: silentLogger }),
+    [Symbol.asyncDispose]: async () => {
+      await store.close();
+      await engine.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+test("take() writes a change at once, the next ones once a minute, and the last one counts", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  await book.take("a", sampleSidecar("passive"), "");
+  for (let round = 0; round < 10; round++) {
+    clock.nowMs += 1_000;
+    await book.take("a", sampleSidecar(round % 2 ? "shared-ns" : "cri"), "refresh");
+    // What is asked is always the newest.
+    expect(book.of("a")?.facts.sidecarMode).toBe(round % 2 ? "shared-ns" : "cri");
+  }
+  expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
+  await book.flush();
+  expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
+  clock.nowMs += 60_000;
+  await book.flush();
+  await book.flush();
+  const history = await listRuntimeHistory(world.store, "a", 100);
+  expect(history.map(({ sidecarMode, reason }) => [sidecarMode, reason])).toEqual([
+    ["shared-ns", "refresh"],
+    ["passive", "registration"],
+  ]);
+  expect(history[0]?.changes).toContain("sidecar mode passive → shared-ns");
+  expect(book.deferred).toBe(10);
+});
+
+test("take() writes nothing when nothing changed but the time, also after a restart", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const first = await world.book();
+  await first.take("a", sampleRuntime(), "");
+  clock.nowMs += 3_600_000;
+  const second = await world.book();
+  expect(second.of("a")?.facts).toEqual(sampleRuntime());
+  await second.take("a", sampleRuntime({ detectedAt: "2025-01-01T00:00:00.000Z" }), "");
+  expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
+  expect(second.of("a")?.facts.detectedAt).toBe("2025-01-01T00:00:00.000Z");
+});
+
+test("take() names the reason of a change", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  const cri = sampleSidecar("cri");
+  const steps: [Parameters<RuntimeBook["take"]>[1], string, string][] = [
+    [cri, "", "registration"],
+    [{ ...cri, version: "0.2.0" }, "", "upgrade"],
+    [{ ...cri, version: "0.2.0", containerRuntime: { socketPath: "/s", type: "containerd", version: "1.7.1" } }, "refresh", "upgrade"],
+    [{ ...sampleSidecar("passive"), version: "0.2.0" }, "", "redeployment"],
+    [{ ...sampleSidecar("shared-ns"), version: "0.2.0" }, "requested", "requested"],
+  ];
+  for (const [facts, told, reason] of steps) {
+    clock.nowMs += 60_000;
+    await book.take("a", facts, told);
+    expect((await listRuntimeHistory(world.store, "a", 1))[0]?.reason).toBe(reason);
+  }
+});
+
+test("take() flags what an agent claims and cannot do, once, and does not believe it", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  const lie = sampleSidecar("passive", { capabilities: possibleCapabilities("native", "") });
+  await book.take("a", lie, "");
+  await book.take("a", lie, "");
+  expect(book.of("a")?.problems).toHaveLength(3);
+  expect(book.of("a")?.facts.capabilities.find(({ name }) => name === "exec")?.available).toBe(false);
+  const events = await world.store.query("SELECT kind FROM registry.events WHERE agent_id = 'a'");
+  expect(events.map(({ kind }) => kind)).toEqual(["agent-runtime-doubtful"]);
+});
+
+test("a change that takes abilities away is a warning among the events", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  for (const mode of ["cri", "passive", "cri"]) {
+    await book.take("a", sampleSidecar(mode), "refresh");
+    clock.nowMs += 60_000;
+  }
+  const events = await world.store.query(`SELECT severity, message FROM ${world.store.database.name}.views.events ORDER BY "time"`);
+  expect(events.map(({ severity, message }) => [severity, String(message).includes("exec yes → no")])).toEqual([
+    ["warning", true],
+    ["info", false],
+  ]);
+});
+
+test("take() forgets an agent that does not tell any more", async () => {
+  const clock = new HandClock();
+  await using world = await open(clock);
+  const book = await world.book();
+  await book.take("b", sampleSidecar("cri"), "");
+  await book.take("b", null, "");
+  expect(book.of("b")).toBeNull();
+  expect((await world.book()).of("b")).toBeNull();
+});

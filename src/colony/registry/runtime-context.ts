@@ -1,0 +1,64 @@
+/** Where one agent runs: from itself through its tunnel, or as it told last. */
+
+import { createClient } from "@connectrpc/connect";
+import { CoralError } from "../../base/errors.ts";
+import { AgentService } from "../../proto/coral/agent/v1/agent_pb.ts";
+import { type ColonyStore, listRuntimeHistory } from "../../store/colony/index.ts";
+import type { ColonyBackend, RuntimeContextFacts } from "../../tools/index.ts";
+import { fromConnectError, runtimeFromWire, type Tunnel } from "../../transport/index.ts";
+import type { AgentRegistry } from "./agent-registry.ts";
+import { checkRuntime } from "./check-runtime.ts";
+import type { RuntimeBook } from "./runtime-book.ts";
+
+const askTimeoutMs = 3_000;
+/** A look asks the container runtime and the cluster. */
+const refreshTimeoutMs = 15_000;
+
+export interface RuntimeContextOptions {
+  store: ColonyStore;
+  registry: Pick<AgentRegistry, "find">;
+  runtimes: Pick<RuntimeBook, "of">;
+}
+
+export function createRuntimeContext({ store, registry, runtimes }: RuntimeContextOptions): ColonyBackend["runtimeContext"] {
+  return async ({ agentId, refresh, history }, context) => {
+    const entry = registry.find(agentId);
+    if (!entry) throw new CoralError({ code: "not-found", message: `Cannot tell where agent "${agentId}" runs: no such agent` });
+    const changes = history === 0 ? [] : await listRuntimeHistory(store, agentId, history);
+    const told = {
+      history: changes.map(({ changedAt, criType, criVersion, runtimeType, sidecarMode, reason, changes: words }) => ({
+        at: new Date(changedAt / 1_000).toISOString(),
+        runtimeType,
+        sidecarMode,
+        containerRuntime: [criType, criVersion].filter((part) => part !== "").join(" "),
+        reason,
+        changes: words,
+      })),
+    };
+    const known = runtimes.of(agentId);
+    const fallback = (note: string): RuntimeContextFacts => ({
+      runtime: known?.facts ?? null,
+      problems: known?.problems ?? [],
+      source: "registry",
+      note,
+      ...told,
+    });
+    const tunnel = entry.session?.tunnel;
+    if (!tunnel) return fallback("the agent is not connected");
+    try {
+      return { ...(await ask(tunnel, refresh, context.signal)), source: "agent", note: "", ...told };
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const { code, message } = fromConnectError(error);
+      return fallback(code === "unsupported" ? "the agent is too old to be asked" : `the agent did not answer: ${message}`);
+    }
+  };
+}
+
+async function ask(tunnel: Tunnel, refresh: boolean, signal: AbortSignal): Promise<Pick<RuntimeContextFacts, "runtime" | "problems">> {
+  const timeoutMs = refresh ? refreshTimeoutMs : askTimeoutMs;
+  const { context } = await createClient(AgentService, tunnel.transport).getRuntimeContext({ refresh }, { timeoutMs, signal });
+  if (!context) return { runtime: null, problems: [] };
+  const { facts, problems } = checkRuntime(runtimeFromWire(context));
+  return { runtime: facts, problems };
+}

@@ -1,0 +1,40 @@
+/** The `logs` list of the agent's config: whose log files and journal are read. Nothing is read that is not listed. */
+
+import * as z from "zod";
+import { text } from "../schema/schema-parts.ts";
+
+const absolutePath = text("A file; * stands for anything but a slash", {
+  expression: /^\/[^\0]*[^/]$/,
+  message: "write a whole path, such as /var/log/api/*.log",
+});
+const unitName = text("A unit of systemd", { expression: /^[A-Za-z0-9][\w@:.\\-]{0,254}$/, message: "write a unit, such as api.service" });
+
+export const agentLogsList = z
+  .array(
+    z
+      .strictObject({
+        service: text("The service that the lines belong to").max(255, "it must have at most 255 characters"),
+        files: z.array(absolutePath).max(50, "write at most 50 paths").prefault([]),
+        units: z.array(unitName).max(50, "write at most 50 units").prefault([]),
+        from_start: z.boolean({ error: "write true or false" }).prefault(false),
+      })
+      .refine(({ files, units }) => files.length + units.length > 0, "name its files or its units"),
+  )
+  .max(200, "write at most 200 services")
+  .meta({
+    kind: "list",
+    description:
+      "Services whose logs are read, each with `service`, `files` (whole paths, * for anything), `units` (of systemd's journal) and `from_start` (also what was in a file before; default false)",
+  })
+  .prefault([]);
+
+export interface ServiceLogsConfig {
+  service: string;
+  files: readonly string[];
+  units: readonly string[];
+  fromStart: boolean;
+}
+
+export function toServiceLogs(file: z.output<typeof agentLogsList>): ServiceLogsConfig[] {
+  return file.map(({ service, files, units, from_start: fromStart }) => ({ service, files, units, fromStart }));
+}

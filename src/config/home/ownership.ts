@@ -1,0 +1,113 @@
+/** Files and directories of Coral: private (0700, 0600), written whole or not at all, and owned by the user also under sudo. */
+
+import { randomBytes } from "node:crypto";
+import { lchown, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { CoralError } from "../../base/errors.ts";
+
+export interface FileOwner {
+  uid: number;
+  gid: number;
+}
+
+export interface WriteOptions {
+  /** Default 0600. */
+  mode?: number;
+  /** Default: `sudoOwner()`. */
+  owner?: FileOwner | undefined;
+}
+
+/** The user who typed sudo, when this process runs as root because of it; otherwise undefined: files are ours anyway. */
+export function sudoOwner(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  effectiveUid: number | undefined = process.geteuid?.(),
+): FileOwner | undefined {
+  if (effectiveUid !== 0) return undefined;
+  const uid = idOf(env["SUDO_UID"]);
+  const gid = idOf(env["SUDO_GID"]);
+  if (uid === undefined || gid === undefined || uid === 0) return undefined;
+  return { uid, gid };
+}
+
+/** Makes the directory and its missing parents, each 0700 and the user's own. An existing directory's mode and owner are left alone. */
+export async function makePrivateDirectory(path: string, owner: FileOwner | undefined = sudoOwner()): Promise<void> {
+  const missing: string[] = [];
+  for (let current = path; ; current = dirname(current)) {
+    if (await isDirectory(current)) break;
+    missing.unshift(current);
+    if (dirname(current) === current) break;
+  }
+  for (const directory of missing) {
+    try {
+      await mkdir(directory, { mode: 0o700 });
+    } catch (error) {
+      // Another process may have made it between the look and the call; that one has set its owner too.
+      if (codeOf(error) === "EEXIST" && (await isDirectory(directory))) continue;
+      throw fileError("make directory", directory, error);
+    }
+    await setOwner(directory, owner);
+  }
+}
+
+/** Replaces the file in one step: a crash leaves the old content or the new one, never half. Makes missing directories. */
+export async function writePrivateFile(path: string, content: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
+  const owner = "owner" in options ? options.owner : sudoOwner();
+  const mode = options.mode ?? 0o600;
+  await makePrivateDirectory(dirname(path), owner);
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}`);
+  try {
+    const file = await open(temporary, "wx", mode);
+    try {
+      await file.writeFile(content);
+      // The process umask may have taken bits away.
+      await file.chmod(mode);
+      if (owner) await file.chown(owner.uid, owner.gid);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw fileError("write", path, error);
+  }
+}
+
+async function setOwner(path: string, owner: FileOwner | undefined): Promise<void> {
+  // lchown: a symbolic link put in our place must not hand the file behind it to the user.
+  if (owner) await lchown(path, owner.uid, owner.gid);
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw fileError("look at", path, error);
+  }
+}
+
+function idOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}
+
+const explanations: Record<string, { code: "not-permitted" | "unavailable"; text: string }> = {
+  EACCES: { code: "not-permitted", text: "permission denied; check who owns the directory" },
+  EPERM: { code: "not-permitted", text: "operation not permitted; check who owns the directory" },
+  EROFS: { code: "not-permitted", text: "the file system is read-only; set CORAL_HOME elsewhere" },
+  ENOSPC: { code: "unavailable", text: "the disk is full; free some space" },
+  EDQUOT: { code: "unavailable", text: "the disk quota is used up; free some space" },
+  EEXIST: { code: "unavailable", text: "a file stands where the directory should be" },
+  ENOTDIR: { code: "unavailable", text: "a part of the path is a file, not a directory" },
+};
+
+function fileError(verb: string, path: string, error: unknown): CoralError {
+  if (error instanceof CoralError) return error;
+  const known = explanations[codeOf(error) ?? ""];
+  const text = known?.text ?? (error instanceof Error ? error.message : String(error));
+  return new CoralError({ code: known?.code ?? "internal", message: `Cannot ${verb} "${path}": ${text}`, cause: error, details: { path } });
+}

@@ -1,0 +1,58 @@
+/** Commands that wait for somebody to approve them, held here at the agent: nothing but a decision that reaches the agent lets one run. */
+
+import { CoralError } from "../../base/errors.ts";
+
+export interface ApprovalDecision {
+  isApproved: boolean;
+  /** Empty when nobody decided in time. */
+  decidedBy: string;
+  reason: string;
+}
+
+/** More that wait at the same time are refused. */
+const maxHeld = 100;
+
+export class Approvals {
+  readonly #held = new Map<string, (decision: ApprovalDecision) => void>();
+
+  get waiting(): number {
+    return this.#held.size;
+  }
+
+  /** Resolves with the decision, or with a refusal when the time is over. Rejects when the caller leaves. */
+  wait(id: string, timeoutMs: number, signal: AbortSignal): Promise<ApprovalDecision> {
+    if (this.#held.size >= maxHeld)
+      throw new CoralError({ code: "exhausted", message: `Cannot hold the command: ${maxHeld} wait for an approval already` });
+    if (this.#held.has(id))
+      throw new CoralError({ code: "already-exists", message: `Cannot hold the command "${id}": one of that id waits already` });
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", leave);
+        this.#held.delete(id);
+      };
+      const leave = (): void => {
+        end();
+        reject(new CoralError({ code: "cancelled", message: "Cannot run this command: the caller left before it was approved" }));
+      };
+      const timer = setTimeout(() => {
+        end();
+        resolve({ isApproved: false, decidedBy: "", reason: "nobody approved it in time" });
+      }, timeoutMs);
+      this.#held.set(id, (decision) => {
+        end();
+        resolve(decision);
+      });
+      signal.addEventListener("abort", leave, { once: true });
+      if (signal.aborted) leave();
+    });
+  }
+
+  /** Throws `not-found` when it does not wait (any more). */
+  decide(id: string, decision: ApprovalDecision): void {
+    const resolve = this.#held.get(id);
+    if (!resolve)
+      throw new CoralError({ code: "not-found", message: `Cannot decide about command "${id}": it does not wait for an approval here` });
+    resolve(decision);
+  }
+}

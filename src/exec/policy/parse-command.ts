@@ -1,0 +1,253 @@
+/**
+ * Reads a command text as a list of programs joined by pipes. It knows words, quotes, backslashes, `|`, and where standard error goes. Nothing is
+ * ever expanded: what a shell would expand is refused, so that a text means here what it seems to mean, or nothing.
+ */
+
+import { CoralError } from "../../base/errors.ts";
+import { escapeText } from "../../base/escape-text.ts";
+
+/** Where a stream of a program goes instead. */
+export interface Redirections {
+  /** `>/dev/null`. */
+  dropStdout: boolean;
+  /** `2>/dev/null`, and `2>&1` behind `>/dev/null`. */
+  dropStderr: boolean;
+  /** `2>&1`: to where standard output went before it was dropped. */
+  stderrToStdout: boolean;
+}
+
+/** One program of a pipeline. */
+export interface Stage extends Redirections {
+  argv: readonly [string, ...string[]];
+}
+
+/** Bytes of a whole command, and of its words together with them: far below what the kernel takes. */
+export const maxCommandBytes = 64 * 1024;
+const maxStages = 16;
+const maxWords = 1_024;
+
+/** Spaces that are not ASCII's, marks that have no width or turn text around: a reader of an approval or an audit would not see them. */
+const invisible = /\u034f|[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u180e]/u;
+const loneSurrogate = /\p{Cs}/u;
+/** What a shell would read as more than a character, outside of quotes; `|` and `>` are looked at before. */
+const shellOnly: Readonly<Record<string, string>> = {
+  "&": "programs do not run in the background or one after the other here",
+  ";": "one command is run at a time",
+  "<": "there is no redirection of input; send it with the command",
+  ">": "files are not written; only >/dev/null, 2>/dev/null and 2>&1 are known",
+  "(": "there are no subshells",
+  ")": "there are no subshells",
+  "`": "there is no command substitution",
+  $: "variables and $(…) are not expanded; a literal $ stands in single quotes",
+  "*": "file patterns are not expanded; put a literal * in quotes",
+  "?": "file patterns are not expanded; put a literal ? in quotes",
+  "[": "file patterns are not expanded; put a literal [ in quotes",
+};
+
+const redirections: readonly { text: string; apply: (stage: Redirections) => void }[] = [
+  // As in a shell, it goes to where standard output goes by then.
+  { text: "2>&1", apply: (stage) => Object.assign(stage, { stderrToStdout: !stage.dropStdout, dropStderr: stage.dropStdout }) },
+  { text: "2>/dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
+  { text: "2> /dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
+  { text: ">/dev/null", apply: (stage) => Object.assign(stage, { dropStdout: true }) },
+  { text: "> /dev/null", apply: (stage) => Object.assign(stage, { dropStdout: true }) },
+  { text: "1>/dev/null", apply: (stage) => Object.assign(stage, { dropStdout: true }) },
+];
+
+export function plainStage(argv: readonly [string, ...string[]]): Stage {
+  return { argv, dropStdout: false, dropStderr: false, stderrToStdout: false };
+}
+
+/** Throws `usage` with what was wrong and where. */
+export function parseCommand(text: string): Stage[] {
+  checkCharacters(text);
+  return new Parser(text).parse();
+}
+
+/** The same checks for a program that came as a list of words: each is taken as it is. */
+export function stageOfWords(words: readonly string[]): Stage {
+  const [program, ...rest] = words;
+  if (program === undefined || program === "") throw refused("it is empty");
+  if (words.length > maxWords) throw refused(`it has more than ${maxWords} words`);
+  let bytes = 0;
+  for (const word of words) {
+    bytes += Buffer.byteLength(word) + 1;
+    if (word.includes("\0")) throw refused("it holds a NUL");
+    if (loneSurrogate.test(word)) throw refused("it is not valid Unicode");
+  }
+  if (bytes > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
+  if (/\p{Cc}/u.test(program) || invisible.test(program))
+    throw refused(`the program's name ${JSON.stringify(program)} holds invisible characters`);
+  return plainStage([program, ...rest]);
+}
+
+function refused(why: string, at?: number): CoralError {
+  const where = at === undefined ? "" : ` (character ${at + 1})`;
+  return new CoralError({ code: "usage", message: `Cannot read the command: ${why}${where}`, details: at === undefined ? {} : { at } });
+}
+
+function checkCharacters(text: string): void {
+  if (Buffer.byteLength(text) > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
+  // Tabs separate words; every other control, a line's end before all, has no meaning in one command.
+  const control = /[^\P{Cc}\t]/u.exec(text);
+  if (control) throw refused(`it holds ${escapeText(control[0])}, and a command is one line of visible characters`, control.index);
+  const hidden = invisible.exec(text);
+  if (hidden) throw refused(`it holds ${codePoint(hidden[0])}, which is invisible or no ordinary space`, hidden.index);
+  const half = loneSurrogate.exec(text);
+  if (half) throw refused("it is not valid Unicode", half.index);
+}
+
+function codePoint(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+class Parser {
+  readonly #text: string;
+  readonly #stages: Stage[] = [];
+  #at = 0;
+  #words: string[] = [];
+  #redirected: Redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  parse(): Stage[] {
+    for (;;) {
+      this.#skipBlanks();
+      if (this.#at >= this.#text.length) break;
+      if (this.#text[this.#at] === "|") this.#readPipe();
+      else if (!this.#readRedirection()) this.#readWord();
+    }
+    this.#endStage();
+    return this.#stages;
+  }
+
+  #skipBlanks(): void {
+    while (this.#text[this.#at] === " " || this.#text[this.#at] === "\t") this.#at++;
+  }
+
+  #readPipe(): void {
+    const next = this.#text[this.#at + 1];
+    if (next === "|") throw refused("one command is run at a time, there is no ||", this.#at);
+    if (next === "&") throw refused("write 2>&1 | instead of |&", this.#at);
+    this.#endStage();
+    if (this.#stages.length >= maxStages) throw refused(`it has more than ${maxStages} programs`, this.#at);
+    this.#at++;
+    this.#skipBlanks();
+    if (this.#at >= this.#text.length) throw refused("nothing follows the last |", this.#at - 1);
+  }
+
+  #endStage(): void {
+    const [program, ...rest] = this.#words;
+    if (program === undefined)
+      throw refused(this.#stages.length === 0 && this.#at >= this.#text.length ? "it is empty" : "a program is missing beside |", this.#at);
+    this.#stages.push({ argv: [program, ...rest], ...this.#redirected });
+    this.#words = [];
+    this.#redirected = { dropStdout: false, dropStderr: false, stderrToStdout: false };
+  }
+
+  /** Only the known forms, each standing alone. */
+  #readRedirection(): boolean {
+    const found = redirections.find(({ text }) => this.#text.startsWith(text, this.#at) && this.#isBoundary(this.#at + text.length));
+    if (!found) return false;
+    if (this.#words.length === 0) throw refused("a program comes before its redirections", this.#at);
+    found.apply(this.#redirected);
+    this.#at += found.text.length;
+    return true;
+  }
+
+  #isBoundary(at: number): boolean {
+    const character = this.#text[at];
+    return character === undefined || character === " " || character === "\t" || character === "|";
+  }
+
+  #readWord(): void {
+    const start = this.#at;
+    if (this.#words.length >= maxWords) throw refused(`a program has more than ${maxWords} words`, start);
+    if (this.#text[start] === "~") throw refused("~ is not expanded; write the whole path", start);
+    if (this.#text[start] === "#") throw refused("there are no comments; put a literal # in quotes", start);
+    let word = "";
+    // What stood in quotes or after a backslash is literal; braces and assignments count only where nothing was quoted.
+    let bare = "";
+    while (!this.#isBoundary(this.#at)) {
+      const character = this.#text[this.#at] ?? "";
+      if (character === "'") word += this.#readSingleQuoted();
+      else if (character === '"') word += this.#readDoubleQuoted();
+      else if (character === "\\") word += this.#readEscaped();
+      else {
+        const why = shellOnly[character];
+        if (why !== undefined) throw refused(`it holds an unquoted ${character}: ${why}`, this.#at);
+        word += character;
+        bare += character;
+        this.#at++;
+      }
+    }
+    this.#checkWord(word, bare, start);
+    this.#words.push(word);
+  }
+
+  #checkWord(word: string, bare: string, start: number): void {
+    if (/\{[^{}]*(?:,|\.\.)[^{}]*\}/.test(bare)) throw refused("braces are not expanded; put them in quotes", start);
+    if (this.#words.length > 0) return;
+    if (word === "") throw refused("the program has no name", start);
+    if (bare === "!" || bare === "{" || bare === "}") throw refused(`${bare} has no meaning here`, start);
+    if (/^[A-Za-z_]\w*\+?=/.test(bare)) throw refused("variables are not set in front of a program; give them with --setenv", start);
+    if (/[^\P{Cc}]/u.test(word)) throw refused("the program's name holds invisible characters", start);
+  }
+
+  #readSingleQuoted(): string {
+    const end = this.#text.indexOf("'", this.#at + 1);
+    if (end < 0) throw refused("a ' is not closed", this.#at);
+    const literal = this.#text.slice(this.#at + 1, end);
+    this.#at = end + 1;
+    return literal;
+  }
+
+  #readDoubleQuoted(): string {
+    const start = this.#at;
+    let literal = "";
+    this.#at++;
+    for (;;) {
+      const character = this.#text[this.#at];
+      if (character === undefined) throw refused('a " is not closed', start);
+      if (character === '"') break;
+      if (character === "$" || character === "`")
+        throw refused(`it holds a ${character} in double quotes: ${shellOnly[character]}`, this.#at);
+      if (character === "\\") {
+        const next = this.#text[this.#at + 1] ?? "";
+        // Inside double quotes a backslash protects these only; before others it stays.
+        literal += '"\\$`'.includes(next) && next !== "" ? next : `\\${next}`;
+        this.#at += 1 + next.length;
+        continue;
+      }
+      literal += character;
+      this.#at++;
+    }
+    this.#at++;
+    return literal;
+  }
+
+  #readEscaped(): string {
+    const point = this.#text.codePointAt(this.#at + 1);
+    if (point === undefined) throw refused("it ends with a backslash", this.#at);
+    const next = String.fromCodePoint(point);
+    this.#at += 1 + next.length;
+    return next;
+  }
+}
+
+/** A command as people would type it, for audits and screens: quoted where a word needs it. */
+export function formatCommand(stages: readonly Stage[]): string {
+  return stages
+    .map((stage) => [...stage.argv.map((word, index) => quoteWord(word, index === 0)), ...redirectionsOf(stage)].join(" "))
+    .join(" | ");
+}
+
+function redirectionsOf({ dropStdout, dropStderr, stderrToStdout }: Redirections): string[] {
+  return [...(stderrToStdout ? ["2>&1"] : []), ...(dropStdout ? [">/dev/null"] : []), ...(dropStderr ? ["2>/dev/null"] : [])];
+}
+
+function quoteWord(word: string, isProgram: boolean): string {
+  return /^[\w@%+=:,./-]+$/.test(word) && !(isProgram && word.includes("=")) ? word : `'${escapeText(word).replaceAll("'", "'\\''")}'`;
+}

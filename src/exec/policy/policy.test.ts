@@ -1,0 +1,195 @@
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { testRule, testSettings } from "../command-runner.fixture.ts";
+import type { ExecRule, ExecSettings } from "./exec-settings.ts";
+import { isLauncher } from "./launchers.ts";
+import { parseCommand, stageOfWords } from "./parse-command.ts";
+import { type Decision, decide, type PolicyQuestion, ruleWarnings } from "./policy.ts";
+import { createRootFiles, type RootFiles, unseenFiles } from "./root-files.ts";
+
+let root: string;
+let files: RootFiles;
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), "coral-policy-"));
+  await chmod(root, 0o755);
+  await mkdir(join(root, "usr/bin"), { recursive: true });
+  await mkdir(join(root, "opt/tools"), { recursive: true });
+  await mkdir(join(root, "home/user"), { recursive: true });
+  for (const name of ["ps", "cat", "systemctl", "bash", "env", "curl", "mawk", "busybox"])
+    await writeFile(join(root, "usr/bin", name), "\x7fELF", { mode: 0o755 });
+  await writeFile(join(root, "opt/tools/report"), "\x7fELF", { mode: 0o755 });
+  await writeFile(join(root, "home/user/systemctl"), "\x7fELF", { mode: 0o755 });
+  await chmod(join(root, "home/user"), 0o777);
+  await symlink("/usr/bin/bash", join(root, "usr/bin/innocent"));
+  await symlink("/usr/bin/bash", join(root, "opt/tools/shell"));
+  await symlink("mawk", join(root, "usr/bin/awk"));
+  await symlink("busybox", join(root, "usr/bin/wget"));
+  files = createRootFiles(root);
+});
+afterAll(() => rm(root, { recursive: true }));
+
+function ask(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = {}, question: Partial<PolicyQuestion> = {}): Decision {
+  return decide(
+    { ...testSettings, profile: "diagnostics", ...settings, rules },
+    {
+      stages: parseCommand(text),
+      kind: "exec",
+      caller: "token:ci",
+      targets: ["host"],
+      environment: "production",
+      isReadOnly: false,
+      files,
+      workingDirectory: "",
+      ...question,
+    },
+  );
+}
+const action = (...args: Parameters<typeof ask>): string => ask(...args).action;
+
+describe("rules", () => {
+  it("are tried in order; the first that fits decides", () => {
+    const rules = [
+      testRule({ name: "no payments", action: "deny", program: ["systemctl"], args: ["*payments*"] }),
+      testRule({ name: "restarts", action: "allow", program: ["systemctl"], args: ["restart", "nginx*"], runAs: "root" }),
+    ];
+    expect(ask("systemctl restart nginx.service", rules)).toMatchObject({ action: "allow", rule: "restarts", runAs: "root" });
+    expect(ask("systemctl restart payments", rules)).toMatchObject({ action: "deny", rule: "no payments" });
+    expect(action("systemctl restart ssh", rules)).toBe("deny");
+    // One argument that no pattern allows is enough.
+    expect(action("systemctl restart nginx --root=/tmp", rules)).toBe("deny");
+    expect(action("systemctl -H evil restart nginx", rules)).toBe("deny");
+    expect(ask("systemctl status ssh", rules)).toMatchObject({ action: "allow", rule: "profile diagnostics", runAs: undefined });
+  });
+
+  it("look at caller, target, environment and kind", () => {
+    const rule = testRule({
+      action: "allow",
+      program: ["bash"],
+      user: ["local:*"],
+      target: ["service api*"],
+      environment: ["staging"],
+      kind: ["shell"],
+    });
+    const fitting: Partial<PolicyQuestion> = { caller: "local:uid=0", targets: ["service api-1"], environment: "staging", kind: "shell" };
+    expect(action("bash", [rule], {}, fitting)).toBe("allow");
+    for (const change of [{ caller: "token:x" }, { targets: ["host"] }, { environment: "production" }, { kind: "exec" as const }])
+      expect(action("bash", [rule], {}, { ...fitting, ...change }), JSON.stringify(change)).toBe("deny");
+  });
+
+  it("that deny close a place by the services in it; those never open it", () => {
+    const inside = { targets: ["container web"], neighbours: ["service payments"] };
+    for (const kind of ["deny", "require_approval"] as const) {
+      const rules = [testRule({ action: kind, target: ["service pay*"] })];
+      expect(action("ps", rules, {}, inside)).toBe(kind);
+      expect(action("ps", rules, {}, { targets: ["container web"] })).toBe("allow");
+    }
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["service pay*"] })], {}, inside)).toBe("deny");
+  });
+
+  it("that deny a container close every one whose name is not known", () => {
+    const unnamed = { targets: ["host pid 7"], isUnnamed: true };
+    for (const target of ["container web", "container*", "*web"])
+      expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("deny");
+    expect(ask("ps", [testRule({ action: "deny", target: ["container web"] })], {}, unnamed).why).toContain("cannot be told now");
+    for (const target of ["host", "service web"])
+      expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("allow");
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["container web"] })], {}, unnamed)).toBe("deny");
+  });
+
+  it("that deny see every name of a program", () => {
+    const rules = [testRule({ action: "deny", program: ["bash"] })];
+    for (const text of ["bash", "/usr/bin/bash", "innocent", "/usr/bin/../bin/bash", "/usr/bin/innocent"])
+      expect(action(text, rules, { profile: "full" }), text).toBe("deny");
+    expect(action("ps", rules, { profile: "full" })).toBe("allow");
+    expect(action("ps | bash", rules, { profile: "full" })).toBe("deny");
+  });
+
+  it("that allow a name mean what root has put there", () => {
+    const rules = [testRule({ action: "allow", program: ["systemctl", "innocent", "awk"] })];
+    expect(action("systemctl stop x", rules)).toBe("allow");
+    expect(action("/home/user/systemctl stop x", rules)).toBe("deny");
+    // The name does not allow the shell behind it; a link from one launcher to its other name is what was meant.
+    expect(action("innocent -c id", rules)).toBe("deny");
+    expect(action("awk 1", rules)).toBe("allow");
+  });
+
+  it("that allow a path mean that file", () => {
+    const rules = [testRule({ action: "allow", program: ["/opt/tools/*"] })];
+    expect(action("/opt/tools/report --all", rules)).toBe("allow");
+    for (const way of [
+      "/opt/tools/../../usr/bin/bash",
+      "/opt/tools/./../../usr/bin/bash",
+      "/opt/tools/shell",
+      "//opt/tools/../../usr/bin/env",
+    ])
+      expect(action(way, rules), way).toBe("deny");
+    expect(action("report", rules, {}, { stages: [stageOfWords(["/usr/bin/env"])] })).toBe("deny");
+  });
+
+  it("of a pipeline must allow each program, as one user", () => {
+    const rules = [testRule({ action: "allow", program: ["curl"], runAs: "root" })];
+    expect(action("curl x", rules)).toBe("allow");
+    expect(ask("curl x | cat", rules)).toMatchObject({ action: "deny", rule: "run_as" });
+    expect(action("ps | bash", [])).toBe("deny");
+    expect(action("ps | cat", [])).toBe("allow");
+  });
+
+  it("that bound arguments or the user also bound the directory", () => {
+    const rules = [testRule({ name: "bound", action: "allow", program: ["systemctl"], args: ["restart", "nginx"], runAs: "root" })];
+    expect(action("systemctl restart nginx", rules)).toBe("allow");
+    expect(ask("systemctl restart nginx", rules, {}, { workingDirectory: "/tmp" })).toMatchObject({ action: "deny", rule: "bound" });
+    expect(action("bash", [testRule({ action: "allow", program: ["bash"] })], {}, { workingDirectory: "/tmp" })).toBe("allow");
+  });
+
+  it("do not widen what a read-only caller gets, but narrow it", () => {
+    const allow = [testRule({ action: "allow", program: ["bash"] })];
+    expect(action("bash", allow, { profile: "full" }, { isReadOnly: true })).toBe("deny");
+    const deny = [testRule({ action: "deny", program: ["ps"] })];
+    expect(action("ps", deny, { profile: "full" }, { isReadOnly: true })).toBe("deny");
+    const held = [testRule({ action: "require_approval", program: ["bash", "ps"] })];
+    expect(action("bash", held, { profile: "full" }, { isReadOnly: true })).toBe("deny");
+    expect(action("ps", held, { profile: "full" }, { isReadOnly: true })).toBe("require_approval");
+  });
+
+  it("go by the name alone where the files cannot be seen", () => {
+    expect(action("ps aux", [], {}, { files: unseenFiles })).toBe("allow");
+    expect(action("/tmp/ps", [], {}, { files: unseenFiles })).toBe("deny");
+    expect(action("sh -c id", [], {}, { files: unseenFiles })).toBe("deny");
+    expect(action("cat /etc/shadow", [], {}, { files: unseenFiles })).toBe("deny");
+  });
+
+  it("that let a launcher run are warned of", () => {
+    expect(ruleWarnings([testRule({ name: "x", action: "allow", program: ["/usr/bin/python3.11", "ps"] })])).toEqual([
+      expect.stringContaining('"x" of exec.rules lets python3.11 run'),
+    ]);
+    expect(ruleWarnings([testRule({ action: "deny", program: ["bash"] }), testRule({ action: "allow", program: ["ps"] })])).toEqual([]);
+  });
+});
+
+describe("isLauncher()", () => {
+  it.each([
+    "sh",
+    "bash",
+    "python3",
+    "python3.11",
+    "perl5.36",
+    "ld-linux-x86-64.so.2",
+    "ld-musl-x86_64.so.1",
+    "vim.basic",
+    "busybox",
+    "env",
+    "xargs",
+    "node",
+    "lua5.4",
+    "gawk",
+  ])("knows %s", (name) => {
+    expect(isLauncher(name)).toBe(true);
+  });
+
+  it.each(["ps", "ss", "top", "traceroute.db", "cat", "journalctl", "dig"])("leaves %s alone", (name) => {
+    expect(isLauncher(name)).toBe(false);
+  });
+});

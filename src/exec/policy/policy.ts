@@ -1,0 +1,236 @@
+/** Whether a command may run: each program of it by itself, and the command only when all of them may. Deny is the default. */
+
+import { posix } from "node:path";
+import { CoralError } from "../../base/errors.ts";
+import { matcherOf } from "../../base/name-pattern.ts";
+import type { ExecRule, ExecSettings, RuleAction } from "./exec-settings.ts";
+import { isLauncher } from "./launchers.ts";
+import type { Stage } from "./parse-command.ts";
+import { checkDiagnostic, findDiagnostic } from "./profiles/diagnostic-programs.ts";
+import { type Program, resolveProgram, searchPath } from "./resolve-program.ts";
+import { nameOfPath, type RootFiles } from "./root-files.ts";
+
+export interface PolicyQuestion {
+  stages: readonly Stage[];
+  kind: "exec" | "shell" | "run";
+  /** As the audit names them. */
+  caller: string;
+  /** Every name that it has: one that a rule fits is enough. */
+  targets: readonly string[];
+  /** What else may be meant by a rule that denies or holds back. Default: nothing. */
+  neighbours?: readonly string[];
+  /** It is a container whose name is not known, so every rule that denies or holds back a container may mean it. Default false. */
+  isUnnamed?: boolean;
+  environment: string;
+  /** Nothing but the read-only profile, and what is denied or held back stays so. */
+  isReadOnly: boolean;
+  /** Of the target. */
+  files: RootFiles;
+  /** Empty: none was asked for. */
+  workingDirectory: string;
+}
+
+/** One program that may run, and how. */
+export interface AllowedStage {
+  stage: Stage;
+  program: Program;
+  /** What is executed, in the target. */
+  file: string;
+  /** With what the profile puts in front of the arguments; the first is the name it is called by. */
+  argv: readonly [string, ...string[]];
+  /** By the read-only profile, so with its environment and capabilities. */
+  isDiagnostic: boolean;
+  /** By a rule, which may bound its arguments or give it another user: then variables and directories must not undo that. */
+  isByRule: boolean;
+  capabilities: readonly string[];
+  groups: readonly string[];
+  stopAfterMs: number | undefined;
+}
+
+export interface Decision {
+  action: RuleAction;
+  /** The rule that decided: its name, or `profile diagnostics`. */
+  rule: string;
+  /** Why it is denied, ready to print; empty otherwise. */
+  why: string;
+  /** Of the rule; undefined: as the settings say. */
+  runAs: string | undefined;
+  /** Empty when denied. */
+  stages: readonly AllowedStage[];
+}
+
+/** Throws only when a program cannot be found; what may not run is a decision. */
+export function decide(settings: ExecSettings, question: PolicyQuestion): Decision {
+  if (settings.profile === "off") return denied("profile off", "commands are switched off here (exec.profile: off)");
+  const decisions = question.stages.map((stage) => decideStage(settings, question, stage));
+  const refused = decisions.find(({ action }) => action === "deny");
+  if (refused) return refused;
+  const users = new Set(decisions.map(({ runAs }) => runAs ?? ""));
+  if (users.size > 1)
+    return denied(
+      "run_as",
+      `its programs run as different users (${[...users].map((user) => user || "default").join(", ")}); run them one by one`,
+    );
+  const held = decisions.find(({ action }) => action === "require_approval");
+  const decisive = held ?? decisions[0];
+  if (!decisive) return denied("empty", "there is no program");
+  return {
+    ...decisive,
+    rule: [...new Set(decisions.map(({ rule }) => rule))].join(", "),
+    stages: decisions.flatMap(({ stages }) => stages),
+  };
+}
+
+function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: Stage): Decision {
+  const isStrict = question.isReadOnly || settings.profile === "diagnostics";
+  const { files, workingDirectory } = question;
+  const program = resolveProgram(stage.argv[0], { files, ...(workingDirectory === "" ? {} : { workingDirectory }) });
+  const rule = settings.rules.find(
+    (candidate) => (candidate.action !== "allow" || !question.isReadOnly) && isMatch(candidate, question, stage, program),
+  );
+  if (rule?.action === "deny") {
+    const doubt = isNamed(rule, question) ? "" : "; the name of its container cannot be told now, so that it may be meant";
+    return denied(rule.name, `the rule "${rule.name}" denies ${program.name}${doubt}`);
+  }
+  const bound = rule && boundProblem(rule, workingDirectory);
+  if (bound !== undefined) return denied(rule?.name ?? "", `${program.name}: ${bound}`);
+  if (rule?.action === "allow") return openly(stage, program, rule);
+  if (!isStrict) return rule ? openly(stage, program, rule) : { ...openly(stage, program, undefined), rule: "profile full" };
+  // To hold a command back allows nothing by itself: what the profile refuses is refused, unless a program was named.
+  if (rule && rule.program.length > 0 && !question.isReadOnly) return openly(stage, program, rule);
+  const decision = byDiagnostics(question, stage, program);
+  return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
+}
+
+/** A program may take its settings from where it works, so whoever is bound by a rule does not choose that. */
+function boundProblem(rule: ExecRule, workingDirectory: string): string | undefined {
+  const isBound = rule.args.length > 0 || rule.runAs !== undefined;
+  return isBound && workingDirectory !== "" && workingDirectory !== "/"
+    ? `the rule "${rule.name}" bounds its arguments or its user, so it works in / only`
+    : undefined;
+}
+
+function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Decision {
+  const allowed: AllowedStage = {
+    stage,
+    program,
+    // A multi-call program goes by the name of the link; other links were followed, so that nothing else can be put in their place.
+    file: program.isMultiCall ? program.path : program.realPath,
+    argv: stage.argv,
+    isDiagnostic: false,
+    isByRule: rule !== undefined,
+    capabilities: [],
+    groups: [],
+    stopAfterMs: undefined,
+  };
+  return { action: rule?.action ?? "allow", rule: rule?.name ?? "", why: "", runAs: rule?.runAs, stages: [allowed] };
+}
+
+function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program): Decision {
+  const rule = "profile diagnostics";
+  const no = (why: string): Decision => denied(rule, `${program.name}: ${why}`);
+  if (question.kind !== "exec") {
+    return no(`the read-only profile has no ${question.kind}; set exec.profile: full, or allow the program by a rule in exec.rules`);
+  }
+  const entry = findDiagnostic(program.name);
+  if (entry === undefined) return no("it is not in the diagnostics profile; a rule in exec.rules can allow it");
+  if (!isInSearchPath(program.path)) return no(`${program.path} is not in ${searchPath.join(", ")}`);
+  if (!program.isTrusted) return no(`${program.realPath}, or a directory on the way there, can be changed by others than root`);
+  if (!program.isNative) return no(`${program.realPath} is not a program in machine code`);
+  if (!program.isMultiCall && program.realName !== program.name && isLauncher(program.realName))
+    return no(`it leads to ${program.realPath}`);
+  if (question.workingDirectory !== "" && question.workingDirectory !== "/") return no("the read-only profile works in / only");
+  const args = stage.argv.slice(1);
+  const problem = checkDiagnostic(program.name, args, question.files);
+  if (problem !== undefined) return no(problem);
+  const allowed: AllowedStage = {
+    stage,
+    program,
+    file: program.isMultiCall ? program.path : program.realPath,
+    argv: [program.name, ...(entry.prepend ?? []), ...(entry.rewrite?.(args) ?? args)],
+    isDiagnostic: true,
+    isByRule: false,
+    capabilities: entry.capabilities ?? [],
+    groups: entry.groups ?? [],
+    stopAfterMs: entry.stopAfterMs,
+  };
+  return { action: "allow", rule, why: "", runAs: undefined, stages: [allowed] };
+}
+
+function denied(rule: string, why: string): Decision {
+  return { action: "deny", rule, why, runAs: undefined, stages: [] };
+}
+
+function isInSearchPath(path: string): boolean {
+  return searchPath.some((directory) => path === `${directory}/${nameOfPath(path)}`);
+}
+
+function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program: Program): boolean {
+  return (
+    fits(rule.kind, question.kind) &&
+    fits(rule.user, question.caller) &&
+    isTarget(rule, question) &&
+    fits(rule.environment, question.environment) &&
+    (rule.action === "allow" ? allowsProgram(rule, program) : touchesProgram(rule, program)) &&
+    fitsArguments(rule, stage.argv.slice(1))
+  );
+}
+
+/** What is not sure does not allow, and does deny. */
+function isTarget(rule: ExecRule, question: PolicyQuestion): boolean {
+  if (isNamed(rule, question)) return true;
+  return rule.action !== "allow" && question.isUnnamed === true && rule.target.some((name) => !/^(?:host|service )/.test(name));
+}
+
+function isNamed({ action, target: patterns }: ExecRule, { targets, neighbours = [] }: PolicyQuestion): boolean {
+  return [...targets, ...(action === "allow" ? [] : neighbours)].some((target) => fits(patterns, target));
+}
+
+function fits(patterns: readonly string[], value: string): boolean {
+  return patterns.length === 0 || matcherOf(patterns)(value);
+}
+
+/** A name allows what is found by it where only root can put programs; a path allows that file. */
+function allowsProgram({ program: patterns }: ExecRule, program: Program): boolean {
+  if (patterns.length === 0) return true;
+  const paths = matcherOf(patterns.filter((pattern) => pattern.includes("/") || pattern === "*"));
+  if (paths(program.realPath)) return true;
+  // A link counts by its own path only when that path has no way around in it and nobody but root could have made it.
+  const isPlainLink = program.isTrusted && posix.normalize(program.path) === program.path && !isLauncher(program.realName);
+  if (isPlainLink && paths(program.path)) return true;
+  const names = matcherOf(patterns.filter((pattern) => !pattern.includes("/")));
+  if (!program.isTrusted || !isInSearchPath(program.path)) return false;
+  // A link to a multi-call program or to a launcher is not allowed by the name that it was given, unless that very name was meant.
+  return (
+    names(program.name) && (program.isMultiCall || !isLauncher(program.realName) || isLauncher(program.name) || names(program.realName))
+  );
+}
+
+/** Denying and holding back look at every name that the program has. */
+function touchesProgram({ program: patterns }: ExecRule, program: Program): boolean {
+  if (patterns.length === 0) return true;
+  const matches = matcherOf(patterns);
+  return [program.asked, program.name, program.path, program.realPath, program.realName].some(matches);
+}
+
+function fitsArguments({ action, args: patterns }: ExecRule, args: readonly string[]): boolean {
+  if (patterns.length === 0) return true;
+  const matches = matcherOf(patterns);
+  return action === "allow" ? args.every(matches) : args.some(matches);
+}
+
+/** Rules that allow more than their writer may have meant, ready to print. */
+export function ruleWarnings(rules: readonly ExecRule[]): string[] {
+  return rules.flatMap((rule) => {
+    if (rule.action === "deny" || rule.args.length > 0) return [];
+    const launchers = rule.program.map(nameOfPath).filter(isLauncher);
+    return launchers.length === 0
+      ? []
+      : [`The rule "${rule.name}" of exec.rules lets ${launchers.join(", ")} run with any arguments, which can start every other program`];
+  });
+}
+
+/** What a refused command is answered with. */
+export function refusal({ rule, why }: Pick<Decision, "rule" | "why">): CoralError {
+  return new CoralError({ code: "not-permitted", message: `Cannot run this command: ${why}`, details: { rule } });
+}

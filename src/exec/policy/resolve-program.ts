@@ -1,0 +1,77 @@
+/** From the word that a command calls a program by to the file that would run. */
+
+import { CoralError } from "../../base/errors.ts";
+import { nameOfPath, type RootFiles } from "./root-files.ts";
+
+export interface Program {
+  /** As the command says it. */
+  asked: string;
+  /** The last part of that: what a multi-call program takes for its name. */
+  name: string;
+  /** Where it was found, links not followed. */
+  path: string;
+  /** The file itself. */
+  realPath: string;
+  realName: string;
+  /** Only root could have put it there; see ResolvedFile. */
+  isTrusted: boolean;
+  /** Machine code, not a script that an interpreter reads. */
+  isNative: boolean;
+  /** One file that is many programs, told apart by the name that they are called by. */
+  isMultiCall: boolean;
+  isSetuid: boolean;
+}
+
+/** Looked through in this order; the caller's PATH never counts. */
+export const searchPath: readonly string[] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+const multiCall = /^(?:busybox(?:\.\w+)?|toybox|coreutils|sbase-box|ubase-box|kmod|uutils|hush)$/;
+const executable = 0o111;
+const setId = 0o6000;
+const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
+
+export interface ResolveProgramOptions {
+  files: RootFiles;
+  /** For `./tool`: absolute. Absent: such names are refused. */
+  workingDirectory?: string;
+}
+
+/** Throws `not-found` when there is none, and `not-permitted` when it is no file that can be run. */
+export function resolveProgram(asked: string, { files, workingDirectory }: ResolveProgramOptions): Program {
+  const isPath = asked.includes("/");
+  if (isPath && !asked.startsWith("/") && workingDirectory === undefined) {
+    throw new CoralError({ code: "not-permitted", message: `Cannot run "${asked}": write a program's name or its whole path` });
+  }
+  if (files.isUnseen) return unseenProgram(asked);
+  const absolute = asked.startsWith("/") ? asked : `${workingDirectory ?? ""}/${asked}`;
+  const candidates = isPath ? [absolute] : searchPath.map((directory) => `${directory}/${asked}`);
+  for (const path of candidates) {
+    const file = files.resolve(path);
+    if (!file?.stats.isFile() || (file.stats.mode & executable) === 0) continue;
+    const realName = nameOfPath(file.path);
+    return {
+      asked,
+      name: nameOfPath(asked),
+      path,
+      realPath: file.path,
+      realName,
+      isTrusted: file.isTrusted,
+      isNative: files.head(file.path, elf.length)?.equals(elf) === true,
+      isMultiCall: multiCall.test(realName),
+      isSetuid: (file.stats.mode & setId) !== 0,
+    };
+  }
+  throw new CoralError({
+    code: "not-found",
+    message: isPath
+      ? `Cannot run "${asked}": there is no such program at the target`
+      : `Cannot run "${asked}": there is no such program at the target in ${searchPath.join(", ")}`,
+  });
+}
+
+/** The runtime looks it up itself. Whether its file is what its name says is then for the container's image to answer. */
+function unseenProgram(asked: string): Program {
+  const name = nameOfPath(asked);
+  const path = asked.includes("/") ? asked : `/bin/${asked}`;
+  return { asked, name, path, realPath: asked, realName: name, isTrusted: true, isNative: true, isMultiCall: false, isSetuid: false };
+}

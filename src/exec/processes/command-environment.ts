@@ -1,0 +1,87 @@
+/** The environment of a command: made anew, never the agent's own, which may hold secrets. */
+
+import { CoralError } from "../../base/errors.ts";
+import { matcherOf } from "../../base/name-pattern.ts";
+import { searchPath } from "../policy/resolve-program.ts";
+
+export interface CommandEnvironmentOptions {
+  /** What the caller wants to add. */
+  asked: Readonly<Record<string, string>>;
+  /** Patterns of names that it may. */
+  allowed: readonly string[];
+  /** By the read-only profile: only what cannot change which code runs or which file is read, whatever the config allows. */
+  isDiagnostic: boolean;
+  user: { name: string; home: string };
+  /** TERM; empty without a terminal. */
+  terminalType: string;
+  commandId: string;
+}
+
+/** Marks every process of a command, so that one that went its own way can be found. */
+export const commandVariable = "CORAL_COMMAND_ID";
+
+const maxVariables = 256;
+const maxBytes = 64 * 1024;
+const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR"]);
+/**
+ * Read by the loader, the C library or a shell before a program's own code: they would act on the steps that start it, which are root's. Whoever may run anything
+ * can set them with `env`.
+ */
+const startup = matcherOf(
+  `LD_* DYLD_* GCONV_PATH GETCONF_DIR GLIBC_TUNABLES HOSTALIASES LOCALDOMAIN LOCPATH MALLOC_* NIS_PATH NLSPATH RESOLV_HOST_CONF RES_OPTIONS TZDIR
+   BASH_ENV BASHOPTS BASH_FUNC_* ENV SHELLOPTS PS4 IFS LIBMOUNT_* ASAN_OPTIONS UBSAN_OPTIONS PERF_*`.split(/\s+/),
+);
+/** No path, so that no file is read for it: locales and terminals are looked up by name. */
+const harmlessValue = /^[\w.@:,+=-]{0,128}$/;
+const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;
+
+/** Throws `not-permitted` naming the variable. */
+export function commandEnvironment(options: CommandEnvironmentOptions): Record<string, string> {
+  const { asked, user, terminalType, commandId, isDiagnostic } = options;
+  const environment: Record<string, string> = {
+    PATH: searchPath.join(":"),
+    HOME: isDiagnostic ? "/nonexistent" : user.home,
+    USER: user.name,
+    LOGNAME: user.name,
+    SHELL: "/bin/sh",
+    LANG: "C.UTF-8",
+    // Nothing may wait for a key or be asked to start an editor.
+    PAGER: "cat",
+    SYSTEMD_PAGER: "",
+    SYSTEMD_PAGERSECURE: "1",
+    GIT_PAGER: "cat",
+    LESSSECURE: "1",
+    [commandVariable]: commandId,
+  };
+  if (terminalType !== "") environment["TERM"] = checkedTerminal(terminalType);
+  const names = Object.keys(asked);
+  if (names.length > maxVariables) throw refused(names[maxVariables] ?? "", `there are more than ${maxVariables}`);
+  let bytes = 0;
+  const isAllowed = matcherOf(options.allowed);
+  for (const name of names) {
+    const value = asked[name] ?? "";
+    bytes += name.length + Buffer.byteLength(value);
+    if (bytes > maxBytes) throw refused(name, `the variables are longer than ${maxBytes} bytes`);
+    if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "it is not a variable's name");
+    if (value.includes("\0")) throw refused(name, "its value holds a NUL");
+    if (name === commandVariable) throw refused(name, "Coral sets it itself");
+    if (startup(name)) throw refused(name, "it acts before the program itself does; set it with env where that may be run");
+    if (isDiagnostic || harmless(name)) checkHarmless(name, value);
+    else if (!isAllowed(name)) throw refused(name, "exec.environment_allow of the agent does not name it");
+    environment[name] = value;
+  }
+  return environment;
+}
+
+function checkHarmless(name: string, value: string): void {
+  if (!harmless(name)) throw refused(name, "with the read-only profile only the language, the time zone and the terminal can be set");
+  if (name === "TZ" ? !timeZone.test(value) : !harmlessValue.test(value)) throw refused(name, "its value is not allowed");
+}
+
+function checkedTerminal(type: string): string {
+  return /^[\w.+-]{1,64}$/.test(type) ? type : "dumb";
+}
+
+function refused(name: string, why: string): CoralError {
+  return new CoralError({ code: "not-permitted", message: `Cannot set the variable "${name}": ${why}` });
+}

@@ -1,0 +1,195 @@
+/** Where a command is to run: on the host, beside the processes of a service, or in a container. Never beside a process that was only guessed. */
+
+import { CoralError } from "../../base/errors.ts";
+import { type ContainerDirectory, type ContainerInfo, containerTitle, type ProcessView, viewProcess } from "../../host/index.ts";
+import { createRootFiles, type RootFiles, unseenFiles } from "../policy/root-files.ts";
+
+export interface PlaceWanted {
+  kind: "host" | "service" | "container";
+  service: string;
+  container: string;
+  /** 0: not said. */
+  pid: number;
+}
+
+export interface Place {
+  /** For people and audits. */
+  where: string;
+  files: RootFiles;
+  /** Whose namespaces are entered; undefined: none. */
+  target: ProcessView | undefined;
+  /** The container, when it is one. */
+  container: ContainerInfo | undefined;
+  /** It is in a container whose name nobody can tell now: a rule that names one may mean it. */
+  isUnnamed: boolean;
+  /** The target's processes cannot be seen from here: only its runtime can run something there. */
+  isRuntimeOnly: boolean;
+}
+
+export interface FindPlaceOptions {
+  /** Processes of a service now. */
+  pidsOf: (service: string) => Promise<readonly number[]>;
+  /** Names of the services that have a process which is meant. Default: none is known. */
+  servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
+  /** Undefined: no container can be named here. */
+  containers: ContainerDirectory | undefined;
+  view?: typeof viewProcess;
+}
+
+/** As the audit and the rules name it. */
+export function targetText({ kind, service, container, pid }: PlaceWanted): string {
+  const process = pid === 0 ? "" : ` pid ${pid}`;
+  if (kind === "service") return `service ${service}${container === "" ? "" : ` container ${container}`}${process}`;
+  return kind === "container" ? `container ${container}${process}` : `host${process}`;
+}
+
+/**
+ * All that the rules may call it: a container by any of its names, however it was asked for; and a process that shares the host's files and processes
+ * is the host.
+ */
+export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): string[] {
+  if (wanted.kind === "host" && target === undefined) return ["host"];
+  const names = container === undefined ? [] : [container.id, container.name, container.service, containerTitle(container)];
+  return [...new Set([targetText(wanted), ...names.filter((name) => name !== "").map((name) => `container ${name}`)])];
+}
+
+/**
+ * The services that run in the same place, as `service api`: whoever closes a service means the place, however it is asked for. Who runs there says how it is
+ * called, so that these names close and never open.
+ */
+export function neighbourTargets({ target }: Place, { servicesOf, view = viewProcess }: FindPlaceOptions): string[] {
+  if (!target || !servicesOf) return [];
+  return servicesOf((pid) => view(pid)?.place === target.place).map((service) => `service ${service}`);
+}
+
+/** Throws `not-found`, `usage` when several fit, and `unsupported` when it cannot be reached. */
+export async function findPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
+  if (wanted.kind === "container") return containerPlace(wanted, options, signal);
+  if (wanted.kind === "service") return servicePlace(wanted, options, signal);
+  return wanted.pid === 0 ? hostPlace() : contained(processPlace(viewOf(wanted.pid, options), "process"), options, signal);
+}
+
+function hostPlace(): Place {
+  return { where: "host", files: createRootFiles(), target: undefined, container: undefined, isUnnamed: false, isRuntimeOnly: false };
+}
+
+function viewOf(pid: number, { view = viewProcess }: FindPlaceOptions): ProcessView {
+  const found = view(pid);
+  if (found) return found;
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot run a command beside process ${pid}: it does not run here, or this agent may not look at it`,
+  });
+}
+
+/** One that shares the agent's own view of files and processes is on the host: there is nothing to enter. */
+function processPlace(view: ProcessView, what: string, container?: ContainerInfo): Place {
+  const isElsewhere = view.rootPrefix !== "" || view.namespaces.some((kind) => kind !== "cgroup");
+  const base = { container, isUnnamed: container?.name === "", isRuntimeOnly: false, files: createRootFiles(view.rootPrefix) };
+  return isElsewhere
+    ? { ...base, where: `${what}, pid ${view.pid}`, target: view }
+    : { ...base, where: `host (${what}, pid ${view.pid})`, target: undefined };
+}
+
+async function containerPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
+  const { containers, view = viewProcess } = options;
+  if (!containers)
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot run a command in container "${wanted.container}": this agent sees no containers`,
+    });
+  const container = await containers.find(wanted.container, signal);
+  const what = `container ${container.id.slice(0, 12)}${container.name === "" ? "" : ` (${container.name})`}`;
+  if (!container.isRunning) throw new CoralError({ code: "unavailable", message: `Cannot run a command in ${what}: it does not run` });
+  const first = await containers.pidOf(container, signal);
+  const found = first === null ? null : view(first);
+  if (found === null)
+    return { where: what, files: unseenFiles, target: undefined, container, isUnnamed: container.name === "", isRuntimeOnly: true };
+  if (wanted.pid === 0) return processPlace(found, what, container);
+  const chosen = viewOf(wanted.pid, options);
+  if (chosen.place !== found.place)
+    throw new CoralError({ code: "not-found", message: `Cannot run a command in ${what}: process ${wanted.pid} is not in it` });
+  return processPlace(chosen, what, container);
+}
+
+async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
+  const { view = viewProcess } = options;
+  const { service } = wanted;
+  const pids = await options.pidsOf(service);
+  const views = pids.flatMap((pid) => view(pid) ?? []);
+  if (views.length === 0) {
+    // Its processes may be invisible while its container has its name.
+    const named = await containerNamed(wanted.container || service, options, signal);
+    if (named) return containerPlace({ ...wanted, container: named.id }, options, signal);
+    throw new CoralError({
+      code: "not-found",
+      message: `Cannot run a command in service "${service}": no process of it runs on this host, as far as this agent can see`,
+    });
+  }
+  if (wanted.pid !== 0) {
+    const chosen = views.find(({ pid }) => pid === wanted.pid);
+    if (!chosen)
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot run a command in service "${service}": process ${wanted.pid} is not one of it; those are ${pids.slice(0, 10).join(", ")}`,
+      });
+    return contained(processPlace(chosen, `service ${service}`), options, signal);
+  }
+  const fitting = wanted.container === "" ? views : await inContainer(wanted, views, options, signal);
+  return contained(processPlace(onlyPlace(service, fitting), `service ${service}`), options, signal);
+}
+
+/** Names the container that the process is in: its runtime can do there what the agent may not, such as to run something as its root. */
+async function contained(place: Place, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
+  if (!place.target || !containers) return place;
+  try {
+    const container = await containers.of(place.target.pid, signal);
+    return container === null ? place : { ...place, container, isUnnamed: container.name === "" };
+  } catch (error) {
+    // A runtime that does not answer is not needed to enter the process's namespaces.
+    if (error instanceof CoralError && (error.code === "unavailable" || error.code === "timeout")) return { ...place, isUnnamed: true };
+    throw error;
+  }
+}
+
+async function containerNamed(name: string, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<ContainerInfo | undefined> {
+  try {
+    return await containers?.find(name, signal);
+  } catch (error) {
+    // There is none of that name: the service's own message says more. Anything else is worth telling.
+    if (error instanceof CoralError && error.code === "not-found") return undefined;
+    throw error;
+  }
+}
+
+async function inContainer(
+  wanted: PlaceWanted,
+  views: readonly ProcessView[],
+  options: FindPlaceOptions,
+  signal: AbortSignal,
+): Promise<ProcessView[]> {
+  const { target, where } = await containerPlace({ ...wanted, kind: "container", pid: 0 }, options, signal);
+  const fitting = views.filter(({ place }) => place === target?.place);
+  if (fitting.length > 0) return fitting;
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot run a command in service "${wanted.service}": no process of it runs in ${where}`,
+  });
+}
+
+/** The process that was there first of the only place that the service runs in. Several places are several answers, so one must be named. */
+function onlyPlace(service: string, views: readonly ProcessView[]): ProcessView {
+  const places = new Map<string, ProcessView>();
+  for (const view of views) {
+    const known = places.get(view.place);
+    if (!known || Number(view.startTicks) < Number(known.startTicks)) places.set(view.place, view);
+  }
+  const [only] = places.values();
+  if (only && places.size === 1) return only;
+  const list = [...places.values()].slice(0, 10).map(({ pid }) => pid);
+  throw new CoralError({
+    code: "usage",
+    message: `Cannot run a command in service "${service}": it runs in ${places.size} places on this host (processes ${list.join(", ")}); say which with --pid or --container`,
+    details: { pids: list },
+  });
+}

@@ -1,0 +1,95 @@
+/** As whom a command runs. Names mean users of this host, also inside containers: whoever made a container must not choose who `nobody` is. */
+
+import { readFileSync } from "node:fs";
+import { CoralError } from "../../base/errors.ts";
+import type { ProcessView } from "../../host/index.ts";
+import type { LaunchUser } from "./launch.ts";
+
+export interface CommandUser {
+  name: string;
+  home: string;
+  /** Undefined: the agent's own, and nothing changes. */
+  ids: LaunchUser | undefined;
+}
+
+export interface FindUserOptions {
+  /** Of the rule or the settings; undefined: nobody for an agent that is root, else its own user. */
+  runAs: string | undefined;
+  target: ProcessView | undefined;
+  /** For tests. */
+  ownUid?: number;
+  passwordFile?: string;
+}
+
+interface Entry {
+  name: string;
+  uid: number;
+  gid: number;
+  home: string;
+}
+
+/** Throws `unsupported` when the agent may not become that user, and `invalid` when there is none of that name. */
+export function findUser(options: FindUserOptions): CommandUser {
+  const { runAs, target, ownUid = process.getuid?.() ?? 0, passwordFile = "/etc/passwd" } = options;
+  const users = readUsers(passwordFile);
+  const own = users.find(({ uid }) => uid === ownUid) ?? {
+    name: String(ownUid),
+    uid: ownUid,
+    gid: process.getgid?.() ?? ownUid,
+    home: "/",
+  };
+  if (ownUid !== 0) {
+    if (runAs === undefined || runAs === own.name || runAs === String(ownUid)) return { name: own.name, home: own.home, ids: undefined };
+    if (runAs === "target" && target?.uid === ownUid) return { name: own.name, home: own.home, ids: undefined };
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot run a command as "${runAs}": the agent is not root, so it runs commands as ${own.name}`,
+    });
+  }
+  if (runAs === "target" && target) return userOf({ name: `uid ${target.uid}`, uid: target.uid, gid: target.gid, home: "/" });
+  const wanted = runAs === undefined || runAs === "target" ? "nobody" : runAs;
+  const found = /^\d+$/.test(wanted)
+    ? (users.find(({ uid }) => uid === Number(wanted)) ?? unnamed(Number(wanted)))
+    : users.find(({ name }) => name === wanted);
+  if (found) return userOf(found);
+  // Systems without the name have the number all the same.
+  if (wanted === "nobody") return userOf({ name: "nobody", uid: 65_534, gid: 65_534, home: "/nonexistent" });
+  throw new CoralError({
+    code: "invalid",
+    message: `Cannot run a command as "${wanted}": this host has no such user; correct run_as in the agent's config`,
+  });
+}
+
+function userOf({ name, home, uid, gid }: Entry): CommandUser {
+  return { name, home, ids: { uid, gid } };
+}
+
+function unnamed(uid: number): Entry {
+  return { name: String(uid), uid, gid: uid, home: "/" };
+}
+
+function readUsers(file: string): Entry[] {
+  return linesOf(file).flatMap((line) => {
+    const [name = "", , uid = "", gid = "", , home = ""] = line.split(":");
+    return name !== "" && /^\d+$/.test(uid) && /^\d+$/.test(gid) ? [{ name, uid: Number(uid), gid: Number(gid), home: home || "/" }] : [];
+  });
+}
+
+/** Numbers of the groups that exist here; others are left out. */
+export function findGroups(names: readonly string[], file = "/etc/group"): number[] {
+  if (names.length === 0) return [];
+  const known = new Map(linesOf(file).map((line) => [line.split(":")[0] ?? "", Number(line.split(":")[2])]));
+  return names.flatMap((name) => {
+    const gid = known.get(name);
+    return gid === undefined || Number.isNaN(gid) ? [] : [gid];
+  });
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").split("\n");
+  } catch {
+    // A host without the file has no names; numbers work all the same.
+    return [];
+  }
+}

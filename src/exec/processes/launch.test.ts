@@ -1,0 +1,92 @@
+import { existsSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { ProcessView } from "../../host/index.ts";
+import { type LaunchOptions, launchWords, mayEnterNamespaces } from "./launch.ts";
+
+const hasTools = existsSync("/usr/bin/setpriv") && existsSync("/usr/bin/nsenter");
+const options = (change: Partial<LaunchOptions> = {}): LaunchOptions => ({
+  file: "/usr/bin/ps",
+  args: ["aux", "$(id)", "--"],
+  redirections: { dropStdout: false, dropStderr: false, stderrToStdout: false },
+  joinFiles: [],
+  user: { uid: 65_534, gid: 65_534 },
+  groups: [],
+  capabilities: [],
+  target: undefined,
+  workingDirectory: "",
+  ...change,
+});
+const target: ProcessView = {
+  pid: 42,
+  startTicks: "1",
+  rootPrefix: "/x",
+  uid: 0,
+  gid: 0,
+  namespaces: ["mnt", "pid", "cgroup"],
+  place: "x",
+};
+
+describe.runIf(hasTools)("launchWords()", () => {
+  it("puts the command's own words last, behind every option of the steps before", () => {
+    const words = launchWords(options({ joinFiles: ["/g/cgroup.procs"] }));
+    expect(words.slice(3, 7)).toEqual(["coral-launch", "n", "/g/cgroup.procs", "--"]);
+    expect(words.slice(-5)).toEqual(["--", "/usr/bin/ps", "aux", "$(id)", "--"]);
+    // What a shell reads is the same for every command.
+    expect(words[2]).toBe(launchWords(options({ file: "/bin/x", args: [] }))[2]);
+    expect(words[2]).not.toContain("ps");
+  });
+
+  it("gives up every right that was not asked for", () => {
+    expect(launchWords(options())).toEqual(
+      expect.arrayContaining([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--bounding-set=-all",
+        "--ambient-caps=-all",
+        "--no-new-privs",
+      ]),
+    );
+    expect(launchWords(options({ capabilities: ["net_raw"], groups: [4, 9] }))).toEqual(
+      expect.arrayContaining(["--groups=4,9", "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw", "--no-new-privs"]),
+    );
+  });
+
+  it("changes nothing for an agent that is not root", () => {
+    expect(launchWords(options({ user: undefined })).slice(4)).toEqual(["n", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
+  });
+
+  it("changes the directory after the user", () => {
+    const words = launchWords(options({ workingDirectory: "/srv" }));
+    expect(words.indexOf("coral-cd")).toBeGreaterThan(words.indexOf("--no-new-privs"));
+    expect(words[words.indexOf("coral-cd") + 1]).toBe("/srv");
+  });
+
+  it.runIf(mayEnterNamespaces())("enters only what differs, as the user, and never as root", () => {
+    const words = launchWords(options({ target, workingDirectory: "/app" }));
+    expect(words.slice(words.indexOf("/usr/bin/nsenter"))).toEqual([
+      ...[
+        "/usr/bin/nsenter",
+        "--target=42",
+        "--mount",
+        "--pid",
+        "--cgroup",
+        "--root",
+        "--wdns=/app",
+        "--setgid=65534",
+        "--setuid=65534",
+        "--",
+      ],
+      ...["/usr/bin/ps", "aux", "$(id)", "--"],
+    ]);
+    expect(words.indexOf("--no-new-privs")).toBeLessThan(words.indexOf("/usr/bin/nsenter"));
+    expect(() => launchWords(options({ target, user: { uid: 0, gid: 0 } }))).toThrow("Cannot run as root inside the namespaces");
+    expect(() => launchWords(options({ target: { ...target, namespaces: ["user", "mnt"] } }))).toThrow("user namespace of its own");
+  });
+
+  it("says what an agent lacks that may not enter", () => {
+    expect(() => launchWords(options({ target, user: undefined }))).toThrow(
+      "Cannot enter the namespaces of process 42: the agent has not the right to",
+    );
+  });
+});

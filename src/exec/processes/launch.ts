@@ -1,0 +1,187 @@
+/**
+ * The words that start a program: into its control groups, into the namespaces of its target, down to its user, without a way back up. Every step is a fixed
+ * program with arguments of ours; the command's own words come last and are read by nobody on the way.
+ */
+
+import { existsSync } from "node:fs";
+import { CoralError } from "../../base/errors.ts";
+import { mayGiveCapability, type ProcessView } from "../../host/index.ts";
+import type { Redirections } from "../policy/parse-command.ts";
+import { commandVariable } from "./command-environment.ts";
+
+export interface LaunchUser {
+  uid: number;
+  gid: number;
+}
+
+export interface LaunchOptions {
+  /** Absolute, in the target. */
+  file: string;
+  /** Without the program's name. */
+  args: readonly string[];
+  redirections: Redirections;
+  joinFiles: readonly string[];
+  /** Undefined: as the agent itself. */
+  user: LaunchUser | undefined;
+  groups: readonly number[];
+  capabilities: readonly string[];
+  /** Whose namespaces are entered; undefined: none. */
+  target: ProcessView | undefined;
+  /** Absolute, in the target; empty: its root. */
+  workingDirectory: string;
+}
+
+/** Becomes `$@`, with output where `$coral_mode` says. Variables have names that no program minds, as they may be in its environment. */
+const become = `
+case $coral_mode in
+  n) exec "$@" 3<&- ;;
+  o) exec "$@" 3<&- >/dev/null ;;
+  e) exec "$@" 3<&- 2>/dev/null ;;
+  m) exec "$@" 3<&- 2>&1 ;;
+  oe) exec "$@" 3<&- >/dev/null 2>&1 ;;
+  om) exec "$@" 3<&- 2>&1 >/dev/null ;;
+esac
+exit 125
+`;
+/** `$1` says where output goes, then come the groups to join until `--`, then what to become. */
+const script = `
+coral_mode=$1; shift
+while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done
+shift
+ulimit -c 0
+umask 022
+${become.replaceAll(" 3<&-", "")}`;
+/** After the change of user, so that nobody gets into a directory that is closed to them. */
+const changeDirectory = 'cd -- "$1" || exit 125; shift; exec "$@"';
+/** Waits for lines of `launchOrder`. They are taken as they are: nothing in them is expanded or obeyed. Without the last one nothing is run. */
+const waiting = `
+coral_mode=
+while IFS= read -r coral_line <&3; do
+  case $coral_line in
+    =*) set -- "$@" "\${coral_line#=}" ;;
+    .*) coral_mode=\${coral_line#.}; break ;;
+    *) exit 125 ;;
+  esac
+done
+[ -n "$coral_mode" ] || exit 125
+export ${commandVariable}="$1"
+[ -z "$2" ] || cd -- "$2" || exit 125
+shift 2
+${become}`;
+
+/** A file to run and its arguments. Throws `unsupported` when the tools for it are missing here. */
+export function launchWords(options: LaunchOptions): [string, ...string[]] {
+  const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
+  return [shell, "-c", script, "coral-launch", modeOf(options.redirections), ...options.joinFiles, "--", ...chainOf(options, shell)];
+}
+
+/** Goes all the way that does not depend on the program, and waits for it: see `launchOrder`. */
+export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups">): [string, ...string[]] {
+  const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
+  const redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
+  const args = ["-c", waiting, "coral-wait"];
+  return launchWords({ ...options, file: shell, args, redirections, capabilities: [], target: undefined, workingDirectory: "" });
+}
+
+/** Lines are read byte by byte, and each word is appended to the ones before. */
+const maxOrderBytes = 16 * 1024;
+const maxOrderWords = 256;
+
+/** What makes a program of a process that waits; undefined when it cannot be said in lines. */
+export function launchOrder(
+  commandId: string,
+  options: Pick<LaunchOptions, "file" | "args" | "redirections" | "workingDirectory">,
+): string | undefined {
+  const words = [commandId, options.workingDirectory, options.file, ...options.args];
+  if (words.length > maxOrderWords || words.some((word) => word.includes("\n"))) return undefined;
+  const order = `${words.map((word) => `=${word}\n`).join("")}.${modeOf(options.redirections)}\n`;
+  return Buffer.byteLength(order) > maxOrderBytes ? undefined : order;
+}
+
+function chainOf(options: LaunchOptions, shell: string): string[] {
+  const { target, workingDirectory, file, args } = options;
+  const program = [file, ...args];
+  if (target) return [...confine(options, true), ...enter(target, options), ...program];
+  const moved = workingDirectory === "" ? program : [shell, "-c", changeDirectory, "coral-cd", workingDirectory, ...program];
+  return [...confine(options, false), ...moved];
+}
+
+function modeOf({ dropStdout, dropStderr, stderrToStdout }: Redirections): string {
+  return `${dropStdout ? "o" : ""}${stderrToStdout ? "m" : dropStderr ? "e" : ""}` || "n";
+}
+
+/** Gives up rights for good. Before namespaces are entered the user stays: entering needs root. */
+function confine({ user, groups, capabilities }: LaunchOptions, isEntering: boolean): string[] {
+  if (user === undefined) return [];
+  const setpriv = tool(["/usr/bin/setpriv", "/bin/setpriv"], `run commands as user ${user.uid}`, "setpriv of util-linux");
+  if (isEntering) return [setpriv, "--no-new-privs", "--pdeathsig", "KILL", "--"];
+  if (user.uid === 0) return [setpriv, "--pdeathsig", "KILL", "--"];
+  const caps = ["-all", ...capabilities.map((name) => `+${name}`)].join(",");
+  return [
+    setpriv,
+    `--reuid=${user.uid}`,
+    `--regid=${user.gid}`,
+    ...(groups.length === 0 ? ["--clear-groups"] : [`--groups=${groups.join(",")}`]),
+    `--inh-caps=${caps}`,
+    `--ambient-caps=${caps}`,
+    `--bounding-set=${caps}`,
+    "--no-new-privs",
+    "--pdeathsig",
+    "KILL",
+    "--",
+  ];
+}
+
+const namespaceFlags: Readonly<Record<string, string>> = {
+  mnt: "--mount",
+  pid: "--pid",
+  net: "--net",
+  uts: "--uts",
+  ipc: "--ipc",
+  cgroup: "--cgroup",
+};
+
+function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): string[] {
+  const nsenter = tool(["/usr/bin/nsenter", "/bin/nsenter"], "enter the namespaces of a process", "nsenter of util-linux");
+  if (user === undefined || !mayEnterNamespaces()) {
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot enter the namespaces of process ${target.pid}: the agent has not the right to; run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT, or name the container so that its runtime can`,
+    });
+  }
+  if (user.uid === 0) {
+    // With the agent's capabilities it would have more rights than anything in the container.
+    throw new CoralError({
+      code: "unsupported",
+      message: "Cannot run as root inside the namespaces of another process: only a container runtime can do that safely",
+    });
+  }
+  if (target.namespaces.includes("user")) {
+    throw new CoralError({
+      code: "unsupported",
+      message: "Cannot enter a process in a user namespace of its own: only its container runtime can run programs there",
+    });
+  }
+  return [
+    nsenter,
+    `--target=${target.pid}`,
+    ...target.namespaces.flatMap((kind) => namespaceFlags[kind] ?? []),
+    ...(target.rootPrefix === "" ? [] : ["--root"]),
+    // Looked up inside: a link there could lead out otherwise.
+    ...(workingDirectory === "" ? [] : [`--wdns=${workingDirectory}`]),
+    `--setgid=${user.gid}`,
+    `--setuid=${user.uid}`,
+    "--",
+  ];
+}
+
+/** Whether this agent can enter other processes' namespaces at all. */
+export function mayEnterNamespaces(): boolean {
+  return process.getuid?.() === 0 && mayGiveCapability("sys_admin") && mayGiveCapability("sys_chroot");
+}
+
+function tool(paths: readonly string[], what: string, name: string): string {
+  const path = paths.find((candidate) => existsSync(candidate));
+  if (path === undefined) throw new CoralError({ code: "unsupported", message: `Cannot ${what}: ${name} is missing on this host` });
+  return path;
+}

@@ -1,0 +1,99 @@
+/**
+ * All processes of one command, also those that forked away: by its control group where there is one; else by a supplementary group that nobody else has, which
+ * an unprivileged process cannot give up; and for an agent that may not give groups, by session and by a mark in the environment.
+ */
+
+import { randomInt } from "node:crypto";
+import { sleep } from "../../base/clock.ts";
+import { processesWithGroup, processesWithVariable } from "../../host/index.ts";
+import { commandVariable } from "./command-environment.ts";
+import type { CommandGroup } from "./command-groups.ts";
+import type { Watchdog } from "./watchdog.ts";
+
+const killRounds = 200;
+const killPauseMs = 10;
+/** Above what systems and user namespaces give out, below what a signed number holds. */
+const firstMarkId = 2_100_000_000;
+const markIds = 47_000_000;
+
+/** For a command that runs as another user than root, at an agent that is root and may make no control groups. */
+export function newMarkGroup(): number {
+  return firstMarkId + randomInt(markIds);
+}
+
+export class ProcessTree {
+  readonly #group: CommandGroup | undefined;
+  readonly #commandId: string;
+  readonly #watchdog: Watchdog;
+  readonly #leaders = new Set<number>();
+  /** The supplementary group that its programs were given; undefined: none. */
+  readonly markGroupId: number | undefined;
+
+  /** `markGroupId`: see newMarkGroup. */
+  constructor(group: CommandGroup | undefined, commandId: string, watchdog: Watchdog, markGroupId?: number) {
+    this.#group = group;
+    this.#commandId = commandId;
+    this.#watchdog = watchdog;
+    this.markGroupId = markGroupId;
+    if (this.markGroupId !== undefined) watchdog.addGroup(this.markGroupId);
+  }
+
+  /** The leader of a session, such as a program of the pipeline. */
+  add(pid: number): void {
+    this.#leaders.add(pid);
+    if (!this.#group) this.#watchdog.add(pid, this.#commandId);
+  }
+
+  /** One program and what shares its session. */
+  signalOne(leader: number, name: NodeJS.Signals): void {
+    if (this.#leaders.has(leader)) sendTo(-leader, name);
+  }
+
+  /** `wrappers`: processes that only wait for another one, which is to get the signal. */
+  signal(name: NodeJS.Signals, wrappers: ReadonlySet<number> = new Set()): void {
+    const inGroup = this.#group?.pids() ?? [];
+    if (wrappers.size === 0 || inGroup.length === 0) {
+      for (const pid of this.#leaders) sendTo(-pid, name);
+      return;
+    }
+    for (const pid of inGroup) if (!wrappers.has(pid)) sendTo(pid, name);
+  }
+
+  /** Ends all of them for good, and waits until they are gone. */
+  async kill(): Promise<void> {
+    for (let round = 0; round < killRounds; round++) {
+      if (this.#killOnce()) break;
+      await sleep(killPauseMs);
+    }
+    for (const pid of this.#leaders) if (!this.#group) this.#watchdog.remove(pid, this.#commandId);
+    if (this.markGroupId !== undefined) this.#watchdog.removeGroup(this.markGroupId);
+    this.#leaders.clear();
+    if (this.#group) void removeGroup(this.#group);
+  }
+
+  #killOnce(): boolean {
+    if (this.#group) return this.#group.kill();
+    for (const pid of this.#leaders) sendTo(-pid, "SIGKILL");
+    const byGroup = this.markGroupId === undefined ? [] : processesWithGroup(this.markGroupId);
+    const byVariable = processesWithVariable(`${commandVariable}=${this.#commandId}`);
+    const marked = [...byGroup, ...byVariable].filter((pid) => pid !== process.pid);
+    for (const pid of marked) sendTo(pid, "SIGKILL");
+    return marked.length === 0;
+  }
+}
+
+/** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that, and whoever waits for the command comes first. */
+export async function removeGroup(group: CommandGroup): Promise<void> {
+  for (let round = 0; round < killRounds; round++) {
+    await sleep(killPauseMs);
+    if (await group.remove()) return;
+  }
+}
+
+function sendTo(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended by itself meanwhile, or is another user's by now: there is nothing left to signal.
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * Processes that wait to become a command. To start one takes several times as long as `true` does: a copy of a process, a shell, a change of user; and the kernel may
+ * need more than ten milliseconds to take a process into a control group. All of that is the same for most commands, so it is done before the next one comes.
+ */
+
+import { randomBytes } from "node:crypto";
+import { background } from "../../base/background.ts";
+import type { Logger } from "../../base/log.ts";
+import type { CommandGroup, CommandGroups, GroupLimits } from "./command-groups.ts";
+import { type LaunchUser, waitingWords } from "./launch.ts";
+import { newMarkGroup, removeGroup } from "./process-tree.ts";
+import type { SpawnedPrograms, Spawner } from "./spawner.ts";
+
+/** What is known of a command before it is asked for. */
+export interface ExpectedCommand {
+  user: LaunchUser | undefined;
+  /** Without what differs between commands. */
+  environment: Readonly<Record<string, string>>;
+  limits: GroupLimits | undefined;
+  /** Whether its processes are to be known by a supplementary group where there is no control group. */
+  mayMark: boolean;
+}
+
+/** One that waits. Whoever takes it runs it or lets it go. */
+export interface ReadyLaunch {
+  spawned: SpawnedPrograms;
+  group: CommandGroup | undefined;
+  markGroupId: number | undefined;
+  /** Becomes the command; see launchOrder. */
+  begin(order: string): void;
+}
+
+interface Waiting extends ReadyLaunch {
+  key: string;
+  letGo(): Promise<void>;
+}
+
+/** For commands that follow each other at once. */
+const maxAlike = 3;
+const maxWaiting = 6;
+/** After a command was begun: what is made ready must not slow down what runs. */
+const refillDelayMs = 15;
+/** They go when no command came for this long. */
+const idleMs = 60_000;
+
+export interface ReadyLaunchesOptions {
+  spawner: Spawner;
+  groups: () => CommandGroups;
+  log: Logger;
+}
+
+export class ReadyLaunches implements AsyncDisposable {
+  readonly #options: ReadyLaunchesOptions;
+  readonly #waiting: Waiting[] = [];
+  readonly #working = new Set<Promise<void>>();
+  #making: Promise<void> = Promise.resolve();
+  #refill: NodeJS.Timeout | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: ReadyLaunchesOptions) {
+    this.#options = options;
+  }
+
+  /** How many wait now. */
+  get size(): number {
+    return this.#waiting.length;
+  }
+
+  /** Undefined when none is ready; the next ones like this will find one. */
+  take(expected: ExpectedCommand): ReadyLaunch | undefined {
+    if (this.#isClosed) return undefined;
+    const key = JSON.stringify(expected);
+    const index = this.#waiting.findIndex((waiting) => waiting.key === key);
+    const [taken] = index < 0 ? [] : this.#waiting.splice(index, 1);
+    this.#refill ??= setTimeout(() => {
+      this.#refill = undefined;
+      // One after the other, as each counts what is there.
+      this.#making = this.#making.catch(() => undefined).then(() => this.#makeReady(expected, key));
+      this.#work(this.#making);
+    }, refillDelayMs).unref();
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#work(this.#clear(0)), idleMs).unref();
+    return taken;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#refill);
+    clearTimeout(this.#idle);
+    await Promise.allSettled(this.#working);
+    await this.#clear(0);
+  }
+
+  #work(work: Promise<void>): void {
+    this.#working.add(work);
+    background(
+      this.#options.log,
+      "Making ready for commands",
+      work.finally(() => this.#working.delete(work)),
+    );
+  }
+
+  async #makeReady(expected: ExpectedCommand, key: string): Promise<void> {
+    const missing = maxAlike - this.#waiting.filter((waiting) => waiting.key === key).length;
+    // At once: most of it is waiting for the kernel.
+    await Promise.all(Array.from({ length: Math.max(0, missing) }, () => this.#add(expected, key)));
+    await this.#clear(maxWaiting);
+  }
+
+  async #add(expected: ExpectedCommand, key: string): Promise<void> {
+    const waiting = await this.#start(expected, key);
+    this.#waiting.push(waiting);
+    // One that ends by itself was ended by somebody, or could not do what a command will tell better.
+    void waiting.spawned.programs[0]?.exited.then(() => {
+      const index = this.#waiting.indexOf(waiting);
+      if (index < 0) return;
+      this.#waiting.splice(index, 1);
+      this.#work(waiting.letGo());
+    });
+  }
+
+  async #start({ user, environment, limits, mayMark }: ExpectedCommand, key: string): Promise<Waiting> {
+    const { spawner, groups } = this.#options;
+    const group = await groups().create(`ready-${randomBytes(6).toString("hex")}`, limits);
+    const markGroupId = group === undefined && mayMark ? newMarkGroup() : undefined;
+    try {
+      const words = waitingWords({ joinFiles: group?.joinFiles ?? [], user, groups: markGroupId === undefined ? [] : [markGroupId] });
+      const spawned = await spawner.start({ programs: [words], environment, takesOrders: true });
+      return { key, spawned, group, markGroupId, begin: (order) => spawned.orders?.end(order), letGo: () => letGo(spawned, group) };
+    } catch (error) {
+      if (group) void removeGroup(group);
+      throw error;
+    }
+  }
+
+  /** Until no more than `left` wait; the oldest go. */
+  async #clear(left: number): Promise<void> {
+    const many = this.#waiting.splice(0, Math.max(0, this.#waiting.length - left));
+    await Promise.all(many.map((waiting) => waiting.letGo()));
+  }
+}
+
+/** It ends when nothing can come any more. */
+async function letGo({ programs, orders, stdin, stdout }: SpawnedPrograms, group: CommandGroup | undefined): Promise<void> {
+  orders?.destroy();
+  group?.kill();
+  await Promise.all(programs.map(({ exited }) => exited));
+  for (const stream of [stdin, stdout, ...programs.map(({ stderr }) => stderr)]) stream.destroy();
+  if (group) void removeGroup(group);
+}

@@ -1,0 +1,37 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { parseCommand, type Stage, stageOfWords } from "../policy/parse-command.ts";
+import { containerWords } from "./run-in-container.ts";
+
+const programs = (stages: readonly Stage[]) => stages.map((stage) => ({ argv: stage.argv, stage }));
+const output = (words: string[], input = ""): string => execFileSync(words[0] ?? "", words.slice(1), { input, encoding: "utf8" });
+
+describe("containerWords()", () => {
+  it("leaves a single program as it is", () => {
+    expect(containerWords(programs([stageOfWords(["echo", "$(id)", "a b"])]), undefined)).toEqual(["echo", "$(id)", "a b"]);
+  });
+
+  it("gives a shell no word of a pipeline to read", () => {
+    const words = containerWords(programs(parseCommand("echo '$(id)' '; id' '`id`' | cat 2>&1 | tr a-z A-Z")), undefined);
+    expect(words[2]?.replaceAll(/"\$\{(\d+)\}"/g, "<$1>")).toBe("<1> <2> <3> <4> | <5> 2>&1 | <6> <7> <8>");
+    expect(output(words)).toBe("$(ID) ; ID `ID`\n");
+  });
+
+  it("counts more than nine words", () => {
+    const list = Array.from({ length: 30 }, (_, index) => `w${index}`);
+    expect(output(containerWords(programs([stageOfWords(["echo", ...list]), stageOfWords(["cat"])]), undefined))).toBe(
+      `${list.join(" ")}\n`,
+    );
+  });
+
+  it("ends the input where it ends", () => {
+    expect(output(containerWords(programs([stageOfWords(["cat"])]), 5), "hello, and more")).toBe("hello");
+  });
+
+  it("sends streams where the stage says", () => {
+    expect(output(containerWords(programs(parseCommand("ls /nonexistent 2>/dev/null | wc -l")), undefined)).trim()).toBe("0");
+    expect(output(containerWords(programs(parseCommand("ls / >/dev/null | wc -l")), undefined)).trim()).toBe("0");
+    expect(output(containerWords(programs(parseCommand("ls / /nonexistent 2>&1 >/dev/null | wc -l")), undefined)).trim()).toBe("1");
+    expect(output(containerWords(programs(parseCommand("ls / /nonexistent >/dev/null 2>&1 | wc -l")), undefined)).trim()).toBe("0");
+  });
+});

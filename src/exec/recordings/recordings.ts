@@ -1,0 +1,186 @@
+/** What terminals showed, as asciicast v2 files in one directory, bounded each and together. What was typed is not kept: it may be a password. */
+
+import { createHash } from "node:crypto";
+import { createWriteStream, type WriteStream } from "node:fs";
+import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+
+export interface RecordingSettings {
+  enabled: boolean;
+  /** Of all together. */
+  maxSizeBytes: number;
+  maxAgeMs: number;
+}
+
+export interface Recording {
+  /** Empty when nothing is recorded. */
+  readonly name: string;
+  output(data: Uint8Array): void;
+  resize(columns: number, rows: number): void;
+  /** Resolves when it is on disk, with the SHA-256 of the file in hex; empty when there is none, or it could not be written. */
+  close(): Promise<string>;
+}
+
+export interface RecordingStart {
+  commandId: string;
+  columns: number;
+  rows: number;
+  terminalType: string;
+  title: string;
+}
+
+const validName = /^[0-9a-f-]{8,64}\.cast$/;
+/** Of one recording, of what all may take. */
+const shareOfAll = 0.25;
+/** Waiting for a slow disk; then the recording ends, and the terminal goes on. */
+const maxWaitingBytes = 8 * 1024 * 1024;
+const pieceBytes = 64 * 1024;
+
+const noRecording: Recording = { name: "", output: () => undefined, resize: () => undefined, close: async () => "" };
+
+export class Recordings {
+  readonly #directory: string;
+  readonly #settings: () => RecordingSettings;
+  readonly #log: Logger;
+
+  constructor(directory: string, settings: () => RecordingSettings, log: Logger) {
+    this.#directory = directory;
+    this.#settings = settings;
+    this.#log = log;
+  }
+
+  async start(what: RecordingStart): Promise<Recording> {
+    const { enabled, maxSizeBytes } = this.#settings();
+    if (!enabled) return noRecording;
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    await this.#prune();
+    const name = `${what.commandId}.cast`;
+    if (!validName.test(name))
+      throw new CoralError({ code: "invalid", message: `Cannot record command "${what.commandId}": its id is not a UUID` });
+    return new CastFile(name, join(this.#directory, name), what, maxSizeBytes * shareOfAll, this.#log);
+  }
+
+  /** The file in pieces. Throws `not-found` when it was never made or has been removed. */
+  async *read(name: string): AsyncGenerator<Uint8Array> {
+    const problem = new CoralError({
+      code: "not-found",
+      message: `Cannot read recording "${name}": there is none of that name, or it was removed because of its age`,
+    });
+    if (!validName.test(name)) throw problem;
+    const file = await open(join(this.#directory, name), "r").catch(() => {
+      throw problem;
+    });
+    try {
+      for (;;) {
+        const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(pieceBytes) });
+        if (bytesRead === 0) return;
+        yield buffer.subarray(0, bytesRead);
+      }
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Too old, and then the oldest until the rest fits. */
+  async #prune(): Promise<void> {
+    const { maxSizeBytes, maxAgeMs } = this.#settings();
+    const names = (await readdir(this.#directory)).filter((name) => validName.test(name));
+    const files = await Promise.all(
+      names.map(async (name) => {
+        const path = join(this.#directory, name);
+        const { size: sizeBytes, mtimeMs } = await stat(path);
+        return { path, sizeBytes, mtimeMs };
+      }),
+    );
+    files.sort((a, b) => b.mtimeMs - a.mtimeMs);
+    let total = 0;
+    for (const { path, sizeBytes, mtimeMs } of files) {
+      total += sizeBytes;
+      if (total > maxSizeBytes * (1 - shareOfAll) || Date.now() - mtimeMs > maxAgeMs) await rm(path, { force: true });
+    }
+  }
+}
+
+class CastFile implements Recording {
+  readonly name: string;
+  readonly #file: WriteStream;
+  readonly #startedMs = performance.now();
+  readonly #decoder = new TextDecoder();
+  readonly #maxBytes: number;
+  readonly #log: Logger;
+  readonly #hash = createHash("sha256");
+  #bytes = 0;
+  #isCut = false;
+  #hasFailed = false;
+  #closed: Promise<string> | undefined;
+
+  constructor(name: string, path: string, { columns, rows, terminalType, title }: RecordingStart, maxBytes: number, log: Logger) {
+    this.name = name;
+    this.#maxBytes = maxBytes;
+    this.#log = log;
+    this.#file = createWriteStream(path, { flags: "wx", mode: 0o600 });
+    this.#file.on("error", (error) => {
+      if (!this.#isCut) log.warn(`The recording of a terminal ended: ${error.message}`, { recording: name });
+      this.#isCut = true;
+      this.#hasFailed = true;
+    });
+    this.#write({
+      version: 2,
+      width: columns,
+      height: rows,
+      timestamp: Math.floor(Date.now() / 1_000),
+      title,
+      env: { TERM: terminalType, SHELL: "/bin/sh" },
+    });
+  }
+
+  output(data: Uint8Array): void {
+    const text = this.#decoder.decode(data, { stream: true });
+    if (text !== "") this.#event("o", text);
+  }
+
+  resize(columns: number, rows: number): void {
+    this.#event("r", `${columns}x${rows}`);
+  }
+
+  close(): Promise<string> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<string> {
+    this.#isCut = true;
+    const sha256 = this.#hash.digest("hex");
+    if (!this.#file.destroyed) {
+      await new Promise<void>((resolve) => {
+        this.#file.once("close", resolve);
+        this.#file.end();
+      });
+    }
+    return this.#hasFailed ? "" : sha256;
+  }
+
+  #event(kind: "o" | "r" | "m", data: string): void {
+    if (this.#isCut) return;
+    if (this.#bytes > this.#maxBytes || this.#file.writableLength > maxWaitingBytes) {
+      this.#write([this.#atS(), "m", "the recording ends here: it has reached its bound"]);
+      this.#isCut = true;
+      this.#log.warn("The recording of a terminal has reached its bound", { recording: this.name });
+      return;
+    }
+    this.#write([this.#atS(), kind, data]);
+  }
+
+  #atS(): number {
+    return Math.round((performance.now() - this.#startedMs) * 1_000) / 1_000_000;
+  }
+
+  #write(value: unknown): void {
+    const line = `${JSON.stringify(value)}\n`;
+    this.#bytes += Buffer.byteLength(line);
+    this.#hash.update(line);
+    this.#file.write(line);
+  }
+}

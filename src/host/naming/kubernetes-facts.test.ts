@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import { createHostRoot } from "../files/host-root.ts";
+import { createHostTree, type TreeEntry } from "../host-tree.fixture.ts";
+import { noPodLabels, type PodLabels, type PodQuestion, parseLabels, readKubernetesFacts, workloadOf } from "./kubernetes-facts.ts";
+
+const container = {
+  id: "c1",
+  runtime: "containerd" as const,
+  name: null,
+  service: null,
+  pod: { name: "shop-0", namespace: null, container: null },
+  labels: {},
+};
+const ask = (more: Partial<PodQuestion>, files: Record<string, TreeEntry> = {}, api: PodLabels = noPodLabels) => {
+  using tree = createHostTree(files);
+  return readKubernetesFacts(
+    createHostRoot(tree.root),
+    { pid: 42, cgroup: null, environment: new Map(), container: null, label: "app", ...more },
+    api,
+  );
+};
+const inPod = new Map([["KUBERNETES_SERVICE_HOST", "10.0.0.1"]]);
+
+describe("readKubernetesFacts()", () => {
+  it("is null outside of pods", () => {
+    expect(ask({})).toBeNull();
+    expect(ask({ environment: new Map([["APP_LABEL", "shop"]]) })).toBeNull();
+  });
+
+  it("takes the label from the downward API, variables, the runtime, the cluster, in this order", () => {
+    const files = { "proc/42/root/etc/podinfo/labels": 'app="file"\npod-template-hash="x"\n' };
+    const environment = new Map([...inPod, ["APP_LABEL", "variable"]]);
+    const labelled = { ...container, labels: { app: "runtime" } };
+    const api: PodLabels = { of: (id) => (id === "c1" ? { app: "cluster" } : null) };
+    expect(ask({ environment, container: labelled }, files, api)?.app).toBe("file");
+    expect(ask({ environment, container: labelled }, {}, api)?.app).toBe("variable");
+    expect(ask({ environment: inPod, container: labelled }, {}, api)?.app).toBe("runtime");
+    expect(ask({ environment: inPod, container }, {}, api)?.app).toBe("cluster");
+    expect(ask({ environment: inPod, container }, {})?.app).toBeNull();
+  });
+
+  it("asks for the configured label, and for the recommended ones when it is not set", () => {
+    const files = { "proc/42/root/etc/podinfo/labels": 'app="a"\nteam="b"\n' };
+    expect(ask({ environment: inPod, label: "team" }, files)?.app).toBe("b");
+    expect(ask({ environment: inPod }, { "proc/42/root/etc/podinfo/labels": 'app.kubernetes.io/name="c"\n' })?.app).toBe("c");
+  });
+
+  it("knows the workload by the pod's name", () => {
+    expect(ask({ environment: new Map([...inPod, ["HOSTNAME", "shop-api-7d9f8b6c5-x2x4z"]]) })).toEqual({
+      app: null,
+      workload: "shop-api",
+    });
+    expect(ask({ cgroup: "/kubepods/burstable/pod1/c", environment: new Map([["POD_NAME", "db-2"]]) })?.workload).toBe("db");
+    expect(ask({ container })?.workload).toBe("shop");
+  });
+});
+
+describe("workloadOf()", () => {
+  it.each([
+    ["shop-api-7d9f8b6c5-x2x4z", "shop-api"],
+    ["node-exporter-x7k2q", "node-exporter"],
+    ["postgres-0", "postgres"],
+    ["shop", null],
+    ["my-laptop", null],
+  ])("of %s is %j", (name, expected) => {
+    expect(workloadOf(name)).toBe(expected);
+  });
+});
+
+describe("parseLabels()", () => {
+  it("reads quoted values and skips what is none", () => {
+    expect([...parseLabels('app="sh\\"op"\nbad\nx=1\na/b="c"\n')]).toEqual([
+      ["app", 'sh"op'],
+      ["a/b", "c"],
+    ]);
+  });
+});

@@ -1,0 +1,19 @@
+import { closeSync } from "node:fs";
+import { createHostRoot, type HostRoot } from "../files/host-root.ts";
+
+/** <fcntl.h>, as `/proc/self/fdinfo` writes it. */
+const closeOnExec = 0o2000000;
+
+/**
+ * Closes what this process was handed over open by whoever started it, besides its three standard streams: every program that it starts would get it,
+ * too. What node and its libraries open is closed for programs already. Returns the numbers of the descriptors.
+ */
+export function closeInheritedFiles(root: HostRoot = createHostRoot(), close: (descriptor: number) => void = closeSync): number[] {
+  const inherited = (root.list("/proc/self/fd") ?? []).map(Number).filter((descriptor) => {
+    if (!(descriptor > 2)) return false;
+    const flags = /^flags:\s*([0-7]+)$/m.exec(root.readText(`/proc/self/fdinfo/${descriptor}`) ?? "")?.[1];
+    return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0;
+  });
+  for (const descriptor of inherited) close(descriptor);
+  return inherited;
+}

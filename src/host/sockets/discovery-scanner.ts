@@ -1,0 +1,274 @@
+/** One look at everything that listens, serves and calls on this host. Keeps what it knows from scan to scan: what has not changed costs nothing. */
+
+import { remembered } from "../../base/remembered.ts";
+import { createReadTally, type HostRoot } from "../files/host-root.ts";
+import { fieldsOf } from "../files/kernel-text.ts";
+import { createPacer, type Pacer } from "../files/pacer.ts";
+import { parseUptimeS } from "../metrics/loadavg.ts";
+import { createContainerReader } from "../naming/container-facts.ts";
+import { noPodLabels, type PodLabels } from "../naming/kubernetes-facts.ts";
+import { readKernelUnits } from "../processes/auxiliary-vector.ts";
+import { createCommandLines } from "../processes/command-lines.ts";
+import {
+  createExecutableBuilds,
+  type ExecutableBuild,
+  type ExecutableBuilds,
+  type ExecutableFile,
+} from "../processes/executable-builds.ts";
+import { FactsMemory } from "../processes/facts-memory.ts";
+import { createEnvironmentMemory, type FactsRules, type ProcessFacts } from "../processes/process-facts.ts";
+import {
+  createProcessTable,
+  namespaceInode,
+  type ProcessChanges,
+  type ProcessEntry,
+  type ProcessTable,
+} from "../processes/process-table.ts";
+import { createUserNames, type UserNames } from "../processes/user-names.ts";
+import { readLocalAddresses } from "./local-addresses.ts";
+import { OwnerSearch } from "./owner-search.ts";
+import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
+import { createSocketReader, type SocketReader } from "./socket-reader.ts";
+import { type SocketDumper, type SocketProtocol, type SocketView, socketStates } from "./socket-source.ts";
+import { createSocketTracker, type SocketChanges, type SocketTracker, type SocketTrackerOptions } from "./socket-tracker.ts";
+import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
+
+export interface DiscoveryScannerOptions extends SocketTrackerOptions {
+  /** Netlink; null or absent reads the kernel's text tables. */
+  dumper?: SocketDumper | null;
+  pods?: PodLabels;
+}
+
+export interface DiscoveryRequest {
+  protocols: readonly SocketProtocol[];
+  /** Established connections too, not only listeners. */
+  connections: boolean;
+  rules: FactsRules;
+}
+
+/** What a scan could not see. */
+export interface DiscoveryLimits {
+  /** Processes whose descriptors or namespaces may not be read. */
+  deniedProcesses: number;
+  listenersWithoutProcess: number;
+  connectionsWithoutProcess: number;
+  /** Processes, namespaces, sockets and descriptors above a limit. */
+  cut: number;
+  /** Connections that were counted by their ends only. */
+  folded: number;
+  /** Namespaces that could not be read at all. */
+  unreadNamespaces: number;
+  /** Executables too large, or too many at once, to be hashed. */
+  skippedBuilds: number;
+  /** Why some connections come without bytes and round-trip times; null when all have them. */
+  withoutCounters: string | null;
+}
+
+export interface DiscoveryScan extends SocketChanges {
+  /** Rises by one with every scan. */
+  number: number;
+  listeners: ReadonlyMap<number, TrackedSocket>;
+  connections: ReadonlyMap<number, TrackedSocket>;
+  /** Pids that hold a socket, ascending; several when it was inherited (prefork servers). */
+  ownersOf(socket: TrackedSocket): readonly number[];
+  /** Listeners that accept for this end of a connection. */
+  listenersOf(socket: TrackedSocket): readonly TrackedSocket[];
+  processOf(pid: number): ProcessEntry | undefined;
+  /** Null when the process has ended. */
+  factsOf(pid: number): ProcessFacts | null;
+  buildOf(facts: ProcessFacts): ExecutableBuild | null;
+  /** The file that lies where the process was started from; null when there is none any more. */
+  fileOnDisk(facts: ProcessFacts): ExecutableFile | null;
+  /** Addresses of the host in a namespace, without loopback and link-local. */
+  addressesIn(networkNamespace: number): readonly string[];
+  /** The host's own namespace, among those of containers. */
+  hostNamespace: number;
+  /** Whether it was looked into: processes that may be seen are in it. */
+  isSeenNamespace(networkNamespace: number): boolean;
+  /** Whether the kernel gives out this port by itself: a socket on it may be a caller's. */
+  isEphemeral(port: number): boolean;
+  /** Seconds since the machine was booted, to turn start ticks into a time. */
+  uptimeS: number;
+  limits: DiscoveryLimits;
+}
+
+export interface DiscoveryScanner {
+  /** One at a time. Rejects only when the signal is aborted. */
+  scan(request: DiscoveryRequest, signal?: AbortSignal): Promise<DiscoveryScan>;
+  /** Hashes executables without a build-id; to be called after a scan. */
+  hashBuilds(signal?: AbortSignal): Promise<number>;
+}
+
+const maxNamespaces = 1024;
+/** A process that just started may not have given itself its title yet: it is read a second time. */
+const youngS = 60;
+const connectionStates = [socketStates.established, socketStates.synSent, socketStates.closeWait];
+
+export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScannerOptions = {}): DiscoveryScanner {
+  return new Scanner(root, options);
+}
+
+/** What reading the sockets of all namespaces left out. */
+interface LeftOut {
+  unreadNamespaces: number;
+  cutNamespaces: number;
+}
+
+class Scanner implements DiscoveryScanner {
+  readonly #root: HostRoot;
+  readonly #table: ProcessTable;
+  readonly #owners: SocketOwners;
+  readonly #tracker: SocketTracker;
+  readonly #search: OwnerSearch;
+  readonly #reader: SocketReader;
+  readonly #builds: ExecutableBuilds;
+  readonly #users: UserNames;
+  readonly #facts: FactsMemory;
+  readonly #units = readKernelUnits();
+
+  constructor(root: HostRoot, options: DiscoveryScannerOptions) {
+    this.#root = root;
+    this.#table = createProcessTable(root);
+    this.#owners = createSocketOwners(root);
+    this.#tracker = createSocketTracker(options);
+    this.#search = new OwnerSearch(this.#table, this.#owners, this.#tracker);
+    this.#reader = createSocketReader(root, options.dumper ?? null);
+    this.#builds = createExecutableBuilds(root);
+    this.#users = createUserNames(root);
+    this.#facts = new FactsMemory({
+      root,
+      users: this.#users,
+      containers: createContainerReader(root),
+      builds: this.#builds,
+      pods: options.pods ?? noPodLabels,
+      places: new Map(),
+      commandLines: createCommandLines(),
+      environments: createEnvironmentMemory(root),
+    });
+  }
+
+  async scan(request: DiscoveryRequest, signal?: AbortSignal): Promise<DiscoveryScan> {
+    signal?.throwIfAborted();
+    const pacer = createPacer(signal);
+    this.#users.refresh();
+    this.#builds.beginScan();
+    const processes = await this.#table.refresh(pacer);
+    const uptimeS = parseUptimeS(this.#root.readText("/proc/uptime") ?? "");
+    const youngAfterTicks = (uptimeS - youngS) * this.#units.ticksPerS;
+    this.#facts.begin({ rules: request.rules, scan: this.#table.scan, youngAfterTicks }, processes.removed);
+    this.#tracker.beginScan(this.#table.scan);
+    const leftOut = await this.#readSockets(request, pacer);
+    const changes = this.#tracker.endScan((socket) => this.#owners.forgetSocket(socket.inode));
+    await this.#search.run(processes, pacer);
+    await this.#readFacts(pacer);
+    return { ...this.#sight(), ...changes, uptimeS, limits: this.#limits(processes, changes, leftOut) };
+  }
+
+  hashBuilds(signal?: AbortSignal): Promise<number> {
+    return this.#builds.hashWaiting(signal);
+  }
+
+  async #readSockets(request: DiscoveryRequest, pacer: Pacer): Promise<LeftOut> {
+    const tally = createReadTally();
+    const { own, namespaces } = this.#namespaces();
+    let unreadNamespaces = 0;
+    for (const [inode, members] of [...namespaces].slice(0, maxNamespaces)) {
+      // Under the agent's own root its namespace is its own also when links may not be read.
+      const view = { members, isOwn: inode === own || (own === null && members[0] === this.#root.viewpoint) };
+      for (const protocol of request.protocols) {
+        const states = statesOf(protocol, request.connections);
+        const see = (socket: SocketView): void => this.#tracker.see(socket, protocol, inode);
+        if (await this.#reader.read(view, { protocol, states }, see, pacer, tally)) continue;
+        this.#tracker.keep(inode);
+        unreadNamespaces++;
+      }
+    }
+    return { unreadNamespaces, cutNamespaces: Math.max(0, namespaces.size - maxNamespaces) };
+  }
+
+  /** All network namespaces with directories of members in /proc, the viewpoint's first; `own` is this thread's, null when it may not be read. */
+  #namespaces(): { own: number | null; namespaces: Map<number, readonly string[]> } {
+    const root = this.#root;
+    const own = namespaceInode(root.readLink(`${root.threadView}/ns/net`));
+    const first = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`));
+    const namespaces = new Map<number, readonly string[]>([[first ?? own ?? 0, [root.viewpoint]]]);
+    for (const [inode, members] of this.#table.namespaces()) remembered(namespaces, inode, () => members.map(({ pid }) => `/proc/${pid}`));
+    return { own, namespaces };
+  }
+
+  /** Of everybody who holds a socket, here and in slices, so that whoever asks later gets an answer from memory. */
+  async #readFacts(pacer: Pacer): Promise<void> {
+    const asked = new Set<number>();
+    for (const sockets of [this.#tracker.listeners, this.#tracker.connections]) {
+      for (const { inode } of sockets.values()) {
+        for (const pid of this.#owners.of(inode)) {
+          if (asked.has(pid)) continue;
+          asked.add(pid);
+          if (pacer.due()) await pacer.rest();
+          this.#facts.of(this.#table.get(pid));
+        }
+      }
+    }
+  }
+
+  /** What can be asked about the host as it was just seen. */
+  #sight(): Omit<DiscoveryScan, keyof SocketChanges | "uptimeS" | "limits"> {
+    const root = this.#root;
+    const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
+    const addresses = new Map<number, readonly string[]>();
+    const disk = new Map<string, ExecutableFile | null>();
+    const hostNamespace = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0;
+    return {
+      number: this.#table.scan,
+      listeners: this.#tracker.listeners,
+      connections: this.#tracker.connections,
+      ownersOf: (socket) => this.#owners.of(socket.inode),
+      listenersOf: (socket) => this.#tracker.index.match(localEndOf(socket)),
+      processOf: (pid) => this.#table.get(pid),
+      factsOf: (pid) => this.#facts.of(this.#table.get(pid)),
+      buildOf: (process) => process.file?.build ?? (process.file && this.#builds.of(runningPathOf(process))?.build) ?? null,
+      fileOnDisk: ({ exe, containerId, entry }) => {
+        if (exe === null) return null;
+        const path = containerId === null ? exe : `/proc/${entry.pid}/root${exe}`;
+        return remembered(disk, `${containerId} ${exe}`, () => this.#builds.of(path));
+      },
+      addressesIn: (inode) =>
+        remembered(addresses, inode, () => {
+          const [member] = this.#table.namespaces().get(inode) ?? [];
+          return readLocalAddresses(root, member ? `/proc/${member.pid}` : root.viewpoint);
+        }),
+      hostNamespace,
+      isSeenNamespace: (inode) => inode === hostNamespace || this.#table.namespaces().has(inode),
+      isEphemeral: (port) => port >= firstPort && port <= lastPort,
+    };
+  }
+
+  #limits(processes: ProcessChanges, changes: SocketChanges, { unreadNamespaces, cutNamespaces }: LeftOut): DiscoveryLimits {
+    const isWithoutOwner = (socket: TrackedSocket): boolean => this.#owners.of(socket.inode).length === 0;
+    return {
+      deniedProcesses: Math.max(processes.denied, this.#owners.denied),
+      listenersWithoutProcess: countIn(this.#tracker.listeners, isWithoutOwner),
+      connectionsWithoutProcess: countIn(this.#tracker.connections, isWithoutOwner),
+      cut: cutNamespaces + processes.cut + this.#owners.cut + this.#tracker.cutListeners + changes.cut,
+      folded: changes.folded.reduce((sum, row) => sum + row.connections, 0),
+      unreadNamespaces,
+      skippedBuilds: this.#builds.skipped,
+      withoutCounters: this.#reader.fallback,
+    };
+  }
+}
+
+function runningPathOf({ entry, exe, isExeGone, containerId }: ProcessFacts): string {
+  return exe === null || isExeGone || containerId !== null ? `/proc/${entry.pid}/exe` : exe;
+}
+
+function statesOf(protocol: SocketProtocol, connections: boolean): readonly number[] {
+  if (protocol === "udp") return connections ? [socketStates.close, socketStates.established] : [socketStates.close];
+  return connections ? [socketStates.listen, ...connectionStates] : [socketStates.listen];
+}
+
+function countIn(sockets: ReadonlyMap<number, TrackedSocket>, isCounted: (socket: TrackedSocket) => boolean): number {
+  let count = 0;
+  for (const socket of sockets.values()) if (isCounted(socket)) count++;
+  return count;
+}

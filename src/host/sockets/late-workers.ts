@@ -1,0 +1,116 @@
+/**
+ * Workers that get the socket they serve after their start: their parent hands it over (node's cluster), or they open it when they are ready.
+ * The socket has an owner by then, so nobody would look for another one. Relatives of an owner that run the same program are looked at again
+ * when their number of descriptors changes, for a while.
+ */
+
+import type { ProcessEntry, ProcessTable } from "../processes/process-table.ts";
+import type { SocketOwners } from "./socket-owners.ts";
+
+export interface LateWorkersOptions {
+  table: ProcessTable;
+  owners: SocketOwners;
+  isListener: (inode: number) => boolean;
+  /** True for sockets that are still there. */
+  isAlive: (inode: number) => boolean;
+}
+
+/** Descriptors read per scan at most. */
+const descriptorsPerScan = 250;
+/** Looks cost one stat each; who has nothing after so many is no worker. */
+const maxLooks = 60;
+/** A process that opens and closes files all the time is read this often. */
+const maxReads = 12;
+const maxWaiting = 2_000;
+const maxFamily = 10_000;
+const maxAncestors = 8;
+
+interface Waiting {
+  process: ProcessEntry;
+  looks: number;
+  reads: number;
+}
+
+export class LateWorkers {
+  readonly #options: LateWorkersOptions;
+  readonly #waiting = new Map<number, Waiting>();
+  /** Processes whose family was asked in this scan. */
+  readonly #families = new Set<number>();
+
+  constructor(options: LateWorkersOptions) {
+    this.#options = options;
+  }
+
+  /** A process that may get what its relatives hold. */
+  expect(process: ProcessEntry): void {
+    const waiting = this.#waiting;
+    const known = waiting.get(process.pid);
+    if (known?.process.startTicks === process.startTicks || this.#holdsListener(process.pid)) return;
+    waiting.delete(process.pid);
+    if (waiting.size >= maxWaiting) {
+      const [oldest] = waiting.keys();
+      if (oldest !== undefined) waiting.delete(oldest);
+    }
+    waiting.set(process.pid, { process, looks: 0, reads: 0 });
+  }
+
+  /** All relatives of the owners of a listener that run the same program. */
+  expectFamily(inode: number): void {
+    const { table, owners } = this.#options;
+    const families = this.#families;
+    for (const pid of owners.of(inode)) {
+      const owner = table.get(pid);
+      // A family with many listeners is asked once.
+      if (!owner || families.has(owner.pid)) continue;
+      const queue = [this.#headOf(owner)];
+      for (let next = queue.pop(); next !== undefined && families.size < maxFamily; next = queue.pop()) {
+        if (families.has(next.pid)) continue;
+        families.add(next.pid);
+        this.expect(next);
+        for (const child of table.childrenOf(next.pid)) if (isSameProgram(child, next)) queue.push(child);
+      }
+    }
+  }
+
+  /** Reads the descriptors of those that changed, the newest first. */
+  look(): void {
+    const { table, owners, isAlive } = this.#options;
+    this.#families.clear();
+    let left = descriptorsPerScan;
+    for (const entry of [...this.#waiting.values()].reverse()) {
+      const { process } = entry;
+      const isOver = entry.looks++ >= maxLooks || entry.reads >= maxReads || this.#holdsListener(process.pid);
+      if (isOver || table.get(process.pid)?.startTicks !== process.startTicks) {
+        this.#waiting.delete(process.pid);
+        continue;
+      }
+      if (left <= 0 || !owners.hasChanged(process)) continue;
+      const before = owners.looked;
+      owners.explore([process], isAlive, left, true);
+      entry.reads++;
+      left -= owners.looked - before;
+    }
+  }
+
+  #holdsListener(pid: number): boolean {
+    for (const [, inode] of this.#options.owners.socketsOf(pid)) if (this.#options.isListener(inode)) return true;
+    return false;
+  }
+
+  /** The first ancestor of a row that runs the same program. */
+  #headOf(process: ProcessEntry): ProcessEntry {
+    let head = process;
+    for (let step = 0; step < maxAncestors; step++) {
+      const parent = this.#options.table.get(head.parentPid);
+      if (!parent || parent.pid === 1 || !isSameProgram(parent, head)) break;
+      head = parent;
+    }
+    return head;
+  }
+}
+
+/** Programs that write what they do into their name (`gunicorn: worker`) keep what stands before the colon. */
+export function isSameProgram(one: ProcessEntry, other: ProcessEntry): boolean {
+  const base = (name: string): string => name.split(/[:\s]/, 1)[0] ?? name;
+  return base(one.name) === base(other.name);
+}

@@ -1,0 +1,89 @@
+/** Who probably holds a socket that has no owner yet, the likeliest first. */
+
+import type { ProcessChanges, ProcessEntry, ProcessTable } from "../processes/process-table.ts";
+import type { SocketOwners } from "./socket-owners.ts";
+import type { SocketTracker } from "./socket-tracker.ts";
+import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
+
+/** Endpoints whose last caller is remembered. */
+const maxCallers = 20_000;
+
+export class LikelyOwners {
+  readonly #table: ProcessTable;
+  readonly #owners: SocketOwners;
+  readonly #tracker: SocketTracker;
+  /** Who called an address and port last: likely to be the one who calls it again. */
+  readonly #callers = new Map<string, number>();
+
+  constructor(table: ProcessTable, owners: SocketOwners, tracker: SocketTracker) {
+    this.#table = table;
+    this.#owners = owners;
+    this.#tracker = tracker;
+  }
+
+  /** Each process once: who is likely by the sockets themselves, who started since, who has opened or closed something since. */
+  *of(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
+    const given = new Set<number>();
+    for (const pid of this.#candidates(sockets, changes, given)) {
+      const entry = given.has(pid) ? undefined : this.#table.get(pid);
+      if (!entry) continue;
+      given.add(pid);
+      yield entry;
+    }
+  }
+
+  /** The likely ones, then all others. */
+  *everybody(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
+    const given = new Set<number>();
+    for (const entry of this.of(sockets, changes)) {
+      given.add(entry.pid);
+      yield entry;
+    }
+    for (const entry of this.#table.values()) if (!given.has(entry.pid)) yield entry;
+  }
+
+  /** Remembers who calls what, of the sockets whose owner is known now. */
+  remember(sockets: readonly TrackedSocket[]): void {
+    for (const socket of sockets) {
+      const [pid] = this.#owners.of(socket.inode);
+      if (pid === undefined || socket.role !== "client") continue;
+      if (this.#callers.size >= maxCallers) this.#callers.clear();
+      this.#callers.set(endpointOf(socket), pid);
+    }
+  }
+
+  /** Pids, some more than once. `given`: those that are not worth asking the kernel about any more. */
+  *#candidates(sockets: readonly TrackedSocket[], changes: ProcessChanges, given: ReadonlySet<number>): Generator<number> {
+    for (const socket of sockets) {
+      if (socket.role === "server") yield* this.#servers(socket);
+      else yield* this.#callersOf(socket);
+    }
+    for (const { pid } of changes.added) yield pid;
+    for (const entry of this.#table.values())
+      if (!given.has(entry.pid) && this.#isHolder(entry) && this.#owners.hasChanged(entry)) yield entry.pid;
+  }
+
+  /** Who listens where it came in, and the children, to whom accepted connections are handed. */
+  *#servers(socket: TrackedSocket): Generator<number> {
+    for (const listener of this.#tracker.index.match(localEndOf(socket))) {
+      for (const pid of this.#owners.of(listener.inode)) {
+        yield pid;
+        for (const child of this.#table.childrenOf(pid)) yield child.pid;
+      }
+    }
+  }
+
+  *#callersOf(socket: TrackedSocket): Generator<number> {
+    const pid = this.#callers.get(endpointOf(socket));
+    if (pid !== undefined) yield pid;
+  }
+
+  #isHolder({ pid }: ProcessEntry): boolean {
+    for (const _ of this.#owners.socketsOf(pid)) return true;
+    return false;
+  }
+}
+
+function endpointOf(socket: TrackedSocket): string {
+  return `${socket.remoteAddress} ${socket.remotePort}`;
+}

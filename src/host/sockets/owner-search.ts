@@ -1,0 +1,112 @@
+/** Decides where to look for the owners of sockets that have none yet, so that a scan in which little changed reads few descriptors. */
+
+import type { Pacer } from "../files/pacer.ts";
+import type { ProcessChanges, ProcessEntry, ProcessTable } from "../processes/process-table.ts";
+import { findFamily } from "./inherited-sockets.ts";
+import { isSameProgram, LateWorkers } from "./late-workers.ts";
+import { LikelyOwners } from "./likely-owners.ts";
+import type { SocketOwners } from "./socket-owners.ts";
+import type { SocketTracker } from "./socket-tracker.ts";
+import type { TrackedSocket } from "./tracked-socket.ts";
+
+/** All processes are looked into for the sake of a connection at most this often; a listener is always worth it. */
+const scansBetweenSweeps = 4;
+const maxBackoff = 6;
+/** Descriptors of likely owners that are read to the end when something new was not found where sockets usually stand. */
+const likelyDescriptors = 3_000;
+/** Descriptors read per scan for the sake of listeners that nobody seems to hold. */
+const exploredPerScan = 250;
+
+export class OwnerSearch {
+  readonly #table: ProcessTable;
+  readonly #owners: SocketOwners;
+  readonly #tracker: SocketTracker;
+  readonly #likely: LikelyOwners;
+  readonly #workers: LateWorkers;
+  #lastSweep = Number.NEGATIVE_INFINITY;
+  /** There was a listener that nobody seemed to hold. */
+  #hasLostListener = false;
+
+  constructor(table: ProcessTable, owners: SocketOwners, tracker: SocketTracker) {
+    this.#table = table;
+    this.#owners = owners;
+    this.#tracker = tracker;
+    this.#likely = new LikelyOwners(table, owners, tracker);
+    this.#workers = new LateWorkers({ table, owners, isListener: this.#isListener, isAlive: this.#isAlive });
+  }
+
+  /** Finds owners for what has none, as far as is worth it now. */
+  async run(changes: ProcessChanges, pacer: Pacer): Promise<void> {
+    this.#owners.beginScan();
+    for (const process of changes.removed) this.#owners.forgetProcess(process.pid);
+    if (!this.#isFirst) this.#adoptChildren(changes.added);
+    const sockets = this.#ownerless();
+    if (this.#hasLostListener) this.#owners.explore(this.#table.values(), this.#isAlive, exploredPerScan);
+    if (sockets.length > 0) await this.#search(sockets, changes, pacer);
+    this.#workers.look();
+  }
+
+  async #search(sockets: readonly TrackedSocket[], changes: ProcessChanges, pacer: Pacer): Promise<void> {
+    const wanted = new Set(sockets.map((socket) => socket.inode));
+    const isSweep = this.#isWorthASweep(sockets);
+    if (isSweep) this.#lastSweep = this.#table.scan;
+    const processes = isSweep ? this.#likely.everybody(sockets, changes) : this.#likely.of(sockets, changes);
+    const isWorthTheRest = (unfound: number): boolean =>
+      // Processes that may not be looked into explain as many lost listeners.
+      isSweep ? unfound > this.#owners.denied : this.#owners.looked < likelyDescriptors;
+    await this.#owners.find({ wanted, processes, isSweep, isAlive: this.#isAlive, isWorthTheRest }, pacer);
+    for (const socket of sockets) {
+      const isListener = socket.role === null;
+      if (wanted.has(socket.inode)) {
+        this.#postpone(socket, isSweep);
+        if (isListener) this.#hasLostListener = true;
+      } else if (isListener) {
+        findFamily(socket.inode, this.#table, this.#owners);
+        this.#workers.expectFamily(socket.inode);
+      }
+    }
+    this.#likely.remember(sockets);
+  }
+
+  #isWorthASweep(sockets: readonly TrackedSocket[]): boolean {
+    if (this.#isFirst || sockets.some((socket) => socket.role === null)) return true;
+    return sockets.some((socket) => socket.searches > 0) && this.#table.scan - this.#lastSweep >= scansBetweenSweeps;
+  }
+
+  /** After a sweep there is nowhere else to look for a while. */
+  #postpone(socket: TrackedSocket, wasSweep: boolean): void {
+    const pause = wasSweep ? scansBetweenSweeps * 2 ** Math.min(maxBackoff, socket.searches) : 1;
+    socket.searches++;
+    socket.nextSearchScan = this.#table.scan + pause;
+  }
+
+  /** Children that started since and hold what their parent listens on; a worker that is handed its socket has it under another descriptor. */
+  #adoptChildren(added: readonly ProcessEntry[]): void {
+    for (const child of added) {
+      const parent = this.#table.get(child.parentPid);
+      if (!parent || parent.pid === 1) continue;
+      const shared = [...this.#owners.socketsOf(parent.pid)].filter(([, inode]) => this.#isListener(inode));
+      const held = shared.filter(([descriptor, inode]) => this.#owners.probe(child, descriptor, inode));
+      if (shared.length > 0 && held.length === 0 && isSameProgram(child, parent)) this.#workers.expect(child);
+    }
+  }
+
+  #ownerless(): TrackedSocket[] {
+    const found: TrackedSocket[] = [];
+    for (const sockets of [this.#tracker.listeners, this.#tracker.connections]) {
+      for (const socket of sockets.values()) {
+        if (socket.nextSearchScan > this.#table.scan) continue;
+        if (this.#owners.of(socket.inode).length === 0) found.push(socket);
+      }
+    }
+    return found;
+  }
+
+  get #isFirst(): boolean {
+    return this.#table.scan === 1;
+  }
+
+  readonly #isListener = (inode: number): boolean => this.#tracker.listeners.has(inode);
+
+  readonly #isAlive = (inode: number): boolean => this.#tracker.connections.has(inode) || this.#isListener(inode);
+}

@@ -1,0 +1,81 @@
+/** What is known of who holds which socket. Bounded by the living processes and their sockets: both are forgotten when they end. */
+
+import type { ProcessEntry } from "../processes/process-table.ts";
+
+/** One process and the sockets that were found in it. */
+export interface Holder {
+  readonly pid: number;
+  readonly startTicks: number;
+  /** Inodes by descriptor. */
+  readonly sockets: Map<number, number>;
+  /** Its descriptors may not be looked at. */
+  isDenied: boolean;
+  /** The scan that read all of its descriptors; 0 for none so far. */
+  wholeScan: number;
+  /** Descriptors at the last look; -1 when unknown. */
+  count: number;
+}
+
+const maxOwnersPerSocket = 64;
+
+export class SocketHolders {
+  readonly #byPid = new Map<number, Holder>();
+  readonly #byInode = new Map<number, number[]>();
+
+  /** Undefined when nothing is known, or only of an earlier process of this pid. */
+  known(process: ProcessEntry): Holder | undefined {
+    const holder = this.#byPid.get(process.pid);
+    return holder?.startTicks === process.startTicks ? holder : undefined;
+  }
+
+  /** What is known of the process, from now on. */
+  of(process: ProcessEntry): Holder {
+    const known = this.known(process);
+    if (known) return known;
+    this.forgetProcess(process.pid);
+    const { pid, startTicks } = process;
+    const holder: Holder = { pid, startTicks, sockets: new Map(), isDenied: false, wholeScan: 0, count: -1 };
+    this.#byPid.set(pid, holder);
+    return holder;
+  }
+
+  add(holder: Holder, descriptor: number, inode: number): void {
+    holder.sockets.set(descriptor, inode);
+    const pids = this.#byInode.get(inode);
+    if (!pids) this.#byInode.set(inode, [holder.pid]);
+    else if (!pids.includes(holder.pid) && pids.length < maxOwnersPerSocket) {
+      pids.push(holder.pid);
+      pids.sort((one, other) => one - other);
+    }
+  }
+
+  /** Pids that hold the socket, ascending. */
+  ownersOf(inode: number): readonly number[] {
+    return this.#byInode.get(inode) ?? [];
+  }
+
+  /** Descriptor and inode of each known socket of the process. */
+  socketsOf(pid: number): Iterable<readonly [descriptor: number, inode: number]> {
+    return this.#byPid.get(pid)?.sockets ?? [];
+  }
+
+  forgetProcess(pid: number): void {
+    for (const inode of this.#byPid.get(pid)?.sockets.values() ?? []) {
+      const pids = this.#byInode.get(inode)?.filter((one) => one !== pid) ?? [];
+      if (pids.length === 0) this.#byInode.delete(inode);
+      else this.#byInode.set(inode, pids);
+    }
+    this.#byPid.delete(pid);
+  }
+
+  forgetSocket(inode: number): void {
+    this.#byInode.delete(inode);
+  }
+
+  /** Processes that may not be looked into. */
+  get denied(): number {
+    let count = 0;
+    for (const holder of this.#byPid.values()) if (holder.isDenied) count++;
+    return count;
+  }
+}

@@ -1,0 +1,146 @@
+/** All sockets of the host from scan to scan: what is new, what has ended, who listens and which end of a connection called. */
+
+import { isLoopback } from "../../base/ip-address.ts";
+import { type FoldedConnections, foldConnections } from "./folded-connections.ts";
+import { createListenerIndex, type ListenerIndex } from "./listener-index.ts";
+import { type SocketProtocol, type SocketView, socketStates } from "./socket-source.ts";
+import { localEndOf, type TrackedSocket, trackSocket, updateSocket } from "./tracked-socket.ts";
+
+export interface SocketChanges {
+  /** Connections first seen, role set. */
+  opened: TrackedSocket[];
+  /** Connections and attempts that are gone. */
+  closed: TrackedSocket[];
+  folded: FoldedConnections[];
+  /** Connections for which not even a folded row was left. */
+  cut: number;
+}
+
+export interface SocketTrackerOptions {
+  /** Connections kept one by one; default 50,000. */
+  maxConnections?: number;
+  /** Listeners; default 8192. */
+  maxListeners?: number;
+}
+
+export interface SocketTracker {
+  readonly listeners: ReadonlyMap<number, TrackedSocket>;
+  readonly connections: ReadonlyMap<number, TrackedSocket>;
+  readonly index: ListenerIndex;
+  /** Listeners that were left out because there are too many. */
+  readonly cutListeners: number;
+  beginScan(scan: number): void;
+  see(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void;
+  /** A namespace that could not be read this time: its sockets are taken to be as they were. */
+  keep(networkNamespace: number): void;
+  /** What was not seen has ended. `forget` is called for each. */
+  endScan(forget: (socket: TrackedSocket) => void): SocketChanges;
+}
+
+export function createSocketTracker(options: SocketTrackerOptions = {}): SocketTracker {
+  return new Tracker(options);
+}
+
+class Tracker implements SocketTracker {
+  readonly listeners = new Map<number, TrackedSocket>();
+  readonly connections = new Map<number, TrackedSocket>();
+  readonly index = createListenerIndex();
+  readonly #maxConnections: number;
+  readonly #maxListeners: number;
+  #scan = 0;
+  #opened: TrackedSocket[] = [];
+  /** Above the limit, to be folded. */
+  #beyond: TrackedSocket[] = [];
+  #cut = 0;
+  #cutListeners = 0;
+
+  constructor({ maxConnections = 50_000, maxListeners = 8_192 }: SocketTrackerOptions) {
+    this.#maxConnections = maxConnections;
+    this.#maxListeners = maxListeners;
+  }
+
+  get cutListeners(): number {
+    return this.#cutListeners;
+  }
+
+  beginScan(scan: number): void {
+    this.#scan = scan;
+    this.#opened = [];
+    this.#beyond = [];
+    this.#cut = 0;
+    this.#cutListeners = 0;
+  }
+
+  see(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void {
+    // Without an inode no process holds it: waiting to be accepted, or closed already.
+    if (view.inode === 0) return;
+    const isListener = isListening(view, protocol);
+    const known = (isListener ? this.listeners : this.connections).get(view.inode);
+    if (known && updateSocket(known, view, this.#scan)) return;
+    const socket = trackSocket(view, protocol, networkNamespace, this.#scan);
+    if (isListener) this.#addListener(socket, known);
+    else this.#addConnection(socket);
+  }
+
+  keep(networkNamespace: number): void {
+    for (const table of [this.listeners, this.connections])
+      for (const socket of table.values()) if (socket.networkNamespace === networkNamespace) socket.lastScan = this.#scan;
+  }
+
+  endScan(forget: (socket: TrackedSocket) => void): SocketChanges {
+    // A listener that came with this scan counts too, so roles are given when all tables were read.
+    for (const socket of [...this.#opened, ...this.#beyond]) socket.role = this.#roleOf(socket);
+    const { folded, cut } = foldConnections(this.#beyond);
+    const closed = this.#takeUnseen(this.connections);
+    for (const socket of closed) forget(socket);
+    for (const listener of this.#takeUnseen(this.listeners)) {
+      this.index.retire(listener);
+      forget(listener);
+    }
+    return { opened: this.#opened, closed, folded, cut: this.#cut + cut };
+  }
+
+  /** `before`: a listener whose inode was given to this one. */
+  #addListener(socket: TrackedSocket, before: TrackedSocket | undefined): void {
+    if (this.listeners.size >= this.#maxListeners) {
+      this.#cutListeners++;
+      return;
+    }
+    if (before) this.index.retire(before);
+    this.listeners.set(socket.inode, socket);
+    this.index.add(socket);
+  }
+
+  #addConnection(socket: TrackedSocket): void {
+    if (this.connections.size < this.#maxConnections) {
+      this.connections.set(socket.inode, socket);
+      this.#opened.push(socket);
+    } else if (this.#beyond.length < this.#maxConnections) this.#beyond.push(socket);
+    else this.#cut++;
+  }
+
+  #roleOf(socket: TrackedSocket): "client" | "server" {
+    const local = localEndOf(socket);
+    if (this.index.match(local).length > 0) return "server";
+    if (!this.index.wasListening(local)) return "client";
+    // A port that was listened on once may be given to a caller later: then it is the other end that listens now.
+    const { remoteAddress, remotePort } = socket;
+    const isOnHost = isLoopback(remoteAddress) || remoteAddress === socket.localAddress;
+    return isOnHost && this.index.match({ ...local, address: remoteAddress, port: remotePort }).length > 0 ? "client" : "server";
+  }
+
+  #takeUnseen(table: Map<number, TrackedSocket>): TrackedSocket[] {
+    const unseen: TrackedSocket[] = [];
+    for (const [inode, socket] of table) {
+      if (socket.lastScan === this.#scan) continue;
+      table.delete(inode);
+      unseen.push(socket);
+    }
+    return unseen;
+  }
+}
+
+function isListening(view: SocketView, protocol: SocketProtocol): boolean {
+  // UDP does not listen: an unconnected socket takes from anybody.
+  return protocol === "tcp" ? view.state === socketStates.listen : view.remotePort === 0;
+}

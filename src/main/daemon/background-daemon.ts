@@ -1,0 +1,143 @@
+/** Starting and stopping daemons in the background. The child is `bin/coral … start`, detached, with its own log file. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, fchownSync, openSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { sleep } from "../../base/clock.ts";
+import { CoralError, type ErrorCode } from "../../base/errors.ts";
+import type { DaemonStarted, DaemonStopped } from "../../cli/index.ts";
+import { sudoOwner } from "../../config/index.ts";
+import { processStateOf } from "../../host/index.ts";
+import { requestJson } from "../../transport/index.ts";
+import { alreadyRunning, runningHolder } from "./pid-file.ts";
+
+/** Set in the child, so that it logs to its file. */
+export const backgroundVariable = "CORAL_BACKGROUND";
+
+export interface BackgroundTarget {
+  kind: "colony" | "agent";
+  pidFile: string;
+  logFile: string;
+  socketFile: string;
+  /** Arguments after `coral`. */
+  args: string[];
+  /** A join token travels in the environment: command lines are readable by everybody. */
+  env: Record<string, string>;
+}
+
+const startTimeoutMs = 30_000;
+
+/** Resolves when the daemon answers on its socket. */
+export async function startInBackground(target: BackgroundTarget): Promise<DaemonStarted> {
+  const running = runningHolder(target.pidFile);
+  if (running) throw alreadyRunning(target.kind, running);
+  const child = spawnDaemon(target);
+  const pid = child.pid;
+  if (pid === undefined) throw new CoralError({ code: "internal", message: `Cannot start the ${target.kind}: no process could be made` });
+  let exited: { code: number | null; signal: string | null } | undefined;
+  child.once("exit", (code, signal) => {
+    exited = { code, signal };
+  });
+  const deadlineMs = performance.now() + startTimeoutMs;
+  while (performance.now() < deadlineMs) {
+    if (exited !== undefined) throw startFailure(target, exited.code, exited.signal);
+    const holder = runningHolder(target.pidFile);
+    // The endpoints are written last, when everything answers.
+    if (holder?.pid === pid && Object.keys(holder.endpoints).length > 0 && (await isReady(target.socketFile))) {
+      child.unref();
+      return { kind: target.kind, pid, logFile: target.logFile, endpoints: holder.endpoints };
+    }
+    await sleep(25);
+  }
+  child.kill("SIGTERM");
+  throw new CoralError({
+    code: "timeout",
+    message: `Cannot start the ${target.kind}: it did not answer within ${startTimeoutMs / 1000} s; see ${target.logFile}`,
+  });
+}
+
+function spawnDaemon(target: BackgroundTarget): ChildProcess {
+  // Whatever is written before the log is set up (a missing module, a usage error) must be seen too.
+  const output = openSync(startFileOf(target), "w", 0o600);
+  try {
+    const owner = sudoOwner();
+    if (owner) fchownSync(output, owner.uid, owner.gid);
+    const entry = fileURLToPath(new URL("../bin/coral", import.meta.url));
+    return spawn(process.execPath, [entry, ...target.args], {
+      detached: true,
+      // The directory it was started in may be unmounted or removed.
+      cwd: "/",
+      stdio: ["ignore", output, output],
+      // glibc would give each thread a heap of its own, and all of them keep what was freed; it reads this at the start only.
+      env: { MALLOC_ARENA_MAX: "2", ...process.env, ...target.env, [backgroundVariable]: "1" },
+    });
+  } finally {
+    closeSync(output);
+  }
+}
+
+function startFileOf(target: BackgroundTarget): string {
+  return `${target.logFile}.start`;
+}
+
+const codesByExit: Record<number, ErrorCode> = { 2: "unsupported", 3: "not-permitted", 4: "not-found", 64: "usage" };
+
+/** What the daemon said when it ended, as if this command had said it: words and exit code. */
+function startFailure(target: BackgroundTarget, code: number | null, signal: string | null): CoralError {
+  const said = readFileSync(startFileOf(target), "utf8").trim();
+  const how = signal === null ? `with code ${code}` : `by ${signal}`;
+  return new CoralError({
+    code: codesByExit[code ?? 1] ?? "unavailable",
+    message:
+      said === "" ? `Cannot start the ${target.kind}: it ended at once ${how}; see ${target.logFile}` : said.replace(/^error: /i, ""),
+  });
+}
+
+async function isReady(socketFile: string): Promise<boolean> {
+  try {
+    await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 1_000 });
+    return true;
+  } catch {
+    // Not listening yet, or starting: the caller asks again until its deadline.
+    return false;
+  }
+}
+
+/** SIGTERM, then waits until the process is gone; throws `timeout` when it does not go. */
+export async function stopInBackground(kind: "colony" | "agent", pidFile: string, timeoutMs: number): Promise<DaemonStopped> {
+  const running = runningHolder(pidFile);
+  if (!running) return { kind: "not-running" };
+  const startMs = performance.now();
+  try {
+    process.kill(running.pid, "SIGTERM");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ESRCH") return { kind: "not-running" };
+    throw new CoralError({
+      code: "not-permitted",
+      message: `Cannot stop the ${kind}: process ${running.pid} belongs to another user; use sudo`,
+      cause: error,
+    });
+  }
+  while (runningHolder(pidFile)?.pid === running.pid || isAlive(running.pid)) {
+    if (performance.now() - startMs > timeoutMs) {
+      throw new CoralError({
+        code: "timeout",
+        message: `Cannot stop the ${kind}: process ${running.pid} is still there after ${timeoutMs / 1000} s; look at it, or end it with kill -9`,
+      });
+    }
+    await sleep(20);
+  }
+  return { kind: "stopped", pid: running.pid, tookMs: Math.round(performance.now() - startMs) };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    // EPERM means that it lives and is not ours.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+  // In a container whose first process does not reap, an ended daemon stays as a zombie for ever: that is gone, too.
+  return processStateOf(pid) !== "Z";
+}

@@ -1,0 +1,34 @@
+import { Agent, get } from "node:https";
+import { CoralError } from "../../base/errors.ts";
+
+const maxBytes = 16 * 1024 * 1024;
+
+/** GET of a Kubernetes API: the cluster has a CA of its own, which Node's fetch cannot be told. */
+export function fetchClusterJson(request: { url: string; token: string; caPem: string; signal: AbortSignal }): Promise<unknown> {
+  const { url, token, caPem, signal } = request;
+  return new Promise((resolve, reject) => {
+    const agent = new Agent({ ca: caPem, keepAlive: false });
+    const asking = get(url, { agent, signal, headers: { authorization: `Bearer ${token}`, accept: "application/json" } }, (response) => {
+      const pieces: Buffer[] = [];
+      let length = 0;
+      response.on("data", (piece: Buffer) => {
+        length += piece.length;
+        if (length > maxBytes) asking.destroy(new CoralError({ code: "exhausted", message: `the answer has more than ${maxBytes} bytes` }));
+        else pieces.push(piece);
+      });
+      response.on("error", reject);
+      response.on("end", () => {
+        if (response.statusCode !== 200) {
+          reject(new CoralError({ code: "unavailable", message: `the API answered ${response.statusCode}` }));
+          return;
+        }
+        try {
+          resolve(JSON.parse(Buffer.concat(pieces).toString("utf8")));
+        } catch (error) {
+          reject(new CoralError({ code: "invalid", message: "the API's answer is no JSON", cause: error }));
+        }
+      });
+    });
+    asking.on("error", reject);
+  });
+}

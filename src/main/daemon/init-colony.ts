@@ -1,0 +1,60 @@
+import { randomBytes } from "node:crypto";
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyInitialised } from "../../cli/index.ts";
+import {
+  checkSocketPath,
+  colonyPaths,
+  listLocalColonies,
+  makePrivateDirectory,
+  readContexts,
+  saveContext,
+  sudoOwner,
+  writePrivateFile,
+} from "../../config/index.ts";
+import { createAuthority } from "../../transport/index.ts";
+
+const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?$/;
+
+/** Makes a colony under CORAL_HOME: its id, authority, config and context. Nothing is started. */
+export async function initColony(home: string, { app, environment }: { app: string; environment: string }): Promise<ColonyInitialised> {
+  for (const [what, value] of [
+    ["application", app],
+    ["environment", environment],
+  ] as const) {
+    if (!namePattern.test(value)) {
+      throw new CoralError({
+        code: "usage",
+        message: `Cannot make a colony: the ${what} "${value}" must be 1 to 30 lower-case letters, digits and dashes, such as "shop" or "prod"`,
+      });
+    }
+  }
+  const contextName = `${app}-${environment}`;
+  const { contexts } = await readContexts(home);
+  const known = contexts.find((context) => context.name === contextName);
+  if (known && (await listLocalColonies(home)).includes(known.colonyId)) {
+    throw new CoralError({
+      code: "already-exists",
+      message: `Cannot make colony "${contextName}": it exists already with id ${known.colonyId}; start it with \`coral colony start --colony ${contextName}\``,
+      details: { colonyId: known.colonyId },
+    });
+  }
+  const colonyId = `${contextName}-${randomBytes(3).toString("hex")}`;
+  const paths = colonyPaths(home, colonyId);
+  // Said now, before anything is made that could never be started.
+  checkSocketPath(paths.socketFile);
+  const owner = sudoOwner();
+  await makePrivateDirectory(paths.dataDirectory, owner);
+  await makePrivateDirectory(paths.logsDirectory, owner);
+  const authority = await createAuthority(paths.caDirectory, colonyId, owner ? { owner } : {});
+  await writePrivateFile(paths.configFile, configText(colonyId, app, environment));
+  await saveContext(home, { name: contextName, colonyId }, { makeCurrent: true });
+  return { colonyId, directory: paths.directory, caFingerprint: authority.fingerprint, contextName };
+}
+
+function configText(colonyId: string, app: string, environment: string): string {
+  return `# Colony ${colonyId}. Every key that is not here has its default; docs/config.md lists them all.
+id: ${colonyId}
+name: ${app}
+environment: ${environment}
+`;
+}

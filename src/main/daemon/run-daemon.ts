@@ -1,0 +1,340 @@
+/** Runs colony, agent, or both in this process until told to stop. One DuckDB engine serves whatever runs. */
+
+import { join } from "node:path";
+import type { Agent } from "../../agent/index.ts";
+import { systemClock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { ResourceStack } from "../../base/resource-stack.ts";
+import { version } from "../../base/version.ts";
+import type { DaemonKind, DaemonReady, RunOptions } from "../../cli/index.ts";
+import type { Colony } from "../../colony/index.ts";
+import {
+  type AgentConfig,
+  type AgentPaths,
+  agentPaths,
+  type ColonyConfig,
+  type ColonyPaths,
+  checkSocketPath,
+  colonyPaths,
+  type LogConfig,
+  listLocalColonies,
+  loadAgentConfig,
+  loadColonyConfig,
+  makePrivateDirectory,
+  readContexts,
+  resolveColony,
+  sudoOwner,
+} from "../../config/index.ts";
+import type { Engine } from "../../store/engine/index.ts";
+import { type CapabilityReport, type HostAbilities, readCapabilities } from "./capabilities.ts";
+import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
+import { createTokenSource } from "./join-token-source.ts";
+import { keepOwner } from "./keep-owner.ts";
+import { runningColonyPids } from "./own-processes.ts";
+import { PidFile, runningHolder } from "./pid-file.ts";
+import { createSpeedSwitch, keepReleasingMemory } from "./spare-memory.ts";
+
+/** How many ports after a taken default are tried. A port that the user named is taken as said. */
+const portSearch = 50;
+
+type OnReady = ((ready: DaemonReady) => Promise<void>) | undefined;
+
+export async function runColony(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
+  const { config, paths, reload } = await prepareColony(home, options);
+  await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
+  const { log } = stack.use(openDaemonLog("colony", config.log, paths.logFile));
+  const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "colony", version));
+  const engine = await openEngineFor(stack, log, { colony: { config, paths } });
+  const colony = stack.use(await launchColony(config, paths, engine, log, options.listen === undefined));
+  const endpoints = { colony: `https://${colony.endpoint}`, socket: colony.socketFile };
+  pidFile.setEndpoints(endpoints);
+  await onReady?.({ endpoints, degraded: [] });
+  log.info(`Colony ${config.id} is ready`, { endpoint: colony.endpoint, socket: colony.socketFile, pid: process.pid });
+  await signals.untilStopped({ log, reload: () => reloadInto(colony, reload, log) });
+}
+
+export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
+  const { config, paths, reload } = await prepareAgent(home, options);
+  await keepFilesFromCommands();
+  await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
+  const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
+  const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "agent", version));
+  const probing = beginReadingCapabilities();
+  const engine = await openEngineFor(stack, log, { agent: { config, paths } });
+  const obtainToken = createTokenSource({ home, config, ...(options.token === undefined ? {} : { token: options.token }) });
+  const { capabilities, kernel } = await probing;
+  const agent = stack.use(
+    await launchAgent({
+      kind: "agent",
+      config,
+      paths,
+      engine,
+      log,
+      obtainToken,
+      locateColony: (colonyId) => Promise.resolve(localEndpoint(home, colonyId)),
+      ownPids: () => runningColonyPids(home),
+      capabilities,
+      kernel,
+      mayMovePort: options.listen === undefined,
+    }),
+  );
+  const endpoints = { agent: agent.url, socket: agent.socketFile };
+  pidFile.setEndpoints(endpoints);
+  await onReady?.({ endpoints, degraded: degradedOf(capabilities) });
+  log.info(`Agent ${agent.agentId} is ready`, { url: agent.url, socket: agent.socketFile, pid: process.pid });
+  await signals.untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
+}
+
+/** After the config was read, which may have been handed over open. */
+async function keepFilesFromCommands(): Promise<void> {
+  const { closeInheritedFiles } = await import("../../host/index.ts");
+  closeInheritedFiles();
+}
+
+/** Colony and agent in one process; makes a colony first when this home has none. */
+export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
+  const signals = listenForSignals();
+  if (options.colonyId === undefined) await initFirstColony(home);
+  const forColony = await prepareColony(home, options);
+  const forAgent = await prepareAgent(home, withoutColonyFlags(options));
+  await keepFilesFromCommands();
+  await using stack = new ResourceStack();
+  stack.use(keepReleasingMemory());
+  const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
+  const colonyPid = stack.use(await PidFile.acquire(forColony.paths.pidFile, "colony", version));
+  const agentPid = stack.use(await PidFile.acquire(forAgent.paths.pidFile, "agent", version));
+  const probing = beginReadingCapabilities();
+  const engine = await openEngineFor(stack, log, { colony: forColony, agent: forAgent });
+  const colony = stack.use(
+    await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
+  );
+  // The port may have moved since the last run: this run's endpoint wins over what the agent remembers.
+  const agentConfig: AgentConfig = {
+    ...forAgent.config,
+    colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
+  };
+  const { capabilities, kernel } = await probing;
+  const agent = stack.use(
+    await launchAgent({
+      kind: "up",
+      config: agentConfig,
+      paths: forAgent.paths,
+      engine,
+      log: log.child("agent"),
+      obtainToken: () => ownJoinToken(colony),
+      // Said in its config already.
+      locateColony: () => Promise.resolve(undefined),
+      capabilities,
+      kernel,
+      mayMovePort: true,
+    }),
+  );
+  colonyPid.setEndpoints({ colony: `https://${colony.endpoint}`, socket: colony.socketFile });
+  agentPid.setEndpoints({ agent: agent.url, socket: agent.socketFile });
+  await onReady?.({
+    endpoints: {
+      colony: `https://${colony.endpoint}`,
+      mcp: `http://${colony.endpoint}/mcp`,
+      metrics: `http://${colony.endpoint}/metrics`,
+      agent: agent.url,
+    },
+    degraded: degradedOf(capabilities),
+  });
+  await signals.untilStopped({
+    log,
+    reload: async () => {
+      // Both are read before either counts: a mistake in one leaves everything as it is.
+      const [nextColony, nextAgent] = [await forColony.reload(), await forAgent.reload()];
+      log.setLevel(quiet(nextColony.log, options).level);
+      reportReload(log, [...colony.reload(nextColony), ...agent.reload({ ...nextAgent, colony: agentConfig.colony })]);
+    },
+  });
+}
+
+interface Prepared<Config, Paths> {
+  config: Config;
+  paths: Paths;
+  /** Reads the file again. */
+  reload: () => Promise<Config>;
+}
+
+async function prepareColony(home: string, options: RunOptions): Promise<Prepared<ColonyConfig, ColonyPaths>> {
+  const target = await resolveColony(home, options.colonyId);
+  if (target.kind === "remote") {
+    throw new CoralError({
+      code: "usage",
+      message: `Cannot start colony "${target.colonyId}" here: it lives at ${target.endpoint}; make one here with \`coral init <app>\``,
+    });
+  }
+  const paths = colonyPaths(home, target.colonyId);
+  const { derivedSignals, segmentSignals, signals } = await import("../../store/signals/index.ts");
+  const load = async (): Promise<ColonyConfig> => {
+    const loaded = await loadColonyConfig({
+      home,
+      colonyId: target.colonyId,
+      file: options.config,
+      flags: { listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat },
+      signals: [...signals, ...derivedSignals, ...segmentSignals].map((signal) => signal.name),
+    });
+    return loaded.config;
+  };
+  const config = await load();
+  if (config.id !== target.colonyId) {
+    throw new CoralError({ code: "invalid", message: `Cannot start colony "${target.colonyId}": its config says id "${config.id}"` });
+  }
+  checkSocketPath(paths.socketFile);
+  const owner = sudoOwner();
+  await makePrivateDirectory(paths.dataDirectory, owner);
+  await makePrivateDirectory(paths.logsDirectory, owner);
+  return { config, paths, reload: load };
+}
+
+async function prepareAgent(home: string, options: RunOptions): Promise<Prepared<AgentConfig, AgentPaths>> {
+  const paths = agentPaths(home);
+  const load = async (): Promise<AgentConfig> => {
+    const flags = { colonyId: options.colonyId, listen: options.listen, logLevel: options.logLevel, logFormat: options.logFormat };
+    return (await loadAgentConfig({ home, file: options.config, flags })).config;
+  };
+  checkSocketPath(paths.socketFile);
+  const owner = sudoOwner();
+  await makePrivateDirectory(paths.dataDirectory, owner);
+  await makePrivateDirectory(paths.logsDirectory, owner);
+  await makePrivateDirectory(paths.identityDirectory, owner);
+  return { config: await load(), paths, reload: load };
+}
+
+interface EngineUsers {
+  colony?: { config: ColonyConfig; paths: ColonyPaths };
+  agent?: { config: AgentConfig; paths: AgentPaths };
+}
+
+async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent }: EngineUsers): Promise<Engine> {
+  const { openEngine } = await import("../../store/engine/index.ts");
+  const dataDirectories = [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined);
+  const owner = sudoOwner();
+  if (owner) for (const directory of dataDirectories) stack.use(keepOwner(directory, owner, log.child("files")));
+  const tempDirectory = join(dataDirectories[0] ?? "", "spill");
+  await makePrivateDirectory(tempDirectory, owner);
+  const engine = await openEngine({
+    dataDirectories,
+    memoryLimitBytes: (colony?.config.store.memoryBytes ?? 0) + (agent?.config.store.memoryBytes ?? 0),
+    threads: colony ? 2 : 1,
+    tempDirectory,
+    log: log.child("engine"),
+  });
+  stack.defer(() => engine.close());
+  return engine;
+}
+
+async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
+  const [{ startColony }, { peerCredentials }] = await Promise.all([import("../../colony/index.ts"), import("../../bpf/index.ts")]);
+  const speedFor = createSpeedSwitch("colony");
+  return startColony({
+    config,
+    paths,
+    engine,
+    version,
+    owner: sudoOwner(),
+    peerCredentials,
+    portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
+    clock: systemClock,
+    log,
+  });
+}
+
+interface AgentLaunch {
+  kind: DaemonKind;
+  config: AgentConfig;
+  paths: AgentPaths;
+  engine: Engine;
+  log: Logger;
+  obtainToken: () => Promise<string | undefined>;
+  locateColony: (colonyId: string) => Promise<string | undefined>;
+  /** Of colonies in other processes. */
+  ownPids?: () => number[];
+  capabilities: CapabilityReport[];
+  kernel: HostAbilities["kernel"];
+  mayMovePort: boolean;
+}
+
+async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promise<Agent> {
+  const [{ startAgent }, { peerCredentials }, { fetchClusterJson }] = await Promise.all([
+    import("../../agent/index.ts"),
+    import("../../bpf/index.ts"),
+    import("./cluster-fetch.ts"),
+  ]);
+  const speedFor = createSpeedSwitch(kind);
+  return startAgent({
+    ...launch,
+    fetchClusterJson,
+    version,
+    owner: sudoOwner(),
+    peerCredentials,
+    portSearch: mayMovePort ? portSearch : 0,
+    onOtlpLoad: speedFor("otlp"),
+    onCommandLoad: speedFor("commands"),
+    clock: systemClock,
+  });
+}
+
+/** Takes half a second in a process of its own; the database is opened meanwhile. */
+function beginReadingCapabilities(): Promise<HostAbilities> {
+  const probing = readCapabilities();
+  // Whoever fails before it is awaited has told why; this must not end the process on top of it.
+  probing.catch(() => undefined);
+  return probing;
+}
+
+function localEndpoint(home: string, colonyId: string): string | undefined {
+  return runningHolder(colonyPaths(home, colonyId).pidFile)?.endpoints["colony"]?.replace("https://", "");
+}
+
+function degradedOf(capabilities: CapabilityReport[]): DaemonReady["degraded"] {
+  return capabilities.filter(({ available }) => !available).map(({ name, reason }) => ({ name, reason }));
+}
+
+/** Unless this home knows a colony, here or elsewhere. */
+async function initFirstColony(home: string): Promise<void> {
+  const [local, { contexts }] = await Promise.all([listLocalColonies(home), readContexts(home)]);
+  if (local.length > 0 || contexts.length > 0) return;
+  const { initColony } = await import("./init-colony.ts");
+  await initColony(home, { app: "local", environment: "dev" });
+}
+
+/** For the agent of the same process. */
+async function ownJoinToken({ tokens }: Colony): Promise<string> {
+  const { token } = await tokens.create({ kind: "join", name: "coral up", permission: null, validForMs: 600_000, uses: 1 });
+  return token;
+}
+
+/** `coral up` prints a page of its own: the log keeps to warnings unless somebody asked for more. */
+function quiet(log: ColonyConfig["log"], options: RunOptions): ColonyConfig["log"] {
+  return options.logLevel === undefined && log.level === "info" ? { ...log, level: "warn" } : log;
+}
+
+/** --listen, --config and --colony of `coral up` are the colony's. */
+function withoutColonyFlags({ logLevel, logFormat }: RunOptions): RunOptions {
+  return { ...(logLevel === undefined ? {} : { logLevel }), ...(logFormat === undefined ? {} : { logFormat }) };
+}
+
+async function reloadInto<Config extends { log: LogConfig }>(
+  daemon: { reload(config: Config): string[] },
+  read: () => Promise<Config>,
+  log: Logger,
+): Promise<void> {
+  const config = await read();
+  log.setLevel(config.log.level);
+  reportReload(log, daemon.reload(config));
+}
+
+function reportReload(log: Logger, needRestart: string[]): void {
+  if (needRestart.length === 0) log.info("Reloaded the config");
+  else log.warn(`Reloaded the config; a restart is needed for ${needRestart.join(", ")}`);
+}

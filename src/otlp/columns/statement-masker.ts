@@ -1,0 +1,32 @@
+/** Database statements without their values, by code: each statement is looked at once in a batch. */
+
+import { sqlTemplate } from "../../redact/index.ts";
+import type { ByteDictionary } from "./byte-dictionary.ts";
+
+/** Of a statement that is looked at. */
+const maxLength = 1_024;
+
+export class StatementMasker {
+  readonly #masked = new Map<number, number>();
+
+  /** With a new dictionary. */
+  reset(): void {
+    this.#masked.clear();
+  }
+
+  /** The code of the template of a statement, or 0 when it cannot be told what its values are. */
+  mask(dictionary: ByteDictionary, statement: number, system: number): number {
+    const known = this.#masked.get(statement);
+    if (known !== undefined) return known;
+    const isMysql = /^(?:mysql|mariadb)/i.test(dictionary.textOf(system));
+    const text = dictionary.textOf(statement);
+    const { verb, template } = sqlTemplate(text.slice(0, maxLength), {
+      dialect: isMysql ? "mysql" : "postgres",
+      isCut: text.length > maxLength,
+      maxLength: 512,
+    });
+    const code = dictionary.codeOfText(verb === "" ? "" : template);
+    this.#masked.set(statement, code);
+    return code;
+  }
+}

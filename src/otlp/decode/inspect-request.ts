@@ -1,0 +1,175 @@
+/**
+ * A look at a request before it is acknowledged: is it one, how many rows does it hold, and which of them will be refused. Reads no values, so
+ * that it may run on the thread of the receiver.
+ */
+
+import { ByteWriter } from "../columns/byte-writer.ts";
+import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
+import { AttributeReader } from "./attribute-reader.ts";
+
+export type OtlpSignal = "traces" | "logs" | "metrics";
+
+export interface Inspection {
+  /** Spans, log records or data points. */
+  rows: number;
+  /** Of them, those that cannot be kept. */
+  rejected: number;
+  /** Why the first of them cannot; empty when all can. */
+  reason: string;
+  /** No item says when it was, so that two requests may be equal and yet two. Of logs only: spans have ids, points have times. */
+  isTimeless: boolean;
+}
+
+const groupsTag = 10;
+const ownerTag = 10;
+const itemsTag = 18;
+const resourceAttributeTag = 10;
+const scopeAttributeTag = 26;
+const timeTag = { time: 9, observed: 89 } as const;
+const idTag = { trace: 10, span: 18 } as const;
+/** Gauge, sum, histogram, exponential histogram, summary. */
+const metricDataTags = new Set([42, 58, 74, 82, 90]);
+const pointTag = 10;
+const traceIdBytes = 16;
+const spanIdBytes = 8;
+
+/** Throws MalformedError when the body is no request of this kind. */
+export function inspectRequest(signal: OtlpSignal, body: Uint8Array): Inspection {
+  shared ??= new Inspector();
+  return shared.inspect(signal, body);
+}
+
+/** Requests are looked at one after the other: small ones would cost more to prepare for than to look at. */
+let shared: Inspector | undefined;
+const noBytes = new Uint8Array(0);
+
+class Inspector {
+  readonly #reader = new ProtobufReader();
+  readonly #attributes = new AttributeReader(this.#reader);
+  /** Written to be read through; nobody reads it. */
+  readonly #json = new ByteWriter(256);
+  #rows = 0;
+  #rejected = 0;
+  #reason = "";
+  #timed = 0;
+
+  inspect(signal: OtlpSignal, body: Uint8Array): Inspection {
+    this.#rows = 0;
+    this.#rejected = 0;
+    this.#reason = "";
+    this.#timed = 0;
+    this.#reader.open(body);
+    try {
+      this.#walk(signal, body);
+      return { rows: this.#rows, rejected: this.#rejected, reason: this.#reason, isTimeless: signal === "logs" && this.#timed === 0 };
+    } finally {
+      // The body is not kept until the next one comes.
+      this.#reader.open(noBytes);
+    }
+  }
+
+  #walk(signal: OtlpSignal, body: Uint8Array): void {
+    this.#each(body.length, groupsTag, (groupEnd) =>
+      this.#group(groupEnd, resourceAttributeTag, (scopeEnd) => this.#group(scopeEnd, scopeAttributeTag, (end) => this.#item(signal, end))),
+    );
+    if (this.#reader.at !== body.length) throw new MalformedError("the message ends inside a field");
+  }
+
+  /** Items and their owner, whose attributes are read through: with a broken one all items would be lost. */
+  #group(end: number, attributeTag: number, visit: (end: number) => void): void {
+    const reader = this.#reader;
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (tag !== itemsTag && tag !== ownerTag) {
+        reader.skip(tag, end);
+        continue;
+      }
+      const partEnd = reader.end(end);
+      if (tag === itemsTag) visit(partEnd);
+      else this.#each(partEnd, attributeTag, (attributeEnd) => this.#attribute(attributeEnd));
+      reader.at = partEnd;
+    }
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+  }
+
+  #attribute(end: number): void {
+    this.#attributes.open(end);
+    this.#json.size = 0;
+    this.#attributes.writeValue(this.#json);
+  }
+
+  #each(end: number, field: number, visit: (end: number) => void): void {
+    const reader = this.#reader;
+    reader.each(field, end, visit);
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+  }
+
+  #item(signal: OtlpSignal, end: number): void {
+    if (signal === "traces") this.#span(end);
+    else if (signal === "metrics") this.#metric(end);
+    else this.#log(end);
+  }
+
+  #log(end: number): void {
+    this.#rows++;
+    const reader = this.#reader;
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (tag === timeTag.time || tag === timeTag.observed) this.#timed++;
+      reader.skip(tag, end);
+    }
+  }
+
+  #span(end: number): void {
+    this.#rows++;
+    const reader = this.#reader;
+    let ids = 0;
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (tag === idTag.trace || tag === idTag.span) {
+        const width = tag === idTag.trace ? traceIdBytes : spanIdBytes;
+        const idEnd = reader.end(end);
+        if (idEnd - reader.at === width && this.#isSet(idEnd)) ids |= tag === idTag.trace ? 1 : 2;
+        reader.at = idEnd;
+      } else {
+        reader.skip(tag, end);
+      }
+    }
+    if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
+    if (ids === 3) return;
+    this.#reject(ids & 1 ? "a span has no valid span id" : "a span has no valid trace id");
+  }
+
+  #isSet(end: number): boolean {
+    const { bytes, at } = this.#reader;
+    for (let index = at; index < end; index++) if (bytes[index] !== 0) return true;
+    return false;
+  }
+
+  #metric(end: number): void {
+    const reader = this.#reader;
+    let points = 0;
+    let isNamed = false;
+    while (reader.at < end) {
+      const tag = reader.tag();
+      if (metricDataTags.has(tag)) {
+        points = 0;
+        const dataEnd = reader.end(end);
+        this.#each(dataEnd, pointTag, () => points++);
+      } else if (tag === 10) {
+        const nameEnd = reader.end(end);
+        isNamed = nameEnd > reader.at;
+        reader.at = nameEnd;
+      } else {
+        reader.skip(tag, end);
+      }
+    }
+    this.#rows += points;
+    if (!isNamed && points > 0) this.#reject("a metric has no name", points);
+  }
+
+  #reject(reason: string, rows = 1): void {
+    this.#rejected += rows;
+    this.#reason ||= reason;
+  }
+}

@@ -1,0 +1,81 @@
+/** The part of a decoder that spans and log records share: requests in, a batch of rows out, what cannot be read counted and left out. */
+
+import type { SegmentBatch } from "../../store/segments/index.ts";
+import type { ByteDictionary } from "../columns/byte-dictionary.ts";
+import { MalformedError, type ProtobufReader } from "../columns/protobuf-reader.ts";
+import type { AttributeReader } from "./attribute-reader.ts";
+import type { ColumnSet, OwnerColumns } from "./owner-columns.ts";
+import { type ItemOwner, walkGroups } from "./request-groups.ts";
+import type { ResourceReader } from "./resource-reader.ts";
+
+export interface DecodeCounts {
+  rows: number;
+  /** Rows that could not be read; whole groups of them count as one. */
+  malformed: number;
+  /** Values that were shortened or left out because of a limit. */
+  cut: number;
+}
+
+export interface ItemRowsOptions {
+  reader: ProtobufReader;
+  owners: ResourceReader;
+  attributes: AttributeReader;
+  dictionary: ByteDictionary;
+  columns: { set: ColumnSet; owner: OwnerColumns };
+  /** Writes the item between the reader's position and `end` to a row; throws MalformedError for what is none. */
+  readItem: (row: number, end: number, receivedAtUs: number) => void;
+}
+
+export class ItemRows {
+  readonly #options: ItemRowsOptions;
+  readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);
+  #receivedAtUs = 0;
+  #rows = 0;
+  #malformed = 0;
+
+  constructor(options: ItemRowsOptions) {
+    this.#options = options;
+  }
+
+  get counts(): DecodeCounts {
+    return { rows: this.#rows, malformed: this.#malformed, cut: this.#options.attributes.cut };
+  }
+
+  /** Adds the items of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
+  add(body: Uint8Array, receivedAtUs: number): void {
+    const { reader, owners } = this.#options;
+    this.#receivedAtUs = receivedAtUs;
+    const unread = walkGroups(reader, owners, body, this.#visitor);
+    this.#malformed += unread;
+  }
+
+  /** After the last request. The batch is good until `reset`. */
+  finish(): SegmentBatch {
+    return this.#options.columns.set.finish(this.#rows);
+  }
+
+  /** For the next batch, with the memory of this one. */
+  reset(): void {
+    const { dictionary, columns, attributes } = this.#options;
+    dictionary.reset();
+    columns.set.reset();
+    attributes.cut = 0;
+    this.#rows = 0;
+    this.#malformed = 0;
+  }
+
+  #visit(end: number, owner: ItemOwner): void {
+    const { columns, readItem } = this.#options;
+    const row = this.#rows;
+    try {
+      columns.set.ensure(row);
+      readItem(row, end, this.#receivedAtUs);
+      columns.owner.set(row, owner);
+      this.#rows++;
+    } catch (error) {
+      if (!(error instanceof MalformedError)) throw error;
+      columns.set.clear(row);
+      this.#malformed++;
+    }
+  }
+}

@@ -1,0 +1,123 @@
+/** The columns of a span while a batch grows, and which attributes they come from. */
+
+import type { ByteDictionary } from "../columns/byte-dictionary.ts";
+import {
+  CodeBuilder,
+  type ColumnBuilder,
+  DoubleBuilder,
+  FixedBuilder,
+  Int32Builder,
+  Int64Builder,
+  sharedDictionary,
+  TextBuilder,
+} from "../columns/column-builders.ts";
+import { KnownKeys } from "../columns/known-keys.ts";
+import { ColumnSet, OwnerColumns } from "./owner-columns.ts";
+
+/**
+ * Text attributes with a column of their own, by current and older semantic conventions. The first that a span has wins; another one with a
+ * different value stays among the attributes, as does one of another type.
+ */
+export const promotedText = {
+  http_method: ["http.request.method", "http.method"],
+  http_route: ["http.route"],
+  url_path: ["url.path", "http.target"],
+  server_address: ["server.address", "net.peer.name", "net.host.name", "http.host", "net.sock.peer.name"],
+  peer_service: ["service.peer.name", "peer.service"],
+  db_system: ["db.system.name", "db.system"],
+  db_name: ["db.namespace", "db.name"],
+  db_operation: ["db.operation.name", "db.operation"],
+  db_statement: ["db.query.text", "db.statement"],
+  rpc_system: ["rpc.system.name", "rpc.system"],
+  rpc_service: ["rpc.service"],
+  rpc_method: ["rpc.method"],
+  messaging_system: ["messaging.system"],
+  messaging_destination: ["messaging.destination.name", "messaging.destination"],
+  messaging_operation: ["messaging.operation.name", "messaging.operation.type", "messaging.operation"],
+  error_type: ["error.type"],
+  exception_type: ["exception.type"],
+  user_agent: ["user_agent.original", "http.user_agent"],
+} as const;
+
+/** Whole numbers with a column of their own; text of digits counts, too. */
+export const promotedInt = {
+  http_status_code: ["http.response.status_code", "http.status_code"],
+  rpc_status_code: ["rpc.response.status_code", "rpc.grpc.status_code"],
+  server_port: ["server.port", "net.peer.port", "net.host.port"],
+} as const;
+
+export type PromotedText = keyof typeof promotedText;
+export type PromotedInt = keyof typeof promotedInt;
+
+const textNames = Object.keys(promotedText) as PromotedText[];
+const intNames = Object.keys(promotedInt) as PromotedInt[];
+/** Ids below are indexes of `textNames`, from here on of `intNames`. */
+export const firstIntId = textNames.length;
+
+export const spanKeys = new KnownKeys([
+  ...textNames.flatMap((name, id) => promotedText[name].map((key) => [key, id] as const)),
+  ...intNames.flatMap((name, index) => promotedInt[name].map((key) => [key, firstIntId + index] as const)),
+]);
+
+/** Index of `rpc_status_code` among whole numbers. */
+export const rpcStatusIndex = intNames.indexOf("rpc_status_code");
+
+export const textId = (name: PromotedText): number => textNames.indexOf(name);
+
+export class SpanColumns {
+  readonly time = new Int64Builder();
+  readonly durationNs = new Int64Builder();
+  readonly traceId = new FixedBuilder(16, false);
+  readonly spanId = new FixedBuilder(8, false);
+  readonly parentSpanId = new FixedBuilder(8, true);
+  readonly name: CodeBuilder;
+  readonly kind: CodeBuilder;
+  readonly status: CodeBuilder;
+  readonly statusMessage: CodeBuilder;
+  readonly traceState: CodeBuilder;
+  readonly flags = new Int32Builder(true);
+  readonly dropped = new Int32Builder(true);
+  readonly attributes = new TextBuilder(512 * 1_024);
+  readonly events = new TextBuilder(64 * 1_024);
+  readonly links = new TextBuilder(16 * 1_024);
+  readonly weight = new DoubleBuilder();
+  readonly texts: readonly CodeBuilder[];
+  readonly ints: readonly Int32Builder[];
+  readonly owner: OwnerColumns;
+  readonly set: ColumnSet;
+
+  constructor(dictionary: ByteDictionary) {
+    const packed = sharedDictionary(dictionary);
+    const required = (): CodeBuilder => new CodeBuilder(false, packed);
+    const optional = (): CodeBuilder => new CodeBuilder(true, packed);
+    this.name = required();
+    this.kind = required();
+    this.status = required();
+    this.statusMessage = optional();
+    this.traceState = optional();
+    this.texts = textNames.map(optional);
+    this.ints = intNames.map(() => new Int32Builder(true));
+    this.owner = new OwnerColumns(packed);
+    this.set = new ColumnSet([
+      ["time", this.time],
+      ...this.owner.entries(),
+      ["trace_id", this.traceId],
+      ["span_id", this.spanId],
+      ["parent_span_id", this.parentSpanId],
+      ["name", this.name],
+      ["kind", this.kind],
+      ["duration_ns", this.durationNs],
+      ["status", this.status],
+      ["status_message", this.statusMessage],
+      ["weight", this.weight],
+      ...textNames.map((name, index) => [name, this.texts[index]] as [string, ColumnBuilder]),
+      ...intNames.map((name, index) => [name, this.ints[index]] as [string, ColumnBuilder]),
+      ["attributes", this.attributes],
+      ["events", this.events],
+      ["links", this.links],
+      ["trace_state", this.traceState],
+      ["flags", this.flags],
+      ["dropped", this.dropped],
+    ]);
+  }
+}

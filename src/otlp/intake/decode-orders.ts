@@ -1,0 +1,36 @@
+/** What the receiver asks of a decode worker, and what it answers. Plain data: it crosses threads. */
+
+import type { SealedSegment, SealJob } from "../../store/segments/index.ts";
+import type { OtlpSignal } from "../decode/inspect-request.ts";
+import type { DecodedMetrics } from "../decode/metric-request.ts";
+import type { PatternCount } from "../logs/annotate-logs.ts";
+import type { SampledSpans, SamplingPlan } from "./sampling.ts";
+
+export type DecodeWork =
+  | { kind: "seal"; job: SealJob; plan?: SamplingPlan }
+  /** Templates of log records that are known already. */
+  | { kind: "teach"; templates: readonly { service: string; template: string }[] }
+  | { kind: "metrics"; body: Uint8Array; receivedAtUs: number }
+  | { kind: "json"; signal: OtlpSignal; body: Uint8Array };
+
+export interface DecodeOrder {
+  id: number;
+  work: DecodeWork;
+}
+
+/** Of a sealed file of spans that were sampled. */
+export type SamplingCounts = Omit<SampledSpans, "batch">;
+
+export interface DecodeResults {
+  /** `patterns` of a sealed file of log records. */
+  seal: { sealed: SealedSegment; sampling?: SamplingCounts; patterns?: PatternCount[] };
+  teach: undefined;
+  metrics: DecodedMetrics;
+  /** The request as protobuf. */
+  json: Uint8Array;
+}
+
+export type DecodeReport =
+  | { id: number; result: DecodeResults[keyof DecodeResults] }
+  /** `malformed`: the sender's fault. */
+  | { id: number; failure: { isMalformed: boolean; code: string; message: string } };

@@ -1,0 +1,143 @@
+/** The same requests to another OTLP endpoint, so that Coral can stand before it. Never delays the sender: what does not fit is dropped and counted. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { createBackoff } from "../../base/retry.ts";
+import type { OtlpRequest } from "./receiver.ts";
+
+/** `retry` after at least `afterMs`; `refused` for ever. */
+export type ForwardOutcome = { kind: "sent" } | { kind: "retry"; message: string; afterMs: number } | { kind: "refused"; message: string };
+
+export interface ForwarderOptions {
+  /** Rejects like `retry` for an endpoint that cannot be reached. */
+  send: (request: OtlpRequest, signal: AbortSignal) => Promise<ForwardOutcome>;
+  /** Bytes of bodies that may wait. */
+  maxQueueBytes: number;
+  /** Requests under way at the same time. Default 4. */
+  concurrency?: number;
+  /** A request that could not be sent for so long is dropped. Default 5 min. */
+  maxAgeMs?: number;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface ForwardStats {
+  sent: number;
+  /** Requests that did not fit the queue, or became too old. */
+  dropped: number;
+  /** Requests that the endpoint did not want. */
+  refused: number;
+  queuedBytes: number;
+  /** Of the last failure; empty while all is well. */
+  problem: string;
+}
+
+interface Waiting {
+  request: OtlpRequest;
+  queuedAtMs: number;
+}
+
+export class Forwarder implements AsyncDisposable {
+  readonly #options: ForwarderOptions;
+  readonly #queue: Waiting[] = [];
+  readonly #stopped = new AbortController();
+  readonly #lanes: Promise<void>[];
+  readonly #sleepers = new Set<() => void>();
+  #stats: ForwardStats = { sent: 0, dropped: 0, refused: 0, queuedBytes: 0, problem: "" };
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
+    this.#lanes = Array.from({ length: options.concurrency ?? 4 }, () => this.#lane());
+  }
+
+  get stats(): ForwardStats {
+    return { ...this.#stats };
+  }
+
+  /** Takes a request that was accepted. The body is not copied. */
+  offer(request: OtlpRequest): void {
+    const { maxQueueBytes, clock } = this.#options;
+    if (this.#stopped.signal.aborted || this.#stats.queuedBytes + request.body.length > maxQueueBytes) {
+      this.#stats.dropped++;
+      return;
+    }
+    this.#stats.queuedBytes += request.body.length;
+    // The body is its sender's, and gone when the request was answered.
+    this.#queue.push({ request: { ...request, body: Buffer.from(request.body) }, queuedAtMs: clock.monotonicMs() });
+    const [wake] = this.#sleepers;
+    wake?.();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopped.abort();
+    for (const wake of this.#sleepers) wake();
+    await Promise.all(this.#lanes);
+    this.#stats.dropped += this.#queue.splice(0).length;
+  }
+
+  async #lane(): Promise<void> {
+    while (!this.#stopped.signal.aborted) {
+      const waiting = this.#queue.shift();
+      if (waiting === undefined) {
+        await this.#sleep();
+        continue;
+      }
+      await this.#deliver(waiting);
+      this.#stats.queuedBytes -= waiting.request.body.length;
+    }
+  }
+
+  async #deliver({ request, queuedAtMs }: Waiting): Promise<void> {
+    const { clock, log, maxAgeMs = 5 * 60_000 } = this.#options;
+    const backoff = createBackoff({ initialMs: 500, maxMs: 30_000 });
+    for (;;) {
+      const outcome = await this.#attempt(request);
+      if (outcome.kind === "sent") {
+        this.#stats.sent++;
+        this.#stats.problem = "";
+        return;
+      }
+      if (this.#stats.problem !== outcome.message) log.warn(`Requests are not forwarded: ${outcome.message}`);
+      this.#stats.problem = outcome.message;
+      if (outcome.kind === "refused") {
+        this.#stats.refused++;
+        return;
+      }
+      if (this.#stopped.signal.aborted || clock.monotonicMs() - queuedAtMs > maxAgeMs) {
+        this.#stats.dropped++;
+        return;
+      }
+      await this.#sleep(Math.max(outcome.afterMs, backoff.nextMs()));
+    }
+  }
+
+  async #attempt(request: OtlpRequest): Promise<ForwardOutcome> {
+    try {
+      return await this.#options.send(request, this.#stopped.signal);
+    } catch (error) {
+      return { kind: "retry", message: error instanceof Error ? error.message : String(error), afterMs: 0 };
+    }
+  }
+
+  /** Until the time is over, or, without one, until there is something to do; in any case until the end. */
+  #sleep(ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#stopped.signal.aborted) {
+        resolve();
+        return;
+      }
+      let timer: NodeJS.Timeout | undefined;
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#sleepers.delete(wake);
+        this.#stopped.signal.removeEventListener("abort", wake);
+        resolve();
+      };
+      if (ms === undefined) this.#sleepers.add(wake);
+      else {
+        timer = setTimeout(wake, ms);
+        this.#stopped.signal.addEventListener("abort", wake);
+      }
+    });
+  }
+}

@@ -1,0 +1,59 @@
+/** Whether so much is sent that being fast is worth memory. */
+
+import type { Clock } from "../../base/clock.ts";
+
+export interface LoadWatchOptions {
+  clock: Pick<Clock, "monotonicMs">;
+  /** Told of each change; quiet at first. */
+  onChange: (isBusy: boolean) => void;
+}
+
+const windowMs = 1_000;
+/** In one window. A request costs about as much as ten rows. */
+const busyRows = 5_000;
+const rowsOfRequest = 10;
+/** Busy until there was less in every window for so long. */
+const calmMs = 60_000;
+
+/** Looks when something comes and once when all is over: no timer runs while it is quiet. */
+export class LoadWatch implements Disposable {
+  readonly #options: LoadWatchOptions;
+  #windowStartMs = Number.NEGATIVE_INFINITY;
+  #rows = 0;
+  #calmTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: LoadWatchOptions) {
+    this.#options = options;
+  }
+
+  get isBusy(): boolean {
+    return this.#calmTimer !== undefined;
+  }
+
+  /** A request with so many rows was taken. */
+  took(rows: number): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - this.#windowStartMs >= windowMs) {
+      this.#windowStartMs = nowMs;
+      this.#rows = 0;
+    }
+    const before = this.#rows;
+    this.#rows += rows + rowsOfRequest;
+    // Once in a window.
+    if (before < busyRows && this.#rows >= busyRows) this.#busy();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#calmTimer);
+    this.#calmTimer = undefined;
+  }
+
+  #busy(): void {
+    if (this.#calmTimer === undefined) this.#options.onChange(true);
+    clearTimeout(this.#calmTimer);
+    this.#calmTimer = setTimeout(() => {
+      this.#calmTimer = undefined;
+      this.#options.onChange(false);
+    }, calmMs).unref();
+  }
+}

@@ -1,0 +1,248 @@
+/** Everything that takes OTLP, put together: servers, receiver, decode workers, sampling and forwarding. An agent has one, a colony may. */
+
+import { createHash, timingSafeEqual } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { ByteBudget } from "../../base/byte-budget.ts";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { ResourceStack } from "../../base/resource-stack.ts";
+import type { AgentSegments } from "../../store/segments/index.ts";
+import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
+import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
+import { LoadWatch } from "./load-watch.ts";
+import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
+import { SamplingBudget } from "./sampling-budget.ts";
+
+interface Address {
+  host: string;
+  port: number;
+}
+
+export interface OtlpIntakeConfig {
+  enabled: boolean;
+  /** Undefined: that door stays closed. */
+  grpc: Address | undefined;
+  http: Address | undefined;
+  /** Holds the token that senders must give; undefined: none is needed. */
+  tokenFile: string | undefined;
+  maxBodyBytes: number;
+  maxInFlightBytes: number;
+  maxConnections: number;
+  workers: number;
+  sampling: { bytesPerSecond: number | undefined; slowMs: number };
+  forward: { endpoint: string; headers: Record<string, string>; maxQueueBytes: number } | undefined;
+}
+
+/** The doors as this room sees them: `mesh` makes them. */
+export interface OtlpDoors {
+  listen(options: {
+    grpc: (Address & { portSearch: number }) | undefined;
+    http: (Address & { portSearch: number }) | undefined;
+    handler: (request: OtlpRequest) => Promise<OtlpReply>;
+    authorize?: (header: string | undefined) => boolean;
+    limits: { maxBodyBytes: number; maxConnections: number; maxStreams: number; bodyTimeoutMs: number; idleTimeoutMs: number };
+    budget: ByteBudget;
+    log: Logger;
+  }): Promise<AsyncDisposable & { grpc: Address | undefined; http: Address | undefined }>;
+  connect(options: { url: string; headers: Record<string, string> }): Disposable & {
+    send(request: OtlpRequest, signal: AbortSignal): Promise<ForwardOutcome>;
+  };
+}
+
+export interface OtlpIntakeOptions {
+  config: OtlpIntakeConfig;
+  doors: OtlpDoors;
+  /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
+  patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
+  /** Told when so much comes that being fast is worth memory, and when that is over. */
+  onLoad?: (isBusy: boolean) => void;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface OtlpStore {
+  /** Undefined while there is no store. */
+  segments: () => Pick<AgentSegments, "append"> | undefined;
+  /** Resolves when the points are durable. Absent: metrics are not kept, and senders are told so. */
+  storeMetrics?: NonNullable<OtlpReceiverOptions["storeMetrics"]>;
+}
+
+/** Counts are since the start. */
+export interface OtlpStatus {
+  state: "on" | "off" | "unavailable";
+  /** Why it is not on; null when it is. */
+  reason: string | null;
+  /** host:port; null for a closed door. */
+  grpc: string | null;
+  http: string | null;
+  received: ({ signal: string } & SignalCounts)[];
+  inFlightBytes: number;
+  workers: number;
+  workerRestarts: number;
+  sampling: { share: number; droppedSpans: number };
+  forward: ({ endpoint: string } & ForwardStats) | null;
+}
+
+const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
+/** Ports after a default one that are tried when it is taken. */
+const portSearch = 20;
+const streamsPerConnection = 128;
+const bodyTimeoutMs = 30_000;
+const idleTimeoutMs = 5 * 60_000;
+
+/** Made before the store, which needs its workers to seal segments; listens once `start` has the store. */
+export class OtlpIntake implements AsyncDisposable {
+  readonly #options: OtlpIntakeOptions;
+  readonly #stack = new ResourceStack();
+  readonly #sampling: SamplingBudget;
+  readonly #budget: ByteBudget;
+  readonly pool: DecodePool;
+  #receiver: OtlpReceiver | undefined;
+  #servers: { grpc: Address | undefined; http: Address | undefined } | undefined;
+  #forwarder: Forwarder | undefined;
+  #problem: string | null = null;
+
+  constructor(options: OtlpIntakeOptions) {
+    const { config, clock, log } = options;
+    this.#options = options;
+    this.#sampling = new SamplingBudget(config.sampling);
+    this.#budget = new ByteBudget(config.maxInFlightBytes);
+    this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, ...options.patterns, clock, log });
+  }
+
+  /** Listens, unless it is switched off. A port that cannot be had is told in the status: the daemon goes on without. */
+  async start(store: OtlpStore): Promise<void> {
+    const { config, doors, log } = this.#options;
+    if (!config.enabled) return;
+    try {
+      this.#openForwarder();
+      const receiver = this.#openReceiver(store);
+      const authorize = config.tokenFile === undefined ? undefined : await readToken(config.tokenFile);
+      if (authorize === undefined) this.#warnOfStrangers();
+      const servers = await doors.listen({
+        grpc: config.grpc && withSearch(config.grpc, defaultPorts.grpc),
+        http: config.http && withSearch(config.http, defaultPorts.http),
+        handler: (request) => receiver.accept(request),
+        ...(authorize && { authorize }),
+        limits: {
+          maxBodyBytes: config.maxBodyBytes,
+          maxConnections: config.maxConnections,
+          maxStreams: streamsPerConnection,
+          bodyTimeoutMs,
+          idleTimeoutMs,
+        },
+        budget: this.#budget,
+        log,
+      });
+      this.#servers = this.#stack.use(servers);
+      log.info("OTLP is taken", { ...this.#addresses() });
+    } catch (error) {
+      this.#problem = CoralError.from(error).message;
+      log.error(`OTLP is not taken: ${this.#problem}`);
+    }
+  }
+
+  status(): OtlpStatus {
+    const { config } = this.#options;
+    const counts = this.#receiver?.counts;
+    const { workers, restarts, sampledOut } = this.pool.stats;
+    return {
+      state: !config.enabled ? "off" : this.#problem === null ? "on" : "unavailable",
+      reason: config.enabled ? this.#problem : "otlp.enabled is false in the config",
+      ...this.#addresses(),
+      received: counts ? Object.entries(counts).map(([signal, each]) => ({ signal, ...each })) : [],
+      inFlightBytes: this.#budget.usedBytes,
+      workers,
+      workerRestarts: restarts,
+      sampling: { share: this.#sampling.share, droppedSpans: sampledOut },
+      forward: this.#forwarder && config.forward ? { endpoint: config.forward.endpoint, ...this.#forwarder.stats } : null,
+    };
+  }
+
+  /** Closes the doors; what was taken can still be decoded. */
+  async stop(): Promise<void> {
+    await this.#stack[Symbol.asyncDispose]();
+  }
+
+  /** Only after the store was closed, which has segments to seal. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await this.pool[Symbol.asyncDispose]();
+  }
+
+  #warnOfStrangers(): void {
+    const { config, log } = this.#options;
+    for (const address of [config.grpc, config.http]) {
+      if (address && !/^(?:127\.|::1$|localhost$)/.test(address.host)) {
+        log.warn(`OTLP is taken from everybody who can reach ${address.host}:${address.port}; set otlp.token_file to ask for a token`);
+      }
+    }
+  }
+
+  #openForwarder(): void {
+    const { config, doors, clock, log } = this.#options;
+    if (config.forward === undefined) return;
+    const { endpoint, headers, maxQueueBytes } = config.forward;
+    const client = doors.connect({ url: endpoint, headers });
+    this.#stack.defer(async () => client[Symbol.dispose]());
+    this.#forwarder = this.#stack.use(
+      new Forwarder({ send: (request, signal) => client.send(request, signal), maxQueueBytes, clock, log }),
+    );
+  }
+
+  #openReceiver({ segments, storeMetrics }: OtlpStore): OtlpReceiver {
+    const { config, clock, log } = this.#options;
+    const forwarder = this.#forwarder;
+    const { onLoad } = this.#options;
+    const load = onLoad && new LoadWatch({ clock, onChange: onLoad });
+    if (load) this.#stack.defer(async () => load[Symbol.dispose]());
+    this.#receiver = new OtlpReceiver({
+      segments: {
+        append: (signal, record) => {
+          const found = segments();
+          if (found === undefined) throw new CoralError({ code: "unavailable", message: "Cannot take rows: the store is away" });
+          return found.append(signal, record);
+        },
+      },
+      pool: this.pool,
+      ...(storeMetrics && { storeMetrics }),
+      ...(forwarder && { forward: (request) => forwarder.offer(request) }),
+      ...(load && { onRows: (rows) => load.took(rows) }),
+      maxBodyBytes: config.maxBodyBytes,
+      budget: this.#budget,
+      clock,
+      log,
+    });
+    return this.#receiver;
+  }
+
+  #addresses(): { grpc: string | null; http: string | null } {
+    const text = (address: Address | undefined): string | null =>
+      address ? `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}` : null;
+    return { grpc: text(this.#servers?.grpc), http: text(this.#servers?.http) };
+  }
+}
+
+/** Compares without telling by its duration how much of a token was right. */
+async function readToken(file: string): Promise<(header: string | undefined) => boolean> {
+  let token: string;
+  try {
+    token = (await readFile(file, "utf8")).trim();
+  } catch (error) {
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot read the token of otlp.token_file "${file}": ${CoralError.from(error).message}`,
+      cause: error,
+    });
+  }
+  if (token === "") throw new CoralError({ code: "invalid", message: `Cannot use otlp.token_file "${file}": it is empty` });
+  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+  const expected = digest(`Bearer ${token}`);
+  return (header) => timingSafeEqual(digest(header ?? ""), expected);
+}
+
+/** A default port may move when somebody has it; one that was chosen may not. */
+function withSearch(address: Address, defaultPort: number): Address & { portSearch: number } {
+  return { host: address.host, port: address.port, portSearch: address.port === defaultPort ? portSearch : 0 };
+}

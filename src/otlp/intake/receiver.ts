@@ -1,0 +1,203 @@
+/** What happens to a request between its arrival and its acknowledgement: unpack, look at it, make it durable. */
+
+import { promisify } from "node:util";
+import { unzip, unzipSync } from "node:zlib";
+import type { ByteBudget } from "../../base/byte-budget.ts";
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { releaseBytes } from "../../base/release-bytes.ts";
+import { type AgentSegments } from "../../store/segments/index.ts";
+import { logRecord, span } from "../../store/signals/index.ts";
+import { MalformedError } from "../columns/protobuf-reader.ts";
+import { type Inspection, inspectRequest, type OtlpSignal } from "../decode/inspect-request.ts";
+import type { MetricPoint } from "../decode/metric-point.ts";
+import type { DecodePool } from "./decode-pool.ts";
+import type { NotKept } from "./metric-intake.ts";
+import { RepeatedRequests } from "./repeated-requests.ts";
+
+const unzipLater = promisify(unzip);
+
+export interface OtlpRequest {
+  signal: OtlpSignal;
+  format: "protobuf" | "json";
+  encoding: "identity" | "gzip" | "deflate";
+  /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
+  body: Uint8Array;
+}
+
+export type OtlpReply =
+  /** Durable, but for `rejected` rows that cannot be kept, for the reason in `message`. */
+  | { kind: "accepted"; rejected: number; message: string }
+  /** Nothing was kept. `busy` and `unavailable` may be tried again after `retryAfterMs`. */
+  | { kind: "refused"; reason: "malformed" | "too-large"; message: string }
+  | { kind: "refused"; reason: "busy" | "unavailable"; message: string; retryAfterMs: number };
+
+export interface OtlpReceiverOptions {
+  segments: Pick<AgentSegments, "append">;
+  pool: DecodePool;
+  /** Resolves when the points are durable, with those that are not kept. Absent: metrics are not kept, and senders are told so. */
+  storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
+  /** Told of each request that was accepted. */
+  forward?: (request: OtlpRequest) => void;
+  /** Told of the rows of each request before they are stored. */
+  onRows?: (rows: number) => void;
+  /** Of a body after it was unpacked. */
+  maxBodyBytes: number;
+  /** For bodies that are unpacked; shared with whoever reads them from sockets. */
+  budget: ByteBudget;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface SignalCounts {
+  requests: number;
+  /** Spans, records or points that were acknowledged. */
+  rows: number;
+  rejected: number;
+  /** Requests that were refused. */
+  refused: number;
+  /** Requests that had come before, and were answered without being stored again. */
+  repeated: number;
+  bytes: number;
+}
+
+/** Neither gzip nor deflate can shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
+const inlineZipBytes = 4 * 1024;
+const retryAfterMs = 1_000;
+/** One for all: replies are remembered. */
+const allKept: NotKept = Object.freeze({ rejected: 0, message: "" });
+
+export class OtlpReceiver {
+  readonly #options: OtlpReceiverOptions;
+  readonly counts: Readonly<Record<OtlpSignal, SignalCounts>> = { traces: noCounts(), logs: noCounts(), metrics: noCounts() };
+  readonly #repeated: RepeatedRequests<NotKept>;
+  #loggedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: OtlpReceiverOptions) {
+    this.#options = options;
+    this.#repeated = new RepeatedRequests({ clock: options.clock });
+  }
+
+  /** Never rejects. */
+  async accept(request: OtlpRequest): Promise<OtlpReply> {
+    const counts = this.counts[request.signal];
+    counts.requests++;
+    counts.bytes += request.body.length;
+    let taken: { reply: OtlpReply; isNew: boolean };
+    try {
+      taken = await this.#take(request);
+    } catch (error) {
+      taken = { reply: this.#refusal(error), isNew: false };
+    }
+    if (taken.reply.kind === "refused") counts.refused++;
+    else if (taken.isNew) this.#options.forward?.(request);
+    else counts.repeated++;
+    return taken.reply;
+  }
+
+  async #take(request: OtlpRequest): Promise<{ reply: OtlpReply; isNew: boolean }> {
+    const { budget, pool } = this.#options;
+    const unpacked = request.encoding === "identity" ? this.#checked(request.body) : await this.#unpack(request);
+    // What was read from the socket is counted by its reader; what was unpacked from it, here.
+    const moreBytes = unpacked === request.body ? 0 : unpacked.length;
+    if (!budget.take(moreBytes)) {
+      const reply = busy(`${budget.usedBytes} of ${budget.maxBytes} bytes of requests are being worked on already`);
+      return { reply, isNew: false };
+    }
+    try {
+      const body = request.format === "json" ? await pool.jsonToProtobuf(request.signal, unpacked) : unpacked;
+      const inspection = inspectRequest(request.signal, body);
+      const { rejected, reason } = inspection;
+      let isNew = false;
+      const keep = (): Promise<NotKept> => {
+        isNew = true;
+        return this.#keep(request.signal, body, inspection);
+      };
+      const notKept = inspection.isTimeless ? await keep() : await this.#repeated.once(request.signal, body, keep);
+      return { reply: { kind: "accepted", rejected: rejected + notKept.rejected, message: reason || notKept.message }, isNew };
+    } finally {
+      if (moreBytes > 0) releaseBytes(unpacked);
+      budget.give(moreBytes);
+    }
+  }
+
+  async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<NotKept> {
+    this.#options.onRows?.(rows);
+    const notKept = rows > rejected ? await this.#store(signal, body, rows) : allKept;
+    const counts = this.counts[signal];
+    counts.rows += rows - rejected - notKept.rejected;
+    counts.rejected += rejected + notKept.rejected;
+    return notKept;
+  }
+
+  async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<NotKept> {
+    const { segments, clock } = this.#options;
+    const receivedUs = Math.round(clock.wallMs() * 1_000);
+    if (signal !== "metrics") {
+      await segments.append(signal === "traces" ? span.name : logRecord.name, { kind: 0, rows, receivedUs, body });
+      return allKept;
+    }
+    return this.#storeMetrics(body, rows, receivedUs);
+  }
+
+  async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<NotKept> {
+    const { pool, storeMetrics } = this.#options;
+    if (storeMetrics === undefined) return { rejected: rows, message: "metrics are not kept here" };
+    const { points, malformed } = await pool.decodeMetrics(body, receivedUs);
+    const notKept = points.length > 0 ? await storeMetrics(points) : undefined;
+    const unread = malformed > 0 ? "a metric has a point that cannot be read" : "";
+    return { rejected: malformed + (notKept?.rejected ?? 0), message: unread || (notKept?.message ?? "") };
+  }
+
+  #checked(body: Uint8Array): Uint8Array {
+    const { maxBodyBytes } = this.#options;
+    if (body.length > maxBodyBytes) throw tooLarge(maxBodyBytes);
+    return body;
+  }
+
+  async #unpack({ encoding, body }: OtlpRequest): Promise<Uint8Array> {
+    const { maxBodyBytes } = this.#options;
+    try {
+      const options = { maxOutputLength: maxBodyBytes };
+      // Tells gzip and deflate apart by their first bytes.
+      return body.length <= inlineZipBytes ? unzipSync(body, options) : await unzipLater(body, options);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(maxBodyBytes);
+      throw new MalformedError(`the body is no ${encoding}`, { cause: error });
+    }
+  }
+
+  #refusal(error: unknown): OtlpReply {
+    if (error instanceof MalformedError)
+      return { kind: "refused", reason: "malformed", message: `Cannot read the request: ${error.message}` };
+    const { code, message, details } = CoralError.from(error);
+    if (code === "exhausted") return details["isTooLarge"] === true ? { kind: "refused", reason: "too-large", message } : busy(message);
+    this.#complain(message);
+    return { kind: "refused", reason: "unavailable", message, retryAfterMs: retryAfterMs * 5 };
+  }
+
+  /** A full disk refuses thousands of requests a second: one line says it. */
+  #complain(message: string): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - this.#loggedAtMs < 10_000) return;
+    this.#loggedAtMs = nowMs;
+    this.#options.log.error(`OTLP requests are refused: ${message}`);
+  }
+}
+
+function busy(message: string): OtlpReply {
+  return { kind: "refused", reason: "busy", message: `Cannot take the request now: ${message}`, retryAfterMs };
+}
+
+function tooLarge(maxBytes: number): CoralError {
+  return new CoralError({
+    code: "exhausted",
+    message: `Cannot take the request: its body is larger than ${maxBytes} bytes; send smaller batches`,
+    details: { isTooLarge: true },
+  });
+}
+
+function noCounts(): SignalCounts {
+  return { requests: 0, rows: 0, rejected: 0, refused: 0, repeated: 0, bytes: 0 };
+}

@@ -1,0 +1,81 @@
+/**
+ * Requests that come again. A sender that got no answer in time sends the very same bytes once more, and counts must not double by it. Ids and
+ * times make any two requests different, so equal bytes are the same request.
+ */
+
+import { hash } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import type { OtlpSignal } from "../decode/inspect-request.ts";
+
+export interface RepeatedRequestsOptions {
+  clock: Pick<Clock, "monotonicMs">;
+  /** How long one is remembered at least, if there are not too many. Exporters give up after about a minute. Default 5 min. */
+  keepMs?: number;
+  /** Remembered at least; up to twice as many are. About 50 B each. Default 65,536. */
+  maxKept?: number;
+}
+
+/** Of its beginning and its end: enough for a batch to tell its ids and times, and little to pay for a large one. */
+const lookedAtBytes = 4_096;
+
+/** Changed in place when the reply is there: finding a key among so many costs more than all else here. */
+interface Known<Reply> {
+  reply: Promise<Reply> | Reply;
+}
+
+export class RepeatedRequests<Reply> {
+  readonly #options: Required<RepeatedRequestsOptions>;
+  /** Forgotten as a whole, the older one each time. */
+  #newer = new Map<number, Known<Reply>>();
+  #older = new Map<number, Known<Reply>>();
+  #turnedAtMs: number;
+  /** Requests that were answered and not taken again. */
+  repeated = 0;
+
+  constructor({ clock, keepMs = 300_000, maxKept = 65_536 }: RepeatedRequestsOptions) {
+    this.#options = { clock, keepMs, maxKept };
+    this.#turnedAtMs = clock.monotonicMs();
+  }
+
+  /** What `take` made of these bytes, now or when they came before; also while it is still at work. A failure is not remembered. */
+  async once(signal: OtlpSignal, body: Uint8Array, take: () => Promise<Reply>): Promise<Reply> {
+    this.#turn();
+    const key = keyOf(signal, body);
+    const known = this.#newer.get(key) ?? this.#older.get(key);
+    if (known !== undefined) {
+      this.repeated++;
+      return known.reply;
+    }
+    const taken: Known<Reply> = { reply: take() };
+    this.#newer.set(key, taken);
+    try {
+      return (taken.reply = await taken.reply);
+    } catch (error) {
+      this.#newer.delete(key);
+      this.#older.delete(key);
+      throw error;
+    }
+  }
+
+  #turn(): void {
+    const { clock, keepMs, maxKept } = this.#options;
+    const nowMs = clock.monotonicMs();
+    if (this.#newer.size < maxKept && nowMs - this.#turnedAtMs < keepMs) return;
+    this.#older = this.#newer;
+    this.#newer = new Map();
+    this.#turnedAtMs = nowMs;
+  }
+}
+
+const signalCodes: Readonly<Record<OtlpSignal, number>> = { traces: 0, logs: 1, metrics: 2 };
+
+/** 51 bits of a hash and two of the signal: with 100,000 remembered, one of 10^10 others would be taken for a known one. */
+function keyOf(signal: OtlpSignal, body: Uint8Array): number {
+  const digest = hash("sha1", body.length <= 2 * lookedAtBytes ? body : sampleOf(body), "hex");
+  return Math.floor(Number.parseInt(digest.slice(0, 13), 16) / 2) * 4 + signalCodes[signal];
+}
+
+function sampleOf(body: Uint8Array): Uint8Array {
+  const length = Buffer.from(`${body.length}:`);
+  return Buffer.concat([length, body.subarray(0, lookedAtBytes), body.subarray(body.length - lookedAtBytes)]);
+}

@@ -1,0 +1,96 @@
+/** The body of a decode worker: write-ahead files into segments, and requests that are too large for the thread of the receiver. */
+
+import { performance } from "node:perf_hooks";
+import { CoralError } from "../../base/errors.ts";
+import { type DecodedBodies, sealSegment, type WriteAheadRecord } from "../../store/segments/index.ts";
+import { logRecord, span } from "../../store/signals/index.ts";
+import { MalformedError } from "../columns/protobuf-reader.ts";
+import { LogDecoder } from "../decode/log-request.ts";
+import { decodeMetricRequest } from "../decode/metric-request.ts";
+import { SpanDecoder } from "../decode/trace-request.ts";
+import { jsonToProtobuf } from "../json/json-request.ts";
+import { annotateLogs, type PatternCount } from "../logs/annotate-logs.ts";
+import { LogTemplates } from "../logs/log-templates.ts";
+import type { DecodeOrder, DecodeReport, DecodeResults, DecodeWork, SamplingCounts } from "./decode-orders.ts";
+import { SpanSampler } from "./sampling.ts";
+
+/** Where orders come from and reports go to: a worker's port, or anything alike in tests. */
+export interface DecodePort {
+  onOrder(listener: (order: DecodeOrder) => void): void;
+  report(report: DecodeReport): void;
+}
+
+export function runDecodeWorker(port: DecodePort): void {
+  const memory: Memory = { sampler: new SpanSampler(), templates: new LogTemplates(), spans: undefined, logs: undefined };
+  port.onOrder(({ id, work }) => {
+    try {
+      port.report({ id, result: perform(work, memory) });
+    } catch (error) {
+      port.report({ id, failure: failureOf(error) });
+    }
+  });
+}
+
+/** What a worker knows from one order to the next. */
+interface Memory {
+  sampler: SpanSampler;
+  templates: LogTemplates;
+  /** Made when they are needed: their memory is used again for each file. */
+  spans: SpanDecoder | undefined;
+  logs: LogDecoder | undefined;
+}
+
+function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeResults] {
+  switch (work.kind) {
+    case "seal":
+      return seal(work, memory);
+    case "teach":
+      for (const { service, template } of work.templates) memory.templates.learn(service, template);
+      return undefined;
+    case "metrics":
+      return decodeMetricRequest(work.body, work.receivedAtUs);
+    case "json":
+      return jsonToProtobuf(work.signal, work.body);
+  }
+}
+
+function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): DecodeResults["seal"] {
+  if (job.signal === logRecord.name) {
+    let patterns: PatternCount[] = [];
+    const sealed = sealSegment(logRecord, job, (records) => {
+      const decoded = decode(records, (memory.logs ??= new LogDecoder()));
+      const annotated = annotateLogs(decoded.batch, memory.templates);
+      patterns = annotated.patterns;
+      return { ...decoded, batch: annotated.batch };
+    });
+    return { sealed, patterns };
+  }
+  if (job.signal !== span.name) throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is no signal of OTLP` });
+  let sampling: SamplingCounts | undefined;
+  const sealed = sealSegment(span, job, (records) => {
+    const decoded = decode(records, (memory.spans ??= new SpanDecoder()));
+    if (plan === undefined) return decoded;
+    const { batch, ...counts } = memory.sampler.sample(decoded.batch, plan, performance.now());
+    sampling = counts;
+    return { ...decoded, batch };
+  });
+  return { sealed, ...(sampling && { sampling }) };
+}
+
+/** At the beginning, not at the end: whatever ended the file before this one may have left something. */
+function decode(records: Iterable<WriteAheadRecord>, decoder: SpanDecoder | LogDecoder): DecodedBodies {
+  decoder.reset();
+  for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
+  return { batch: decoder.finish(), ...lostOf(decoder.counts.malformed) };
+}
+
+function lostOf(malformed: number): Pick<DecodedBodies, "lost"> {
+  return malformed > 0 ? { lost: { malformed } } : {};
+}
+
+/** Errors lose their class between threads. */
+function failureOf(error: unknown): { isMalformed: boolean; code: string; message: string } {
+  const { message } = CoralError.from(error);
+  const code = (error as NodeJS.ErrnoException | undefined)?.code ?? "";
+  return { isMalformed: error instanceof MalformedError, code: String(code), message };
+}

@@ -1,0 +1,172 @@
+/**
+ * Which traces are kept when not all can be. All with an error or a slow span are; of the others a share, by trace id, so that a trace is kept
+ * whole. Every kept span says how many it stands for:
+ *
+ * - of a trace that is kept for what it is: 1;
+ * - of a trace that was chosen: 1 / share;
+ * - of a trace that turned out to be wanted after the span was let go: 0. The span is shown, but its kind was counted by those chosen then.
+ *
+ * So sums of weights are right on average whatever was decided when, and exact for errors and slow spans.
+ */
+
+import type { SegmentBatch } from "../../store/segments/index.ts";
+import { batchBytes, compact, concatBatches, selectRows } from "../columns/batch-rows.ts";
+import { TraceSet, traceHash, traceIdBytes } from "./trace-set.ts";
+
+/** What is decided for one segment. */
+export interface SamplingPlan {
+  /** 0..1 of the traces that nothing speaks for. 1 keeps everything. */
+  share: number;
+  /** A span of at least this duration makes its trace a slow one. */
+  slowNs: number;
+  /** Traces that are wanted, as other segments have shown: ids one after the other. */
+  wanted: Uint8Array;
+}
+
+export interface SampledSpans {
+  batch: SegmentBatch;
+  /** Spans of this segment that were let go. */
+  dropped: number;
+  /** Spans of former segments that were fetched back. */
+  rescued: number;
+  /** Spans that are kept for what they are. */
+  wantedRows: number;
+  /** Traces that this segment shows to be wanted: ids one after the other. */
+  wanted: Uint8Array;
+}
+
+export interface SpanSamplerOptions {
+  /** How long spans that were let go can be fetched back. Default 10 s. */
+  windowMs?: number;
+  /** What they may take. Default 32 MiB. */
+  windowBytes?: number;
+}
+
+interface LetGo {
+  batch: SegmentBatch;
+  sizeBytes: number;
+  atMs: number;
+}
+
+const maxWantedPerSegment = 8_192;
+
+/** Remembers the spans that it let go. One for each thread that decodes. */
+export class SpanSampler {
+  readonly #windowMs: number;
+  readonly #windowBytes: number;
+  #letGo: LetGo[] = [];
+  #letGoBytes = 0;
+
+  constructor(options: SpanSamplerOptions = {}) {
+    this.#windowMs = options.windowMs ?? 10_000;
+    this.#windowBytes = options.windowBytes ?? 32 * 1024 * 1024;
+  }
+
+  /** What of a segment's spans is stored. `nowMs` is monotonic. */
+  sample(batch: SegmentBatch, plan: SamplingPlan, nowMs: number): SampledSpans {
+    const traceIds = idsOf(batch);
+    const wanted = wantedTraces(batch, plan);
+    for (let at = 0; at < plan.wanted.length; at += traceIdBytes) wanted.all.add(plan.wanted, at);
+    const kept = new Uint32Array(batch.rows);
+    const weights = new Float64Array(batch.rows);
+    const dropped = new Uint32Array(batch.rows);
+    const limit = plan.share * 2 ** 32;
+    let keptRows = 0;
+    let droppedRows = 0;
+    let wantedRows = 0;
+    for (let row = 0; row < batch.rows; row++) {
+      const at = row * traceIdBytes;
+      const isWanted = wanted.all.has(traceIds, at);
+      if (!isWanted && traceHash(traceIds, at) >= limit) {
+        dropped[droppedRows++] = row;
+        continue;
+      }
+      if (isWanted) wantedRows++;
+      kept[keptRows] = row;
+      weights[keptRows++] = isWanted ? 1 : 1 / plan.share;
+    }
+    const rescued = this.#rescue(wanted.all);
+    const own = withWeights(droppedRows === 0 ? batch : selectRows(batch, kept.subarray(0, keptRows)), weights);
+    if (droppedRows > 0) this.#remember(selectRows(batch, dropped.subarray(0, droppedRows)), nowMs);
+    this.#forget(nowMs);
+    return { batch: concatBatches(own, rescued), dropped: droppedRows, rescued: rescued.rows, wantedRows, wanted: wanted.own.packed() };
+  }
+
+  #rescue(wanted: TraceSet): SegmentBatch {
+    let rescued: SegmentBatch = { rows: 0, columns: {} };
+    if (wanted.size === 0) return rescued;
+    for (const [index, { batch, atMs }] of this.#letGo.entries()) {
+      const traceIds = idsOf(batch);
+      const rows: number[] = [];
+      const rest: number[] = [];
+      for (let row = 0; row < batch.rows; row++) (wanted.has(traceIds, row * traceIdBytes) ? rows : rest).push(row);
+      if (rows.length === 0) continue;
+      const found = selectRows(batch, Uint32Array.from(rows));
+      rescued = concatBatches(rescued, withWeights(found, new Float64Array(found.rows)));
+      this.#replace(index, compact(selectRows(batch, Uint32Array.from(rest))), atMs);
+    }
+    return rescued;
+  }
+
+  #remember(batch: SegmentBatch, nowMs: number): void {
+    this.#letGo.push({ batch: { rows: 0, columns: {} }, sizeBytes: 0, atMs: nowMs });
+    this.#replace(this.#letGo.length - 1, compact(batch), nowMs);
+  }
+
+  #replace(index: number, batch: SegmentBatch, atMs: number): void {
+    const sizeBytes = batchBytes(batch);
+    this.#letGoBytes += sizeBytes - (this.#letGo[index]?.sizeBytes ?? 0);
+    this.#letGo[index] = { batch, sizeBytes, atMs };
+  }
+
+  #forget(nowMs: number): void {
+    while (this.#letGo.length > 0) {
+      const [oldest] = this.#letGo;
+      if (oldest === undefined || (nowMs - oldest.atMs < this.#windowMs && this.#letGoBytes <= this.#windowBytes)) return;
+      this.#letGoBytes -= oldest.sizeBytes;
+      this.#letGo.shift();
+    }
+  }
+}
+
+function idsOf(batch: SegmentBatch): Uint8Array {
+  const column = batch.columns["trace_id"];
+  return column?.kind === "fixed" ? column.bytes : new Uint8Array(batch.rows * traceIdBytes);
+}
+
+function withWeights(batch: SegmentBatch, weights: Float64Array): SegmentBatch {
+  return { rows: batch.rows, columns: { ...batch.columns, weight: { kind: "double", values: weights } } };
+}
+
+/** Traces with a span that speaks for them. */
+function wantedTraces(batch: SegmentBatch, plan: SamplingPlan): { all: TraceSet; own: TraceSet } {
+  const { duration_ns: duration, status, http_status_code: http } = batch.columns;
+  const traceIds = idsOf(batch);
+  // Room for all that could be found: none is forgotten before the rows were looked at.
+  const all = new TraceSet(Math.max(1, batch.rows + plan.wanted.length / traceIdBytes));
+  const own = new TraceSet(maxWantedPerSegment);
+  const slowNs = BigInt(Math.round(plan.slowNs));
+  const isErrorCode = status?.kind === "dictionary" ? entriesEqual(status, "error") : () => false;
+  for (let row = 0; row < batch.rows; row++) {
+    const isError = status?.kind === "dictionary" && isErrorCode(status.codes[row] as number);
+    const isFailed = http?.kind === "int32" && (http.values[row] as number) >= 500;
+    const isSlow = duration?.kind === "int64" && (duration.values[row] as bigint) >= slowNs;
+    if (!isError && !isFailed && !isSlow) continue;
+    all.add(traceIds, row * traceIdBytes);
+    own.add(traceIds, row * traceIdBytes);
+  }
+  return { all, own };
+}
+
+/** Whether a code stands for this text; each code is looked at once. */
+function entriesEqual({ bytes, offsets }: { bytes: Uint8Array; offsets: Uint32Array }, text: string): (code: number) => boolean {
+  const known = new Map<number, boolean>();
+  return (code) => {
+    let isEqual = known.get(code);
+    if (isEqual === undefined) {
+      isEqual = Buffer.from(bytes.subarray(offsets[code], offsets[code + 1])).toString("latin1") === text;
+      known.set(code, isEqual);
+    }
+    return isEqual;
+  };
+}

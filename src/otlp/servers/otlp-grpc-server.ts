@@ -1,0 +1,318 @@
+/**
+ * gRPC without TLS, as OTLP uses it: unary calls of three methods on HTTP/2. Bodies are bounded one by one and all together, and a client that
+ * dawdles is cut.
+ */
+
+import {
+  constants,
+  createServer,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { ByteBudget } from "../../base/byte-budget.ts";
+import type { Logger } from "../../base/log.ts";
+import { releaseBytes } from "../../base/release-bytes.ts";
+import { ConnectionSet, listen } from "../../transport/index.ts";
+import {
+  encodeAccepted,
+  encodeStatus,
+  grpcStatus,
+  grpcStatusOf,
+  isOtlpEncoding,
+  type OtlpAnswer,
+  type OtlpAuthorize,
+  type OtlpEncoding,
+  type OtlpExport,
+  type OtlpHandler,
+  type OtlpSignalName,
+  retryAfterMsOf,
+} from "./otlp-messages.ts";
+
+export interface OtlpLimits {
+  /** Of one request, as it is sent. */
+  maxBodyBytes: number;
+  maxConnections: number;
+  /** Requests of one connection at the same time. */
+  maxStreams: number;
+  /** A body must arrive within this. */
+  bodyTimeoutMs: number;
+  /** A connection without requests is closed after this. */
+  idleTimeoutMs: number;
+}
+
+export interface OtlpServerOptions {
+  host: string;
+  /** 0 picks a free one. */
+  port: number;
+  /** How many following ports to try when the port is taken. */
+  portSearch: number;
+  handler: OtlpHandler;
+  /** Absent: everybody who can reach the port may send. */
+  authorize?: OtlpAuthorize;
+  limits: OtlpLimits;
+  /** For bodies while they arrive and are worked on. */
+  budget: ByteBudget;
+  log: Logger;
+}
+
+export interface OtlpServer extends AsyncDisposable {
+  host: string;
+  port: number;
+  readonly connections: number;
+}
+
+const methods: Readonly<Record<string, OtlpSignalName>> = {
+  "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
+  "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
+  "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
+};
+/** A flag and a length before each message. */
+const prefixBytes = 5;
+const drainTimeoutMs = 2_000;
+const streamWindowBytes = 512 * 1024;
+const sessionWindowBytes = 2 * 1024 * 1024;
+const busyRetryMs = 1_000;
+
+export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<OtlpServer> {
+  const { host, limits, log } = options;
+  const server = createServer({
+    settings: {
+      maxConcurrentStreams: limits.maxStreams,
+      initialWindowSize: streamWindowBytes,
+      maxHeaderListSize: 16 * 1024,
+      enablePush: false,
+    },
+    maxHeaderListPairs: 64,
+    maxSessionInvalidFrames: 100,
+  });
+  const connections = new ConnectionSet(limits.maxConnections);
+  const sessions = new Set<ServerHttp2Session>();
+  server.on("connection", (socket) => {
+    if (connections.isFull) socket.destroy();
+    else connections.add(socket);
+  });
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.once("close", () => sessions.delete(session));
+    session.setLocalWindowSize(sessionWindowBytes);
+    session.setTimeout(limits.idleTimeoutMs, () => session.close());
+    // A client that speaks no HTTP/2, or hangs up, is its own affair.
+    session.on("error", () => session.destroy());
+  });
+  server.on("stream", (stream, headers) => new Call(stream, headers, options).begin());
+  server.on("sessionError", (error) => log.debug("a gRPC connection failed", { error }));
+  const port = await listen(server, host, options.port, options.portSearch);
+  server.on("error", (error) => log.error("cannot accept connections", { error }));
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closing ??= new Promise((resolve) => {
+      const timer = setTimeout(() => connections.destroyAll(), drainTimeoutMs);
+      server.close(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+      for (const session of sessions) session.close();
+    });
+    return closing;
+  };
+  return {
+    host,
+    port,
+    get connections() {
+      return connections.size;
+    },
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** One call, from its headers to its trailers. */
+class Call {
+  readonly #stream: ServerHttp2Stream;
+  readonly #headers: IncomingHttpHeaders;
+  readonly #options: OtlpServerOptions;
+  readonly #chunks: Buffer[] = [];
+  #sizeBytes = 0;
+  /** Of the message, once its prefix has come. */
+  #expectedBytes = -1;
+  #isCompressed = false;
+  #takenBytes = 0;
+  #isAnswered = false;
+  #isHandled = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, options: OtlpServerOptions) {
+    this.#stream = stream;
+    this.#headers = headers;
+    this.#options = options;
+  }
+
+  begin(): void {
+    const stream = this.#stream;
+    // Resets and broken connections end here; "close" follows in any case.
+    stream.on("error", () => {});
+    stream.once("close", () => this.#closed());
+    const contentType = this.#headers["content-type"] ?? "";
+    if (this.#headers[":method"] !== "POST" || !/^application\/grpc(?:\+proto)?(?:;|$)/i.test(contentType)) {
+      this.#isAnswered = true;
+      stream.respond({ ":status": 415 }, { endStream: true });
+      this.#hangUp();
+      return;
+    }
+    const signal = methods[this.#headers[":path"] ?? ""];
+    const encoding = String(this.#headers["grpc-encoding"] ?? "identity");
+    if (this.#options.authorize?.(this.#headers.authorization) === false) {
+      this.#fail(grpcStatus.unauthenticated, "Cannot take the request: send the token in the header authorization");
+    } else if (signal === undefined)
+      this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": there is no such method`);
+    else if (!isOtlpEncoding(encoding)) {
+      this.#fail(
+        grpcStatus.unimplemented,
+        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use gzip, deflate or identity`,
+      );
+    } else this.#read(signal, encoding);
+  }
+
+  #read(signal: OtlpSignalName, encoding: OtlpEncoding): void {
+    const { bodyTimeoutMs } = this.#options.limits;
+    const deadlineMs = timeoutMsOf(this.#headers["grpc-timeout"]);
+    this.#timer = setTimeout(
+      () => this.#fail(grpcStatus.deadlineExceeded, "Cannot take the request: it did not arrive in time"),
+      Math.min(bodyTimeoutMs, deadlineMs),
+    );
+    this.#stream.on("data", (chunk: Buffer) => this.#data(chunk));
+    this.#stream.on("end", () => this.#end(signal, encoding, deadlineMs));
+  }
+
+  #data(chunk: Buffer): void {
+    if (this.#isAnswered) return;
+    this.#chunks.push(chunk);
+    this.#sizeBytes += chunk.length;
+    if (this.#expectedBytes < 0 && this.#sizeBytes >= prefixBytes) this.#prefix();
+    if (this.#expectedBytes >= 0 && this.#sizeBytes > this.#expectedBytes + prefixBytes) {
+      this.#fail(grpcStatus.unimplemented, "Cannot take the request: the method takes one message");
+    }
+  }
+
+  #prefix(): void {
+    const { limits, budget } = this.#options;
+    const [first] = this.#chunks;
+    const prefix = first !== undefined && first.length >= prefixBytes ? first : Buffer.concat(this.#chunks);
+    const flag = prefix.readUInt8(0);
+    const length = prefix.readUInt32BE(1);
+    if (flag > 1) {
+      this.#fail(grpcStatus.internal, "Cannot read the request: its frame is malformed");
+    } else if (length > limits.maxBodyBytes) {
+      this.#fail(
+        grpcStatus.resourceExhausted,
+        `Cannot take the request: ${length} bytes are more than the ${limits.maxBodyBytes} allowed; send smaller batches`,
+      );
+    } else if (!budget.take(length)) {
+      this.#fail(grpcStatus.resourceExhausted, "Cannot take the request now: too many bytes of requests are being worked on", busyRetryMs);
+    } else {
+      this.#takenBytes = length;
+      this.#expectedBytes = length;
+      this.#isCompressed = flag === 1;
+    }
+  }
+
+  #end(signal: OtlpSignalName, encoding: OtlpEncoding, deadlineMs: number): void {
+    if (this.#isAnswered) return;
+    clearTimeout(this.#timer);
+    if (this.#expectedBytes < 0 || this.#sizeBytes < this.#expectedBytes + prefixBytes) {
+      this.#fail(grpcStatus.internal, "Cannot read the request: it ends inside a message");
+      return;
+    }
+    if (this.#isCompressed && encoding === "identity") {
+      this.#fail(grpcStatus.internal, "Cannot read the request: it is compressed, but does not say how");
+      return;
+    }
+    const [first] = this.#chunks;
+    const whole = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+    this.#chunks.length = 0;
+    this.#timer = Number.isFinite(deadlineMs)
+      ? setTimeout(() => this.#fail(grpcStatus.deadlineExceeded, "Cannot answer in time"), deadlineMs)
+      : undefined;
+    const request: OtlpExport = {
+      signal,
+      format: "protobuf",
+      encoding: this.#isCompressed ? encoding : "identity",
+      body: whole.subarray(prefixBytes),
+    };
+    this.#isHandled = true;
+    void this.#options.handler(request).then((answer) => {
+      releaseBytes(whole);
+      this.#giveBack();
+      this.#answer(answer);
+    });
+  }
+
+  #answer(answer: OtlpAnswer): void {
+    clearTimeout(this.#timer);
+    if (answer.kind === "refused") {
+      this.#fail(grpcStatusOf(answer), answer.message, retryAfterMsOf(answer));
+      return;
+    }
+    if (this.#isAnswered || this.#stream.destroyed) return;
+    this.#isAnswered = true;
+    const message = encodeAccepted(answer);
+    const frame = Buffer.alloc(prefixBytes + message.length);
+    frame.writeUInt32BE(message.length, 1);
+    message.copy(frame, prefixBytes);
+    this.#stream.respond({ ":status": 200, "content-type": "application/grpc+proto" }, { waitForTrailers: true });
+    this.#stream.once("wantTrailers", () => this.#stream.sendTrailers({ "grpc-status": "0" }));
+    this.#stream.end(frame);
+  }
+
+  #fail(status: number, message: string, retryAfterMs?: number): void {
+    clearTimeout(this.#timer);
+    if (this.#isAnswered || this.#stream.destroyed) return;
+    this.#isAnswered = true;
+    this.#chunks.length = 0;
+    const headers: OutgoingHttpHeaders = {
+      ":status": 200,
+      "content-type": "application/grpc+proto",
+      "grpc-status": String(status),
+      "grpc-message": percentEncoded(message),
+      "grpc-accept-encoding": "identity,gzip,deflate",
+    };
+    if (retryAfterMs !== undefined) {
+      headers["grpc-status-details-bin"] = encodeStatus(status, message, retryAfterMs).toString("base64").replace(/=+$/, "");
+    }
+    this.#stream.respond(headers, { endStream: true });
+    this.#hangUp();
+  }
+
+  /** The answer is given: what the client still sends is not wanted. */
+  #hangUp(): void {
+    if (!this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+  }
+
+  #closed(): void {
+    clearTimeout(this.#timer);
+    // While the handler works with the body, it stays counted.
+    if (!this.#isHandled) this.#giveBack();
+    this.#isAnswered = true;
+    this.#chunks.length = 0;
+  }
+
+  #giveBack(): void {
+    this.#options.budget.give(this.#takenBytes);
+    this.#takenBytes = 0;
+  }
+}
+
+/** `100m` → 100. Infinity without a timeout, or with one that cannot be read. */
+export function timeoutMsOf(header: string | string[] | undefined): number {
+  const match = /^(\d{1,8})([HMSmun])$/.exec(String(header ?? ""));
+  if (match === null) return Number.POSITIVE_INFINITY;
+  const unitMs = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 0.001, n: 0.000_001 }[match[2] as "H"];
+  // A timer holds no more than 31 bits.
+  const ms = Number(match[1]) * unitMs;
+  return ms >= 2 ** 31 ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(ms));
+}
+
+function percentEncoded(message: string): string {
+  return encodeURIComponent(message).replace(/%(?:20|22|2C|3A|3B|2F|28|29)/g, (escape) => decodeURIComponent(escape));
+}

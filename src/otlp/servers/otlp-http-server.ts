@@ -1,0 +1,224 @@
+/** OTLP on HTTP/1.1: POST of protobuf or JSON to /v1/traces, /v1/metrics and /v1/logs. */
+
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
+import { releaseBytes } from "../../base/release-bytes.ts";
+import { listen } from "../../transport/index.ts";
+import type { OtlpServer, OtlpServerOptions } from "./otlp-grpc-server.ts";
+import {
+  acceptedJson,
+  encodeAccepted,
+  encodeStatus,
+  grpcStatus,
+  grpcStatusOf,
+  httpStatusOfRefusal,
+  isOtlpEncoding,
+  type OtlpAnswer,
+  type OtlpEncoding,
+  type OtlpExport,
+  type OtlpSignalName,
+  retryAfterMsOf,
+} from "./otlp-messages.ts";
+
+const paths: Readonly<Record<string, OtlpSignalName>> = { "/v1/traces": "traces", "/v1/logs": "logs", "/v1/metrics": "metrics" };
+const protobufType = "application/x-protobuf";
+const jsonType = "application/json";
+const busyRetryMs = 1_000;
+/** How long the rest of a refused request is read. */
+const unreadMaxMs = 5_000;
+
+export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<OtlpServer> {
+  const { host, limits, log } = options;
+  const headersTimeout = Math.min(10_000, limits.bodyTimeoutMs);
+  const server = createServer({
+    maxHeaderSize: 16 * 1024,
+    headersTimeout,
+    requestTimeout: limits.bodyTimeoutMs,
+    keepAliveTimeout: limits.idleTimeoutMs,
+    // Each look wakes the process, whether anybody is connected or not.
+    connectionsCheckingInterval: headersTimeout / 2,
+  });
+  server.maxConnections = limits.maxConnections;
+  server.on("request", (request, response) => new Exchange(request, response, options).begin());
+  // Large bodies ask first: they are told to go on only when they would be taken.
+  server.on("checkContinue", (request, response) => new Exchange(request, response, options).begin(() => response.writeContinue()));
+  const port = await listen(server, host, options.port, options.portSearch);
+  server.on("error", (error) => log.error("cannot accept connections", { error }));
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closing ??= new Promise((resolve) => {
+      const timer = setTimeout(() => server.closeAllConnections(), 2_000);
+      server.close(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+      server.closeIdleConnections();
+    });
+    return closing;
+  };
+  let connections = 0;
+  server.on("connection", (socket) => {
+    connections++;
+    socket.once("close", () => connections--);
+  });
+  return {
+    host,
+    port,
+    get connections() {
+      return connections;
+    },
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** One request and its answer. */
+class Exchange {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #options: OtlpServerOptions;
+  readonly #chunks: Buffer[] = [];
+  #sizeBytes = 0;
+  #takenBytes = 0;
+  #isJson = false;
+  #isOver = false;
+
+  constructor(request: IncomingMessage, response: ServerResponse, options: OtlpServerOptions) {
+    this.#request = request;
+    this.#response = response;
+    this.#options = options;
+  }
+
+  begin(goOn?: () => void): void {
+    const { headers, method, url = "" } = this.#request;
+    const type = (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase();
+    this.#isJson = type === jsonType;
+    const signal = paths[url.split("?", 1)[0] ?? ""];
+    const encoding = (headers["content-encoding"] ?? "identity").trim().toLowerCase() || "identity";
+    const length = headers["content-length"] === undefined ? undefined : Number(headers["content-length"]);
+    const { maxBodyBytes } = this.#options.limits;
+    if (signal === undefined)
+      this.#fail(404, grpcStatus.unimplemented, `Cannot find "${url.slice(0, 100)}": there are /v1/traces, /v1/logs and /v1/metrics`);
+    else if (method !== "POST") this.#fail(405, grpcStatus.unimplemented, `Cannot ${method} here: only POST is known`, { allow: "POST" });
+    else if (this.#options.authorize?.(headers.authorization) === false) {
+      const message = "Cannot take the request: send the token in the header authorization";
+      this.#fail(401, grpcStatus.unauthenticated, message, { "www-authenticate": "Bearer" });
+    }
+    // A page that a browser shows has no business with this port, whatever name it was reached by.
+    else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot take requests of web pages");
+    else if (type !== protobufType && !this.#isJson) {
+      this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
+    } else if (!isOtlpEncoding(encoding)) {
+      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send gzip, deflate or identity`, {
+        "accept-encoding": "gzip, deflate",
+      });
+    } else if (length !== undefined && length > maxBodyBytes) this.#tooLarge();
+    else {
+      goOn?.();
+      this.#read(signal, encoding);
+    }
+  }
+
+  #read(signal: OtlpSignalName, encoding: OtlpEncoding): void {
+    const request = this.#request;
+    request.on("data", (chunk: Buffer) => this.#data(chunk));
+    request.on("end", () => this.#end(signal, encoding));
+    // A client that hangs up, or is cut for being slow.
+    request.on("error", () => this.#abandon());
+    request.on("close", () => {
+      if (!request.complete) this.#abandon();
+    });
+  }
+
+  #data(chunk: Buffer): void {
+    if (this.#isOver) return;
+    this.#sizeBytes += chunk.length;
+    if (this.#sizeBytes > this.#options.limits.maxBodyBytes) this.#tooLarge();
+    else if (this.#options.budget.take(chunk.length)) {
+      this.#takenBytes += chunk.length;
+      this.#chunks.push(chunk);
+    } else {
+      const message = "Cannot take the request now: too many bytes of requests are being worked on";
+      this.#refuse({ kind: "refused", reason: "busy", message, retryAfterMs: busyRetryMs });
+    }
+  }
+
+  #end(signal: OtlpSignalName, encoding: OtlpEncoding): void {
+    if (this.#isOver) return;
+    const body = this.#joined();
+    const request: OtlpExport = { signal, format: this.#isJson ? "json" : "protobuf", encoding, body };
+    void this.#options.handler(request).then((answer) => {
+      releaseBytes(body);
+      this.#giveBack();
+      if (answer.kind === "refused") this.#refuse(answer);
+      else this.#send(200, this.#isJson ? Buffer.from(acceptedJson(signal, answer)) : encodeAccepted(answer));
+    });
+  }
+
+  #joined(): Buffer {
+    const [first] = this.#chunks;
+    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+    if (body !== first) this.#chunks.forEach(releaseBytes);
+    this.#chunks.length = 0;
+    return body;
+  }
+
+  #abandon(): void {
+    this.#isOver = true;
+    this.#chunks.length = 0;
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    this.#options.budget.give(this.#takenBytes);
+    this.#takenBytes = 0;
+  }
+
+  #tooLarge(): void {
+    const { maxBodyBytes } = this.#options.limits;
+    const message = `Cannot take the request: its body is larger than ${maxBodyBytes} bytes; send smaller batches`;
+    this.#refuse({ kind: "refused", reason: "too-large", message });
+  }
+
+  #refuse(answer: Extract<OtlpAnswer, { kind: "refused" }>): void {
+    const retryAfterMs = retryAfterMsOf(answer);
+    const headers = retryAfterMs === undefined ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) };
+    this.#fail(httpStatusOfRefusal(answer), grpcStatusOf(answer), answer.message, headers);
+  }
+
+  #fail(status: number, code: number, message: string, headers: Record<string, string> = {}): void {
+    const body = this.#isJson ? Buffer.from(JSON.stringify({ code, message })) : encodeStatus(code, message);
+    this.#send(status, body, headers);
+  }
+
+  #send(status: number, body: Buffer, headers: Record<string, string> = {}): void {
+    if (this.#isOver) return;
+    this.#abandon();
+    // What was not read would be taken for the next request.
+    const isUnread = !this.#request.complete;
+    const all: OutgoingHttpHeaders = { "content-type": this.#isJson ? jsonType : protobufType, "content-length": body.length, ...headers };
+    if (isUnread) all["connection"] = "close";
+    this.#response.writeHead(status, all);
+    if (isUnread) {
+      this.#answerUnread(body);
+      return;
+    }
+    // Most answers are empty: a head by itself leaves with one plain write.
+    if (body.length > 0) this.#response.end(body);
+    else this.#response.end();
+  }
+
+  /**
+   * The answer is all there without `end()`, which would close the connection under a sender that still writes: it would see a reset instead of the
+   * answer. So the rest is read and forgotten for a moment first.
+   */
+  #answerUnread(body: Buffer): void {
+    const { socket } = this.#request;
+    this.#response.flushHeaders();
+    if (body.length > 0) this.#response.write(body);
+    const timer = setTimeout(() => socket.destroy(), unreadMaxMs).unref();
+    this.#request.once("end", () => {
+      clearTimeout(timer);
+      this.#response.end();
+    });
+    this.#request.resume();
+  }
+}

@@ -1,0 +1,38 @@
+/** Takes secrets out of environments before anything of them is kept; of command lines see base/redact-line.ts. */
+
+import { printable } from "../base/escape-text.ts";
+import { applyPatterns, noExtraRules, type RedactionRules, redactText } from "./redact-line.ts";
+import { isHarmlessValue, isIdentifierName, isSecretName, wordSet } from "./secret-names.ts";
+import { mask } from "./secret-shapes.ts";
+
+const maxValueLength = 256;
+
+/** Variables that are kept: what tells which service, version and place a process is. Everything else is left out altogether. */
+const keptVariables = wordSet(`
+  OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_TRACES_SAMPLER
+  SERVICE_NAME SERVICE_VERSION SERVICE_ID SERVICE_PORT SERVICE_ENV DD_SERVICE DD_ENV DD_VERSION ELASTIC_APM_SERVICE_NAME
+  APP APP_NAME APP_ENV APP_VERSION APP_LABEL APP_ID APP_ROLE SPRING_APPLICATION_NAME SPRING_PROFILES_ACTIVE
+  KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT K8S_NAMESPACE K8S_POD_NAME K8S_NODE_NAME K8S_CLUSTER_NAME K8S_CONTAINER_NAME K8S_APP
+  POD_NAME POD_NAMESPACE POD_IP POD_UID POD_APP POD_LABEL_APP NODE_NAME CONTAINER_NAME NAMESPACE
+  NODE_ENV RAILS_ENV RACK_ENV FLASK_ENV FLASK_APP DJANGO_SETTINGS_MODULE ASPNETCORE_ENVIRONMENT DOTNET_ENVIRONMENT GO_ENV MIX_ENV
+  ENV ENVIRONMENT STAGE HOSTNAME PORT HTTP_PORT GRPC_PORT LANG LC_ALL TZ AWS_REGION AWS_DEFAULT_REGION REGION ZONE
+  GIT_COMMIT GIT_SHA GIT_BRANCH COMMIT_SHA VERSION RELEASE INVOCATION_ID LISTEN_FDS
+`);
+const maxVariables = 64;
+
+/** The variables that are kept, redacted, in the order of the process. `entries` are `NAME=value`. */
+export function redactEnvironment(entries: Iterable<string>, rules: RedactionRules = noExtraRules): Record<string, string> {
+  const kept: Record<string, string> = {};
+  let count = 0;
+  for (const entry of entries) {
+    const end = entry.indexOf("=");
+    if (end <= 0 || end > 64 || !keptVariables.has(entry.slice(0, end))) continue;
+    const name = entry.slice(0, end);
+    const value = printable(entry.slice(end + 1), maxValueLength * 4);
+    const isSecret = isSecretName(name, rules) && !isHarmlessValue(name, value);
+    const redacted = isSecret ? mask : isIdentifierName(name) ? applyPatterns(value, rules) : redactText(value, rules);
+    kept[name] = printable(redacted, maxValueLength);
+    if (++count >= maxVariables) break;
+  }
+  return kept;
+}

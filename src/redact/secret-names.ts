@@ -1,0 +1,140 @@
+/** What names of options, settings and variables say about their values. */
+
+import { basename } from "node:path";
+
+/** The words of a text, as a set. */
+export function wordSet(words: string): ReadonlySet<string> {
+  return new Set(words.split(/\s+/).filter(Boolean));
+}
+
+export interface SecretNameRules {
+  /** More words that make a name secret: `passcode`. */
+  names: readonly string[];
+}
+
+/** Secret wherever they stand in a name, as `dbpassword` and `rootPasswd` do. */
+const secretParts =
+  /passw(?:or)?d|passphrase|passcode|secret|credential|apikey|api[_.-]?key|accesskey|access[_.-]?key|private[_.-]?key|account[_.-]?key|shared[_.-]?key|signing[_.-]?key|encryption[_.-]?key|master[_.-]?key|authkey|auth[_.-]?token|accesstoken|refreshtoken|connection[_.-]?string|connstr|requirepass|masterauth|keytab[_.-]?data|webhook/i;
+/** Secret as words of their own. */
+const secretWords = wordSet(`
+  pass pwd pw passwd token tokens key keys auth authorization authentication bearer dsn cookie cookies creds cred jwt pat otp totp pin sas sig
+  signature seed mnemonic license salt hmac psk userpass dbpass authtoken apitoken
+`);
+/** A last word that makes the value a description of the secret, not the secret: `token-ttl`, `key-file`, `auth-type`. */
+const describingWords = wordSet(`
+  file files filename path paths dir directory folder name names type types ttl length len size bits count max min limit enabled enable
+  disabled disable timeout expiry expires expiration lifetime age interval method methods mode provider providers backend driver prefix suffix
+  algorithm algorithms alg algo cipher version format policy issuer audience scope scopes column field index order by store manager server
+  service host hostname port endpoint url uri domain realm plugin plugins module header handler required optional rotation rate budget space
+  exchange generation map set group usage role roles location encoding separator delimiter schema pattern
+`);
+/** First words of names in which `key` and its kin are not secret: `primary-key`, `sort_key`, `public-key`. */
+const harmlessBefore =
+  wordSet(`primary foreign sort partition public pub hot group unique routing shard map row cache object max min num no skip
+  disable without hide keep document config property idempotency dedup host`);
+
+/** `dbPassword`, `DB_PASSWORD` and `db.password` are the same words. */
+function wordsOf(name: string): string[] {
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== "");
+}
+
+export function isSecretName(name: string, rules: SecretNameRules = { names: [] }): boolean {
+  if (name === "" || name.length > 128) return false;
+  const words = wordsOf(name);
+  if (rules.names.some((word) => name.toLowerCase().includes(word.toLowerCase()))) return true;
+  const last = words.at(-1) ?? "";
+  if (describingWords.has(last)) return false;
+  if (secretParts.test(name)) return true;
+  return words.some((word, index) => secretWords.has(word) && !harmlessBefore.has(words[index - 1] ?? ""));
+}
+
+/** Switches without a value, so that the word after them is not taken for a secret. */
+export function isFlagOnly(name: string): boolean {
+  const words = wordsOf(name);
+  return (
+    ["no", "skip", "disable", "enable", "allow", "without", "with", "require", "use"].includes(words[0] ?? "") &&
+    words.length > 1 &&
+    !/password/i.test(name)
+  );
+}
+
+/** Names whose values look random and are not secret: container ids, commits, digests. */
+export function isIdentifierName(name: string): boolean {
+  const last = wordsOf(name).at(-1) ?? "";
+  return (
+    /^(?:id|ids|uid|uuid|digest|checksum|sha|sha1|sha256|commit|revision|rev|ref|hash|build|fingerprint|hostname|node|container|pod)$/.test(
+      last,
+    ) && !isSecretName(name)
+  );
+}
+
+const filePath = /^(?:\.{0,2}\/|~\/|[A-Za-z]:\\)?(?:[\w.@+-]{1,64}\/)*[\w.@+-]{1,80}$/;
+const keyFile = /\.(?:pem|key|crt|cer|cert|pfx|p12|jks|keystore|truststore|pub|json|ya?ml|toml|ini|conf|cfg|env|txt|keytab|gpg|asc|sock)$/i;
+
+/**
+ * Values that are no secret whatever their name says: switches, small numbers, durations, nothing at all; for keys and tokens, not for
+ * passwords, also the path of a file.
+ */
+export function isHarmlessValue(name: string, value: string): boolean {
+  if (
+    value === "" ||
+    value === "***" ||
+    /^(?:true|false|yes|no|on|off|none|null|nil|auto|basic|disabled|enabled|required|optional|prompt|ask)$/i.test(value)
+  )
+    return true;
+  if (/^(?:\$\{?\w+\}?|\$\(.*\)|%\w+%|<[\w -]+>)$/.test(value)) return true;
+  if (/passw(?:or)?d|passphrase|passcode|pwd|requirepass|masterauth/i.test(name) || /(?:^|[^a-z])pass$/i.test(name)) return false;
+  if (/^\d{1,6}(?:ms|s|m|h|d|k|mb|gb)?$/i.test(value)) return !/pin|otp/i.test(name);
+  return value.length <= 256 && filePath.test(value) && (keyFile.test(value) || /^(?:\.{0,2}|~)\//.test(value));
+}
+
+interface ProgramFlag {
+  flag: string;
+  /** The secret is in the same word: `-pSECRET`. */
+  attached: boolean;
+  /** The secret is the next word. */
+  separate: boolean;
+}
+
+const attachedOnly = (flag: string): ProgramFlag => ({ flag, attached: true, separate: false });
+const both = (flag: string): ProgramFlag => ({ flag, attached: true, separate: true });
+const separateOnly = (flag: string): ProgramFlag => ({ flag, attached: false, separate: true });
+
+/** Short options that hold secrets, by program. MySQL asks when `-p` stands alone, so the next word is then something else. */
+const programFlags: readonly { program: RegExp; flags: readonly ProgramFlag[] }[] = [
+  {
+    program:
+      /^(?:mysql|mariadb|mysqldump|mysqladmin|mysqlimport|mysqlcheck|mysqlshow|mysqlslap|mysqlbinlog|mariadb-[a-z]+|mydumper|xtrabackup)$/,
+    flags: [attachedOnly("-p")],
+  },
+  { program: /^(?:sshpass|7z[ar]?|unrar|rar)$/, flags: [both("-p")] },
+  { program: /^(?:redis-cli|redis-benchmark|valkey-cli|keydb-cli)$/, flags: [separateOnly("-a")] },
+  {
+    program:
+      /^(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|docker|podman|nerdctl|oc|rdesktop|mosquitto_(?:pub|sub)|cqlsh|amqp-[a-z]+|rabbitmqadmin)$/,
+    flags: [both("-p")],
+  },
+  { program: /^(?:mosquitto_pub|mosquitto_sub|sqlcmd|bcp|isql|zip|unzip|smbpasswd|iasql)$/, flags: [both("-P")] },
+  { program: /^(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldappasswd|ldapwhoami)$/, flags: [both("-w")] },
+  { program: /^(?:snmpwalk|snmpget|snmpset|snmpbulkwalk|snmptrap)$/, flags: [separateOnly("-c"), separateOnly("-A"), separateOnly("-X")] },
+  {
+    program: /^(?:openssl)$/,
+    flags: [separateOnly("-passin"), separateOnly("-passout"), separateOnly("-k"), separateOnly("-K"), separateOnly("-pass")],
+  },
+  { program: /^(?:xfreerdp|wfreerdp)$/, flags: [attachedOnly("/p:")] },
+];
+
+/** Of the programs named by the first words: wrappers such as `sudo` and `sh -c` come before them. */
+export function secretFlagsOf(words: readonly string[]): readonly ProgramFlag[] {
+  for (const word of words.slice(0, 8)) {
+    const program = basename(word).toLowerCase();
+    const known = programFlags.filter((entry) => entry.program.test(program));
+    if (known.length > 0) return known.flatMap(({ flags }) => flags);
+  }
+  return [];
+}

@@ -1,0 +1,71 @@
+import type { Database } from "../engine/database.ts";
+import { guessRowBytes, maxAttempts, planByteRetention } from "../tables/byte-retention.ts";
+import type { DeclaredTable } from "../tables/signal-tables.ts";
+
+/** A table of a colony whose rows carry `ingest` and `stored_at`: they age from when the colony stored them, whatever an agent's clock said. */
+export interface AgingTable {
+  table: DeclaredTable;
+  maxAgeMs: number;
+  weight: number;
+}
+
+/** Rows per group of a colony's tables: space comes back in these, and the last one of each table stays. */
+export const colonyRowGroupRows = 30_720;
+
+const nameOf = ({ schema, table }: DeclaredTable): string => `"${schema}"."${table}"`;
+
+async function countRows(database: Database, table: DeclaredTable): Promise<number> {
+  const [row] = await database.query(`SELECT count(*) AS rows FROM "${database.name}".${nameOf(table)}`);
+  return Number(row?.["rows"] ?? 0);
+}
+
+/** Removes what is too old. Returns rows removed by table name. */
+export async function pruneByAge(database: Database, tables: readonly AgingTable[], nowMs: number): Promise<Map<string, number>> {
+  const pruned = new Map<string, number>();
+  for (const { table, maxAgeMs } of tables) {
+    const cutoffUs = Math.floor((nowMs - maxAgeMs) * 1_000);
+    const rows = await database.write((transaction) =>
+      transaction.run(`DELETE FROM ${nameOf(table)} WHERE stored_at < make_timestamp(?)`, [cutoffUs]),
+    );
+    if (rows > 0) pruned.set(table.table, rows);
+  }
+  return pruned;
+}
+
+/** Removes the oldest rows by weight until the file's data fit. Returns rows removed by table name. */
+export async function pruneByBytes(database: Database, tables: readonly AgingTable[], maxBytes: number): Promise<Map<string, number>> {
+  const pruned = new Map<string, number>();
+  let size = await database.size();
+  // Rows in the log are not compressed yet, so the first answer to too much is a checkpoint.
+  for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
+    if (attempt > 0) {
+      const retained = await Promise.all(
+        tables.map(async ({ table, weight }) => ({
+          name: nameOf(table),
+          rows: await countRows(database, table),
+          rowBytes: guessRowBytes(table.columns.map(({ sqlType }) => sqlType)),
+          weight,
+          minRows: colonyRowGroupRows,
+        })),
+      );
+      const plan = planByteRetention(retained, size.usedBytes, maxBytes * 0.8);
+      if (plan.size === 0) break;
+      for (const { table } of tables) {
+        const rows = await dropOldest(database, table, plan.get(nameOf(table)) ?? 0);
+        if (rows > 0) pruned.set(table.table, (pruned.get(table.table) ?? 0) + rows);
+      }
+    }
+    await database.checkpoint();
+    size = await database.size();
+  }
+  return pruned;
+}
+
+/** Rows lie in the order of their ingest, so the n-th row's number bounds the n oldest; the last transaction among them goes whole. */
+async function dropOldest(database: Database, table: DeclaredTable, rows: number): Promise<number> {
+  if (rows <= 0) return 0;
+  return await database.write(async (transaction) => {
+    const [row] = await transaction.query(`SELECT ingest FROM ${nameOf(table)} LIMIT 1 OFFSET ${Math.floor(rows) - 1}`);
+    return await transaction.run(`DELETE FROM ${nameOf(table)} WHERE ingest <= ?`, [Number(row?.["ingest"] ?? 0)]);
+  });
+}

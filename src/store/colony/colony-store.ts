@@ -1,0 +1,378 @@
+import type { Clock } from "../../base/clock.ts";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { storedColumns } from "../columns/column-batch.ts";
+import type { Database, Opened, Transaction } from "../engine/database.ts";
+import { isUnexplained } from "../engine/duckdb-errors.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Row, SqlParameters } from "../engine/sql-values.ts";
+import { type ColonySegments, type ColonySegmentsOptions, openColonySegments } from "../segments/colony-segments.ts";
+import { deriveSpanEdges, type EdgePace } from "../segments/derived/derive-span-edges.ts";
+import { type DerivingStore, deriveSpanRed } from "../segments/derived/derive-span-red.ts";
+import { DerivedProgress } from "../segments/derived/derived-progress.ts";
+import type { SegmentEntry } from "../segments/segment-manifest.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { span } from "../signals/span.ts";
+import { spanEdge, spanRed } from "../signals/spans-derived.ts";
+import { type PublishedView, publishViews, viewSchema } from "../sql/published-views.ts";
+import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "../sql/segment-views.ts";
+import { type Gap, type GapFilter, insertGap, readGaps } from "../tables/gap-ledger.ts";
+import { type AgentPull, type PullPlan, planPull } from "../tables/pull-plan.ts";
+import type { PruneResult, StoreStats } from "../tables/store-stats.ts";
+import { appendPulled } from "./append-pulled.ts";
+import { colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
+import { colonyMigrations } from "./colony-schema.ts";
+import { agingTables, lastIngest, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
+import { pruneLedgers } from "./prune-ledgers.ts";
+import { type RollupResult, Rollups } from "./rollups.ts";
+import { SourceRegistry, type StagedSources } from "./source-registry.ts";
+
+export interface ColonyStoreOptions {
+  file: string;
+  signals: readonly Signal[];
+  /** What the file may hold before the oldest rows go. The newest 30,720 rows of each table stay in any case. */
+  maxBytes: number;
+  clock: Clock;
+  log: Logger;
+  /** Signals that are pulled as segments, beside the file. Absent: none. */
+  segments?: ColonySegmentsOptions;
+}
+
+/** Where the next pull of one agent begins. */
+export interface AgentCheckpoint {
+  /** Absent before the first pull. */
+  epoch?: string;
+  /** By signal: the highest sequence stored. A signal that was never pulled is not there and begins at 0. */
+  afterSeq: ReadonlyMap<string, number>;
+}
+
+/** What became of one AgentPull, in the order given. */
+export interface PullOutcome {
+  agentId: string;
+  storedRows: number;
+  /** Rows found missing by this pull: now in the gap ledger. */
+  lostRows: number;
+  /** Set when the answer was malformed; nothing of it was stored and its checkpoint stands. */
+  error?: CoralError;
+}
+
+/** Everything that a colony keeps. */
+export interface ColonyStore extends AsyncDisposable {
+  readonly opened: Opened;
+  readonly database: Database;
+  /** Present when the options have segments. */
+  readonly segments: ColonySegments | undefined;
+  /** From memory. With an epoch: where that one stands; without: the one that the agent last answered with. */
+  checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
+  /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
+  applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
+  /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
+  gaps(filter?: GapFilter): Promise<Gap[]>;
+  /** Makes rows of what came in segments since the last call: `span_red` and `span_edge`. The owner calls it every few seconds. */
+  derive(): Promise<void>;
+  /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
+  rollup(): Promise<RollupResult>;
+  /** Retention by age and by bytes; rolls up first. The owner calls it every few minutes. */
+  prune(): Promise<PruneResult>;
+  stats(): Promise<StoreStats>;
+  publishedViews(): readonly PublishedView[];
+  /** For SQL over views of segments: which files they read now, as statements for its connection. */
+  prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation>;
+  /** Unqualified names mean the published views. */
+  query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
+  /** For very many rows: each is handed over in the same object, and must not be kept. */
+  visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
+  // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
+  const database = await engine.attach("colony", options.file, colonyMigrations, {
+    rowGroupRows: colonyRowGroupRows,
+    // Rows wait for a checkpoint in two blocks per column; with DuckDB's default of 256 KiB the roll-ups alone would take 200 MB of memory.
+    blockBytes: 65_536,
+    keepCheckpoint: true,
+    readSchema: viewSchema,
+  });
+  try {
+    return await DuckDbColonyStore.open(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+interface Opening {
+  tables: Map<string, SignalTables>;
+  sources: SourceRegistry;
+  views: readonly PublishedView[];
+  ingest: number;
+  progress: Map<string, number>;
+  segments: ColonySegments | undefined;
+  derived: DerivedProgress;
+}
+
+class DuckDbColonyStore implements ColonyStore {
+  readonly database: Database;
+  readonly segments: ColonySegments | undefined;
+  readonly #options: ColonyStoreOptions;
+  readonly #tables: Map<string, SignalTables>;
+  readonly #columns: ReadonlyMap<string, ReturnType<typeof storedColumns>>;
+  readonly #sources: SourceRegistry;
+  readonly #views: readonly PublishedView[];
+  /** Numbers the transactions that stored rows. Roll-ups follow it; clocks play no part. */
+  #ingest: number;
+  readonly #rollups: Rollups;
+  #maintenance: Promise<unknown> = Promise.resolve();
+  readonly #derived: DerivedProgress;
+  readonly #edgePace: EdgePace = { steppedAtMs: Number.NEGATIVE_INFINITY };
+  #deriving: Promise<void> | undefined;
+  #isClosed = false;
+
+  private constructor(database: Database, options: ColonyStoreOptions, opening: Opening) {
+    this.database = database;
+    this.#options = options;
+    this.#tables = opening.tables;
+    this.#columns = new Map(options.signals.map((signal) => [signal.name, storedColumns(signal)]));
+    this.#sources = opening.sources;
+    this.#views = opening.views;
+    this.#ingest = opening.ingest;
+    this.#rollups = new Rollups(
+      { database, tables: opening.tables, clock: options.clock, lastIngest: () => this.#ingest },
+      opening.progress,
+    );
+    this.segments = opening.segments;
+    this.#derived = opening.derived;
+  }
+
+  static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
+    const tables = new Map<string, SignalTables>();
+    for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
+    const { clock, log } = options;
+    const products = productsOf(options);
+    const derived = products.length > 0 ? await DerivedProgress.open(database) : new DerivedProgress();
+    const mayMerge = (entry: SegmentEntry): boolean =>
+      products.every((product) => product.from !== entry.signal || derived.isDone(product.name, entry));
+    const segments = options.segments && (await openColonySegments({ database, clock, log }, { mayMerge, ...options.segments }));
+    const segmentViews = (options.segments?.signals ?? []).map((signal) => segmentView(signal, segments?.emptyFileOf(signal) ?? ""));
+    const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals, segmentViews));
+    const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
+    const progress = await loadProgress(database, tables);
+    const ingest = await lastIngest(database, tables, progress);
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments, derived });
+    if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
+    return store;
+  }
+
+  get opened(): Opened {
+    return this.database.opened;
+  }
+
+  checkpoints(agentId: string, epoch?: string): AgentCheckpoint {
+    const source = epoch === undefined ? this.#sources.latest(agentId) : this.#sources.find(agentId, epoch);
+    const known = epoch ?? source?.epoch;
+    const afterSeq = new Map([...(source?.cursors ?? [])].map(([signal, { seq }]) => [signal, seq]));
+    return { ...(known !== undefined && { epoch: known }), afterSeq };
+  }
+
+  async applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]> {
+    const { outcomes } = await this.database.write(
+      async (transaction) => {
+        // Planned inside the write, so that two calls cannot plan from the same checkpoint.
+        const staged = this.#sources.stage();
+        const plans: PullPlan[] = [];
+        const planned = pulls.map((pull) => this.#plan(pull, staged, plans));
+        if (staged.changed().length > 0) await this.#store(transaction, staged, plans);
+        return { outcomes: planned, staged };
+      },
+      ({ staged }) => this.#sources.commit(staged),
+    );
+    return outcomes;
+  }
+
+  gaps(filter: GapFilter = {}): Promise<Gap[]> {
+    return readGaps(this.database, filter);
+  }
+
+  derive(): Promise<void> {
+    this.#deriving ??= this.#derive().finally(() => {
+      this.#deriving = undefined;
+    });
+    return this.#deriving;
+  }
+
+  rollup(): Promise<RollupResult> {
+    return this.#maintain(() => this.#rollups.run(false));
+  }
+
+  prune(): Promise<PruneResult> {
+    return this.#maintain(() => this.#prune());
+  }
+
+  async stats(): Promise<StoreStats> {
+    const rows: Record<string, number> = {};
+    for (const { signal } of this.#tables.values()) {
+      const [row] = await this.database.query(`SELECT count(*) AS rows FROM raw."${signal.name}"`);
+      rows[signal.name] = Number(row?.["rows"] ?? 0);
+    }
+    return { ...(await this.database.size()), rows };
+  }
+
+  publishedViews(): readonly PublishedView[] {
+    return this.#views;
+  }
+
+  async prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation> {
+    const { segments } = this;
+    return segments ? await segmentVariables(segments, this.#options.segments?.signals ?? [], views) : { before: [], after: [] };
+  }
+
+  async query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]> {
+    try {
+      return await this.database.query(sql, parameters, signal);
+    } catch (error) {
+      if (isUnexplained(error)) this.segments?.suspect();
+      throw error;
+    }
+  }
+
+  visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
+    return this.database.visit(sql, parameters, visit);
+  }
+
+  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return this.database.write(work);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled([this.#maintenance, this.#deriving]);
+    await this.segments?.close();
+    await this.database.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #nowUs(): number {
+    return Math.floor(this.#options.clock.wallMs() * 1_000);
+  }
+
+  #plan(pull: AgentPull, staged: StagedSources, plans: PullPlan[]): PullOutcome {
+    const { agentId, epoch } = pull;
+    try {
+      const known = staged.find(agentId, epoch);
+      const plan = planPull(pull, known ?? staged.fresh(agentId, epoch), known ? undefined : staged.latest(agentId), this.#columns);
+      staged.put(plan.source);
+      plans.push(plan);
+      const storedRows = plan.rows.reduce((total, { batch }) => total + batch.rows, 0);
+      const lostRows = plan.gaps.reduce((total, gap) => total + (gap.rows ?? 0), 0);
+      return { agentId, storedRows, lostRows };
+    } catch (error) {
+      const failure = CoralError.from(error);
+      this.#options.log.warn("an agent's answer was malformed and nothing of it was stored", { agentId, error: failure });
+      return { agentId, storedRows: 0, lostRows: 0, error: failure };
+    }
+  }
+
+  async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<void> {
+    const nowUs = this.#nowUs();
+    // Counted also when the transaction fails: a number is never used twice.
+    const ingest = ++this.#ingest;
+    await appendPulled(transaction, this.#tables.values(), plans, { ingest, nowUs });
+    await staged.save(transaction, nowUs);
+    for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
+  }
+
+  async #derive(): Promise<void> {
+    const { segments } = this;
+    if (segments === undefined) return;
+    const store: DerivingStore = {
+      database: this.database,
+      segments,
+      progress: this.#derived,
+      write: (entries, work, committed) => this.#writeDerived(entries, work, committed),
+      log: this.#options.log,
+    };
+    const isMade = (name: string): boolean => productsOf(this.#options).some((product) => product.name === name);
+    if (isMade(spanRed.name)) while (!this.#isClosed && (await deriveSpanRed(store)));
+    const nowMs = (): number => this.#options.clock.monotonicMs();
+    if (isMade(spanEdge.name)) while (!this.#isClosed && (await deriveSpanEdges(store, this.#edgePace, nowMs())));
+  }
+
+  async #writeDerived<T>(
+    entries: readonly SegmentEntry[],
+    work: (transaction: Transaction, step: { ingest: number; nowUs: number; sources: readonly number[] }) => Promise<T>,
+    committed: (result: T) => void,
+  ): Promise<T> {
+    const { result } = await this.database.write(
+      async (transaction) => {
+        const staged = this.#sources.stage();
+        const sources = entries.map(({ agentId, epoch }) => staged.numberOf(agentId, epoch));
+        const nowUs = this.#nowUs();
+        const ingest = ++this.#ingest;
+        await staged.save(transaction, nowUs);
+        return { result: await work(transaction, { ingest, nowUs, sources }), staged };
+      },
+      (done) => {
+        this.#sources.commit(done.staged);
+        committed(done.result);
+      },
+    );
+    return result;
+  }
+
+  /** Roll-ups and retention one after the other, so that no row is removed before it was rolled up. */
+  async #maintain<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#maintenance;
+    const run = (async () => {
+      await Promise.allSettled([before]);
+      return await work();
+    })();
+    this.#maintenance = run;
+    return await run;
+  }
+
+  async #prune(): Promise<PruneResult> {
+    await this.#rollups.run(true);
+    const tables = [...this.#tables.values()].flatMap(agingTables);
+    const pruned = await pruneByAge(this.database, tables, this.#options.clock.wallMs());
+    const forgotten = await pruneLedgers(this.database, {
+      nowUs: this.#nowUs(),
+      keptSources: this.#sources.latestNumbers(),
+      chained: [...this.#tables.keys()].filter((name) => this.#tables.get(name)?.signal.isChained),
+    });
+    this.#sources.forget(({ source }) => forgotten.has(source));
+    for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
+      pruned.set(name, (pruned.get(name) ?? 0) + rows);
+    }
+    await this.segments?.maintain();
+    return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
+  }
+
+  async #recordRecovery(opened: Extract<Opened, { how: "recovered" }>): Promise<void> {
+    const nowUs = this.#nowUs();
+    const message = opened.keptCheckpoint
+      ? "The colony's log was damaged: commits since the last checkpoint are pulled again as far as agents still have them"
+      : "The colony's store was damaged and is empty now: rows are pulled again as far as agents still have them";
+    await this.database.write(async (transaction) => {
+      await transaction.run("INSERT INTO registry.events VALUES (make_timestamp(?), 'store-recovered', NULL, ?, ?)", [
+        nowUs,
+        message,
+        JSON.stringify({ movedTo: opened.movedTo, reason: opened.reason }),
+      ]);
+      const gap = { agentId: "*", signal: "*", epoch: "", reason: "colony-damaged", rows: null, firstSeq: null, lastSeq: null };
+      await insertGap(transaction, gap, nowUs);
+    });
+  }
+}
+
+/** What is made of segments, as far as there are tables for it. */
+function productsOf({ signals, segments }: ColonyStoreOptions): { name: string; from: string }[] {
+  const products = [spanRed, spanEdge].map(({ name }) => ({ name, from: span.name }));
+  return products.filter(
+    ({ name, from }) => signals.some((signal) => signal.name === name) && segments?.signals.some((signal) => signal.name === from),
+  );
+}

@@ -1,0 +1,37 @@
+import type { Database } from "../engine/database.ts";
+
+/** Gaps and events are kept this long, and no more than so many of each. */
+const ledgerMaxAgeMs = 60 * 86_400_000;
+const ledgerMaxRows = 100_000;
+
+const ledgers = [
+  ["internal.gaps", "noticed_at"],
+  ["registry.events", "occurred_at"],
+  ["registry.agent_conflicts", "noticed_at"],
+] as const;
+
+export interface LedgerRetention {
+  nowUs: number;
+  /** Numbers of sources that stay in any case. */
+  keptSources: readonly number[];
+  /** Signals whose rows are kept for longer, and mean nothing without their agent. */
+  chained: readonly string[];
+}
+
+/** Removes what is too old or too much of gaps and events, and sources that were not heard of for as long: their numbers are returned. */
+export async function pruneLedgers(database: Database, { nowUs, keptSources, chained }: LedgerRetention): Promise<ReadonlySet<number>> {
+  const cutoffUs = nowUs - ledgerMaxAgeMs * 1_000;
+  return await database.write(async (transaction) => {
+    for (const [table, time] of ledgers) {
+      await transaction.run(`DELETE FROM ${table} WHERE ${time} < make_timestamp(?)`, [cutoffUs]);
+      await transaction.run(
+        `DELETE FROM ${table} WHERE rowid < (SELECT max(rowid) FROM ${table}) - ${ledgerMaxRows} AND (SELECT count(*) FROM ${table}) > ${ledgerMaxRows}`,
+      );
+    }
+    const unchained = chained.map((name) => ` AND source NOT IN (SELECT source FROM raw."${name}")`).join("");
+    const old = await transaction.query(`SELECT source FROM internal.sources WHERE last_pull < make_timestamp(?)${unchained}`, [cutoffUs]);
+    const gone = old.map((row) => Number(row["source"])).filter((source) => !keptSources.includes(source));
+    if (gone.length > 0) await transaction.run(`DELETE FROM internal.sources WHERE source IN (${gone.join(", ")})`);
+    return new Set(gone);
+  });
+}

@@ -1,0 +1,82 @@
+/** Raw rows of all signals into their coarser copies, as far as they are due. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Database, Transaction } from "../engine/database.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { type Resolution, rollupName, rollupSql } from "../tables/rollup.ts";
+import type { SignalTables } from "./colony-tables.ts";
+
+export interface RollupResult {
+  /** Partials made, by view name (`host_1m`). */
+  partials: Record<string, number>;
+}
+
+export interface RollupHost {
+  database: Database;
+  tables: ReadonlyMap<string, SignalTables>;
+  clock: Clock;
+  /** The number of the last transaction that stored rows. */
+  lastIngest: () => number;
+}
+
+/** Rows that one step merges, more or less; histograms wait in memory until they are merged. */
+const stepRows = { plain: 200_000, histograms: 20_000 };
+
+/** Roll-ups follow the numbers of the transactions that stored rows; clocks only say when it is time. One run at a time. */
+export class Rollups {
+  readonly #host: RollupHost;
+  /** By name: the last transaction whose rows were taken in. */
+  readonly #progress: Map<string, number>;
+  readonly #rolledAtMs = new Map<string, number>();
+
+  constructor(host: RollupHost, progress: Map<string, number>) {
+    this.#host = host;
+    this.#progress = progress;
+  }
+
+  /** `now`: also what is not due yet. */
+  async run(now: boolean): Promise<RollupResult> {
+    const { tables, clock } = this.#host;
+    const partials: Record<string, number> = {};
+    for (const { signal, rollups } of tables.values()) {
+      for (const { resolution } of rollups) {
+        const name = rollupName(signal, resolution);
+        const sinceMs = clock.monotonicMs() - (this.#rolledAtMs.get(name) ?? Number.NEGATIVE_INFINITY);
+        if (!now && sinceMs < resolution.intervalMs) continue;
+        partials[name] = await this.#runOne(signal, resolution);
+        this.#rolledAtMs.set(name, clock.monotonicMs());
+      }
+    }
+    return { partials };
+  }
+
+  async #runOne(signal: Signal, resolution: Resolution): Promise<number> {
+    const { database, clock, lastIngest } = this.#host;
+    const name = rollupName(signal, resolution);
+    const sql = rollupSql(database.name, signal, resolution);
+    let made = 0;
+    for (;;) {
+      const { rows, isDone } = await database.write(
+        async (transaction) => {
+          const after = this.#progress.get(name) ?? 0;
+          const ingest = await this.#stepEnd(transaction, signal, after);
+          if (ingest <= after) return { ingest: lastIngest(), rows: 0, isDone: true };
+          const rows = await transaction.run(sql, { ingest, after, stored_at: Math.floor(clock.wallMs() * 1_000) });
+          if (rows > 0) await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [ingest, name]);
+          return { ingest, rows, isDone: ingest >= lastIngest() };
+        },
+        ({ ingest }) => this.#progress.set(name, ingest),
+      );
+      made += rows;
+      if (isDone) return made;
+    }
+  }
+
+  /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
+  async #stepEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
+    const atOnce = signal.rollup?.histograms || signal.isThinned ? stepRows.histograms : stepRows.plain;
+    const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${atOnce}`, [after]);
+    const next = row?.["ingest"];
+    return next === undefined ? this.#host.lastIngest() : Math.max(Number(next) - 1, after + 1);
+  }
+}

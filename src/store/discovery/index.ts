@@ -1,0 +1,9 @@
+/**
+ * Turns reports of instances and connections into services and edges, and keeps the names of outside addresses.
+ * @module
+ */
+
+export { DiscoveryCycle } from "./discovery-cycle.ts";
+export { defaultDiscoverySettings } from "./discovery-settings.ts";
+export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./endpoint-resolution.ts";
+export { type NamingLimits, storeNamingWish } from "./naming-wishes.ts";

@@ -1,0 +1,97 @@
+import { CoralError, type ErrorCode } from "../../base/errors.ts";
+
+/** What a DuckDB failure means to us. Its binding gives only text, so the text is read here and nowhere else. */
+export type StoreFailure =
+  | "no-space"
+  | "locked"
+  | "out-of-memory"
+  | "interrupted"
+  | "invalidated" // the file must be detached and attached again before any use
+  | "newer-format"
+  | "corrupt"
+  | "not-permitted"
+  | "statement" // the SQL is at fault
+  | "other";
+
+/** First, because these quote what people and agents wrote, and that may read like any of the others. */
+const statementError =
+  /^(Parser|Binder|Catalog|Conversion|Invalid Input|Constraint|Out of Range|Not implemented|Mismatch Type|Permission|Syntax|Dependency) Error/;
+
+const patterns: readonly [StoreFailure, RegExp][] = [
+  ["statement", statementError],
+  ["no-space", /No space left on device|Disk quota exceeded|File too large/],
+  // Something about a segment, which is never a reason to move the database aside.
+  ["other", /\.parquet\b/],
+  ["locked", /Could not set lock on file/],
+  ["out-of-memory", /Out of Memory Error|[Ff]ailed to allocate|[Cc]ould not allocate/],
+  ["interrupted", /^INTERRUPT Error/],
+  ["invalidated", /has been invalidated/],
+  ["newer-format", /(newer|different) version of DuckDB|version number \d+, but we can only read/],
+  [
+    "corrupt",
+    /not a valid DuckDB database file|Corrupt database file|Could not read enough bytes|Failure while replaying WAL|Corrupt WAL|^Serialization Error|Failed to deserialize/,
+  ],
+  ["not-permitted", /Permission denied|Operation not permitted|Read-only file system/],
+];
+
+/** True when the file must be detached and attached again before any use, whatever else the failure says. */
+export function isInvalidated(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof CoralError || statementError.test(error.message)) return false;
+  return /has been invalidated|Detach and reattach/.test(error.message);
+}
+
+export function failureOf(error: unknown): StoreFailure {
+  // Our own errors know what they are; their text may quote anything.
+  if (error instanceof CoralError) return error.code === "corrupt" ? "corrupt" : "other";
+  const text = error instanceof Error ? error.message : String(error);
+  return patterns.find(([, pattern]) => pattern.test(text))?.[0] ?? "other";
+}
+
+/** Neither the statement's fault nor anything else that we know: a damaged segment makes such failures. Also of what `storeError` made. */
+export function isUnexplained(error: unknown): boolean {
+  const failure = error instanceof CoralError ? error.details["failure"] : failureOf(error);
+  return failure === "other" || (failure === "statement" && error instanceof Error && error.message.startsWith("Invalid Input Error"));
+}
+
+const codes: Record<StoreFailure, ErrorCode> = {
+  "no-space": "unavailable",
+  locked: "unavailable",
+  "out-of-memory": "exhausted",
+  interrupted: "cancelled",
+  invalidated: "unavailable",
+  "newer-format": "unsupported",
+  corrupt: "corrupt",
+  "not-permitted": "not-permitted",
+  statement: "invalid",
+  other: "internal",
+};
+
+function stateOf(failure: StoreFailure, text: string, file: string): string {
+  switch (failure) {
+    case "no-space":
+      return `no space left on the file system of "${file}"; free some and it goes on`;
+    case "locked": {
+      const holder = /held in (.+?) \(PID (\d+)\)/.exec(text);
+      return holder ? `process ${holder[2]} (${holder[1]}) has it open` : "another process has it open";
+    }
+    case "out-of-memory":
+      return "the store's memory limit is reached; ask about less, or raise store.memory in its config";
+    case "interrupted":
+      return "it was cancelled";
+    case "newer-format":
+      return "it was written by a newer version; install that version or move the file away";
+    case "not-permitted":
+      return `no permission to read and write it, or its folder`;
+    default:
+      return text.split("\n", 1)[0] ?? text;
+  }
+}
+
+/** `action` is "use" or "open"; the message becomes `Cannot use store "…/agent.duckdb": no space left …`. */
+export function storeError(action: string, file: string, error: unknown): CoralError {
+  if (error instanceof CoralError) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  const failure = failureOf(error);
+  const message = failure === "statement" ? text : `Cannot ${action} store "${file}": ${stateOf(failure, text, file)}`;
+  return new CoralError({ code: codes[failure], message, cause: error, details: { file, failure } });
+}

@@ -1,0 +1,171 @@
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import duckdb from "@duckdb/node-bindings";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { Semaphore } from "../../base/semaphore.ts";
+import { type AttachTarget, attachFile, attachSql, type FileOptions } from "./attach-file.ts";
+import { Connection } from "./connection.ts";
+import { AttachedDatabase, type Database } from "./database.ts";
+import { storeError } from "./duckdb-errors.ts";
+import { type Migration, migrate } from "./migrations.ts";
+
+export interface EngineOptions {
+  /** The only folders that SQL can reach. */
+  dataDirectories: readonly string[];
+  memoryLimitBytes: number;
+  /** An agent takes 1, a colony 2. */
+  threads: number;
+  /** Where large sorts and groups spill, four times the memory at most. Default: nowhere, they fail as `exhausted`. */
+  tempDirectory?: string;
+  log: Logger;
+}
+
+export interface AttachOptions extends Partial<FileOptions> {
+  /** The schema of unqualified names in queries. Default `main`. */
+  readSchema?: string;
+}
+
+/** The one DuckDB instance of this process. */
+export interface Engine extends AsyncDisposable {
+  /** Opens or makes a file and brings its schema up to date. See Database.opened for what was found. */
+  attach(name: string, file: string, migrations: readonly Migration[], options?: AttachOptions): Promise<Database>;
+  /** Closes every database first. */
+  close(): Promise<void>;
+}
+
+const mebibyte = 1024 ** 2;
+/**
+ * Rows wait uncompressed in memory until a checkpoint, where they take up to twice the size of the log, outside of what DuckDB can evict: so the log
+ * may hold this share of the memory limit.
+ */
+const checkpointShare = 1 / 8;
+const spillShare = 4;
+const maxCheckpointThresholdBytes = 64 * mebibyte;
+
+/** On the global object, so that a second copy of this module in one process is noticed too. */
+const engineKey = Symbol.for("coral.store.engine");
+const processWide = globalThis as { [engineKey]?: boolean };
+
+/** Refuses a second engine in one process: two DuckDB instances over one file lose data silently. */
+export async function openEngine(options: EngineOptions): Promise<Engine> {
+  if (processWide[engineKey]) {
+    throw new CoralError({
+      code: "already-exists",
+      message: "Cannot open a store engine: this process has one already, and one is the limit",
+    });
+  }
+  processWide[engineKey] = true;
+  try {
+    return await DuckDbEngine.open(options);
+  } catch (error) {
+    processWide[engineKey] = false;
+    throw storeError("open", options.dataDirectories.join(", "), error);
+  }
+}
+
+class DuckDbEngine implements Engine {
+  readonly #instance: duckdb.Database;
+  readonly #admin: Connection;
+  readonly #adminSlot = new Semaphore(1);
+  readonly #log: Logger;
+  readonly #databases = new Map<string, Database>();
+  #closed: Promise<void> | undefined;
+
+  private constructor(instance: duckdb.Database, admin: Connection, log: Logger) {
+    this.#instance = instance;
+    this.#admin = admin;
+    this.#log = log;
+  }
+
+  static async open(options: EngineOptions): Promise<DuckDbEngine> {
+    // A process that was killed left its files behind.
+    if (options.tempDirectory !== undefined) clearSpilled(options.tempDirectory);
+    const config = duckdb.create_config();
+    const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes * checkpointShare));
+    const settings: Record<string, string> = {
+      threads: String(options.threads),
+      memory_limit: `${options.memoryLimitBytes}B`,
+      checkpoint_threshold: `${thresholdBytes}B`,
+      temp_directory: options.tempDirectory === undefined ? "" : resolve(options.tempDirectory),
+      // DuckDB's own bound is nine tenths of the disk.
+      max_temp_directory_size: `${options.memoryLimitBytes * spillShare}B`,
+      autoinstall_known_extensions: "false",
+      autoload_known_extensions: "false",
+      allow_community_extensions: "false",
+      allow_unsigned_extensions: "false",
+    };
+    for (const [name, value] of Object.entries(settings)) duckdb.set_config(config, name, value);
+    const instance = await duckdb.open(":memory:", config);
+    const admin = await Connection.open(instance);
+    const directories = options.dataDirectories.map((directory) => `'${resolve(directory).replaceAll("'", "''")}'`);
+    // Stored times are UTC; without this `time > now()` would compare them in the host's zone.
+    await admin.run("SET GLOBAL TimeZone = 'UTC'");
+    await admin.run(`SET allowed_directories = [${directories.join(", ")}]`);
+    await admin.run("SET enable_external_access = false");
+    await admin.run("SET lock_configuration = true");
+    return new DuckDbEngine(instance, admin, options.log);
+  }
+
+  async attach(name: string, file: string, migrations: readonly Migration[], options: AttachOptions = {}): Promise<Database> {
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot open store "${file}": the engine is closed` });
+    const target: AttachTarget = {
+      name,
+      file: resolve(file),
+      blockBytes: options.blockBytes ?? 256 * 1024,
+      rowGroupRows: options.rowGroupRows ?? 122_880,
+      keepCheckpoint: options.keepCheckpoint ?? false,
+      ...(options.discard === undefined ? {} : { discard: options.discard }),
+    };
+    const opened = await this.#adminSlot.run(() => attachFile(this.#admin, target, this.#log));
+    const database = new AttachedDatabase({
+      name,
+      file: target.file,
+      opened,
+      readSchema: options.readSchema ?? "main",
+      host: {
+        log: this.#log,
+        connect: () => Connection.open(this.#instance),
+        attach: () => this.#administer(attachSql(target)),
+        detach: () => this.#administer(`DETACH "${name}"`),
+        closed: () => this.#databases.delete(name),
+      },
+    });
+    this.#databases.set(name, database);
+    try {
+      await migrate(database, migrations);
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+    return database;
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #administer(sql: string): Promise<void> {
+    await this.#adminSlot.run(() => this.#admin.run(sql));
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await Promise.all([...this.#databases.values()].map((database) => database.close()));
+    } finally {
+      this.#admin.close();
+      duckdb.close_sync(this.#instance);
+      processWide[engineKey] = false;
+    }
+  }
+}
+
+function clearSpilled(directory: string): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (const name of readdirSync(directory)) if (name.startsWith("duckdb_temp_")) rmSync(join(directory, name), { force: true });
+}

@@ -1,0 +1,199 @@
+/** The colony's memory of builds and deployments. All times are milliseconds since 1970. */
+
+import type { Transaction } from "../../engine/database.ts";
+import {
+  numberIn,
+  numberOrNullIn,
+  type Queryable,
+  type QueryParameter,
+  type QueryRow,
+  textIn,
+  textOrNullIn,
+  type WritableStore,
+} from "../../tables/queryable.ts";
+
+/** A build that a service was seen to run. `found_by` is `process` or `span`; `build` or `version` may be empty, not both. */
+export interface KnownBuild {
+  service: string;
+  foundBy: "process" | "span";
+  build: string;
+  version: string;
+  firstSeenMs: number;
+  lastSeenMs: number;
+  isRunning: boolean;
+}
+
+/** Where a deployment arrived, and when. */
+export interface DeploymentPlace {
+  agentId: string;
+  atMs: number;
+}
+
+export interface DeploymentRecord {
+  id: string;
+  service: string;
+  startedMs: number;
+  noticedMs: number;
+  /** Of `build`, `version`, `mark`. */
+  foundBy: string[];
+  build: string | null;
+  previousBuild: string | null;
+  version: string | null;
+  previousVersion: string | null;
+  note: string;
+  markedBy: string | null;
+  /** Empty when it is not known: then it counts everywhere. */
+  places: DeploymentPlace[];
+  /** How often it was compared with the time before. */
+  looks: number;
+  isComplete: boolean;
+  verdict: string;
+  evaluatedMs: number | null;
+  /** JSON. */
+  report: string | null;
+}
+
+export interface DeploymentsQuery {
+  service?: string;
+  /** Only what started since. */
+  fromMs?: number;
+  /** Only those that are still compared. */
+  open?: boolean;
+  limit: number;
+}
+
+const keptMs = 60 * 86_400_000;
+
+export async function loadKnownBuilds(store: Queryable): Promise<KnownBuild[]> {
+  const rows = await store.query("SELECT * FROM registry.service_builds ORDER BY first_seen, service, build, version");
+  return rows.map((row) => ({
+    service: textIn(row, "service"),
+    foundBy: textIn(row, "found_by") === "span" ? "span" : "process",
+    build: textIn(row, "build"),
+    version: textIn(row, "version"),
+    firstSeenMs: millisecondsIn(row, "first_seen"),
+    lastSeenMs: millisecondsIn(row, "last_seen"),
+    isRunning: row["is_running"] === true,
+  }));
+}
+
+/** Newest first. */
+export async function listDeployments(store: Queryable, query: DeploymentsQuery): Promise<DeploymentRecord[]> {
+  const conditions = ["true"];
+  const parameters: QueryParameter[] = [];
+  if (query.service !== undefined) {
+    conditions.push("service = ?");
+    parameters.push(query.service);
+  }
+  if (query.fromMs !== undefined) {
+    conditions.push("started_at >= make_timestamp(?)");
+    parameters.push(Math.floor(query.fromMs * 1_000));
+  }
+  if (query.open) conditions.push("NOT is_complete");
+  const rows = await store.query(
+    `SELECT * FROM registry.deployments WHERE ${conditions.join(" AND ")} ORDER BY started_at DESC, id LIMIT ?`,
+    [...parameters, query.limit],
+  );
+  return rows.map(deploymentIn);
+}
+
+export interface DeploymentChanges {
+  builds: readonly KnownBuild[];
+  /** New ones, and those that replace what is known under their id. */
+  deployments: readonly DeploymentRecord[];
+  /** Recorded with them, so that each is told once. */
+  events: readonly { kind: string; atMs: number; message: string; details: Record<string, unknown> }[];
+}
+
+/** All of it in one transaction; what is older than 60 days goes. */
+export async function saveDeployments(store: WritableStore, changes: DeploymentChanges, nowMs: number): Promise<void> {
+  const { builds, deployments, events } = changes;
+  if (builds.length + deployments.length + events.length === 0) return;
+  await store.write(async (transaction) => {
+    for (const build of builds) await saveBuild(transaction, build);
+    for (const deployment of deployments) await saveDeployment(transaction, deployment);
+    for (const { kind, atMs, message, details } of events) {
+      await transaction.run("INSERT INTO registry.events VALUES (make_timestamp(?), ?, NULL, ?, ?)", [
+        Math.floor(atMs * 1_000),
+        kind,
+        message,
+        JSON.stringify(details),
+      ]);
+    }
+    const oldestUs = Math.floor((nowMs - keptMs) * 1_000);
+    await transaction.run("DELETE FROM registry.deployments WHERE started_at < make_timestamp(?)", [oldestUs]);
+    await transaction.run("DELETE FROM registry.service_builds WHERE NOT is_running AND last_seen < make_timestamp(?)", [oldestUs]);
+  });
+}
+
+async function saveBuild(transaction: Transaction, build: KnownBuild): Promise<void> {
+  const { service, foundBy, version, firstSeenMs, lastSeenMs, isRunning } = build;
+  await transaction.run("DELETE FROM registry.service_builds WHERE service = ? AND found_by = ? AND build = ? AND version = ?", [
+    service,
+    foundBy,
+    build.build,
+    version,
+  ]);
+  await transaction.run("INSERT INTO registry.service_builds VALUES (?, ?, ?, ?, make_timestamp(?), make_timestamp(?), ?)", [
+    service,
+    foundBy,
+    build.build,
+    version,
+    Math.floor(firstSeenMs * 1_000),
+    Math.floor(lastSeenMs * 1_000),
+    isRunning,
+  ]);
+}
+
+async function saveDeployment(transaction: Transaction, one: DeploymentRecord): Promise<void> {
+  await transaction.run("DELETE FROM registry.deployments WHERE id = ?", [one.id]);
+  await transaction.run(
+    `INSERT INTO registry.deployments VALUES (?, ?, make_timestamp(?), make_timestamp(?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+       CASE WHEN CAST(? AS BIGINT) < 0 THEN NULL ELSE make_timestamp(CAST(? AS BIGINT)) END, ?)`,
+    [
+      one.id,
+      one.service,
+      Math.floor(one.startedMs * 1_000),
+      Math.floor(one.noticedMs * 1_000),
+      one.foundBy.join(","),
+      one.build,
+      one.previousBuild,
+      one.version,
+      one.previousVersion,
+      one.note,
+      one.markedBy,
+      JSON.stringify(one.places),
+      one.looks,
+      one.isComplete,
+      one.verdict,
+      ...[0, 1].map(() => (one.evaluatedMs === null ? -1 : Math.floor(one.evaluatedMs * 1_000))),
+      one.report,
+    ],
+  );
+}
+
+function deploymentIn(row: QueryRow): DeploymentRecord {
+  return {
+    id: textIn(row, "id"),
+    service: textIn(row, "service"),
+    startedMs: millisecondsIn(row, "started_at"),
+    noticedMs: millisecondsIn(row, "noticed_at"),
+    foundBy: textIn(row, "found_by").split(","),
+    build: textOrNullIn(row, "build"),
+    previousBuild: textOrNullIn(row, "previous_build"),
+    version: textOrNullIn(row, "version"),
+    previousVersion: textOrNullIn(row, "previous_version"),
+    note: textIn(row, "note"),
+    markedBy: textOrNullIn(row, "marked_by"),
+    places: JSON.parse(textIn(row, "places")) as DeploymentPlace[],
+    looks: numberIn(row, "looks"),
+    isComplete: row["is_complete"] === true,
+    verdict: textIn(row, "verdict"),
+    evaluatedMs: numberOrNullIn(row, "evaluated_at") === null ? null : millisecondsIn(row, "evaluated_at"),
+    report: textOrNullIn(row, "report"),
+  };
+}
+
+function millisecondsIn(row: QueryRow, name: string): number {
+  return Math.floor(numberIn(row, name) / 1_000);
+}

@@ -1,0 +1,46 @@
+/**
+ * Every question that tools ask of a store, one file each.
+ * @module
+ */
+
+export {
+  type DeploymentPlace,
+  type DeploymentRecord,
+  type KnownBuild,
+  listDeployments,
+  loadKnownBuilds,
+  saveDeployments,
+} from "./deployments/deployment-tables.ts";
+export { queryBuildFacts } from "./deployments/query-build-facts.ts";
+export { queryRunningBuilds, querySpanVersions, type RunningBuild } from "./deployments/running-builds.ts";
+export { queryHosts } from "./host/query-hosts.ts";
+export { queryHostsNow } from "./host/query-hosts-now.ts";
+export { queryServiceCpu } from "./host/query-service-cpu.ts";
+export { choosePoints } from "./metrics/choose-points.ts";
+export { queryPromql } from "./promql/query-promql.ts";
+export { queryConnections } from "./query-connections.ts";
+export { queryEdgeRed } from "./query-edge-red.ts";
+export { queryEdges } from "./query-edges.ts";
+export { queryEvents } from "./query-events.ts";
+export { queryLogServices } from "./query-log-services.ts";
+export { type LogsQuery, type LogsStore, queryLogPatterns, queryLogs } from "./query-logs.ts";
+export { queryMetricLosses } from "./query-metric-losses.ts";
+export { type MetricNamesQuery, queryMetricNames } from "./query-metric-names.ts";
+export { type MetricQuery, metricStepMs, queryMetric } from "./query-metrics.ts";
+export { queryRed, type RedGroupRow, type RedQuery } from "./query-red.ts";
+export { queryServices } from "./query-services.ts";
+export { querySpanEdges } from "./query-span-edges.ts";
+export { querySpanRed } from "./query-span-red.ts";
+export {
+  querySpanProcesses,
+  querySpanServices,
+  queryTrace,
+  queryTraces,
+  type TraceQuery,
+  type TraceStore,
+  type TracesQuery,
+} from "./query-traces.ts";
+export { queryTrafficLosses } from "./query-traffic-losses.ts";
+export { BaselineMemory } from "./summary/baseline-memory.ts";
+export { queryServiceDetails } from "./summary/query-service-details.ts";
+export { querySummary } from "./summary/query-summary.ts";

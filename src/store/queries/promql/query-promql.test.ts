@@ -1,0 +1,237 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TestClock } from "../../test-support.ts";
+import { openStoredHosts, type SignalRows, type StoredHosts } from "../stored-hosts.fixture.ts";
+import { prometheusNames } from "./prometheus-names.ts";
+import { type PromqlQuery, queryPromql } from "./query-promql.ts";
+
+type Point = NonNullable<SignalRows["metricPoint"]>[number];
+
+const clock = new TestClock();
+const nowMs = clock.wall;
+const minuteMs = 60_000;
+let hosts: StoredHosts;
+
+/** Every 15 s in the last 20 min, the newest now. */
+const times = Array.from({ length: 80 }, (_, index) => nowMs - (79 - index) * 15_000);
+const common = { service: "api", unit: "1", temporality: "cumulative", is_monotonic: true } as const;
+
+function points(name: string, series: string, attributes: object, value: (index: number) => number, more: Partial<Point> = {}): Point[] {
+  return times.map((atMs, index) => ({
+    ...common,
+    name,
+    kind: "sum",
+    series,
+    attributes: JSON.stringify(attributes),
+    atMs,
+    value: value(index),
+    ...more,
+  }));
+}
+
+const gauge = { kind: "gauge", unit: "By", is_monotonic: false, temporality: null } as const;
+
+beforeAll(async () => {
+  hosts = await openStoredHosts(clock);
+  await hosts.add("a", {
+    metricPoint: [
+      ...points("http.requests", "r1", { route: "/a", code: 200 }, (index) => 1_000 + index * 30),
+      ...points("http.requests", "r2", { route: "/a", code: 500 }, (index) => 100 + index * 3),
+      // Starts again with the 70th.
+      ...points("http.requests", "r3", { route: "/b", code: 200 }, (index) => (index < 70 ? 5_000 + index * 15 : (index - 70) * 15), {
+        service: "web",
+      }),
+      ...points("mem", "g1", { pool: "x" }, (index) => index, gauge),
+      ...points("mem", "g2", { pool: "y" }, () => 7, gauge),
+      ...times.map(
+        (atMs, index): Point => ({
+          ...{
+            ...common,
+            unit: "s",
+            name: "took",
+            kind: "histogram",
+            series: "h1",
+            attributes: "{}",
+            atMs,
+            count: index * 10,
+            sum: index * 5,
+          },
+          // In each 15 s: 4 up to 0.1, 4 up to 0.5, 2 beyond.
+          ...{ bounds: "[0.1,0.5]", counts: JSON.stringify([index * 4, index * 4, index * 2]) },
+        }),
+      ),
+      ...times.map(
+        (atMs, index): Point => ({
+          ...{
+            ...common,
+            temporality: "delta",
+            unit: "s",
+            name: "exp",
+            kind: "exponential_histogram",
+            series: "e1",
+            attributes: "{}",
+            atMs,
+          },
+          // In each 15 s: 5 in (1, 2], 5 in (2, 4]; sent more coarsely from the 40th on.
+          ...{
+            start_time: (atMs - 15_000) * 1_000,
+            count: 10,
+            sum: 20,
+            zero_count: 0,
+            zero_threshold: 0,
+            negative_offset: 0,
+            negative_counts: "[]",
+          },
+          ...(index < 40
+            ? { scale: 1, positive_offset: 0, positive_counts: "[2,3,3,2]" }
+            : { scale: 0, positive_offset: 0, positive_counts: "[5,5]" }),
+        }),
+      ),
+      ...times.slice(-20).map(
+        (atMs): Point => ({
+          ...{
+            ...common,
+            temporality: "delta",
+            name: "jobs",
+            kind: "sum",
+            series: "j1",
+            attributes: "{}",
+            atMs,
+            start_time: (atMs - 15_000) * 1_000,
+            value: 3,
+          },
+        }),
+      ),
+    ],
+  });
+});
+afterAll(() => hosts[Symbol.asyncDispose]());
+
+const ask = async (expression: string, more: Partial<PromqlQuery> = {}) =>
+  (await queryPromql(hosts.store, { expression, startMs: nowMs, endMs: nowMs, stepMs: minuteMs, limit: 1_000, ...more })).rows;
+
+/** `route=/a,code=200` → value, without what is the same for all. */
+async function values(expression: string): Promise<Record<string, number | null>> {
+  const rows = await ask(expression);
+  const hidden = new Set(["agent", "job", "__name__"]);
+  return Object.fromEntries(
+    rows.map(({ labels, points: [value] }) => [
+      Object.entries(labels)
+        .filter(([name]) => !hidden.has(name))
+        .map(([name, text]) => `${name}=${text}`)
+        .sort()
+        .join(","),
+      value === null || value === undefined ? null : Number(value.toPrecision(10)),
+    ]),
+  );
+}
+
+const [apiOk, apiBad, webOk] = ["code=200,route=/a,service=api", "code=500,route=/a,service=api", "code=200,route=/b,service=web"] as [
+  string,
+  string,
+  string,
+];
+
+describe("queryPromql()", () => {
+  // Rates by hand: r1 rises by 30 in 15 s, r2 by 3, r3 by 15; ranges of a multiple of 15 s are covered but for their first 15 s, and reach out.
+  it.each<[string, Record<string, number | null>]>([
+    ["http_requests_total", { [apiOk]: 3_370, [apiBad]: 337, [webOk]: 135 }],
+    ["http_requests", { [apiOk]: 3_370, [apiBad]: 337, [webOk]: 135 }],
+    ['{"http.requests", code="500"}', { [apiBad]: 337 }],
+    ["rate(http_requests_total[5m])", { [apiOk]: 2, [apiBad]: 0.2, [webOk]: Number(((18 * 15) / 285).toPrecision(10)) }],
+    ["increase(http_requests_total{code='500'}[5m])", { [apiBad]: 60 }],
+    ["irate(http_requests_total{route='/a'}[5m])", { [apiOk]: 2, [apiBad]: 0.2 }],
+    ["sum by (route) (rate(http_requests_total{route='/a'}[5m]))", { "route=/a": 2.2 }],
+    ["sum without (code, route, agent) (http_requests_total)", { "service=api": 3_707, "service=web": 135 }],
+    [
+      "sum(rate(http_requests_total{code=~'5..'}[2m])) / sum(rate(http_requests_total{service='api'}[2m]))",
+      { "": Number((0.2 / 2.2).toPrecision(10)) },
+    ],
+    ["http_requests_total{code!~'2.*|x'}", { [apiBad]: 337 }],
+    ["http_requests_total{code!='200', nothing=''}", { [apiBad]: 337 }],
+    ["http_requests_total{job='web'}", { [webOk]: 135 }],
+    ["http_requests_total{route='/a'} offset 5m", { [apiOk]: 3_370 - 600, [apiBad]: 337 - 60 }],
+    ["count(http_requests_total)", { "": 3 }],
+    ["avg(mem_bytes)", { "": 43 }],
+    ["min(mem)", { "": 7 }],
+    ["max by (pool) (mem) > 10", { "pool=x": 79 }],
+    ["mem > bool 10", { "pool=x,service=api": 1, "pool=y,service=api": 0 }],
+    ["avg_over_time(mem{pool='x'}[1m])", { "pool=x,service=api": 77.5 }],
+    ["delta(mem{pool='x'}[1m])", { "pool=x,service=api": 4 }],
+    ["max_over_time(mem[10m]) - min_over_time(mem[10m])", { "pool=x,service=api": 39, "pool=y,service=api": 0 }],
+    ["topk(1, mem)", { "pool=x,service=api": 79 }],
+    ["quantile(0.5, mem)", { "": 43 }],
+    ["-mem{pool='y'} + 2 ^ 3", { "pool=y,service=api": 1 }],
+    [
+      "http_requests_total{code='500'} / ignoring(code) http_requests_total{code='200'}",
+      { "route=/a,service=api": Number((337 / 3_370).toPrecision(10)) },
+    ],
+    ["rate(took_seconds_count[5m])", { "service=api": Number((10 / 15).toPrecision(10)) }],
+    ["rate(took_sum[5m]) / rate(took_count[5m])", { "service=api": 0.5 }],
+    ["took_bucket{le='0.5'}", { "le=0.5,service=api": 79 * 8 }],
+    // 4 of 10 up to 0.1, 8 up to 0.5: half of all is a quarter on the way from 0.1 to 0.5.
+    ["histogram_quantile(0.5, sum by (le) (rate(took_seconds_bucket[5m])))", { "": 0.2 }],
+    ["histogram_quantile(0.99, rate(took_bucket[5m]))", { "service=api": 0.5 }],
+    // Half lies in (1, 2], half in (2, 4], evenly within each bound that is common to all points.
+    ["histogram_quantile(0.5, rate(exp_seconds_bucket[15m]))", { "service=api": 2 }],
+    ["histogram_quantile(0.75, rate(exp_seconds_bucket[15m]))", { "service=api": 3 }],
+    ["increase(exp_count[15m])", { "service=api": 600 }],
+    ["rate(jobs[4m])", { "service=api": 0.2 }],
+    ["absent(nothing{a='b'})", { "a=b": 1 }],
+    ["absent(mem)", {}],
+    ["nothing", {}],
+    ["1 + 2 * 3", { "": 7 }],
+    ["1 > 2", { "": 0 }],
+    ["vector(3) or vector(4)", { "": 3 }],
+    ["mem{pool='x'} and mem", { "pool=x,service=api": 79 }],
+    ["mem unless mem{pool='x'}", { "pool=y,service=api": 7 }],
+    ["round(mem{pool='y'} / 2)", { "pool=y,service=api": 4 }],
+    ["clamp_max(mem, 10)", { "pool=x,service=api": 10, "pool=y,service=api": 7 }],
+    ["scalar(mem{pool='y'}) * 2", { "": 14 }],
+    ["1 / 0", { "": null }],
+  ])("%s", async (expression, wanted) => {
+    expect(await values(expression)).toEqual(wanted);
+  });
+
+  it("counts a series that began within the range from its start", async () => {
+    // 20 deltas of 3 in the last 5 min: all of them, the first one included.
+    expect((await ask("increase(jobs[10m])"))[0]?.points[0]).toBeCloseTo(60, 9);
+  });
+
+  it("answers at every step, with holes where there is nothing", async () => {
+    const rows = await ask("mem{pool='x'}", { startMs: nowMs - 30 * minuteMs, stepMs: 5 * minuteMs });
+    expect(rows[0]?.points).toEqual([null, null, null, 19, 39, 59, 79]);
+  });
+
+  it("has a bound on everything", async () => {
+    await expect(ask("mem", { startMs: 0, stepMs: 1 })).rejects.toThrow("steps");
+    await expect(ask(Array.from({ length: 21 }, () => "mem").join(" + "))).rejects.toThrow("selectors");
+    expect((await queryPromql(hosts.store, { expression: "mem", startMs: nowMs, endMs: nowMs, stepMs: 1, limit: 1 })).total).toBe(2);
+    const aborted = AbortSignal.abort(new Error("enough"));
+    await expect(ask("sum_over_time(mem[20m])", { startMs: nowMs - 600_000, stepMs: 100, signal: aborted })).rejects.toThrow("enough");
+  });
+
+  it("says what is wrong", async () => {
+    await expect(ask("mem{pool=~'('}")).rejects.toThrow('Cannot use the regular expression "("');
+    await expect(ask("http_requests_total / on(service) http_requests_total")).rejects.toThrow("several series on its right side");
+    await expect(ask("histogram_quantile(mem, mem)")).rejects.toThrow("a number is needed");
+    await expect(ask("sum(1)")).rejects.toThrow("series are needed");
+    // A pattern that takes other engines an eternity.
+    expect(await ask(`mem{pool=~'(x+x+)+y${"x".repeat(30)}'}`)).toEqual([]);
+  });
+});
+
+describe("prometheusNames()", () => {
+  it.each([
+    [
+      { name: "http.server.request.duration", unit: "s", kind: "histogram", isMonotonic: false },
+      "http_server_request_duration_seconds_bucket",
+    ],
+    [{ name: "process.memory", unit: "By", kind: "gauge", isMonotonic: false }, "process_memory_bytes"],
+    [{ name: "requests", unit: "{request}", kind: "sum", isMonotonic: true }, "requests_total"],
+    [{ name: "cpu.utilization", unit: "1", kind: "gauge", isMonotonic: false }, "cpu_utilization_ratio"],
+    [{ name: "net", unit: "By/s", kind: "gauge", isMonotonic: false }, "net_bytes_per_second"],
+    [{ name: "already_seconds_total", unit: "s", kind: "sum", isMonotonic: true }, "already_seconds_total"],
+  ] as const)("%o", (metric, wanted) => {
+    expect(prometheusNames(metric)[0]?.text).toBe(wanted);
+  });
+});

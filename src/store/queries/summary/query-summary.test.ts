@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { seededRandom, TestClock } from "../../test-support.ts";
+import { isError, type MadeRequest, percentileUs, type RedRow, redRowOf } from "../red-rows.fixture.ts";
+import { openStoredHosts, type StoredHosts } from "../stored-hosts.fixture.ts";
+import { BaselineMemory } from "./baseline-memory.ts";
+import { queryServiceDetails } from "./query-service-details.ts";
+import { querySummary } from "./query-summary.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const clock = new TestClock();
+let hosts: StoredHosts;
+
+/** Every request that was put in, to count again by other means. */
+const made: MadeRequest[] = [];
+
+function rowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
+  made.push(...requests);
+  return redRowOf(requests, { peer: "someone", ...more });
+}
+
+beforeAll(async () => {
+  hosts = await openStoredHosts(clock);
+  const random = seededRandom(11);
+  const minutes = 26 * 60 + 7;
+  const waiting: RedRow[] = [];
+  for (let minute = 0; minute < minutes; minute++) {
+    clock.pass(minuteMs);
+    const isIll = minute >= minutes - 12;
+    const many = (service: string, role: string, route: string, count: number, status = "200"): MadeRequest[] =>
+      Array.from({ length: count }, () => ({
+        atMs: clock.wall,
+        service,
+        role,
+        route,
+        status,
+        durationNs: (isIll ? 4e7 : 1e7) * (0.5 + random()),
+      }));
+    const rows = [
+      rowOf(many("shop", "server", "/a", 8)),
+      rowOf(many("shop", "server", "/b", 4)),
+      rowOf(many("shop", "client", "SELECT 1", 6), { peer: "db", peer_address: "127.0.0.1", method: "SELECT" }),
+      ...(isIll ? [rowOf(many("shop", "server", "/a", 3, "500"))] : []),
+      rowOf(many("other", "server", "/x", 1)),
+    ];
+    waiting.push(...rows);
+    // As pulls and roll-ups come: the last rows are not rolled up.
+    if (minute % 30 !== 29 && minute < minutes - 10) continue;
+    await hosts.add("web-1", {
+      red: waiting.splice(0),
+      host: [{ atMs: clock.wall, cpu_busy_ratio: 0.5, mem_total_bytes: 100, mem_available_bytes: 40 }],
+    });
+    if (minute % 10 === 9) await hosts.store.rollup();
+  }
+}, 120_000);
+
+afterAll(async () => {
+  await hosts[Symbol.asyncDispose]();
+});
+
+const between = (fromMs: number, untilMs: number, service = "shop", role = "server"): MadeRequest[] =>
+  made.filter((one) => one.service === service && one.role === role && one.atMs >= fromMs && one.atMs < untilMs);
+
+const ask = (more: { service?: string; sinceMs?: number } = {}) =>
+  querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs: clock.wall, ...more });
+
+describe("querySummary()", () => {
+  it("counts now, the hour before and the same hour of yesterday as they were", async () => {
+    const { requests, startMs } = await ask();
+    expect(startMs).toBe(Math.floor((clock.wall - 5 * minuteMs) / minuteMs) * minuteMs);
+    const endMs = Math.floor((startMs - 10 * minuteMs) / (10 * minuteMs)) * 10 * minuteMs;
+    const middleMs = Math.floor((clock.wall - 24 * hourMs - 2.5 * minuteMs) / (10 * minuteMs)) * 10 * minuteMs;
+    const truth = {
+      now: between(startMs, Number.POSITIVE_INFINITY),
+      before: between(endMs - hourMs, endMs),
+      yesterday: between(middleMs - hourMs / 2, middleMs + hourMs / 2),
+    };
+    for (const [period, wanted] of Object.entries(truth)) {
+      const row = requests.find((one) => one.period === period && one.service === "shop" && one.role === "server");
+      expect(row, period).toMatchObject({
+        source: "hooks",
+        requests: wanted.length,
+        errors: wanted.filter(isError).length,
+      });
+      expect(row?.p95Us, period).toBeCloseTo(percentileUs(wanted, 0.95), 6);
+    }
+    expect(truth.now.length).toBeGreaterThan(70);
+    expect(truth.before.some(isError)).toBe(false);
+    expect(requests.filter(({ service, period }) => service === "other" && period === "now")).toHaveLength(1);
+  });
+
+  it("says the same of one service as of all, and the same again from memory", async () => {
+    const all = await ask();
+    const one = await ask({ service: "shop" });
+    const ofShop = (rows: typeof all.requests): string[] =>
+      rows
+        .filter(({ service }) => service === "shop")
+        .map((row) => JSON.stringify(row))
+        .sort();
+    expect(ofShop(one.requests)).toEqual(ofShop(all.requests));
+    expect(one.requests.every(({ service }) => service === "shop")).toBe(true);
+    const memory = new BaselineMemory();
+    const query = { sinceMs: 5 * minuteMs, nowMs: clock.wall };
+    const [first, second] = [await querySummary(hosts.store, query, memory), await querySummary(hosts.store, query, memory)];
+    expect(ofShop(second.requests)).toEqual(ofShop(first.requests));
+    expect(ofShop(second.requests)).toEqual(ofShop(all.requests));
+  });
+
+  it("has a longer time when asked for one", async () => {
+    const { requests, startMs } = await ask({ sinceMs: 2 * hourMs });
+    const now = requests.find(({ period, service, role }) => period === "now" && service === "shop" && role === "server");
+    expect(now?.requests).toBe(between(startMs, Number.POSITIVE_INFINITY).length);
+    expect(now?.coveredMs).toBeGreaterThan(1.9 * hourMs);
+  });
+
+  it("has the load of hosts, and nothing where nothing is", async () => {
+    const { hosts: load, cgroups, patterns, events } = await ask({ sinceMs: 15 * minuteMs });
+    expect(load).toMatchObject([{ agentId: "web-1", cpuBusyRatio: 0.5, memUsedRatio: expect.closeTo(0.6, 6) }]);
+    expect([cgroups, patterns, events]).toEqual([[], [], []]);
+  });
+});
+
+describe("queryServiceDetails()", () => {
+  it("has routes, other ends and the course, each as it was", async () => {
+    const details = await queryServiceDetails(hosts.store, { service: "shop", source: "hooks", sinceMs: 5 * minuteMs, nowMs: clock.wall });
+    const startMs = Math.floor((clock.wall - 5 * minuteMs) / minuteMs) * minuteMs;
+    const now = between(startMs, Number.POSITIVE_INFINITY);
+    expect(
+      details.routes
+        .filter(({ period, role }) => period === "now" && role === "server")
+        .map(({ route, requests, errors }) => ({ route, requests, errors })),
+    ).toEqual([
+      { route: "/a", requests: now.filter(({ route }) => route === "/a").length, errors: now.filter(isError).length },
+      { route: "/b", requests: now.filter(({ route }) => route === "/b").length, errors: 0 },
+    ]);
+    expect(details.peers.map(({ period, role, peer }) => `${period} ${role} ${peer}`).sort()).toEqual([
+      "before client db",
+      "before server someone",
+      "now client db",
+      "now server someone",
+    ]);
+    const { course } = details;
+    expect(course.requests).toHaveLength(65);
+    const inCourse = between(course.startMs, course.startMs + 65 * minuteMs);
+    expect(course.requests.reduce((sum, count) => sum + count, 0)).toBe(inCourse.length);
+    expect(course.errors.reduce((sum, count) => sum + count, 0)).toBe(inCourse.filter(isError).length);
+    const ill = course.p95Us.findIndex((us) => (us ?? 0) > 25_000);
+    expect(course.startMs + ill * minuteMs).toBe(Math.floor((clock.wall - 11 * minuteMs) / minuteMs) * minuteMs);
+  });
+
+  it("is empty for a service that nobody saw", async () => {
+    const details = await queryServiceDetails(hosts.store, {
+      service: "nobody",
+      source: "hooks",
+      sinceMs: 5 * minuteMs,
+      nowMs: clock.wall,
+    });
+    expect(details).toMatchObject({ routes: [], peers: [], load: [] });
+    expect(details.course.requests.every((count) => count === 0)).toBe(true);
+  });
+});

@@ -1,0 +1,101 @@
+/** Which times a summary compares, and which rows it reads for them. */
+
+import { numberOrNullIn, type Queryable } from "../../tables/queryable.ts";
+import { clockAheadMs } from "../query-traces.ts";
+import type { PartsRange, RequestSource } from "../request-parts.ts";
+
+/** `now` is asked about; `before` is the hour before, `yesterday` the hour around the same time of the day before. */
+export type Period = "now" | "before" | "yesterday";
+
+export interface PeriodRange extends PartsRange {
+  /** The part of it that rows cover. */
+  coveredMs: number;
+}
+
+/** Absent: nothing is known of that time. */
+export type PeriodRanges = { now: PeriodRange /** False when nothing was ever counted. */; isWatched: boolean } & Partial<
+  Record<Period, PeriodRange>
+>;
+
+const secondMs = 1_000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+const tenMinutesMs = 10 * minuteMs;
+/** Up to here rows of ten seconds are read, then those of a minute. */
+const rawMaxMs = 2 * minuteMs;
+const minutesMaxMs = 3 * hourMs;
+/** Rows of requests that hooks saw have the time at which their ten seconds ended, those of spans the time at which they began. */
+const windowEnds = {
+  hooks: { sinceFirstMs: 10 * secondMs, untilNewestMs: 0 },
+  spans: { sinceFirstMs: 0, untilNewestMs: 10 * secondMs },
+} as const;
+/** A newest row that is older than this is not just on its way. */
+const lagMs = 2 * minuteMs;
+/** A time that rows cover less of than this share is no baseline. */
+const minCovered = 0.25;
+
+/** Tables are asked for their ends only: cheap, however much they hold. */
+export async function summaryRanges(
+  store: Queryable,
+  source: RequestSource,
+  { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+): Promise<PeriodRanges> {
+  const name = source === "hooks" ? "red" : "span_red";
+  const [row = {}] = await store.query(
+    `SELECT (SELECT min(bucket) FROM rollup.${name}_10m) AS oldest,
+       (SELECT max("time") FROM raw.${name} WHERE "time" > make_timestamp(${Math.floor((nowMs - lagMs) * 1_000)})) AS newest`,
+  );
+  const firstRolledMs = millisecondsOf(numberOrNullIn(row, "oldest"));
+  const { sinceFirstMs, untilNewestMs } = windowEnds[source];
+  const newestMs = Math.min(nowMs, (millisecondsOf(numberOrNullIn(row, "newest")) ?? nowMs) + untilNewestMs);
+  const step = sinceMs <= rawMaxMs ? 0 : sinceMs <= minutesMaxMs ? minuteMs : tenMinutesMs;
+  const resolution = step === 0 ? "raw" : step === minuteMs ? "1m" : "10m";
+  const startMs = step === 0 ? nowMs - sinceMs : Math.floor((nowMs - sinceMs) / step) * step;
+  const baseMs = Math.max(hourMs, sinceMs);
+  // A gap of ten minutes and more keeps the beginning of an incident out of what is taken for normal.
+  const endMs = Math.floor((startMs - tenMinutesMs) / tenMinutesMs) * tenMinutesMs;
+  const isYoung = firstRolledMs === null || firstRolledMs > endMs - baseMs / 2;
+  const firstRowMs = isYoung ? await firstRow(store, name, firstRolledMs) : firstRolledMs;
+  const firstMs = firstRowMs === null ? null : firstRowMs - sinceFirstMs;
+  const seenMs = (from: number, until: number): number => Math.max(0, until - Math.max(from, firstMs ?? until));
+  const now = {
+    startMs,
+    // Hooks have the clock of their agent; programs may send spans of any time, and what is far ahead is not of now.
+    endMs: source === "hooks" ? Number.POSITIVE_INFINITY : nowMs + clockAheadMs,
+    resolution,
+    coveredMs: Math.max(10 * secondMs, seenMs(startMs, newestMs)),
+  } as const;
+  // A colony that began a moment ago has little to compare with: then what there is right before.
+  const before: PeriodRange = isYoung
+    ? { startMs: startMs - baseMs, endMs: startMs, resolution: step === 0 ? "raw" : "1m", coveredMs: seenMs(startMs - baseMs, startMs) }
+    : { startMs: endMs - baseMs, endMs, resolution: "10m", coveredMs: seenMs(endMs - baseMs, endMs) };
+  const middleMs = Math.floor((nowMs - dayMs - sinceMs / 2) / tenMinutesMs) * tenMinutesMs;
+  const [fromMs, untilMs] = [middleMs - baseMs / 2, middleMs + baseMs / 2];
+  const yesterday: PeriodRange = { startMs: fromMs, endMs: untilMs, resolution: "10m", coveredMs: seenMs(fromMs, untilMs) };
+  return {
+    now,
+    isWatched: firstMs !== null,
+    // Even a minute is something to compare with while there is nothing better.
+    ...(before.coveredMs >= minuteMs ? { before } : {}),
+    ...(yesterday.coveredMs >= minCovered * baseMs ? { yesterday } : {}),
+  };
+}
+
+async function firstRow(store: Queryable, name: string, rolledMs: number | null): Promise<number | null> {
+  const [row = {}] = await store.query(
+    `SELECT (SELECT min("time") FROM raw.${name}) AS raw, (SELECT min(bucket) FROM rollup.${name}_1m) AS minutes`,
+  );
+  const minutesMs = millisecondsOf(numberOrNullIn(row, "minutes"));
+  return earlier(rolledMs, tenMinutesMs, earlier(minutesMs, minuteMs, millisecondsOf(numberOrNullIn(row, "raw"))));
+}
+
+/** The bucket of a roll-up begins before its first row, by its step at the most: then the finer row tells when that was. */
+function earlier(bucketMs: number | null, stepMs: number, finerMs: number | null): number | null {
+  if (bucketMs === null || finerMs === null) return finerMs ?? bucketMs;
+  return bucketMs > finerMs - stepMs ? finerMs : bucketMs;
+}
+
+function millisecondsOf(us: number | null): number | null {
+  return us === null ? null : us / 1_000;
+}

@@ -1,0 +1,38 @@
+/** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
+
+import { audit } from "./audit.ts";
+import type { SegmentSignal } from "./define-segment-signal.ts";
+import type { Signal } from "./define-signal.ts";
+import { connection, event, serviceInstance } from "./discovery.ts";
+import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
+import { logPattern, logRecord } from "./log.ts";
+import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
+import { span } from "./span.ts";
+import { spanEdge, spanRed, spanService } from "./spans-derived.ts";
+import { red, trafficLoss } from "./traffic.ts";
+
+export const signals: readonly Signal[] = [
+  host,
+  hostCpu,
+  hostMount,
+  hostDisk,
+  hostInterface,
+  hostCgroup,
+  hostProcess,
+  serviceInstance,
+  connection,
+  event,
+  red,
+  trafficLoss,
+  metricPoint,
+  metricSeries,
+  metricLoss,
+  logPattern,
+  audit,
+] as readonly Signal[];
+
+/** Made by a colony of what it has pulled; no agent has them. */
+export const derivedSignals: readonly Signal[] = [spanRed, spanService, spanEdge] as readonly Signal[];
+
+/** Signals that are kept as segments: too many rows for a table. */
+export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];

@@ -1,0 +1,173 @@
+import { storedColumns } from "../columns/column-batch.ts";
+import type { Transaction } from "../engine/database.ts";
+import { latenciesView } from "../queries/latencies-view.ts";
+import type { Signal } from "../signals/define-signal.ts";
+import { resolutions, rollupName, rollupView, type ViewColumn } from "../tables/rollup.ts";
+import { sqlTypeOf } from "../tables/signal-tables.ts";
+import { discoveryViews } from "./discovery-views.ts";
+
+/** A view that people's SQL may read. Its schema is `viewSchema`. */
+export interface PublishedView {
+  name: string;
+  /** One line for people and language models. */
+  description: string;
+  columns: readonly ViewColumn[];
+  /** It reads files, those that its connection was told of. */
+  isSegmented?: boolean;
+}
+
+/** Schema of the published views inside the colony's file; everything else there is internal. */
+export const viewSchema = "views";
+
+export interface ViewDefinition extends PublishedView {
+  sql: string;
+}
+
+function signalViews(database: string, signal: Signal): ViewDefinition[] {
+  const columns = storedColumns(signal).filter(({ name }) => name !== "mono_ms");
+  const raw: ViewDefinition = {
+    name: signal.name,
+    description: signal.description,
+    columns: [
+      { name: "agent_id", type: "VARCHAR" },
+      { name: "epoch", type: "VARCHAR" },
+      { name: "seq", type: "UBIGINT" },
+      ...columns.map(({ name, type }) => ({ name, type: sqlTypeOf(type) })),
+    ],
+    sql: `SELECT s.agent_id, s.epoch, r.seq, ${columns.map(({ name }) => `r."${name}"`).join(", ")}
+      FROM "${database}".raw."${signal.name}" r JOIN "${database}".internal.sources s USING (source)`,
+  };
+  if (signal.isThinned) {
+    const thinned = resolutions.map((resolution) => {
+      const name = rollupName(signal, resolution);
+      const description = `${signal.description}; merged to ${resolution.bucketMinutes} min, kept longer`;
+      return { ...raw, name, description, sql: raw.sql.replace(`.raw."${signal.name}"`, `.rollup."${name}"`) };
+    });
+    return [raw, ...thinned];
+  }
+  if (signal.rollup === undefined) return [raw];
+  const coarse = resolutions.map((resolution) => ({
+    name: rollupName(signal, resolution),
+    description: `${signal.description}; merged to ${resolution.bucketMinutes} min, kept longer; time is the start of the interval`,
+    ...rollupView(database, signal, resolution),
+  }));
+  return [raw, ...coarse];
+}
+
+/** Where agents run, and how that changed; null for those that do not tell. */
+function runtimeViews(database: string): ViewDefinition[] {
+  const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
+  const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
+  const can = ["can_connect", "can_exec", "can_shell", "can_run"].map((name): ViewColumn => ({ name, type: "BOOLEAN" }));
+  const kinds = ["runtime_type", "sidecar_mode", "cri_type", "cri_version"].map(text);
+  const list = (columns: readonly ViewColumn[], of: string): string => columns.map(({ name }) => `${of}.${name}`).join(", ");
+  const agent = ["agent_id", "hostname", "version"].map(text);
+  const platform = ["platform_os", "os_version"].map(text);
+  const history = [text("agent_id"), ...kinds, ...can, text("change_reason"), text("changes")];
+  return [
+    {
+      name: "agent_registry",
+      description: "Where each agent runs and which commands it can do; runtime_type is null for agents that do not tell",
+      columns: [
+        ...agent,
+        { name: "is_legacy", type: "BOOLEAN" },
+        ...kinds,
+        ...platform,
+        ...can,
+        time("detected_at"),
+        { name: "runtime", type: "JSON" },
+      ],
+      sql: `SELECT ${list(agent, "a")}, a.protocol_version < 2 AS is_legacy, ${list([...kinds, ...platform, ...can], "r")}, r.detected_at, r.context AS runtime
+        FROM "${database}".registry.agents a LEFT JOIN "${database}".registry.agent_runtime r USING (agent_id)`,
+    },
+    {
+      name: "agent_runtime_history",
+      description: "Changes of where agents run and what they can do there, with the reason",
+      columns: [time("time"), ...history],
+      sql: `SELECT changed_at AS "time", ${list(history, "h")} FROM "${database}".registry.agent_runtime_history h`,
+    },
+  ];
+}
+
+function registryViews(database: string): ViewDefinition[] {
+  const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
+  const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
+  const agents = [
+    ...["agent_id", "hostname", "os", "kernel", "arch", "version"].map(text),
+    { name: "labels", type: "JSON" },
+    { name: "capabilities", type: "JSON" },
+    ...["first_seen_at", "last_seen_at", "registered_at", "revoked_at"].map(time),
+    { name: "pull_lag_ms", type: "DOUBLE" },
+  ];
+  return [
+    {
+      name: "agents",
+      description: "Every agent that has registered with this colony",
+      columns: agents,
+      sql: `SELECT ${agents.map(({ name }) => name).join(", ")} FROM "${database}".registry.agents`,
+    },
+    ...runtimeViews(database),
+    {
+      name: "gaps",
+      description: "Rows that are known to be missing, and why; rows is null when nobody can know how many",
+      columns: [time("time"), text("agent_id"), text("signal"), text("reason"), { name: "rows", type: "UBIGINT" }],
+      sql: `SELECT noticed_at AS "time", agent_id, signal, reason, rows FROM "${database}".internal.gaps`,
+    },
+    ...discoveryViews(database).map(({ name, description, columns: shown, from }) => ({
+      name,
+      description,
+      columns: shown.map((column) => ({ name: column.name, type: column.type })),
+      sql: `SELECT ${shown.map((column) => `${column.sql} AS "${column.name}"`).join(", ")} FROM ${from}`,
+    })),
+  ];
+}
+
+/** What happened, at the colony and at its agents, in one order of time. */
+function eventsView(database: string, signals: readonly Signal[]): ViewDefinition {
+  const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details"];
+  // What agents write as details is theirs; a view must not fail for one that is no JSON.
+  const agents = `UNION ALL SELECT r."time", r.kind, r.severity, r.service, s.agent_id, r.message,
+      CASE WHEN json_valid(r.details) THEN r.details ELSE to_json(r.details) END
+    FROM "${database}".raw.agent_event r JOIN "${database}".internal.sources s USING (source)`;
+  return {
+    name: "events",
+    description: "What happened to services, agents and the colony: restarts, updates, health, new dependencies, joins, losses",
+    columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
+    sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
+      SELECT occurred_at AS "time", kind,
+        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken') THEN 'error'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'agent-runtime-doubtful')
+            THEN 'warning'
+          -- It can do less than before.
+          WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
+          WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
+        json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
+      ${signals.some((signal) => signal.name === "agent_event") ? agents : ""})`,
+  };
+}
+
+/** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
+export async function publishViews(
+  transaction: Transaction,
+  database: string,
+  signals: readonly Signal[],
+  more: readonly ViewDefinition[] = [],
+): Promise<PublishedView[]> {
+  const definitions = [
+    ...more,
+    ...signals.filter((signal) => !signal.isPrivate).flatMap((signal) => signalViews(database, signal)),
+    ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
+    ...registryViews(database),
+    eventsView(database, signals),
+  ];
+  const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
+    database,
+    viewSchema,
+  ]);
+  const wanted = new Set(definitions.map(({ name }) => name));
+  for (const { view_name: name } of stored) {
+    if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
+  }
+  for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
+  return definitions.map(({ sql: _sql, ...view }) => view);
+}

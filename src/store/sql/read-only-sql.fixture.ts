@@ -1,0 +1,87 @@
+/** A database with views that are published, and a secret that no query may show: in a table, a macro, an inner view and a file. */
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CoralError } from "../../base/errors.ts";
+import { createLogger } from "../../base/log.ts";
+import type { Database } from "../engine/database.ts";
+import { type Engine, openEngine } from "../engine/engine.ts";
+import type { PublishedView } from "./published-views.ts";
+import { type ReadOnlySqlOptions, type ReadOnlySqlResult, type ReadOnlySqlSource, runReadOnlySql } from "./read-only-sql.ts";
+
+const views: readonly PublishedView[] = [
+  {
+    name: "host",
+    description: "one row per agent every 15 s",
+    columns: [
+      { name: "agent_id", type: "VARCHAR" },
+      { name: "time", type: "TIMESTAMP" },
+      { name: "cpu_busy_ratio", type: "DOUBLE" },
+    ],
+  },
+  { name: "host_mount", description: "mounts", columns: [{ name: "mount", type: "VARCHAR" }] },
+];
+
+const migrations = [
+  {
+    version: 1,
+    sql: `CREATE TABLE tokens (id VARCHAR, secret VARCHAR);
+      INSERT INTO tokens VALUES ('t1', 'hidden');
+      CREATE TABLE host (agent_id VARCHAR, time TIMESTAMP, cpu_busy_ratio DOUBLE);
+      INSERT INTO host SELECT 'agent-' || (range % 3), TIMESTAMP '2026-01-01' + INTERVAL (range * 15) SECOND, (range % 10) / 10 FROM range(3000);
+      CREATE SEQUENCE numbers;
+      CREATE MACRO leak() AS (SELECT secret FROM tokens);
+      CREATE SCHEMA views;
+      CREATE VIEW views.host AS SELECT * FROM colony.main.host;
+      CREATE VIEW views.host_mount AS SELECT '/' AS mount, 10 AS used_bytes, agent_id FROM colony.main.host;
+      CREATE VIEW main.internal_view AS SELECT * FROM colony.main.tokens;`,
+  },
+];
+
+export class PublishedDatabase implements AsyncDisposable {
+  readonly database: Database;
+  /** Inside the folder that DuckDB may read. */
+  readonly secretFile: string;
+  readonly #directory: string;
+  readonly #engine: Engine;
+  /** One for all, as how many wait is counted by it. */
+  readonly #source: ReadOnlySqlSource;
+
+  private constructor(directory: string, engine: Engine, database: Database) {
+    this.#directory = directory;
+    this.#engine = engine;
+    this.database = database;
+    this.#source = { publishedViews: () => views, database };
+    this.secretFile = join(directory, "secret.csv");
+    writeFileSync(this.secretFile, "secret\nhidden\n");
+  }
+
+  static async open(): Promise<PublishedDatabase> {
+    const directory = mkdtempSync(join(tmpdir(), "coral-sql-"));
+    const log = createLogger("test", "error", () => {});
+    const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log });
+    const database = await engine.attach("colony", join(directory, "colony.duckdb"), migrations, { readSchema: "views" });
+    return new PublishedDatabase(directory, engine, database);
+  }
+
+  run(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<ReadOnlySqlResult> {
+    return runReadOnlySql(this.#source, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000, ...options });
+  }
+
+  /** Why it does not run; throws when it does. */
+  async failure(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<CoralError> {
+    try {
+      const result = await this.run(sql, options);
+      throw new Error(`it ran and gave ${JSON.stringify(result).slice(0, 200)}`);
+    } catch (error) {
+      if (error instanceof CoralError) return error;
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#engine.close();
+    rmSync(this.#directory, { recursive: true });
+  }
+}

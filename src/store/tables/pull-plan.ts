@@ -1,0 +1,159 @@
+/** Decides what one agent's answer to a pull means: which rows are new, which are lost, where the next pull begins. Touches no database. */
+
+import { CoralError } from "../../base/errors.ts";
+import { type ColumnBatch, dropRows, type StoredColumn } from "../columns/column-batch.ts";
+import { decodeBatch } from "../columns/column-codec.ts";
+import type { LossCount } from "./loss-counts.ts";
+import type { SignalSlice } from "./signal-slice.ts";
+
+/** One agent's answer to a pull. */
+export interface AgentPull {
+  agentId: string;
+  epoch: string;
+  slices: readonly SignalSlice[];
+  losses: readonly LossCount[];
+}
+
+export interface Cursor {
+  /** The highest sequence stored; 0 when none is. */
+  seq: number;
+  /** The agent's next sequence when it last answered; what an epoch's end leaves unpulled is known from it. */
+  nextSeq: number;
+}
+
+/** One epoch of one agent, as far as it was pulled. */
+export interface Source {
+  /** Stands for agent and epoch in stored rows. Rises with each new epoch. */
+  source: number;
+  agentId: string;
+  epoch: string;
+  cursors: ReadonlyMap<string, Cursor>;
+  /** The agent's own counts, by `signal reason`. */
+  losses: ReadonlyMap<string, number>;
+}
+
+/** Rows that will never arrive. */
+export interface GapEntry {
+  agentId: string;
+  signal: string;
+  epoch: string;
+  reason: string;
+  rows: number | null;
+  firstSeq: number | null;
+  lastSeq: number | null;
+}
+
+export interface NewRows {
+  signal: string;
+  firstSeq: number;
+  batch: ColumnBatch;
+}
+
+export interface PullPlan {
+  source: Source;
+  rows: NewRows[];
+  gaps: GapEntry[];
+}
+
+/** Agents may count a few reasons per signal, not fill the ledger with inventions. */
+const maxLossCounts = 256;
+const maxNameLength = 64;
+
+/**
+ * `known` is where this epoch stands (a fresh Source when it is new) and `replaced` the agent's epoch before, when this one is new.
+ * Rows at or below a cursor are dropped, so an answer may be applied any number of times. Throws `invalid` when the answer is malformed.
+ */
+export function planPull(
+  pull: AgentPull,
+  known: Source,
+  replaced: Source | undefined,
+  columnsOf: ReadonlyMap<string, readonly StoredColumn[]>,
+): PullPlan {
+  const cursors = new Map(known.cursors);
+  const gaps: GapEntry[] = replaced ? epochGaps(replaced) : [];
+  const rows: NewRows[] = [];
+  for (const slice of pull.slices) {
+    const columns = columnsOf.get(slice.signal);
+    // A newer agent may have signals that this colony does not know.
+    if (columns === undefined) continue;
+    const planned = planSlice(slice, cursors.get(slice.signal) ?? { seq: 0, nextSeq: 1 }, columns);
+    cursors.set(slice.signal, planned.cursor);
+    if (planned.rows) rows.push(planned.rows);
+    if (planned.lost) {
+      const reason = known.cursors.has(slice.signal) ? "pruned" : "before-first-pull";
+      gaps.push({ agentId: pull.agentId, epoch: pull.epoch, signal: slice.signal, reason, ...planned.lost });
+    }
+  }
+  const { losses, gaps: lossGaps } = planLosses(pull, known);
+  return { source: { ...known, cursors, losses }, rows, gaps: [...gaps, ...lossGaps] };
+}
+
+interface PlannedSlice {
+  cursor: Cursor;
+  rows?: NewRows;
+  lost?: { rows: number; firstSeq: number; lastSeq: number };
+}
+
+function planSlice(slice: SignalSlice, cursor: Cursor, columns: readonly StoredColumn[]): PlannedSlice {
+  const { signal, oldestSeq, nextSeq, batch } = slice;
+  if (!isSeq(oldestSeq) || !isSeq(nextSeq) || oldestSeq > nextSeq) throw malformed(signal, `it has sequences ${oldestSeq} to ${nextSeq}`);
+  if (batch && !(batch.lastSeq < nextSeq)) throw malformed(signal, `its rows end at ${batch.lastSeq} and its next is ${nextSeq}`);
+  const decoded = batch && decodeBatch(batch, columns);
+  // The agent may have pruned rows after it read them for this answer.
+  const available = batch ? Math.min(oldestSeq, batch.firstSeq) : oldestSeq;
+  const planned: PlannedSlice = { cursor: { seq: cursor.seq, nextSeq: Math.max(cursor.nextSeq, nextSeq) } };
+  if (available > cursor.seq + 1) {
+    planned.lost = { rows: available - 1 - cursor.seq, firstSeq: cursor.seq + 1, lastSeq: available - 1 };
+    planned.cursor.seq = available - 1;
+  }
+  const { seq } = planned.cursor;
+  // Rows further on than the next one are left for a later pull: those between are still at the agent.
+  if (!batch || !decoded || batch.lastSeq <= seq || batch.firstSeq > seq + 1) return planned;
+  const firstSeq = seq + 1;
+  planned.rows = { signal, firstSeq, batch: firstSeq === batch.firstSeq ? decoded : dropRows(decoded, firstSeq - batch.firstSeq) };
+  planned.cursor.seq = batch.lastSeq;
+  return planned;
+}
+
+/** A new epoch means that the agent's store was made anew: what the old one still held is gone, and nobody can say how much came after. */
+function epochGaps({ agentId, epoch, cursors }: Source): GapEntry[] {
+  const known = [...cursors].filter(([, { seq, nextSeq }]) => nextSeq > seq + 1);
+  return [
+    { agentId, epoch, signal: "*", reason: "epoch-changed", rows: null, firstSeq: null, lastSeq: null },
+    ...known.map(([signal, { seq, nextSeq }]) => ({
+      agentId,
+      epoch,
+      signal,
+      reason: "epoch-changed",
+      rows: nextSeq - 1 - seq,
+      firstSeq: seq + 1,
+      lastSeq: nextSeq - 1,
+    })),
+  ];
+}
+
+function planLosses(pull: AgentPull, known: Source): { losses: Map<string, number>; gaps: GapEntry[] } {
+  const losses = new Map(known.losses);
+  const gaps: GapEntry[] = [];
+  if (pull.losses.length > maxLossCounts) throw malformed("*", `it counts ${pull.losses.length} kinds of loss`);
+  for (const { signal, reason, rows } of pull.losses) {
+    if (!Number.isSafeInteger(rows) || rows < 0 || signal.length > maxNameLength || reason.length > maxNameLength) {
+      throw malformed(signal.slice(0, maxNameLength), "a loss count is out of range");
+    }
+    const key = `${signal} ${reason}`;
+    const before = losses.get(key) ?? 0;
+    if (rows <= before) continue;
+    if (losses.size >= maxLossCounts && !losses.has(key)) throw malformed("*", `it counts more than ${maxLossCounts} kinds of loss`);
+    losses.set(key, rows);
+    gaps.push({ agentId: pull.agentId, epoch: pull.epoch, signal, reason, rows: rows - before, firstSeq: null, lastSeq: null });
+  }
+  return { losses, gaps };
+}
+
+function isSeq(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 1;
+}
+
+function malformed(signal: string, why: string): CoralError {
+  return new CoralError({ code: "invalid", message: `Cannot store a pull of "${signal}": ${why}` });
+}

@@ -1,0 +1,87 @@
+/**
+ * Coarser copies of points, which are points again. Totals keep the last one of each time, and the last before each new start, so that what
+ * was counted between any two of them is the same as before. Deltas and their buckets are added up; gauges keep the last value with the mean,
+ * least and greatest of those that it stands for. What cannot be merged without loss is kept as it is.
+ */
+
+import { columnTypeOf, type Signal } from "../signals/define-signal.ts";
+
+/** Exponential histograms whose buckets begin further apart than about this are not added up: what lies between would be zeros. */
+const offsetsApart = 1_024;
+
+const quoted = (name: string): string => `"${name}"`;
+
+/** Parameters: $ingest and $stored_at of the new rows, and the range $after to $ingest of raw rows to consume. */
+export function thinPointsSql(database: string, signal: Signal, target: string, bucketMinutes: number): string {
+  const own = ["seq", "time", "mono_ms", ...Object.keys(signal.columns)];
+  const names = ["source", ...own].map(quoted).join(", ");
+  /** A row of a group: columns that are told are computed, the others are the same in all of them, or those of its last point. */
+  const merged = (told: Record<string, string>, from: string, keys: string): string => {
+    const columns = own.map((name) => {
+      const sql = told[name] ?? (name === "seq" ? "max(seq)" : `arg_max("${name}", ("time", seq))`);
+      // arg_max passes over nulls, which would take a value from another point.
+      const safe = told[name] === undefined && isNullable(signal, name) ? `arg_max({v: "${name}"}, ("time", seq)).v` : sql;
+      return `${safe} AS "${name}"`;
+    });
+    return `SELECT source, ${columns.join(", ")} FROM point WHERE how = '${from}' GROUP BY ${keys}`;
+  };
+  const kinds = `CASE WHEN special IS NOT NULL THEN 'kept'
+      WHEN kind = 'gauge' OR (kind = 'sum' AND NOT is_monotonic AND temporality IS DISTINCT FROM 'delta') THEN 'gauge'
+      WHEN kind = 'sum' AND temporality = 'delta' THEN 'delta'
+      WHEN kind = 'histogram' AND temporality = 'delta' AND json_valid(counts) THEN 'buckets'
+      WHEN kind = 'exponential_histogram' AND temporality = 'delta' AND json_valid(coalesce(positive_counts, '[]')) AND json_valid(coalesce(negative_counts, '[]'))
+        THEN 'exponential'
+      WHEN temporality = 'delta' THEN 'kept' ELSE 'total' END`;
+  const totals = `SELECT ${names} FROM (
+      SELECT *, lead(part) OVER next AS next_part, lead(start_time) OVER next AS next_start, lead("value") OVER next AS next_value,
+        lead("count") OVER next AS next_count, row_number() OVER next AS place
+      FROM point WHERE how = 'total' WINDOW next AS (PARTITION BY source, series ORDER BY "time", seq)
+    ) t WHERE next_part IS DISTINCT FROM part OR next_start IS DISTINCT FROM start_time OR next_value < "value" OR next_count < "count"
+      -- Where nothing else says so, the first point ever is where counting begins.
+      OR (place = 1 AND start_time IS NULL AND NOT EXISTS (SELECT 1 FROM known k WHERE k.source = t.source AND k.series = t.series))`;
+  const addedCounts = `to_json(list_transform(range(1, len(first(CAST(counts AS UBIGINT[]))) + 1),
+      lambda i: list_sum(list_transform(list(CAST(counts AS UBIGINT[])), lambda c: c[i]))::UBIGINT))::VARCHAR`;
+  const histogram = { count: `sum("count")::BIGINT`, sum: `sum("sum")`, min: `min("min")`, max: `max("max")` };
+  const span = { time: `max("time")`, start_time: "min(start_time)" };
+  return `INSERT INTO "${database}".rollup."${target}" (source, ingest, stored_at, ${own.map(quoted).join(", ")})
+    WITH point AS MATERIALIZED (
+      SELECT *, ${kinds} AS how,
+        -- What was counted up to the end of a time belongs to it; what was so at that moment, to the next one.
+        time_bucket(INTERVAL ${bucketMinutes} MINUTE, CASE WHEN how = 'gauge' THEN "time" ELSE "time" - INTERVAL 1 MICROSECOND END) AS part
+      FROM "${database}".raw."${signal.name}" WHERE ingest > $after AND ingest <= $ingest
+    ), known AS (SELECT DISTINCT source, series FROM "${database}".rollup."${target}" WHERE stored_at > make_timestamp($stored_at) - INTERVAL 1 HOUR)
+    SELECT source, $ingest, make_timestamp($stored_at), ${own.map(quoted).join(", ")} FROM (
+      SELECT ${names} FROM point WHERE how = 'kept'
+      UNION ALL ${totals}
+      UNION ALL ${merged({ count: "count(*)", sum: `sum("value")`, min: `min("value")`, max: `max("value")` }, "gauge", "source, series, part")}
+      UNION ALL ${merged({ ...span, value: `sum("value")` }, "delta", "source, series, part")}
+      UNION ALL ${merged(
+        { ...span, ...histogram, counts: addedCounts },
+        "buckets",
+        "source, series, part, bounds, json_array_length(counts)",
+      )}
+      UNION ALL ${merged(
+        { ...span, ...histogram, zero_count: "sum(zero_count)::BIGINT", ...addedSide("positive"), ...addedSide("negative") },
+        "exponential",
+        `source, series, part, scale, zero_threshold, positive_offset // ${offsetsApart}, negative_offset // ${offsetsApart}`,
+      )}
+    ) ORDER BY "time"`;
+}
+
+/** Buckets of one scale lie at the same places whatever the offset: from the lowest of all points to the highest they are added one by one. */
+function addedSide(side: "positive" | "negative"): Record<string, string> {
+  const [offset, counts] = [`${side}_offset`, `CAST(coalesce(${side}_counts, '[]') AS UBIGINT[])`];
+  const filled = `FILTER (len(${counts}) > 0)`;
+  const lowest = `coalesce(min(${offset}) ${filled}, 0)`;
+  const countAt = "CASE WHEN i >= p.o THEN coalesce(p.c[i - p.o + 1], 0) ELSE 0 END";
+  return {
+    [offset]: lowest,
+    [`${side}_counts`]: `to_json(list_transform(range(${lowest}, coalesce(max(${offset} + len(${counts})) ${filled}, 0)),
+      lambda i: list_sum(list_transform(list({o: ${offset}, c: ${counts}}) ${filled}, lambda p: ${countAt}))::UBIGINT))::VARCHAR`,
+  };
+}
+
+function isNullable(signal: Signal, name: string): boolean {
+  const spec = signal.columns[name];
+  return spec !== undefined && columnTypeOf(spec).nullable;
+}

@@ -1,0 +1,52 @@
+/** Commands that wait for somebody's word. For people, not for models. */
+
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { matchAgents } from "../contract/match-agents.ts";
+import { cutList } from "../contract/missing-data.ts";
+import { approvalDecidedSchema, approvalListSchema } from "../schemas/audit.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+
+export const listApprovals = defineTool({
+  name: "coral_list_approvals",
+  title: "List approvals",
+  description: "Commands that a rule holds back until somebody approves or denies them.",
+  input: z.object({}),
+  output: approvalListSchema,
+  permission: "exec",
+  changes: false,
+  handle: async (backend: ColonyBackend, _input, context) => {
+    const { items, notes } = cutList(await backend.approvals(context), 500, "approvals", "decide some of them");
+    return { output: { approvals: items }, completeness: completenessOf(notes) };
+  },
+});
+
+export const decideApproval = defineTool({
+  name: "coral_decide_approval",
+  title: "Approve or deny",
+  description:
+    "Lets a command that waits run, or ends it. The one who asked may deny it, and approve it only where the config allows that.",
+  input: z.object({
+    id: z.string().min(4).describe("id, or the beginning of one"),
+    approve: z.boolean(),
+    reason: z.string().max(500).optional(),
+    agent: z.string().min(1).optional().describe("only at this agent: id or host name"),
+  }),
+  output: approvalDecidedSchema,
+  permission: "admin",
+  changes: true,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agent = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent)[0];
+    const outcomes = await backend.decideApproval(
+      {
+        approvalId: input.id,
+        isApproved: input.approve,
+        ...(input.reason === undefined ? {} : { reason: input.reason }),
+        ...(agent === undefined ? {} : { agentId: agent.agentId }),
+      },
+      context,
+    );
+    return { output: { outcomes }, completeness: completenessOf([]) };
+  },
+});

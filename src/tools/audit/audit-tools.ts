@@ -1,0 +1,113 @@
+/** The audit. For people with the permission `admin`, not for models. */
+
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { matchAgents } from "../contract/match-agents.ts";
+import { cutList, lossNotes } from "../contract/missing-data.ts";
+import { auditEntriesSchema, auditListSchema, auditVerificationSchema, type ExpectedLink } from "../schemas/audit.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+
+const maxEntries = 500;
+
+export const listAudit = defineTool({
+  name: "coral_list_audit",
+  title: "List the audit",
+  description: "Who ran which command, capture, query or approval where, by which rule, and how it ended; newest first.",
+  input: z.object({
+    since: durationInput({ minMs: 1_000, maxMs: 400 * 86_400_000 }).prefault("24h"),
+    user: z.string().min(1).optional().describe("part of who asked, such as token:ann"),
+    command: z.string().min(1).optional().describe("part of the command"),
+    target: z.string().min(1).optional().describe("part of the target, the place or the agent's name"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    kind: z.string().min(1).optional().describe("exec, shell, run, capture, sql, approval, token, agent; chain, pruned, anchor"),
+    outcome: z.enum(["denied", "failed", "open"]).optional().describe("open: without an end yet"),
+    limit: z.int().min(1).max(1_000).default(100),
+  }),
+  output: auditListSchema,
+  permission: "admin",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = await backend.agents(context);
+    const named = input.target?.toLowerCase();
+    const request = {
+      sinceMs: input.since,
+      limit: input.limit + 1,
+      ...given({ caller: input.user, command: input.command, target: input.target, kind: input.kind, outcome: input.outcome }),
+      ...(input.agent === undefined ? {} : { agentIds: matchAgents(agents, input.agent).map(({ agentId }) => agentId) }),
+      ...(named === undefined
+        ? {}
+        : {
+            targetAgentIds: agents
+              .filter(({ agentId, hostname }) => agentId.includes(named) || hostname.toLowerCase().includes(named))
+              .map(({ agentId }) => agentId),
+          }),
+    };
+    const { items, notes } = cutList(await backend.audit(request, context), input.limit, "records", "narrow the filters");
+    // Entries that never came from an agent are missing here, too.
+    const lost = await backend.losses({ signals: ["audit"], sinceMs: input.since }, context);
+    return { output: { records: items }, completeness: completenessOf([...notes, ...lossNotes(lost)]) };
+  },
+});
+
+export const getAudit = defineTool({
+  name: "coral_get_audit",
+  title: "Show the audit of one command",
+  description: "Every entry of one command, of the colony and of all agents, with its place in its chain of hashes.",
+  input: z.object({ id: z.string().min(4).describe("id of the command, or the beginning of one") }),
+  output: auditEntriesSchema,
+  permission: "admin",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const found = await backend.auditEntries({ id: input.id, limit: maxEntries + 1 }, context);
+    const ids = [...new Set(found.map(({ id }) => id))];
+    const [id] = ids;
+    if (id === undefined)
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot find "${input.id}" in the audit: no command has this id; see coral audit list`,
+      });
+    if (ids.length > 1)
+      throw new CoralError({
+        code: "invalid",
+        message: `Cannot tell which command "${input.id}" is: several ids begin so; write more of it`,
+      });
+    const { items, notes } = cutList(found, maxEntries, "entries", "name an agent");
+    return { output: { id, entries: items }, completeness: completenessOf(notes) };
+  },
+});
+
+export const verifyAudit = defineTool({
+  name: "coral_verify_audit",
+  title: "Verify the audit",
+  description:
+    "Walks every chain of hashes: the colony's own, its copies of the agents', and those at the agents themselves, and compares them. Names what was changed, removed, added or rewritten.",
+  input: z.object({
+    agent: z.string().min(1).optional().describe("agent id or host name; default: all, and the colony"),
+    expect: z
+      .array(z.string().regex(/^[\w-]{1,64}:\d{1,15}:[0-9a-f]{64}$/, "write chain:entry:hash as an earlier verification has printed it"))
+      .max(50)
+      .optional()
+      .describe("places in chains that were kept elsewhere"),
+  }),
+  output: auditVerificationSchema,
+  permission: "admin",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
+    const request = {
+      ...(agents === undefined ? {} : { agentIds: agents.map(({ agentId }) => agentId) }),
+      ...(input.expect === undefined ? {} : { expected: input.expect.map(expectedLink) }),
+    };
+    const output = await backend.verifyAudit(request, context);
+    return { output, completeness: completenessOf(output.notes.map((message) => ({ kind: "unavailable" as const, message }))) };
+  },
+});
+
+function expectedLink(text: string): ExpectedLink {
+  const [chainId = "", entry = "", hash = ""] = text.split(":");
+  return { chainId, entry: Number(entry), hash };
+}

@@ -1,0 +1,98 @@
+import * as z from "zod";
+import { CoralError, isErrorCode } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { type CommandOutcome, commandResultSchema, type TargetAgent } from "../schemas/command.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { resolveTargets, usableTargets } from "./command-targets.ts";
+import { targetFields, wishOf } from "./resolve-targets.ts";
+
+/** A model reads every byte; people stream with coral exec. */
+const maxOutputBytes = 256 * 1024;
+const maxAgents = 50;
+
+export const agentExec = defineTool({
+  name: "coral_agent_exec",
+  title: "Run a command on agents",
+  description:
+    "Runs a diagnostic command (ps, ss, df, dmesg, curl -I, pipes between them) on the hosts or inside the service's namespaces, and returns output and exit code of each. The agent's policy decides and everything is audited; readOnly (default) allows only what changes nothing. No shell: no $VAR, globs or redirections.",
+  input: z.object({
+    ...targetFields,
+    command: z.string().min(1).max(16_384).optional().describe("a pipeline: ps aux | head -20"),
+    argv: z.array(z.string()).min(1).max(500).optional().describe("in place of command: one program and its arguments as they are"),
+    container: z.string().min(1).optional().describe("name or id; runs inside it"),
+    onHost: z.boolean().default(false).describe("with service: beside it on the host instead of inside"),
+    workingDirectory: z.string().min(1).optional(),
+    timeout: durationInput({ minMs: 100, maxMs: 60_000 }).prefault("20s").describe("at most 60s"),
+    maxOutputBytes: z.int().min(0).max(maxOutputBytes).default(16_384).describe("of each agent"),
+    readOnly: z.boolean().default(true),
+  }),
+  output: commandResultSchema,
+  permission: "exec",
+  changes: true,
+  handle: async (backend: ColonyBackend, input, context) => {
+    if ((input.command === undefined) === (input.argv === undefined))
+      throw new CoralError({ code: "invalid", message: 'Cannot run a command: give either "command" or "argv"' });
+    const resolved = await resolveTargets(backend, "exec", wishOf(input), context);
+    const usable = usableTargets(resolved, {});
+    if (usable.length > maxAgents) {
+      throw new CoralError({
+        code: "exhausted",
+        message: `Cannot run a command at "${resolved.target}": ${usable.length} agents fit and one call reaches ${maxAgents}; name fewer`,
+      });
+    }
+    const result = await backend.execute(
+      {
+        ...given({ text: input.command, argv: input.argv }),
+        agents: usable.map(({ agentId, hostname }) => ({ agentId, hostname })),
+        where: placeOf(resolved.service, input.container, input.onHost),
+        ...(input.workingDirectory === undefined ? {} : { workingDirectory: input.workingDirectory }),
+        timeoutMs: input.timeout,
+        maxOutputBytes: input.maxOutputBytes,
+        readOnly: input.readOnly,
+      },
+      context,
+    );
+    throwWhenAllRefused(result.outcomes);
+    const skipped = resolved.agents.filter((agent) => agent.reason !== "");
+    return { output: result, completeness: completenessOf([...skipped.map(skipNote), ...result.outcomes.flatMap(outcomeNotes)]) };
+  },
+});
+
+/** Where at the agent: in the container if one is named, else in the service unless the host is wanted. */
+export function placeOf(service: string | null, container: string | undefined, onHost: boolean) {
+  const ofService = service === null ? {} : { service };
+  if (container !== undefined) return { kind: "container" as const, container, ...ofService };
+  return service === null || onHost ? { kind: "host" as const } : { kind: "service" as const, ...ofService };
+}
+
+/** When no agent ran it, that is no answer but a failure: of the first one that says why. */
+function throwWhenAllRefused(outcomes: readonly CommandOutcome[]): void {
+  const [first] = outcomes;
+  const isRefused = outcomes.every((outcome) => outcome.reason === "denied" || outcome.reason === "failed" || outcome.reason === "lost");
+  if (!first || !isRefused) return;
+  throw new CoralError({
+    code: first.reason === "denied" ? "not-permitted" : isErrorCode(first.code) ? first.code : "unavailable",
+    message: first.problem || `Cannot run the command at ${first.hostname}: ${first.reason}`,
+    details: { outcomes: outcomes.slice(0, 20).map(({ hostname, reason, problem, rule }) => ({ hostname, reason, problem, rule })) },
+  });
+}
+
+function skipNote(agent: TargetAgent): CompletenessNote {
+  return { kind: "unavailable", agent: agent.agentId, message: `${agent.hostname} was left out: ${agent.reason}` };
+}
+
+function outcomeNotes(outcome: CommandOutcome): CompletenessNote[] {
+  const { agentId: agent, hostname } = outcome;
+  const notes: CompletenessNote[] = [];
+  if (outcome.cutBytes > 0) {
+    const message = `${outcome.cutBytes} bytes of ${hostname} are not shown; raise maxOutputBytes or narrow the command`;
+    notes.push({ kind: "limit", agent, message });
+  }
+  if (["denied", "failed", "lost", "timeout"].includes(outcome.reason))
+    notes.push({ kind: "unavailable", agent, message: `${hostname}: ${outcome.problem || outcome.reason}` });
+  if (outcome.reason === "approval-needed") notes.push({ kind: "unavailable", agent, message: `${hostname}: ${outcome.problem}` });
+  return notes;
+}

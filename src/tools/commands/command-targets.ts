@@ -1,0 +1,124 @@
+/** Which agents a command goes to: those that fit, that are able and that are there. */
+
+import { CoralError } from "../../base/errors.ts";
+import { formatDurationMs } from "../../base/units.ts";
+import { capabilityOf, runtimeWithMode } from "../../model/runtime-facts.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import type { ToolCallContext } from "../contract/define-tool.ts";
+import { activeAgents, matchAgents } from "../contract/match-agents.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import type { CommandKind, ResolvedTargets, TargetAgent, TargetWish } from "../schemas/command.ts";
+import { findService } from "../services/find-service.ts";
+
+/** Agents that an error names; more are counted. */
+const maxNamed = 50;
+
+/** Everybody who fits, and who of them can. Throws `usage` for a wish without words and `not-found` when nobody fits. */
+export async function resolveTargets(
+  backend: ColonyBackend,
+  command: CommandKind,
+  wish: TargetWish,
+  context: ToolCallContext,
+): Promise<ResolvedTargets> {
+  const target = wishText(wish);
+  if (target === "")
+    throw new CoralError({
+      code: "usage",
+      message: `Cannot ${command}: say where, with an agent, a service, a label, an environment or all`,
+    });
+  const active = activeAgents(await backend.agents(context));
+  const service = wish.service === undefined ? null : await findService(backend, wish.service, context);
+  const fitting = await fittingAgents(backend, active, wish, service, context);
+  if (fitting.length === 0) {
+    const where = service === null ? "no agent fits" : "it runs at none of the agents that fit";
+    throw new CoralError({
+      code: "not-found",
+      message: `Cannot ${command} at "${target}": ${where}; see coral agent list`,
+      details: { target },
+    });
+  }
+  const agents = fitting.map((agent) => targetOf(agent, command)).sort(byUse);
+  const usable = agents.filter((agent) => agent.reason === "");
+  return { command, target, service, total: agents.length, usable: usable.length, agents };
+}
+
+/** The agents that get the command. Throws `unsupported`, or `unavailable` when the able ones are away, naming why each cannot. */
+export function usableTargets(resolved: ResolvedTargets, wish: Pick<TargetWish, "one">): TargetAgent[] {
+  const usable = resolved.agents.filter((agent) => agent.reason === "");
+  if (usable.length > 0) return wish.one ? usable.slice(0, 1) : usable;
+  const { command, target, agents } = resolved;
+  const isAway = agents.some((agent) => agent.supported);
+  const named = agents.slice(0, maxNamed);
+  const reasons = named.map((agent) => `${agent.hostname}: ${agent.reason}`);
+  const rest = agents.length > named.length ? `; and ${agents.length - named.length} more` : "";
+  const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))].slice(0, 3);
+  throw new CoralError({
+    code: isAway ? "unavailable" : "unsupported",
+    message: `Cannot ${command} at "${target}": ${isAway ? "no agent that could is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
+    details: { command, target, total: agents.length, agents: named },
+  });
+}
+
+/** `service=api label=zone=eu env=prod`, as the error and the audit name it. Empty: nothing is wished. */
+export function wishText({ agents = [], service, labels = {}, environment, all }: TargetWish): string {
+  return [
+    ...agents.map((agent) => `agent=${agent}`),
+    ...(service === undefined ? [] : [`service=${service}`]),
+    ...Object.entries(labels).map(([name, value]) => `label=${name}=${value}`),
+    ...(environment === undefined ? [] : [`env=${environment}`]),
+    ...(all ? ["all"] : []),
+  ].join(" ");
+}
+
+async function fittingAgents(
+  backend: ColonyBackend,
+  active: AgentInfo[],
+  { agents = [], labels = {}, environment }: TargetWish,
+  service: string | null,
+  context: ToolCallContext,
+): Promise<AgentInfo[]> {
+  let fitting = active;
+  if (agents.length > 0) {
+    const wanted = new Set(agents.flatMap((text) => matchAgents(active, text)).map((agent) => agent.agentId));
+    fitting = fitting.filter((agent) => wanted.has(agent.agentId));
+  }
+  if (service !== null) {
+    const places = await backend.services({ service, processes: false }, context);
+    const running = new Set(places.filter((place) => place.status !== "stale").map((place) => place.agentId));
+    fitting = fitting.filter((agent) => running.has(agent.agentId));
+  }
+  fitting = fitting.filter((agent) => Object.entries(labels).every(([name, value]) => agent.labels[name] === value));
+  if (environment !== undefined) {
+    const { colony } = await backend.status(context);
+    // An agent's own label says more than the colony that it belongs to.
+    fitting = fitting.filter((agent) => (agent.labels["environment"] ?? agent.labels["env"] ?? colony.environment) === environment);
+  }
+  return fitting;
+}
+
+function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
+  const { agentId, hostname, connected, runtime } = agent;
+  // An agent from before runtime contexts is taken to be able; it refuses by itself what it does not know.
+  const capability = runtime === null ? undefined : (capabilityOf(runtime, command) ?? unknownCapability);
+  const supported = capability?.available ?? true;
+  const away = connected
+    ? ""
+    : `not connected${agent.lastContactAgoMs === null ? "" : `, last heard of ${formatDurationMs(agent.lastContactAgoMs)} ago`}`;
+  return {
+    agentId,
+    hostname,
+    supported,
+    connected,
+    runtime: runtime === null ? "legacy agent" : runtimeWithMode(runtime),
+    reason: supported ? away : (capability?.reason ?? "") || "not supported",
+    fix: supported ? "" : (capability?.fix ?? ""),
+  };
+}
+
+const unknownCapability = { available: false, reason: "the agent does not know this command", fix: "Update the agent" };
+
+/** Usable first, then able, then by name: the first one is the one that a terminal is opened on. */
+function byUse(a: TargetAgent, b: TargetAgent): number {
+  const rank = (agent: TargetAgent): number => (agent.reason === "" ? 0 : agent.supported ? 1 : 2);
+  return rank(a) - rank(b) || a.hostname.localeCompare(b.hostname) || a.agentId.localeCompare(b.agentId);
+}

@@ -1,0 +1,35 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { commandKindSchema, resolvedTargetsSchema, type TargetWish } from "../schemas/command.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { resolveTargets } from "./command-targets.ts";
+
+/** The fields by which every command names its agents. */
+export const targetFields = {
+  agents: z.array(z.string().min(1)).min(1).max(1_000).optional().describe("ids or host names"),
+  service: z.string().min(1).optional().describe("agents where it runs"),
+  labels: z.record(z.string(), z.string()).optional(),
+  environment: z.string().min(1).optional(),
+  all: z.boolean().optional(),
+};
+
+/** Only what was given, as the schema leaves `undefined` behind. */
+export function wishOf(input: { [Name in keyof TargetWish]?: TargetWish[Name] | undefined }): TargetWish {
+  const { agents, service, labels, environment, all } = input;
+  return Object.fromEntries(Object.entries({ agents, service, labels, environment, all }).filter(([, value]) => value !== undefined));
+}
+
+export const resolveTargetsTool = defineTool({
+  name: "coral_resolve_targets",
+  title: "Resolve targets",
+  description: "Which agents a command (exec, shell, run) would reach, and why others are left out, with the fix. Runs nothing.",
+  input: z.object({ command: commandKindSchema.default("exec"), ...targetFields }),
+  output: resolvedTargetsSchema,
+  permission: "exec",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => ({
+    output: await resolveTargets(backend, input.command, wishOf(input), context),
+    completeness: completenessOf([]),
+  }),
+});

@@ -1,0 +1,281 @@
+/**
+ * What the tools need from a colony. The colony implements it with facts only; shaping, bounding, warnings, findings and completeness
+ * are the tools' own work, so that they are the same everywhere and tested here.
+ */
+
+import type { AgentInfo } from "../schemas/agent.ts";
+import type {
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalOutcome,
+  AuditEntryFact,
+  AuditRecordFact,
+  AuditRequest,
+  AuditVerification,
+  ExpectedLink,
+} from "../schemas/audit.ts";
+import type { CaptureEvent, CaptureRequest } from "../schemas/capture.ts";
+import type { CommandRequest, CommandResult } from "../schemas/command.ts";
+import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "../schemas/deployment.ts";
+import type { ColonyEvent } from "../schemas/event.ts";
+import type { HostFacts } from "../schemas/host.ts";
+import type { LogPatternsFacts, LogsFacts, LogsRequest } from "../schemas/logs.ts";
+import type {
+  MetricFacts,
+  MetricLossFact,
+  MetricNamesFacts,
+  MetricNamesRequest,
+  MetricRequest,
+  PromqlFacts,
+  PromqlRequest,
+} from "../schemas/metrics.ts";
+import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "../schemas/network.ts";
+import type { LegacyPhase, RuntimeContextFacts } from "../schemas/runtime.ts";
+import type { ServiceAtAgent } from "../schemas/service.ts";
+import type { SqlResult } from "../schemas/sql.ts";
+import type { ColonyInfo, HostNow, StoreInfo } from "../schemas/status.ts";
+import type { ServiceDetailsFacts, ServiceDetailsRequest, SummaryFacts, SummaryRequest } from "../schemas/summary.ts";
+import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "../schemas/token.ts";
+import type { SpanEdgeFacts, SpanProcessFact, TraceFacts, TracesFacts, TracesRequest } from "../schemas/trace.ts";
+import type {
+  ConnectionsFacts,
+  ConnectionsRequest,
+  EdgeRedFacts,
+  EdgeRedKey,
+  RedFacts,
+  RedRequest,
+  ServiceCpuFact,
+  SpanRedFacts,
+  SpanRedRequest,
+  TrafficLossFact,
+} from "../schemas/traffic.ts";
+import type { Permission, ToolCallContext } from "./define-tool.ts";
+
+/** Rows that are known to be missing: pruned before the pull, dropped at the agent, or gone with a store. */
+export interface LossFact {
+  agentId: string;
+  signal: string;
+  /** Null when the number cannot be known. */
+  rows: number | null;
+  reason: string;
+  /** When the colony noticed, ISO 8601. */
+  at: string;
+}
+
+/** Hosts that claim the same agent id. */
+export interface DuplicateAgentFact {
+  agentId: string;
+  hostnames: string[];
+}
+
+export interface ColonyFacts {
+  colony: ColonyInfo;
+  store: StoreInfo;
+  duplicates: DuplicateAgentFact[];
+  /** What keeps addresses outside from getting names, ready to print. */
+  nameProblems: string[];
+  /** Absent: nobody minds which agents register. */
+  registration?: RegistrationFacts;
+}
+
+/** What the colony makes of agents that do not tell where they run. */
+export interface RegistrationFacts {
+  warnPassiveSidecars: boolean;
+  /** As the policy's dates say. */
+  legacyPhase: LegacyPhase;
+  /** `2024-09-01`; null: they are not refused. */
+  legacyRejectAfter: string | null;
+  upgradeSteps: string[];
+}
+
+export interface RuntimeContextRequest {
+  agentId: string;
+  /** Let the agent look again. */
+  refresh: boolean;
+  /** Newest changes to tell. */
+  history: number;
+}
+
+export interface HostRequest {
+  agentIds: string[];
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  /** Upper bound of points in each series; 0 = none. */
+  maxPoints: number;
+}
+
+export interface SqlRequest {
+  sql: string;
+  maxRows: number;
+  maxBytes: number;
+  timeoutMs: number;
+}
+
+export interface ServicesRequest {
+  /** This name only. */
+  service?: string;
+  /** With every process; costs more. */
+  processes: boolean;
+}
+
+export interface EdgesRequest {
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  /** Only what these agents saw. */
+  agentIds?: string[];
+  /** Only edges that this service is an end of. */
+  service?: string;
+}
+
+/** As much of the topology as one answer shows. */
+export interface EdgePageRequest {
+  /** Nodes with the most connections. */
+  nodes: number;
+  /** Edges between these nodes, those with the most connections, and of each class as many as fit. */
+  edges: number;
+  class?: ConnectionClass;
+  /** Leaves out the edges of this service. */
+  without?: string;
+}
+
+export interface EdgePageFacts {
+  /** Most connections first. */
+  nodes: TopologyNodeFact[];
+  /** Of everything, shown or not; `edges` are those between the nodes that are shown. */
+  totals: { nodes: number; services: number; ingressSources: number; egressDestinations: number; edges: number };
+}
+
+/** Who called whom, and what the colony could not make out. */
+export interface NetworkFacts {
+  /** Most connections first. */
+  edges: EdgeFact[];
+  /** The time that the amounts cover: a little more than asked for, or less when the agents have not watched for so long. */
+  windowMs: number;
+  /** Edges that were left out because there are too many. */
+  cutEdges: number;
+  /** Present when `edges` are only a page, as it was asked for. */
+  page?: EdgePageFacts;
+  /** Connections neither end of which belongs to a known service. */
+  skippedConnections: number;
+  /** Why: their agents may not read whose they are. */
+  skippedAgentIds: string[];
+  /** Connections whose other end is still awaited: they may yet turn out to be internal. */
+  unsettledConnections: number;
+}
+
+export interface EventsRequest {
+  agentIds?: string[];
+  kind?: string;
+  service?: string;
+  sinceMs: number;
+  limit: number;
+}
+
+export interface LossesRequest {
+  agentIds?: string[];
+  signals?: string[];
+  /** Absent: all that the ledger has. */
+  sinceMs?: number;
+}
+
+export interface CreateTokenRequest {
+  kind: TokenKind;
+  name: string;
+  /** For user tokens; null for join tokens. */
+  permission: Permission | null;
+  validForMs: number;
+  /** Null: unlimited until it expires. */
+  uses: number | null;
+}
+
+export interface ColonyBackend {
+  status(context: ToolCallContext): Promise<ColonyFacts>;
+  /** The whole registry, revoked agents included. */
+  agents(context: ToolCallContext): Promise<AgentInfo[]>;
+  /** Where an agent runs: asked of the agent itself when it is connected, else as it told last. Throws `not-found` for an unknown agent. */
+  runtimeContext(request: RuntimeContextRequest, context: ToolCallContext): Promise<RuntimeContextFacts>;
+  /** The newest host values of every agent that has any. */
+  hostsNow(context: ToolCallContext): Promise<HostNow[]>;
+  host(request: HostRequest, context: ToolCallContext): Promise<HostFacts[]>;
+  /** The registry: every service at every agent, stale ones included. */
+  services(request: ServicesRequest, context: ToolCallContext): Promise<ServiceAtAgent[]>;
+  /** Who called whom within a time. */
+  edges(request: EdgesRequest & { page?: EdgePageRequest }, context: ToolCallContext): Promise<NetworkFacts>;
+  /** Rate, errors and durations of requests within a time. */
+  red(request: RedRequest, context: ToolCallContext): Promise<RedFacts>;
+  /** Requests by edge, of all or those named; each edge once, by the end that saw more. */
+  edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
+  connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
+  /** What is known of the health of all services, or of one. */
+  summary(request: SummaryRequest, context: ToolCallContext): Promise<SummaryFacts>;
+  /** Routes, other ends, course and load of one service, by hooks or by spans. */
+  serviceDetails(request: ServiceDetailsRequest, context: ToolCallContext): Promise<ServiceDetailsFacts>;
+  /** Newest first. */
+  deployments(request: DeploymentsRequest, context: ToolCallContext): Promise<Deployment[]>;
+  markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
+  /** What the hooks of agents did not see. */
+  trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
+  /** Log records, newest first. */
+  logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
+  /** The same records by pattern, most first; `page` means nothing here. */
+  logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
+  /** Which metrics programs sent within a time. */
+  metricNames(request: MetricNamesRequest, context: ToolCallContext): Promise<MetricNamesFacts>;
+  /** One of them over time. */
+  metric(request: MetricRequest, context: ToolCallContext): Promise<MetricFacts>;
+  /** Throws `invalid` for what is no PromQL, with the place. */
+  promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
+  /** What was not kept of them. */
+  metricLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
+  /** Traces that have a span that fits. */
+  traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
+  /** All spans of one trace, up to a limit; none when it is unknown. */
+  trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
+  /** Calls between services by the parents of spans. */
+  spanEdges(
+    request: EdgesRequest & {
+      /** Only these, by the names that spans have. */
+      among?: { client: string; server: string }[];
+      /** Of how many edges percentiles are wanted, the busiest; default 5,000. They are most of the work. */
+      percentiles?: number;
+    },
+    context: ToolCallContext,
+  ): Promise<SpanEdgeFacts>;
+  /** Rate, errors and durations of requests by spans. */
+  spanRed(request: SpanRedRequest, context: ToolCallContext): Promise<SpanRedFacts>;
+  /** One process for each service and agent that sent spans lately. */
+  spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
+  /** Names that senders of spans gave themselves. */
+  spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
+  /** Names that log records came under. */
+  logServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
+  /** Of services with a process among the busiest of its host. */
+  serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
+  /**
+   * Follows live requests until the limit, the time or the caller's signal ends it; stopping to read ends it, too. Throws `not-found` for a
+   * service that runs nowhere and `unsupported` when no agent that has it can look.
+   */
+  capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
+  /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
+  execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
+  sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
+  /** Of the colony and its agents, newest first. */
+  events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
+  losses(request: LossesRequest, context: ToolCallContext): Promise<LossFact[]>;
+  createToken(request: CreateTokenRequest, context: ToolCallContext): Promise<TokenCreated>;
+  tokens(context: ToolCallContext): Promise<TokenInfo[]>;
+  /** Throws `not-found` for an unknown id; revoking twice is fine. */
+  revokeToken(tokenId: string, context: ToolCallContext): Promise<TokenRevoked>;
+  /** Refuses the agent's certificates from now on and ends its tunnel. */
+  revokeAgent(agentId: string, context: ToolCallContext): Promise<AgentRevoked>;
+  /** Newest first. */
+  audit(request: AuditRequest, context: ToolCallContext): Promise<AuditRecordFact[]>;
+  /** Entries of all commands whose id begins so. */
+  auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
+  /** Absent: all agents and the colony. */
+  verifyAudit(request: { agentIds?: string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
+  /** Parts of an asciicast v2 file, as the agent has kept it. */
+  recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
+  approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;
+  decideApproval(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]>;
+}

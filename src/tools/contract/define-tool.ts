@@ -1,0 +1,112 @@
+/**
+ * A tool is an operation of Coral, defined once. From this table come the MCP tools, `coral tool call`, the HTTP API and the docs;
+ * the CLI's commands call a tool and print its typed result.
+ */
+
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import { type Completeness, completenessSchema } from "../schemas/completeness.ts";
+import { describeInputProblems } from "./input-problems.ts";
+
+/** What a caller must be allowed to do. Each one includes those before it. */
+export const permissions = ["read", "debug", "exec", "admin"] as const;
+export type Permission = (typeof permissions)[number];
+
+/** Whether a caller who holds `held` may do what needs `needed`. */
+export function permits(held: Permission, needed: Permission): boolean {
+  return permissions.indexOf(held) >= permissions.indexOf(needed);
+}
+
+export interface ToolDefinition<Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
+  /** `coral_<verb>_<noun>`. */
+  name: string;
+  title: string;
+  /** One or two sentences for people and language models: what it answers and when to use it. */
+  description: string;
+  /** Keys that are not in it are refused. */
+  input: Input;
+  /** Without `completeness`: defineTool adds it. */
+  output: Output;
+  permission: Permission;
+  /** True when a call changes anything outside Coral's own bookkeeping. */
+  changes: boolean;
+  handle: (backend: Backend, input: z.infer<Input>, context: ToolCallContext) => Promise<ToolResult<z.infer<Output>>>;
+}
+
+export interface ToolCallContext {
+  signal: AbortSignal;
+  /** Who asks, for the audit: `local:uid=1000`, `token:abc`. Absent where nobody is known. */
+  caller?: string;
+  /** Where the call comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
+  from?: string;
+  /** How it came; default http. */
+  through?: "cli" | "mcp" | "http" | "llm";
+  /** Of a question to a model, when it is part of one. */
+  questionId?: string;
+}
+
+export interface ToolResult<Output> {
+  output: Output;
+  completeness: Completeness;
+}
+
+/** A tool with its types erased: what transports list and call. */
+export interface Tool<Backend> {
+  name: string;
+  title: string;
+  description: string;
+  permission: Permission;
+  changes: boolean;
+  inputJsonSchema: Record<string, unknown>;
+  outputJsonSchema: Record<string, unknown>;
+  /** Checks the input (CoralError `invalid` names the field), runs the handler, checks the output. */
+  call: (backend: Backend, input: unknown, context: ToolCallContext) => Promise<Record<string, unknown>>;
+}
+
+/** Makes the erased tool. The JSON schemas are made on first use, so that importing the table costs little. */
+export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject, Backend>(
+  definition: ToolDefinition<Input, Output, Backend>,
+): Tool<Backend> {
+  const { name, title, description, permission, changes } = definition;
+  if (!/^coral_[a-z]+(_[a-z]+)+$/.test(name)) throw new Error(`Cannot define tool "${name}": names have the form coral_<verb>_<noun>`);
+  const inputSchema = definition.input.strict();
+  const outputSchema = definition.output.extend({ completeness: completenessSchema });
+  let inputJson: Record<string, unknown> | undefined;
+  let outputJson: Record<string, unknown> | undefined;
+  return {
+    name,
+    title,
+    description,
+    permission,
+    changes,
+    get inputJsonSchema() {
+      inputJson ??= jsonSchemaOf(inputSchema, "input");
+      return inputJson;
+    },
+    get outputJsonSchema() {
+      outputJson ??= jsonSchemaOf(outputSchema, "output");
+      return outputJson;
+    },
+    call: async (backend, input, context) => {
+      context.signal.throwIfAborted();
+      const checked = inputSchema.safeParse(input ?? {});
+      if (!checked.success) throw describeInputProblems(name, checked.error, inputSchema, input);
+      const result = await definition.handle(backend, checked.data as z.infer<Input>, context);
+      const answer = outputSchema.safeParse({ ...result.output, completeness: result.completeness });
+      if (!answer.success) {
+        const where = answer.error.issues.slice(0, 3).map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+        throw new CoralError({
+          code: "internal",
+          message: `Cannot answer ${name}: the result does not fit its schema (${where.join("; ")})`,
+          cause: answer.error,
+        });
+      }
+      return answer.data;
+    },
+  };
+}
+
+function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Record<string, unknown> {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io }) as Record<string, unknown>;
+  return rest;
+}

@@ -1,0 +1,59 @@
+/** Turns what the colony knows to be missing into completeness notes, few enough to read. */
+
+import { formatDurationMs } from "../../base/units.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import type { CompletenessNote } from "../schemas/completeness.ts";
+import type { LossFact } from "./backend.ts";
+
+const notesMax = 20;
+
+/** One note for each agent that the colony does not hear well. */
+export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
+  const notes = agents
+    .filter((agent) => agent.health !== "healthy" && !agent.revoked)
+    .map((agent): CompletenessNote => {
+      const ago =
+        agent.lastContactAgoMs === null ? "has never been heard" : `was last heard ${formatDurationMs(agent.lastContactAgoMs)} ago`;
+      return { kind: "agent-silent", agent: agent.agentId, message: `${agent.hostname} ${ago}: its newest rows are missing` };
+    });
+  return boundNotes(notes, "agent-silent", "agents are silent");
+}
+
+/** One note for each agent and signal that lost rows. */
+export function lossNotes(losses: LossFact[]): CompletenessNote[] {
+  const merged = new Map<string, LossFact & { times: number }>();
+  for (const loss of losses) {
+    const key = `${loss.agentId} ${loss.signal} ${loss.reason}`;
+    const before = merged.get(key);
+    if (!before) {
+      merged.set(key, { ...loss, times: 1 });
+      continue;
+    }
+    before.rows = before.rows === null || loss.rows === null ? null : before.rows + loss.rows;
+    before.times++;
+  }
+  const notes = [...merged.values()].map((loss): CompletenessNote => {
+    const amount = loss.rows === null ? "an unknown number of rows" : `${loss.rows} rows`;
+    // `*` stands for all: a colony's file that was damaged has lost rows of everybody.
+    const signal = loss.signal === "*" ? "all signals" : loss.signal;
+    const message = `${amount} of ${signal} from ${loss.agentId === "*" ? "all agents" : loss.agentId} are missing: ${loss.reason}`;
+    return { kind: "rows-lost", agent: loss.agentId, signal: loss.signal, message, ...(loss.rows === null ? {} : { rows: loss.rows }) };
+  });
+  return boundNotes(notes, "rows-lost", "gaps are known");
+}
+
+/** Keeps the first `limit` of a list and says how many were left out. */
+export function cutList<T>(items: T[], limit: number, what: string, advice: string): { items: T[]; notes: CompletenessNote[] } {
+  const notes = cutNotes(items.length, limit, what, advice);
+  return { items: notes.length === 0 ? items : items.slice(0, limit), notes };
+}
+
+/** The same about a list that was cut elsewhere. */
+export function cutNotes(total: number, limit: number, what: string, advice: string): CompletenessNote[] {
+  return total <= limit ? [] : [{ kind: "limit", message: `${limit} of ${total} ${what} are shown; ${advice}` }];
+}
+
+function boundNotes(notes: CompletenessNote[], kind: CompletenessNote["kind"], what: string): CompletenessNote[] {
+  if (notes.length <= notesMax) return notes;
+  return [...notes.slice(0, notesMax - 1), { kind, message: `${notes.length - notesMax + 1} more ${what}` }];
+}

@@ -1,0 +1,27 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { deploymentMarkedSchema } from "../schemas/deployment.ts";
+
+export const markDeployment = defineTool({
+  name: "coral_mark_deployment",
+  title: "Mark a deployment",
+  description:
+    "Tells Coral that a service was deployed, for what it cannot see itself: a configuration, a flag, a build without a version. Joins a deployment that was noticed about that time.",
+  input: z.object({
+    service: z.string().min(1).max(200),
+    version: z.string().min(1).max(100).optional(),
+    note: z.string().max(500).default(""),
+    ago: durationInput({ minMs: 0, maxMs: 86_400_000 }).prefault("0s").describe("when: 10m ago"),
+  }),
+  output: deploymentMarkedSchema,
+  permission: "debug",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { service, version, note, ago } = input;
+    const output = await backend.markDeployment({ service, note, agoMs: ago, ...(version === undefined ? {} : { version }) }, context);
+    return { output, completeness: completenessOf([]) };
+  },
+});

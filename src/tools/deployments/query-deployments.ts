@@ -1,0 +1,33 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { cutList } from "../contract/missing-data.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { deploymentListSchema } from "../schemas/deployment.ts";
+import { findSender } from "../services/find-service.ts";
+
+const dayMs = 86_400_000;
+
+export const queryDeployments = defineTool({
+  name: "coral_query_deployments",
+  title: "Deployments",
+  description: "New builds of services, newest first, each compared with the time before by route: verdict and what changed.",
+  input: z.object({
+    service: z.string().min(1).optional(),
+    since: durationInput({ minMs: 60_000, maxMs: 60 * dayMs }).prefault("1d"),
+    limit: z.int().min(1).max(200).default(20),
+  }),
+  output: deploymentListSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const ask = (service: string | undefined) =>
+      backend.deployments({ sinceMs: input.since, limit: input.limit + 1, ...(service === undefined ? {} : { service }) }, context);
+    let deployments = await ask(input.service);
+    // None at all may be a name that is written otherwise; one that does not exist is the caller's mistake.
+    if (deployments.length === 0 && input.service !== undefined) deployments = await ask(await findSender(backend, input.service, context));
+    const { items, notes } = cutList(deployments, input.limit, "or more deployments", "shorten since, name a service, or raise limit");
+    return { output: { sinceMs: input.since, deployments: items }, completeness: completenessOf(notes) };
+  },
+});

@@ -1,0 +1,186 @@
+/** Small statistics: whether two samples differ by more than chance, and by how much. Everything is deterministic. */
+
+import type { SparseHistogram } from "../../base/latency-histogram.ts";
+
+/** Part of a sample that belongs together, such as ten seconds of requests: `hits` of `total`. */
+export interface Cell {
+  hits: number;
+  total: number;
+}
+
+/** `pValue` is two-sided: how often chance alone makes such a difference or a greater one. */
+export interface ShareTest {
+  before: number;
+  after: number;
+  pValue: number;
+  /** How much more the cells vary than independent events would; at least 1. */
+  dispersion: number;
+}
+
+/**
+ * Whether a share has changed. Events of one cell are not independent: they slow down and fail together. How much the cells of a side vary
+ * among themselves is measured, and widens the error of the difference; Student's distribution accounts for the number of cells. For few
+ * hits Fisher's exact test is made, too, and the greater of both values counts. Null with fewer than three cells on a side.
+ */
+export function compareShares(before: readonly Cell[], after: readonly Cell[]): ShareTest | null {
+  const sides = [before, after].map((cells) => cells.filter(({ total }) => total > 0));
+  const [one = [], other = []] = sides;
+  if (one.length < 3 || other.length < 3) return null;
+  const [a, b] = [sumOf(one), sumOf(other)];
+  const pooled = (a.hits + b.hits) / (a.total + b.total);
+  const [shareA, shareB] = [a.hits / a.total, b.hits / b.total];
+  if (pooled <= 0 || pooled >= 1) return { before: shareA, after: shareB, pValue: 1, dispersion: 1 };
+  const freedom = one.length + other.length - 2;
+  const dispersion = Math.max(1, (pearson(one, shareA) + pearson(other, shareB)) / freedom);
+  const error = Math.sqrt(dispersion * pooled * (1 - pooled) * (1 / a.total + 1 / b.total));
+  const quasi = 2 * studentTail(Math.abs(shareB - shareA) / error, freedom);
+  const exact = a.hits + b.hits <= exactMaxHits ? fisherTest(a, b) : 0;
+  return { before: shareA, after: shareB, pValue: Math.min(1, Math.max(quasi, exact)), dispersion };
+}
+
+/** More hits than this are normal enough. */
+const exactMaxHits = 500;
+
+function sumOf(cells: readonly Cell[]): Cell {
+  let [hits, total] = [0, 0];
+  for (const cell of cells) {
+    hits += cell.hits;
+    total += cell.total;
+  }
+  return { hits, total };
+}
+
+/** Pearson's statistic of cells about their common share; about their number when events are independent. */
+function pearson(cells: readonly Cell[], share: number): number {
+  if (share <= 0 || share >= 1) return cells.length - 1;
+  return cells.reduce((sum, { hits, total }) => sum + (hits - total * share) ** 2 / (total * share * (1 - share)), 0);
+}
+
+/** Fisher's exact test, two-sided: the sum of all tables that are no likelier than this one. */
+export function fisherTest(a: Cell, b: Cell): number {
+  const hits = Math.round(a.hits + b.hits);
+  const [totalA, totalB] = [Math.round(a.total), Math.round(b.total)];
+  const all = logChoose(totalA + totalB, hits);
+  const logOf = (inA: number): number => logChoose(totalA, inA) + logChoose(totalB, hits - inA) - all;
+  const own = logOf(Math.round(a.hits));
+  let sum = 0;
+  for (let inA = Math.max(0, hits - totalB); inA <= Math.min(hits, totalA); inA++) {
+    const value = logOf(inA);
+    if (value <= own + 1e-7) sum += Math.exp(value);
+  }
+  return Math.min(1, sum);
+}
+
+/** Welch's test of two means; null with fewer than three values on a side. */
+export function compareMeans(
+  before: readonly number[],
+  after: readonly number[],
+): { before: number; after: number; pValue: number } | null {
+  if (before.length < 3 || after.length < 3) return null;
+  const [a, b] = [momentsOf(before), momentsOf(after)];
+  const [errorA, errorB] = [a.variance / before.length, b.variance / after.length];
+  const error = errorA + errorB;
+  const base = { before: a.mean, after: b.mean };
+  if (error === 0) return { ...base, pValue: a.mean === b.mean ? 1 : 0 };
+  const freedom = error ** 2 / (errorA ** 2 / (before.length - 1) + errorB ** 2 / (after.length - 1));
+  return { ...base, pValue: 2 * studentTail(Math.abs(b.mean - a.mean) / Math.sqrt(error), freedom) };
+}
+
+function momentsOf(values: readonly number[]): { mean: number; variance: number } {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, variance: squares / (values.length - 1) };
+}
+
+/**
+ * Cliff's delta, -1..1: how much more often a value of `after` is greater than one of `before` than smaller. 0: the same; 0.15 is small, 0.33
+ * medium, 0.47 large by common usage. It is Mann and Whitney's statistic, from buckets.
+ */
+export function cliffsDelta(before: SparseHistogram, after: SparseHistogram): number {
+  const countOf = ({ counts }: SparseHistogram): number => counts.reduce((sum, count) => sum + count, 0);
+  const [totalA, totalB] = [countOf(before), countOf(after)];
+  if (totalA === 0 || totalB === 0) return 0;
+  const first = Math.min(before.lo, after.lo);
+  const end = Math.max(before.lo + before.counts.length, after.lo + after.counts.length);
+  let below = 0;
+  let greater = 0;
+  for (let bucket = first; bucket < end; bucket++) {
+    const inA = before.counts[bucket - before.lo] ?? 0;
+    const inB = after.counts[bucket - after.lo] ?? 0;
+    // Values of `before` in lower buckets are smaller, those in higher ones greater.
+    greater += inB * (below - (totalA - below - inA));
+    below += inA;
+  }
+  return greater / (totalA * totalB);
+}
+
+/** Cohen's h of two shares: the size of a change of a share, whatever its level. 0.2 is small, 0.5 medium, 0.8 large by common usage. */
+export function cohensH(before: number, after: number): number {
+  return 2 * Math.asin(Math.sqrt(after)) - 2 * Math.asin(Math.sqrt(before));
+}
+
+/** Holm's correction: each value such that keeping those below α makes one false find or more with a chance of at most α. In the order given. */
+export function holm(pValues: readonly number[]): number[] {
+  const order = pValues.map((pValue, index) => ({ pValue, index })).sort((a, b) => a.pValue - b.pValue);
+  const adjusted = new Array<number>(pValues.length).fill(1);
+  let least = 0;
+  for (const [rank, { pValue, index }] of order.entries()) {
+    least = Math.max(least, Math.min(1, pValue * (pValues.length - rank)));
+    adjusted[index] = least;
+  }
+  return adjusted;
+}
+
+/** Upper tail of Student's distribution at `t` ≥ 0. */
+export function studentTail(t: number, freedom: number): number {
+  if (!Number.isFinite(t)) return 0;
+  return 0.5 * incompleteBeta(freedom / (freedom + t * t), freedom / 2, 0.5);
+}
+
+/** Regularised incomplete beta function, by its continued fraction (Lentz). */
+function incompleteBeta(x: number, a: number, b: number): number {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x));
+  // The fraction converges quickly on one side of the mean only.
+  return x < (a + 1) / (a + b + 2) ? (front * betaFraction(x, a, b)) / a : 1 - (front * betaFraction(1 - x, b, a)) / b;
+}
+
+function betaFraction(x: number, a: number, b: number): number {
+  const least = 1e-300;
+  const kept = (value: number): number => (Math.abs(value) < least ? least : value);
+  let c = 1;
+  let d = 1 / kept(1 - ((a + b) * x) / (a + 1));
+  let result = d;
+  for (let step = 1; step <= 300; step++) {
+    const even = (step * (b - step) * x) / ((a + 2 * step - 1) * (a + 2 * step));
+    d = 1 / kept(1 + even * d);
+    c = kept(1 + even / c);
+    result *= d * c;
+    const odd = (-(a + step) * (a + b + step) * x) / ((a + 2 * step) * (a + 2 * step + 1));
+    d = 1 / kept(1 + odd * d);
+    c = kept(1 + odd / c);
+    result *= d * c;
+    if (Math.abs(d * c - 1) < 1e-14) break;
+  }
+  return result;
+}
+
+function logChoose(n: number, k: number): number {
+  return k < 0 || k > n ? Number.NEGATIVE_INFINITY : logGamma(n + 1) - logGamma(k + 1) - logGamma(n - k + 1);
+}
+
+const lanczos = [
+  0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059, 12.507343278686905,
+  -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+];
+
+/** Natural logarithm of Γ for arguments above 0. */
+function logGamma(x: number): number {
+  if (x < 0.5) return Math.log(Math.PI / Math.sin(Math.PI * x)) - logGamma(1 - x);
+  const shifted = x - 1;
+  let sum = lanczos[0] ?? 1;
+  for (let index = 1; index < lanczos.length; index++) sum += (lanczos[index] ?? 0) / (shifted + index);
+  const t = shifted + 7.5;
+  return 0.5 * Math.log(2 * Math.PI) + (shifted + 0.5) * Math.log(t) - t + Math.log(sum);
+}

@@ -1,0 +1,68 @@
+/** Requests by edge, for answers that are made of connections. */
+
+import type { EdgeFact, TopologyEdge } from "../schemas/network.ts";
+import type { EdgeRedFact, EdgeRedFacts } from "../schemas/traffic.ts";
+import { ratio } from "../traffic/red-rows.ts";
+
+export type EdgeRequests = NonNullable<TopologyEdge["requests"]>;
+
+/** Finds what was asked over the connections of an edge. */
+export class EdgeRequestBook {
+  readonly #facts = new Map<string, EdgeRedFact>();
+  readonly #windowMs: number;
+
+  constructor({ edges, windowMs }: EdgeRedFacts) {
+    this.#windowMs = windowMs;
+    for (const edge of edges) this.#facts.set(keyOf(edge), edge);
+  }
+
+  #factOf(edge: EdgeFact): EdgeRedFact | undefined {
+    const fact = this.#facts.get(keyOf(edge));
+    return fact && fits(edge.protocol, fact.protocol) ? fact : undefined;
+  }
+
+  /** Whether hooks read requests of an edge; spans may tell of it, too. */
+  hasHooked(facts: readonly EdgeFact[]): boolean {
+    return facts.some((fact) => {
+      const found = this.#factOf(fact);
+      return found !== undefined && found.bySpans === undefined && found.requests > 0;
+    });
+  }
+
+  /**
+   * Sums over the facts of one drawn edge; null when nobody saw a request of any. Each fact counts once: an address outside that has several
+   * edges brings its own requests. Percentiles of several do not add up: the one with the most requests tells them.
+   */
+  of(facts: readonly EdgeFact[]): EdgeRequests | null {
+    const found = new Set(facts.flatMap((fact) => this.#factOf(fact) ?? []));
+    let count = 0;
+    let errors = 0;
+    let perSecond = 0;
+    let main: EdgeRedFact | undefined;
+    for (const edge of found) {
+      count += edge.requests;
+      errors += edge.errors;
+      perSecond += (edge.requests * 1_000) / Math.max(1, edge.bySpans?.windowMs ?? this.#windowMs);
+      if (!main || edge.requests > main.requests) main = edge;
+    }
+    if (!main || count === 0) return null;
+    return {
+      protocol: main.protocol,
+      count: Math.round(count),
+      perSecond: Number(perSecond.toPrecision(3)),
+      errorRatio: ratio(errors, count),
+      p50Us: main.p50Us,
+      p95Us: main.p95Us,
+      p99Us: main.p99Us,
+    };
+  }
+}
+
+/** Only names are asked over datagrams. */
+function fits(transport: string, protocol: string): boolean {
+  return transport.startsWith("udp") === (protocol === "dns");
+}
+
+function keyOf({ client, server, serverPort }: Pick<EdgeRedFact, "client" | "server" | "serverPort">): string {
+  return `${client.kind}\n${client.name}\n${server.kind}\n${server.name}\n${serverPort}`;
+}

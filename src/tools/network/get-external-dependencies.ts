@@ -1,0 +1,91 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { cutList } from "../contract/missing-data.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { dependencyListSchema, type EdgeFact, type ExternalDependency } from "../schemas/network.ts";
+import { addressScope } from "./address-scope.ts";
+import { trafficOf } from "./edge-traffic.ts";
+import { matchesOutside, outsideName } from "./external-names.ts";
+import { networkInput, readNetwork } from "./network-input.ts";
+
+const addressesMax = 10;
+const servicesMax = 50;
+
+export const getExternalDependencies = defineTool({
+  name: "coral_get_external_dependencies",
+  title: "External dependencies",
+  description:
+    "The services and APIs outside that this application calls, by name (S3, Stripe, a host), with who calls them, how much, and since which build.",
+  input: z.object({
+    ...networkInput,
+    match: z.string().min(1).optional().describe("part of a name, provider or product, such as s3"),
+    since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
+      .prefault("24h")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(1_000).default(50),
+  }),
+  output: dependencyListSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { facts, notes } = await readNetwork(backend, input, context);
+    const groups = new Map<string, EdgeFact[]>();
+    for (const edge of facts.edges) {
+      if (edge.class !== "EGRESS" || (input.match !== undefined && !matchesOutside(edge.server, input.match))) continue;
+      const name = outsideName(edge.server);
+      const group = groups.get(name);
+      if (group) group.push(edge);
+      else groups.set(name, [edge]);
+    }
+    const dependencies = [...groups]
+      .map(([name, edges]) => dependencyOf(name, edges, facts.windowMs))
+      .sort((a, b) => b.connections - a.connections || a.name.localeCompare(b.name));
+    const shown = cutList(dependencies, input.limit, "dependencies", "narrow with service or match, or raise limit");
+    return {
+      output: { sinceMs: input.since, total: dependencies.length, dependencies: shown.items },
+      completeness: completenessOf([...notes, ...shown.notes]),
+    };
+  },
+});
+
+function dependencyOf(name: string, edges: EdgeFact[], windowMs: number): ExternalDependency {
+  const addresses = [...new Set(edges.map((edge) => edge.server.name))];
+  const resolved = edges.find((edge) => edge.server.resolved)?.server.resolved ?? null;
+  return {
+    name,
+    nameMethod: resolved?.method ?? null,
+    provider: resolved?.provider ?? null,
+    product: resolved?.product ?? null,
+    scope: addresses.some((address) => addressScope(address) === "public") ? "public" : "private",
+    ports: [...new Set(edges.map((edge) => edge.serverPort))].sort((a, b) => a - b),
+    addresses: addresses.slice(0, addressesMax),
+    addressCount: addresses.length,
+    confidence: Math.max(...edges.map((edge) => edge.confidence)),
+    services: callersOf(edges, windowMs),
+    ...trafficOf(edges, windowMs),
+  };
+}
+
+function callersOf(edges: EdgeFact[], windowMs: number): ExternalDependency["services"] {
+  const names = [...new Set(edges.map((edge) => edge.client.name))];
+  return names
+    .map((service) => {
+      const own = edges.filter((edge) => edge.client.name === service);
+      const { connections, connectionsPerMinute, bytesToServer, bytesToClient, firstSeenAt, lastSeenAt } = trafficOf(own, windowMs);
+      const first = own.reduce((a, b) => (b.firstSeenAt < a.firstSeenAt ? b : a));
+      return {
+        service,
+        connections,
+        connectionsPerMinute,
+        bytesToServer,
+        bytesToClient,
+        firstSeenAt,
+        lastSeenAt,
+        firstBuild: first.firstBuild,
+      };
+    })
+    .sort((a, b) => b.connections - a.connections || a.service.localeCompare(b.service))
+    .slice(0, servicesMax);
+}

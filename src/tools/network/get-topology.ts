@@ -1,0 +1,167 @@
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyBackend, EdgePageFacts } from "../contract/backend.ts";
+import { defineTool, type ToolCallContext, type ToolResult } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { activeAgents, matchAgents } from "../contract/match-agents.ts";
+import { cutList, cutNotes } from "../contract/missing-data.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { connectionClassSchema, type Topology, topologySchema } from "../schemas/network.ts";
+import { EdgeRequestBook } from "./edge-requests.ts";
+import { matchesOutside } from "./external-names.ts";
+import { networkInput, readNetwork } from "./network-input.ts";
+import { joinSpanEdges, readSpanEdges, spanEdgeNotes, withSpanPercentiles } from "./span-edges.ts";
+import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
+
+const edgesMax = 20_000;
+/** Half a kilobyte each: as much as an assistant may want to read at once. */
+const edgesShown = 200;
+
+export const getTopology = defineTool({
+  name: "coral_get_topology",
+  title: "Service topology",
+  description:
+    "Who calls whom: services, callers and dependencies outside, with request rate, error share, p95, connections and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
+  input: z.object({
+    ...networkInput,
+    service: z.string().min(1).optional().describe("a service, or a name, provider, product or address outside"),
+    direction: z.enum(["dependencies", "dependents", "both"]).default("both").describe("dependents: what breaks with it"),
+    depth: z.int().min(1).max(50).default(10).describe("hops"),
+    class: connectionClassSchema.optional(),
+    since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
+    edges: z.int().min(1).max(edgesMax).default(edgesShown).describe("edges, those with most connections"),
+  }),
+  output: topologySchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    // The walk needs every edge, so the service is not part of the request. Without one the store counts and cuts, and only what is shown is read.
+    const { service, ...rest } = input;
+    const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
+    const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
+    const spans = await readSpanEdges(backend, { sinceMs: input.since, ...which }, context);
+    // The store cuts by connections alone: where spans tell of edges too, all are read and cut here.
+    const isPage = service === undefined && spans.edges.length === 0;
+    const { facts, agents, notes } = await readNetwork(backend, isPage ? { ...rest, page } : rest, context);
+    // What spans say counts only where no hook saw a request, so then all that hooks saw is needed.
+    const joined =
+      spans.edges.length === 0
+        ? undefined
+        : joinSpanEdges(facts.edges, await backend.edgeRed({ sinceMs: input.since, ...which }, context), spans);
+    /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
+    const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> => {
+      const shown = links.flatMap((link) => link.facts);
+      const asked = { sinceMs: input.since, ...which };
+      if (!joined) return new EdgeRequestBook(await backend.edgeRed({ ...asked, among: shown }, context));
+      return new EdgeRequestBook(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, asked, context));
+    };
+    const edges = joined?.edges ?? facts.edges;
+    const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
+    const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
+    if (facts.page) {
+      const links = graph.linksAmong(new Set(graph.nodes.keys()));
+      return pageOf(facts.page, links, [...notes, ...spanEdgeNotes(spans)], {
+        input,
+        agents: agentOf,
+        windowMs: facts.windowMs,
+        book: await bookOf(links),
+      });
+    }
+    const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
+    const reached = service === undefined ? undefined : graph.walk(matched, input.direction, input.depth);
+    const ids = byNearness(graph, reached);
+    const shown = cutList(ids, input.limit, "nodes", nodeAdvice);
+    const all = graph.linksAmong(new Set(shown.items));
+    const links = cutByClass(all, input.edges);
+    const book = await bookOf(links);
+    const { notes: cut } = cutList(all, input.edges, "edges", edgeAdvice);
+    return {
+      output: {
+        sinceMs: input.since,
+        matched,
+        totals: {
+          services: ids.filter((id) => id.startsWith("service:")).length,
+          ...graph.countOutside(ids),
+          edges: links.length,
+        },
+        nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
+        edges: links.flatMap((link) => edgeOf(link, facts.windowMs, book)),
+      },
+      completeness: completenessOf([...notes, ...spanEdgeNotes(spans), ...shown.notes, ...cut]),
+    };
+  },
+});
+
+/** The nearest first, then those with most connections. */
+function byNearness(graph: TopologyGraph, reached: ReturnType<TopologyGraph["walk"]> | undefined): string[] {
+  const weights = graph.weights();
+  return [...(reached?.keys() ?? graph.nodes.keys())].sort(
+    (a, b) =>
+      (reached?.get(a)?.distance ?? 0) - (reached?.get(b)?.distance ?? 0) || (weights.get(b) ?? 0) - (weights.get(a) ?? 0) || compare(a, b),
+  );
+}
+
+const nodeAdvice = "ask about one service, or raise limit";
+const edgeAdvice = "ask about one service, or narrow with class";
+
+interface PageContext {
+  input: { since: number; limit: number; edges: number };
+  agents: ReadonlyMap<string, AgentInfo>;
+  windowMs: number;
+  book: EdgeRequestBook;
+}
+
+/** The answer about everything, of which the store chose what is shown. */
+function pageOf(
+  { nodes, totals }: EdgePageFacts,
+  links: readonly Link[],
+  notes: CompletenessNote[],
+  { input, agents, windowMs, book }: PageContext,
+): ToolResult<Topology> {
+  return {
+    output: {
+      sinceMs: input.since,
+      matched: [],
+      totals: {
+        services: totals.services,
+        ingressSources: totals.ingressSources,
+        egressDestinations: totals.egressDestinations,
+        edges: links.length,
+      },
+      nodes: nodes.map((node) => nodeOfFact(node, agents)),
+      edges: links.flatMap((link) => edgeOf(link, windowMs, book)),
+    },
+    completeness: completenessOf([
+      ...notes,
+      ...cutNotes(totals.nodes, input.limit, "nodes", nodeAdvice),
+      ...cutNotes(totals.edges, input.edges, "edges", edgeAdvice),
+    ]),
+  };
+}
+
+async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string[]> {
+  return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);
+}
+
+/** A service by its name, else something outside, else services whose names hold the text. */
+async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBackend, context: { signal: AbortSignal }): Promise<string[]> {
+  const wanted = text.toLowerCase();
+  const nodes = [...graph.nodes.values()];
+  const exact = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase() === wanted);
+  if (exact.length > 0) return exact.map((node) => node.id);
+  const outside = nodes.filter((node) => node.kind === "external" && node.ends.some((end) => matchesOutside(end, text)));
+  const partly = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase().includes(wanted));
+  if (outside.length + partly.length > 0) return [...outside, ...partly].map((node) => node.id);
+  const known = await backend.services({ processes: false }, context);
+  // A service that nobody calls and that calls nobody is an answer, not a mistake.
+  const quiet = known.find((place) => place.service.toLowerCase() === wanted);
+  if (quiet) return [graph.addService(quiet.service, quiet.agentId)];
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot find "${text}" in the topology: no service and nothing outside has that name within this time; look further back with since, or see coral_list_services`,
+  });
+}

@@ -1,0 +1,101 @@
+/** Reads the address lists that providers publish, in the shapes in which they publish them. Text in, ranges out: no files, no network. */
+
+import { CoralError } from "../../../base/errors.ts";
+import { findJsonFault } from "./json-fault.ts";
+import { jsonFormats, type RangeFormat } from "./range-formats.ts";
+import { quote, type RangeList, RangeListBuilder } from "./range-list.ts";
+
+/** The largest published list, Azure's, has some 5 MiB. */
+export const maxRangesFileBytes = 64 * 1024 ** 2;
+
+/** Names of Cloudflare's plain lists as they are downloaded, and providers whose lists people keep under their names. */
+const listProviders: readonly [RegExp, string][] = [
+  [/^(?:cloudflare|ips-v[46]$)/, "Cloudflare"],
+  [/^fastly/, "Fastly"],
+  [/^akamai/, "Akamai"],
+];
+
+/** One file of ranges. */
+export interface ProviderRanges {
+  format: RangeFormat;
+  /** Whose ranges: the provider of the first one. */
+  provider: string;
+  /** When the provider wrote it, milliseconds since 1970, where the file says. */
+  publishedAtMs?: number;
+  /** Number of ranges, both families. */
+  count: number;
+  ranges: RangeList;
+}
+
+/** For messages. */
+export const supportedFormats =
+  "AWS ip-ranges.json, Google cloud.json and goog.json, Azure ServiceTags JSON, Cloudflare's API answer, Fastly's public-ip-list, or plain text with one range per line";
+
+/** Recognises the format by its content. `file` is its name, for messages and for the provider of a plain list. Throws `invalid` or `exhausted`. */
+export function parseProviderRanges(text: string, file: string): ProviderRanges {
+  const builder = new RangeListBuilder(file);
+  if (text.length > maxRangesFileBytes) throw builder.problem("", "it is larger than 64 MiB", "exhausted");
+  const body = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+  const first = /\S/.exec(body)?.[0];
+  if (first === undefined) throw builder.problem("", "it is empty");
+  const read = first === "{" || first === "[" ? readJson(body, builder) : readList(body, file, builder);
+  const ranges = builder.finish();
+  if (builder.count === 0) throw builder.problem("", "it holds no ranges");
+  return { ...read, provider: ranges.labels[0]?.provider ?? "", count: builder.count, ranges };
+}
+
+function readJson(text: string, builder: RangeListBuilder): Pick<ProviderRanges, "format" | "publishedAtMs"> {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch {
+    // The engine's own words quote the file, which may hold anything; the place is found anew.
+    throw notJson(text, builder);
+  }
+  if (typeof document === "object" && document !== null && !Array.isArray(document)) {
+    const found = jsonFormats.find((format) => format.matches(document as Record<string, unknown>));
+    if (found) {
+      const publishedAtMs = found.read(document as Record<string, unknown>, builder);
+      return { format: found.format, ...(publishedAtMs === undefined ? {} : { publishedAtMs }) };
+    }
+  }
+  throw builder.problem("", `its JSON is of none of the shapes that Coral reads: ${supportedFormats}`);
+}
+
+function notJson(text: string, builder: RangeListBuilder): CoralError {
+  const at = findJsonFault(text);
+  const before = text.slice(0, at);
+  const place = `line ${before.split("\n").length} column ${at - before.lastIndexOf("\n")}`;
+  return builder.problem(place, at === text.length ? "it was cut off" : "it is not JSON");
+}
+
+/** One range per line; `#` starts a comment. */
+function readList(text: string, file: string, builder: RangeListBuilder): Pick<ProviderRanges, "format"> {
+  const label = builder.label({ provider: providerOfList(file, builder), kind: "service" });
+  let lineNumber = 0;
+  for (const line of text.split("\n")) {
+    lineNumber++;
+    const range = (line.split("#", 1)[0] ?? "").trim();
+    if (range === "") continue;
+    try {
+      builder.add(range, label, `line ${lineNumber}`);
+    } catch (error) {
+      // When not even the first line is a range, the file is something else, and the formats help more than the line.
+      if (builder.count > 0 || !(error instanceof CoralError)) throw error;
+      throw builder.problem(`line ${lineNumber}`, `${quote(range)} is no address range; Coral reads ${supportedFormats}`);
+    }
+  }
+  return { format: "list" };
+}
+
+function providerOfList(file: string, builder: RangeListBuilder): string {
+  const name = file.split(/[/\\]/).at(-1) ?? "";
+  const stem = name.replace(/\.[a-z]{1,5}$/i, "");
+  const known = listProviders.find(([pattern]) => pattern.test(stem.toLowerCase()))?.[1];
+  if (known !== undefined) return known;
+  if (/^[A-Za-z0-9][\w .-]{0,63}$/.test(stem)) return stem;
+  throw builder.problem(
+    "",
+    "a plain list names its provider by its file name; use letters, digits, dots and dashes, such as acme-office.txt",
+  );
+}

@@ -1,0 +1,186 @@
+/** Edges from spans beside those from connections: the same call is there once, however many ways it was seen. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyBackend, EdgesRequest } from "../contract/backend.ts";
+import type { ToolCallContext } from "../contract/define-tool.ts";
+import type { CompletenessNote } from "../schemas/completeness.ts";
+import type { EdgeFact } from "../schemas/network.ts";
+import type { SpanEdgeFact, SpanEdgeFacts } from "../schemas/trace.ts";
+import type { EdgeRedFact, EdgeRedFacts } from "../schemas/traffic.ts";
+import { serviceAliases } from "../services/service-aliases.ts";
+
+/** Programs say so themselves, in two places that agree. */
+const spanConfidence = 0.95;
+
+export interface NamedSpanEdges extends SpanEdgeFacts {
+  /** From names in spans to those in the registry, where the same process has two. */
+  aliases: ReadonlyMap<string, string>;
+  /** From a pair of names, as `pairKey` has it, to the names in spans. */
+  originals: ReadonlyMap<string, { client: string; server: string }>;
+  /** Why spans could not be looked at; empty when they were. */
+  problem: string;
+}
+
+/** Edges from spans, by the names that the registry has. Without percentiles: see `spanPercentiles`. */
+export async function readSpanEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
+  try {
+    return await namedEdges(backend, request, context);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    // Connections tell most of a topology: it must not fail for want of memory or of a file with spans. The answer says so.
+    return { edges: [], windowMs: request.sinceMs, aliases: new Map(), originals: new Map(), problem: CoralError.from(error).message };
+  }
+}
+
+async function namedEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
+  const facts = await backend.spanEdges({ ...request, percentiles: 0 }, context);
+  if (facts.edges.length === 0) return { ...facts, aliases: new Map(), originals: new Map(), problem: "" };
+  const [processes, services] = await Promise.all([backend.spanProcesses(context), backend.services({ processes: false }, context)]);
+  const aliases = serviceAliases(processes, services);
+  const originals = new Map<string, { client: string; server: string }>();
+  return { ...facts, aliases, originals, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases, originals) };
+}
+
+/** Most pairs whose percentiles are asked for at once. */
+const maxPairs = 2_000;
+
+/** Requests with the percentiles of those that only spans told of, as far as they are on the given edges. */
+export async function withSpanPercentiles(
+  backend: ColonyBackend,
+  { requests, spans, shown }: { requests: EdgeRedFacts; spans: NamedSpanEdges; shown: readonly EdgeFact[] },
+  request: EdgesRequest,
+  context: ToolCallContext,
+): Promise<EdgeRedFacts> {
+  const wanted = new Set(shown.map(({ client, server }) => pairKey(client.name, server.name)));
+  const keyOf = ({ client, server }: EdgeRedFact): string => pairKey(client.name, server.name);
+  const pairs = requests.edges
+    .filter((edge) => edge.bySpans !== undefined && wanted.has(keyOf(edge)))
+    .slice(0, maxPairs)
+    .map((edge) => spans.originals.get(keyOf(edge)) ?? { client: edge.client.name, server: edge.server.name });
+  if (pairs.length === 0) return requests;
+  const { edges } = await backend.spanEdges({ ...request, among: pairs }, context);
+  const found = new Map(edges.map((edge) => [pairKey(edge.client, edge.server), edge]));
+  return {
+    ...requests,
+    edges: requests.edges.map((edge) => {
+      if (edge.bySpans === undefined) return edge;
+      const original = spans.originals.get(keyOf(edge));
+      const told = found.get(original ? pairKey(original.client, original.server) : keyOf(edge));
+      return told ? { ...edge, p50Us: told.p50Us, p95Us: told.p95Us, p99Us: told.p99Us } : edge;
+    }),
+  };
+}
+
+/** Two names of one service become one edge; what it calls under another name of its own is none. Percentiles are those of the busier one. */
+function renamed(
+  edges: readonly SpanEdgeFact[],
+  aliases: ReadonlyMap<string, string>,
+  originals: Map<string, { client: string; server: string }>,
+): SpanEdgeFact[] {
+  const nameOf = (name: string): string => aliases.get(name) ?? name;
+  const merged = new Map<string, SpanEdgeFact>();
+  for (const fact of edges) {
+    const edge = { ...fact, client: nameOf(fact.client), server: nameOf(fact.server) };
+    if (edge.client === edge.server) continue;
+    const key = pairKey(edge.client, edge.server);
+    const other = merged.get(key);
+    const [busier, quieter] = other !== undefined && other.requests > edge.requests ? [other, edge] : [edge, other ?? edge];
+    const isAlone = busier === quieter;
+    if (busier === edge) originals.set(key, { client: fact.client, server: fact.server });
+    merged.set(key, {
+      ...busier,
+      requests: busier.requests + (isAlone ? 0 : quieter.requests),
+      errors: busier.errors + (isAlone ? 0 : quieter.errors),
+      firstSeenAt: busier.firstSeenAt < quieter.firstSeenAt ? busier.firstSeenAt : quieter.firstSeenAt,
+      lastSeenAt: busier.lastSeenAt > quieter.lastSeenAt ? busier.lastSeenAt : quieter.lastSeenAt,
+    });
+  }
+  return [...merged.values()];
+}
+
+/**
+ * Two services that spans and connections both know have one edge, with the evidence of both; what hooks counted on it stays, and spans tell the
+ * rate only where no hook saw a request. Two that only spans know get an edge of their own, without a port.
+ */
+export function joinSpanEdges(
+  edges: readonly EdgeFact[],
+  red: EdgeRedFacts,
+  spans: SpanEdgeFacts,
+): { edges: EdgeFact[]; requests: EdgeRedFacts } {
+  const joined = [...edges];
+  const added: EdgeRedFact[] = [];
+  const known = new Map<string, number[]>();
+  for (const [index, edge] of edges.entries()) {
+    if (edge.client.kind !== "service" || edge.server.kind !== "service") continue;
+    const key = pairKey(edge.client.name, edge.server.name);
+    const list = known.get(key);
+    if (list) list.push(index);
+    else known.set(key, [index]);
+  }
+  const hooked = new Set(
+    red.edges
+      .filter(({ client, server }) => client.kind === "service" && server.kind === "service")
+      .map((edge) => pairKey(edge.client.name, edge.server.name)),
+  );
+  for (const call of spans.edges) {
+    const key = pairKey(call.client, call.server);
+    const places = known.get(key) ?? [];
+    // A span does not tell the port: the busiest connection of the two is taken for it.
+    const [place] = places.toSorted((a, b) => (joined[b]?.connections ?? 0) - (joined[a]?.connections ?? 0));
+    const edge = place === undefined ? undefined : joined[place];
+    if (place === undefined || edge === undefined) joined.push(edgeOf(call));
+    else joined[place] = { ...edge, evidence: [...edge.evidence, "spans"] };
+    if (!hooked.has(key)) added.push(requestsOf(call, edge?.serverPort ?? 0, spans.windowMs));
+  }
+  return { edges: joined, requests: { ...red, edges: [...red.edges, ...added] } };
+}
+
+/** What an answer must say when spans could not be looked at. */
+export function spanEdgeNotes({ problem }: NamedSpanEdges): CompletenessNote[] {
+  return problem === "" ? [] : [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
+}
+
+const pairKey = (client: string, server: string): string => JSON.stringify([client, server]);
+
+function edgeOf({ client, server, firstSeenAt, lastSeenAt }: SpanEdgeFact): EdgeFact {
+  const end = (name: string): EdgeFact["client"] => ({ kind: "service", name, addresses: [], agentIds: [], resolved: null });
+  return {
+    class: "INTERNAL",
+    confidence: spanConfidence,
+    evidence: ["spans"],
+    protocol: "tcp",
+    serverPort: 0,
+    client: end(client),
+    server: end(server),
+    connections: 0,
+    openConnections: 0,
+    opened: 0,
+    failures: 0,
+    bytesToServer: 0,
+    bytesToClient: 0,
+    rttUs: null,
+    retransmits: null,
+    firstSeenAt,
+    lastSeenAt,
+    firstBuild: null,
+  };
+}
+
+function requestsOf(
+  { client, server, protocol, requests, errors, p50Us, p95Us, p99Us }: SpanEdgeFact,
+  serverPort: number,
+  windowMs: number,
+): EdgeRedFact {
+  return {
+    client: { kind: "service", name: client },
+    server: { kind: "service", name: server },
+    serverPort,
+    protocol,
+    requests,
+    errors,
+    p50Us,
+    p95Us,
+    p99Us,
+    bySpans: { windowMs },
+  };
+}

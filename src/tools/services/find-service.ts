@@ -1,0 +1,38 @@
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import type { ToolCallContext } from "../contract/define-tool.ts";
+
+const namesShown = 10;
+
+/** The service that a person means: its name, in any case, or the only one whose name holds the text. Throws `not-found` naming some that there are. */
+export async function findService(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
+  const names = [...new Set((await backend.services({ processes: false }, context)).map((place) => place.service))].sort();
+  if (names.includes(text)) return text;
+  const wanted = text.toLowerCase();
+  const same = names.filter((name) => name.toLowerCase() === wanted);
+  const near = same.length > 0 ? same : names.filter((name) => name.toLowerCase().includes(wanted));
+  const [only] = near;
+  if (only !== undefined && near.length === 1) return only;
+  const listed = (near.length > 0 ? near : names).slice(0, namesShown);
+  const more = (near.length > 0 ? near : names).length - listed.length;
+  const state =
+    names.length === 0
+      ? "no service has been found yet; agents look for them every half minute"
+      : `${near.length > 0 ? "several names hold that" : "none has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
+  throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
+}
+
+const dayMs = 86_400_000;
+
+/** The same; a name that is in spans or logs only is taken as it is. */
+export async function findSender(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
+  try {
+    return await findService(backend, text, context);
+  } catch (error) {
+    const day = { sinceMs: dayMs };
+    const sent = (await Promise.all([backend.spanServices(day, context), backend.logServices(day, context)])).flat();
+    const own = sent.find((name) => name === text) ?? sent.find((name) => name.toLowerCase() === text.toLowerCase());
+    if (own === undefined) throw error;
+    return own;
+  }
+}

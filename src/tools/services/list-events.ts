@@ -1,0 +1,46 @@
+import * as z from "zod";
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { matchAgents } from "../contract/match-agents.ts";
+import { cutList } from "../contract/missing-data.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { eventListSchema } from "../schemas/event.ts";
+
+export const listEvents = defineTool({
+  name: "coral_list_events",
+  title: "List events",
+  description:
+    "What happened, newest first: services found, restarted, updated or unhealthy, new outside callers (ingress-new) and dependencies (egress-new), new log patterns (log-pattern-new) and bursts (log-burst), agents, losses.",
+  input: z.object({
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    service: z.string().min(1).optional(),
+    kind: z.string().min(1).optional().describe("such as service-restarted"),
+    since: durationInput({ minMs: 1_000, maxMs: 365 * 86_400_000 })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(1000).default(50),
+  }),
+  output: eventListSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
+    const request = {
+      sinceMs: input.since,
+      // One more than wanted tells whether there are more.
+      limit: input.limit + 1,
+      ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
+      ...given({ kind: input.kind, service: input.service }),
+    };
+    const events = await backend.events(request, context);
+    const { items, notes } = cutList(
+      events,
+      input.limit,
+      "or more events",
+      "shorten since, narrow with agent, service or kind, or raise limit",
+    );
+    return { output: { events: items }, completeness: completenessOf(notes) };
+  },
+});

@@ -1,0 +1,83 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { activeAgents, matchAgents } from "../contract/match-agents.ts";
+import { cutList, silentAgentNotes } from "../contract/missing-data.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { discoveryMethods, type Service, type ServiceAtAgent, serviceListSchema, serviceStatusSchema } from "../schemas/service.ts";
+import { groupServices } from "./group-services.ts";
+
+/** Hosts shown for one service. */
+const agentsMax = 20;
+/** Processes shown for one service and host. */
+const processesMax = 20;
+
+export const listServices = defineTool({
+  name: "coral_list_services",
+  title: "List services",
+  description:
+    "Every service found or connected: name, where it comes from and how sure it is, status, ports, instances, hosts, build, health, whether outsiders call it (ingress) or it calls outside (egress).",
+  input: z.object({
+    service: z.string().min(1).optional().describe("exact name"),
+    match: z.string().min(1).optional().describe("part of a name"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    status: serviceStatusSchema.optional(),
+    method: z.enum(discoveryMethods).optional(),
+    class: z.enum(["ingress", "egress"]).optional().describe("only those facing outside, or calling it"),
+    since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
+      .optional()
+      .describe("seen within: 5m, 2h"),
+    processes: z.boolean().default(false).describe("with pid, executable, build, command line of each process"),
+    limit: z.int().min(1).max(10_000).default(100),
+  }),
+  output: serviceListSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const request = { processes: input.processes, ...(input.service === undefined ? {} : { service: input.service }) };
+    const [allAgents, found] = await Promise.all([backend.agents(context), backend.services(request, context)]);
+    const agents = input.agent === undefined ? activeAgents(allAgents) : matchAgents(activeAgents(allAgents), input.agent);
+    const oldest = input.since === undefined ? "" : new Date(Date.now() - input.since).toISOString();
+    const services = groupServices(
+      found.filter((place) => matches(place, input) && place.lastSeenAt >= oldest),
+      agents,
+    ).filter(
+      (service) =>
+        (input.status === undefined || service.status === input.status) && (input.class === undefined || service[input.class] === true),
+    );
+    const shown = cutList(services, input.limit, "services", "narrow with match or agent, or raise limit");
+    const notes = [...silentAgentNotes(agents), ...shown.notes];
+    const count = (status: Service["status"]): number => services.filter((service) => service.status === status).length;
+    return {
+      output: {
+        total: services.length,
+        managed: count("managed"),
+        discovered: count("discovered"),
+        stale: count("stale"),
+        services: shown.items.map((service) => bound(service, notes)),
+      },
+      completeness: completenessOf(notes),
+    };
+  },
+});
+
+function matches(place: ServiceAtAgent, input: { match?: string | undefined; method?: string | undefined }): boolean {
+  const { match, method } = input;
+  if (match !== undefined && !place.service.toLowerCase().includes(match.toLowerCase())) return false;
+  return method === undefined || place.ports.some((port) => port.method === method);
+}
+
+function bound(service: Service, notes: CompletenessNote[]): Service {
+  const shown = cutList(service.agents, agentsMax, `hosts of ${service.service}`, "ask with agent for another one");
+  notes.push(...shown.notes);
+  return {
+    ...service,
+    agents: shown.items.map((agent) => {
+      if (!agent.processes) return { ...agent, pids: agent.pids.slice(0, processesMax) };
+      const processes = cutList(agent.processes, processesMax, `processes of ${service.service} on ${agent.hostname}`, "SQL has them all");
+      notes.push(...processes.notes);
+      return { ...agent, pids: agent.pids.slice(0, processesMax), processes: processes.items };
+    }),
+  };
+}

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { serviceOf } from "../sample-colony.fixture.ts";
+import type { SpanProcessFact } from "../schemas/trace.ts";
+import { serviceAliases } from "./service-aliases.ts";
+
+const told = (service: string, pid: unknown, program: unknown = "/usr/bin/node", agentId = "web-1"): SpanProcessFact => ({
+  agentId,
+  service,
+  resource: JSON.stringify({ "service.name": service, "process.pid": pid, "process.executable.path": program }),
+});
+const seen = [
+  serviceOf("web-1", "node", 8_080, { pids: [100, 101], exe: "/usr/bin/node" }),
+  serviceOf("web-1", "script.py", 9_000, { pids: [200], exe: "/usr/bin/python3.13" }),
+  serviceOf("web-1", "init", null, { pids: [1], exe: "/usr/lib/systemd/systemd" }),
+  serviceOf("web-1", "gone", 1, { pids: [300], exe: "/usr/bin/node", status: "stale" }),
+  serviceOf("web-2", "other", 8_080, { pids: [100], exe: "/usr/bin/node" }),
+];
+
+describe("serviceAliases()", () => {
+  it.each<[string, SpanProcessFact[], [string, string][]]>([
+    ["the same process", [told("shop", 101)], [["shop", "node"]]],
+    ["a pid as text", [told("shop", "101")], [["shop", "node"]]],
+    ["a program by its short name", [told("shop", 200, "python3")], [["shop", "script.py"]]],
+    ["a pid inside a container", [told("shop", 1)], []],
+    ["a pid at another agent", [told("shop", 101, "/usr/bin/node", "web-2")], []],
+    ["a process that is gone", [told("shop", 300)], []],
+    ["no program told", [told("shop", 101, null)], []],
+    ["no pid told", [told("shop", undefined), told("shop", -1), told("shop", 1.5)], []],
+    ["a name that a service has", [told("script.py", 101)], []],
+    ["two processes of one service", [told("shop", 100), told("shop", 101)], [["shop", "node"]]],
+    ["one name for two services", [told("shop", 100), told("shop", 100, "/usr/bin/node", "web-2")], []],
+    [
+      "a resource that is no JSON object",
+      [
+        { agentId: "web-1", service: "shop", resource: "{" },
+        { agentId: "web-1", service: "shop", resource: "null" },
+      ],
+      [],
+    ],
+  ])("%s", (_what, processes, expected) => {
+    expect([...serviceAliases(processes, seen)]).toEqual(expected);
+  });
+});

@@ -1,0 +1,81 @@
+import * as z from "zod";
+import { modeLabel } from "../../model/runtime-facts.ts";
+import { componentOf } from "../agents/list-agents.ts";
+import { runtimeDistribution } from "../agents/runtime-distribution.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool } from "../contract/define-tool.ts";
+import { activeAgents } from "../contract/match-agents.ts";
+import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import type { AgentHealth } from "../schemas/agent.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { type ColonyStatus, colonyStatusSchema } from "../schemas/status.ts";
+import { statusWarnings } from "./status-warnings.ts";
+
+const hostsMax = 50;
+const warningsMax = 50;
+const lossWindowMs = 86_400_000;
+const severity: Record<AgentHealth, number> = { unhealthy: 0, degraded: 1, healthy: 2 };
+
+export const getStatus = defineTool({
+  name: "coral_get_status",
+  title: "Colony status",
+  description: "Overview of the colony: agents by health, CPU and memory of each host now, warnings with fixes. Start here.",
+  input: z.object({}),
+  output: colonyStatusSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, _input, context) => {
+    const [facts, allAgents, hostsNow, places, losses] = await Promise.all([
+      backend.status(context),
+      backend.agents(context),
+      backend.hostsNow(context),
+      backend.services({ processes: false }, context),
+      backend.losses({ sinceMs: lossWindowMs }, context),
+    ]);
+    const agents = activeAgents(allAgents);
+    const nowOf = new Map(hostsNow.map((host) => [host.agentId, host]));
+    const hosts = agents
+      .map((agent): ColonyStatus["hosts"][number] => {
+        const { agentId, hostname, health, isLegacy, lastContactAgoMs } = agent;
+        const now = nowOf.get(agentId);
+        return {
+          agentId,
+          hostname,
+          health,
+          component: componentOf(agent),
+          runtimeType: agent.runtime?.runtimeType ?? "",
+          mode: agent.runtime === null ? "-" : modeLabel(agent.runtime),
+          isLegacy,
+          lastContactAgoMs,
+          sampledAt: now?.sampledAt ?? null,
+          cpuBusyRatio: now?.cpuBusyRatio ?? null,
+          cpuCount: now?.cpuCount ?? null,
+          memUsedRatio: now?.memUsedRatio ?? null,
+          memTotalBytes: now?.memTotalBytes ?? null,
+          load1m: now?.load1m ?? null,
+        };
+      })
+      .sort((a, b) => severity[a.health] - severity[b.health] || (b.cpuBusyRatio ?? -1) - (a.cpuBusyRatio ?? -1));
+    const shown = cutList(hosts, hostsMax, "hosts", "coral_list_agents has them all");
+    const warnings = cutList(statusWarnings(facts, allAgents, losses), warningsMax, "warnings", "solve these first");
+    const count = (health: AgentHealth): number => agents.filter((agent) => agent.health === health).length;
+    return {
+      output: {
+        colony: facts.colony,
+        agents: {
+          total: agents.length,
+          healthy: count("healthy"),
+          degraded: count("degraded"),
+          unhealthy: count("unhealthy"),
+          connected: agents.filter((agent) => agent.connected).length,
+        },
+        hosts: shown.items,
+        runtimes: runtimeDistribution(agents, facts.registration),
+        services: { total: new Set(places.filter((place) => place.status !== "stale").map((place) => place.service)).size },
+        store: facts.store,
+        warnings: warnings.items,
+      },
+      completeness: completenessOf([...silentAgentNotes(agents), ...lossNotes(losses), ...shown.notes, ...warnings.notes]),
+    };
+  },
+});

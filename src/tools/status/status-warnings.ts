@@ -1,0 +1,124 @@
+/** What an operator should look at, each with what to do about it. */
+
+import { formatBytes, formatDurationMs } from "../../base/units.ts";
+import { runtimeWarnings } from "../agents/runtime-warnings.ts";
+import type { ColonyFacts, LossFact } from "../contract/backend.ts";
+import { activeAgents } from "../contract/match-agents.ts";
+import { lossNotes } from "../contract/missing-data.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import type { StatusWarning } from "../schemas/status.ts";
+
+const clockDifferenceMaxMs = 5_000;
+const storeNearLimitRatio = 0.95;
+const diskFreeMinBytes = 512 * 1024 ** 2;
+
+export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: LossFact[]): StatusWarning[] {
+  return [
+    ...storeWarnings(facts),
+    ...duplicateWarnings(facts),
+    ...agentWarnings(agents),
+    ...lossWarnings(losses),
+    ...nameWarnings(facts),
+    ...runtimeWarnings(facts, agents),
+  ];
+}
+
+function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
+  const warnings: StatusWarning[] = [];
+  if (store.writeProblem !== "") {
+    warnings.push({
+      kind: "store-write",
+      message: `Rows cannot be stored: ${store.writeProblem}`,
+      fix: "Free space or fix the data directory; agents keep their rows meanwhile and the colony catches up",
+    });
+  }
+  if (store.damage !== "") {
+    warnings.push({
+      kind: "store-damaged",
+      message: `A part of the store cannot be read: ${store.damage}`,
+      fix: "Check the disk, then restart the colony: the damaged file is kept aside, and rows are pulled again as far as agents still have them",
+    });
+  }
+  if (store.diskFreeBytes !== null && store.diskFreeBytes < diskFreeMinBytes) {
+    warnings.push({
+      kind: "disk-full",
+      message: `The file system of the colony's store has ${formatBytes(store.diskFreeBytes)} left`,
+      fix: `Free at least ${formatBytes(diskFreeMinBytes)} there, or lower the store's size limit`,
+    });
+  }
+  if (store.limitBytes !== null && store.usedBytes > store.limitBytes * storeNearLimitRatio) {
+    warnings.push({
+      kind: "store-near-limit",
+      message: `The store holds ${formatBytes(store.usedBytes)} of ${formatBytes(store.limitBytes)}: the oldest rows go before their age says so`,
+      fix: "Raise the store's size limit in colony.yaml to keep a longer history",
+    });
+  }
+  return warnings;
+}
+
+function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
+  return duplicates.map((duplicate) => ({
+    kind: "duplicate-agent",
+    agentId: duplicate.agentId,
+    message:
+      duplicate.hostnames.length === 1
+        ? `Agent id ${duplicate.agentId} is used by two agents of ${duplicate.hostnames.join("")}`
+        : `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
+    fix: "Stop the agent on all but one of them, remove the agent directory under CORAL_HOME there, and join again with a new token",
+  }));
+}
+
+function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
+  const active = activeAgents(agents);
+  if (active.length === 0) {
+    return [
+      {
+        kind: "no-agents",
+        message: "No agent has joined this colony",
+        fix: "Run coral agent start on this machine, or make a token for another host with coral colony token create",
+      },
+    ];
+  }
+  const warnings: StatusWarning[] = [];
+  for (const agent of active) {
+    const { agentId, hostname } = agent;
+    if (agent.health !== "healthy") {
+      const ago =
+        agent.lastContactAgoMs === null ? "has never been heard" : `was last heard ${formatDurationMs(agent.lastContactAgoMs)} ago`;
+      const reason = agent.healthReason === "" ? "" : ` (${agent.healthReason})`;
+      warnings.push({
+        kind: "agent-silent",
+        agentId,
+        message: `${hostname} is ${agent.health}: it ${ago}${reason}`,
+        fix: `On ${hostname} run coral agent status; start it with coral agent start, or revoke it if the host is gone`,
+      });
+    }
+    if (agent.clockDifferenceMs !== null && Math.abs(agent.clockDifferenceMs) > clockDifferenceMaxMs) {
+      const direction = agent.clockDifferenceMs > 0 ? "ahead of" : "behind";
+      warnings.push({
+        kind: "clock-difference",
+        agentId,
+        message: `The clock of ${hostname} is ${formatDurationMs(Math.abs(agent.clockDifferenceMs))} ${direction} the colony's`,
+        fix: `Switch on time synchronisation on ${hostname} (timedatectl set-ntp true)`,
+      });
+    }
+  }
+  return warnings;
+}
+
+function lossWarnings(losses: LossFact[]): StatusWarning[] {
+  return lossNotes(losses).map((note) => ({
+    kind: "rows-lost",
+    message: note.message,
+    fix: "Keep the colony reachable for longer than the agent's retention, or raise the agent's store limit",
+    ...(note.agent === undefined ? {} : { agentId: note.agent }),
+  }));
+}
+
+function nameWarnings({ nameProblems }: ColonyFacts): StatusWarning[] {
+  return nameProblems.map((message) => ({
+    kind: "endpoint-names",
+    message,
+    fix: "See service_discovery.external_resolution in colony.yaml, and coral network ranges list",
+  }));
+}

@@ -1,0 +1,89 @@
+import * as z from "zod";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { activeAgents } from "../contract/match-agents.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { type ServiceSummary, type SummaryResult, summaryResultSchema } from "../schemas/summary.ts";
+import { findSender } from "../services/find-service.ts";
+import { trafficNotes } from "../traffic/traffic-notes.ts";
+import { calleeFindings, describeService } from "./describe-service.ts";
+import { healthOf, summarizeServices } from "./summarize-services.ts";
+import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
+
+const dayMs = 86_400_000;
+/** Findings shown of a service among others, and of one. */
+const findingsShown = { short: 3, full: 15 };
+
+export const querySummary = defineTool({
+  name: "coral_query_summary",
+  title: "Health summary",
+  description:
+    "Start here: health of services, worst first, with the rules that fired; requests against the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
+  input: z.object({
+    service: z.string().min(1).optional(),
+    since: durationInput({ minMs: 60_000, maxMs: 7 * dayMs }).prefault("5m"),
+    limit: z.int().min(1).max(1_000).default(20),
+  }),
+  output: summaryResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const agents = activeAgents(await backend.agents(context));
+    const service = input.service === undefined ? undefined : await findSender(backend, input.service, context);
+    const request = { sinceMs: input.since, ...(service === undefined ? {} : { service }) };
+    const [facts, deployments] = await Promise.all([
+      backend.summary(request, context),
+      backend.deployments({ ...request, sinceMs: dayMs, limit: 1_000 }, context),
+    ]);
+    const all = summarizeServices({ service, facts, deployments, agents, nowMs: facts.nowMs });
+    const shown = service === undefined ? all.slice(0, input.limit) : all.filter(({ summary }) => summary.service === service).slice(0, 1);
+    const services =
+      service === undefined
+        ? shown.map(({ summary }) => shortened(summary))
+        : await Promise.all(shown.map((one) => inFull(backend, { ...one, agents, sinceMs: input.since }, context)));
+    const notes = await trafficNotes(backend, { agents, chosen: undefined, sinceMs: input.since, isEmpty: false }, context);
+    if (all.length > shown.length && service === undefined) {
+      notes.unshift({ kind: "limit", message: `${shown.length} of ${all.length} services are shown, the worst first; raise limit` });
+    }
+    const output: SummaryResult = {
+      sinceMs: input.since,
+      windowMs: facts.windowMs,
+      totals: totalsOf(all.map(({ summary }) => summary)),
+      services,
+    };
+    return { output, completeness: completenessOf([...notes, ...baselineNotes(services)]) };
+  },
+});
+
+function shortened(summary: ServiceSummary): ServiceSummary {
+  return { ...summary, findings: summary.findings.slice(0, findingsShown.short) };
+}
+
+async function inFull(
+  backend: ColonyBackend,
+  { summary, facts, agents, sinceMs }: { summary: ServiceSummary; facts: ServiceFacts; agents: readonly AgentInfo[]; sinceMs: number },
+  context: ToolCallContext,
+): Promise<ServiceSummary> {
+  const read = await backend.serviceDetails({ service: facts.countedAs, source: summary.requests?.source ?? "hooks", sinceMs }, context);
+  const isSuffering = summary.findings.some(({ severity, kind }) => severity !== "info" && kind === "symptom");
+  const described = describeService(facts, read, summary.findings);
+  const byCallee = calleeFindings(described, isSuffering);
+  // Which one of those that it asks is said better than that some do.
+  const rest =
+    byCallee.length === 0 ? summary.findings : summary.findings.filter(({ rule }) => rule !== "calls-failing" && rule !== "calls-slower");
+  const findings = sortFindings([...rest, ...byCallee]);
+  return { ...summary, health: healthOf(findings, facts, agents), findings: findings.slice(0, findingsShown.full), details: described };
+}
+
+function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"] {
+  const of = (health: ServiceSummary["health"]): number => summaries.filter((summary) => summary.health === health).length;
+  return { services: summaries.length, critical: of("critical"), degraded: of("degraded"), unknown: of("unknown"), ok: of("ok") };
+}
+
+function baselineNotes(services: readonly ServiceSummary[]): CompletenessNote[] {
+  const asked = services.flatMap(({ requests }) => (requests === null ? [] : [requests]));
+  if (asked.length === 0 || asked.some(({ before, yesterday }) => before !== null || yesterday !== null)) return [];
+  return [{ kind: "no-data", message: "there is no earlier time to compare with yet: rules that need one stay silent" }];
+}

@@ -1,0 +1,204 @@
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { chooseAgents } from "../contract/match-agents.ts";
+import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { type MetricLossFact, type MetricResult, metricResultSchema } from "../schemas/metrics.ts";
+import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
+
+const dayMs = 86_400_000;
+const namesShown = 10;
+
+export const queryMetrics = defineTool({
+  name: "coral_query_metrics",
+  title: "Metrics of programs",
+  description:
+    "Metrics that programs send by OTLP or expose to Prometheus. Without name: which there are. With name: rate of a counter, values of a gauge, percentiles of a histogram, by service or attribute. Or a PromQL expression.",
+  input: z.object({
+    name: z.string().min(1).max(500).optional().describe("exact; part of one lists those that fit"),
+    promql: z.string().min(1).max(4_096).optional().describe("instead of name"),
+    service: z.string().min(1).optional(),
+    by: z.string().min(1).max(200).optional().describe("attribute, or service, instance, agent"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    since: durationInput({ minMs: 1_000, maxMs: 366 * dayMs })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    step: durationInput({ minMs: 1_000, maxMs: 31 * dayMs })
+      .optional()
+      .describe("between points"),
+    points: z.int().min(0).max(500).default(20).describe("at most, when there is no step"),
+    limit: z.int().min(1).max(1_000).default(50),
+  }),
+  output: metricResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { name, promql, step } = input;
+    if (name !== undefined && promql !== undefined) throw invalid("Cannot ask for name and promql at once: give one of them");
+    if (promql !== undefined && (input.service ?? input.by) !== undefined)
+      throw invalid('Cannot use service or by with promql: write them into the expression, such as sum by (route) (x{service="api"})');
+    const steps = step === undefined ? input.points : Math.ceil(input.since / step);
+    if (steps > maxSteps)
+      throw invalid(`Cannot answer with ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
+    const asked: Asked = {
+      sinceMs: input.since,
+      limit: input.limit,
+      points: input.points,
+      ...(step === undefined ? {} : { stepMs: step }),
+      ...which,
+      ...given({ service: input.service, by: input.by }),
+    };
+    const part =
+      promql === undefined
+        ? name === undefined
+          ? await listNames(backend, asked, undefined, context)
+          : await oneMetric(backend, asked, name, context)
+        : await expression(backend, asked, promql, context);
+    const [gaps, losses] = await Promise.all([
+      backend.losses({ signals: ["metric_point"], sinceMs: input.since, ...which }, context),
+      backend.metricLosses({ sinceMs: input.since, ...which }, context),
+    ]);
+    const notes = [...part.notes, ...silentAgentNotes(chosen ?? agents), ...lossNotes(gaps), ...notKeptNotes(losses, input.service)];
+    return { output: part.output, completeness: completenessOf(notes) };
+  },
+});
+
+/** Of all in one answer. */
+const maxSteps = 1_000;
+
+interface Asked {
+  sinceMs: number;
+  limit: number;
+  points: number;
+  stepMs?: number;
+  agentIds?: string[];
+  service?: string;
+  by?: string;
+}
+
+interface Part {
+  output: MetricResult;
+  notes: CompletenessNote[];
+}
+
+async function listNames(backend: ColonyBackend, asked: Asked, contains: string | undefined, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, agentIds, service } = asked;
+  const facts = await backend.metricNames(
+    {
+      sinceMs,
+      limit,
+      ...(agentIds && { agentIds }),
+      ...given({ service, contains }),
+    },
+    context,
+  );
+  const notes = [...limitNotes(facts.rows.length, facts.total, "metrics"), ...ownStoreNotes(facts)];
+  if (facts.total === 0) notes.push({ kind: "no-data", message: noDataMessage(asked) });
+  return { output: { ...emptyResult(asked), total: facts.total, metrics: facts.rows, ...ownStoresOf(facts) }, notes };
+}
+
+async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, ...rest } = asked;
+  const facts = await backend.metric({ ...rest, name, sinceMs, limit, maxPoints: points === 0 ? 0 : Math.max(2, points) }, context);
+  if (facts.total === 0) return await insteadOf(backend, asked, name, context);
+  const notes = [...limitNotes(facts.rows.length, facts.total, "rows"), ...ownStoreNotes(facts)];
+  if (facts.unmergedSeries > 0)
+    notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have buckets of another kind and are not counted in` });
+  return {
+    notes,
+    output: {
+      ...emptyResult(asked),
+      startAt: new Date(facts.startMs).toISOString(),
+      stepMs: facts.stepMs,
+      total: facts.total,
+      ...ownStoresOf(facts),
+      rows: facts.rows.map((row) => ({ ...row, points: row.points.map(short), ratePoints: row.ratePoints.map(short) })),
+    },
+  };
+}
+
+/** What has nearly that name; the only one is taken for it. */
+async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
+  const listed = await listNames(backend, { ...asked, limit: Math.max(asked.limit, 2) }, name, context);
+  const names = new Set(listed.output.metrics.map((metric) => metric.name));
+  const [only] = names;
+  if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, asked, only, context);
+  const message = names.has(name)
+    ? `too little came of the metric "${name}" within this time: what was counted shows between two points`
+    : `nothing was sent of a metric "${name}" within this time`;
+  const none: CompletenessNote = { kind: "no-data", message };
+  if (names.size === 0 || names.has(name)) return { output: emptyResult(asked), notes: [none] };
+  const some = [...names].slice(0, namesShown).join(", ");
+  return { ...listed, notes: [...listed.notes, { kind: "no-data", message: `no metric is called "${name}"; these hold it: ${some}` }] };
+}
+
+async function expression(backend: ColonyBackend, asked: Asked, promql: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, agentIds } = asked;
+  const stepMs = asked.stepMs ?? Math.max(1_000, Math.ceil(sinceMs / Math.max(1, points - 1) / 1_000) * 1_000);
+  const facts = await backend.promql({ expression: promql, sinceMs, stepMs, limit, ...(agentIds && { agentIds }) }, context);
+  const notes = limitNotes(facts.rows.length, facts.total, "series");
+  if (facts.total === 0) notes.push({ kind: "no-data", message: "nothing fits the expression within this time" });
+  return {
+    notes,
+    output: {
+      ...emptyResult(asked),
+      startAt: new Date(facts.startMs).toISOString(),
+      stepMs: facts.stepMs,
+      total: facts.total,
+      series: facts.rows.map(({ labels, points: values }) => ({ labels, points: values.map(short) })),
+    },
+  };
+}
+
+function emptyResult({ sinceMs }: Asked): MetricResult {
+  return { sinceMs, startAt: null, stepMs: 0, total: 0, metrics: [], rows: [], series: [] };
+}
+
+/** Six digits tell a course; more would be noise and cost room. Of large numbers three decimals: of times and bytes the last digits count. */
+function short(value: number | null): number | null {
+  if (value === null) return null;
+  return Math.abs(value) < 1_000 ? Number(value.toPrecision(6)) : Math.round(value * 1_000) / 1_000;
+}
+
+function limitNotes(shown: number, total: number, what: string): CompletenessNote[] {
+  return total > shown
+    ? [{ kind: "limit", message: `${shown} of ${total} ${what} are shown; narrow with service or name, or raise limit` }]
+    : [];
+}
+
+function noDataMessage({ service }: Asked): string {
+  const who = service === undefined ? "no program has" : `"${service}" has not`;
+  return `${who} sent metrics within this time; programs send them to the agent's OTLP port (see coral agent status), or list targets under scrape in agent.yaml`;
+}
+
+const lossTexts: Record<string, string> = {
+  "series-full": "because there are too many series; use fewer attributes",
+  future: "because their time is more than an hour ahead",
+  unusable: "because a number in them cannot be kept",
+  "scrape-failed": "because the target did not answer",
+  "scrape-full": "because the target exposes too much",
+};
+
+function notKeptNotes(losses: readonly MetricLossFact[], service: string | undefined): CompletenessNote[] {
+  return losses
+    .filter((loss) => loss.count > 0 && (service === undefined || loss.service === service || loss.service === ""))
+    .map(({ service: name, loss, count }) => {
+      const what = loss === "scrape-failed" ? `${count} readings` : `${count} points`;
+      const whose = name === "" ? "of several services" : `of ${name}`;
+      return {
+        kind: "rows-lost",
+        signal: "metric_loss",
+        rows: count,
+        message: `${what} ${whose} were not kept ${lossTexts[loss] ?? `(${loss})`}`,
+      };
+    });
+}
+
+function invalid(message: string): CoralError {
+  return new CoralError({ code: "invalid", message });
+}

@@ -1,0 +1,208 @@
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { activeAgents, matchAgents } from "../contract/match-agents.ts";
+import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
+import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
+import {
+  type SpanFact,
+  type TraceSpan,
+  type TracesFacts,
+  type TracesRequest,
+  tracesResultSchema,
+  type WholeTrace,
+} from "../schemas/trace.ts";
+import { buildTraceTree, type TraceTree } from "./trace-tree.ts";
+
+const dayMs = 86_400_000;
+/** Each text of a span's details is cut to this. */
+const detailMaxLength = 4_096;
+const namesShown = 10;
+const tracesShown = 20;
+const maxTraces = 1_000;
+const spansShown = 500;
+
+export const queryTraces = defineTool({
+  name: "coral_query_traces",
+  title: "Traces",
+  description: "Distributed traces (OTLP): a search, or with traceId one whole trace as a tree of spans with self time and critical path.",
+  input: z.object({
+    traceId: z.string().optional().describe("or a traceparent"),
+    service: z.string().min(1).optional().describe("one span must fit all that is given"),
+    route: z.string().min(1).optional().describe("part of route, name, path or statement"),
+    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("250ms, 2s"),
+    error: z.boolean().default(false).describe("failed spans only"),
+    since: durationInput({ minMs: 1_000, maxMs: 90 * dayMs })
+      .prefault("1h")
+      .describe("how far back: 5m, 2h, 7d"),
+    agent: z.string().min(1).optional().describe("agent id or host name: its own spans, from its own store"),
+    order: z.enum(["newest", "slowest"]).default("newest"),
+    limit: z.int().min(1).max(20_000).optional().describe("traces: 20; spans of one trace: 500, the longest"),
+    details: z.boolean().default(false).describe("attributes, events and links of one trace"),
+  }),
+  output: tracesResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const [agents, losses] = await Promise.all([
+      backend.agents(context),
+      backend.losses({ signals: ["span"], ...(input.traceId === undefined && { sinceMs: input.since }) }, context),
+    ]);
+    const notes = [...silentAgentNotes(activeAgents(agents)), ...lossNotes(losses)];
+    if (input.traceId !== undefined) {
+      const wanted = { traceId: traceIdIn(input.traceId), maxSpans: input.limit ?? spansShown, details: input.details };
+      const { trace, treeNotes, own } = await readTrace(backend, wanted, context);
+      const output = { sinceMs: input.since, total: 1, storedSpans: trace.total, estimatedSpans: trace.total, traces: [], trace, ...own };
+      return { output, completeness: completenessOf([...notes, ...treeNotes]) };
+    }
+    const request: TracesRequest = {
+      error: input.error,
+      sinceMs: input.since,
+      order: input.order,
+      limit: Math.min(maxTraces, input.limit ?? tracesShown),
+      ...(input.service !== undefined && { service: input.service }),
+      ...(input.route !== undefined && { route: input.route }),
+      ...(input.minDuration !== undefined && { minDurationNs: input.minDuration * 1_000_000 }),
+      ...(input.agent !== undefined && { agentIds: matchAgents(activeAgents(agents), input.agent).map(({ agentId }) => agentId) }),
+    };
+    const facts = await readTraces(backend, request, context);
+    const { rows, traces, storedSpans, estimatedSpans } = facts;
+    notes.push(...searchNotes(facts, activeAgents(agents).length === 0), ...ownStoreNotes(facts));
+    return {
+      output: { sinceMs: input.since, total: traces, storedSpans, estimatedSpans, traces: rows, trace: null, ...ownStoresOf(facts) },
+      completeness: completenessOf(notes),
+    };
+  },
+});
+
+/** A name that spans do not have may be one in another case, or a part of only one. */
+async function readTraces(backend: ColonyBackend, request: TracesRequest, context: ToolCallContext): Promise<TracesFacts> {
+  const facts = await backend.traces(request, context);
+  if (facts.storedSpans > 0 || request.service === undefined) return facts;
+  const names = await backend.spanServices({ sinceMs: request.sinceMs }, context);
+  if (names.length === 0 || names.includes(request.service)) return facts;
+  const wanted = request.service.toLowerCase();
+  const same = names.filter((name) => name.toLowerCase() === wanted);
+  const near = same.length > 0 ? same : names.filter((name) => name.toLowerCase().includes(wanted));
+  const [only] = near;
+  if (only !== undefined && near.length === 1) return await backend.traces({ ...request, service: only }, context);
+  const all = near.length > 0 ? near : names;
+  const listed = `${all.slice(0, namesShown).join(", ")}${all.length > namesShown ? ` and ${all.length - namesShown} more` : ""}`;
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot find traces of service "${request.service}": ${near.length > 0 ? "several names hold that" : "spans were sent by"} ${listed}`,
+    details: { service: request.service },
+  });
+}
+
+function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts, isWithoutAgents: boolean): CompletenessNote[] {
+  const notes: CompletenessNote[] = [];
+  if (isWithoutAgents) notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
+  else if (rows.length === 0)
+    notes.push({
+      kind: "no-data",
+      message:
+        "no span that fits came within this time; look further back with since, or send OTLP to an agent (coral agent status shows where)",
+    });
+  if (traces > rows.length)
+    notes.push({ kind: "limit", message: `${rows.length} of about ${traces} traces are shown; narrow the search or raise limit` });
+  if (estimatedSpans > storedSpans * 1.001) {
+    const share = Math.round((storedSpans / estimatedSpans) * 1_000) / 10;
+    notes.push({
+      kind: "sampled",
+      signal: "span",
+      message: `agents kept ${share}% of these spans to stay within their budget: ${storedSpans} stand for about ${Math.round(estimatedSpans)}; all errors and slow traces are there`,
+    });
+  }
+  const rootless = rows.filter(({ hasRoot }) => !hasRoot).length;
+  if (rootless > 0)
+    notes.push({
+      kind: "rows-lost",
+      signal: "span",
+      message: `of ${rootless} ${rootless === 1 ? "trace" : "traces"} the first span did not come (yet); the earliest one is shown`,
+    });
+  return notes;
+}
+
+/** A trace id, also from a header `00-<trace id>-<span id>-01`. */
+function traceIdIn(text: string): string {
+  const found = /^(?:[0-9a-f]{2}-)?([0-9a-f]{32})(?:-[0-9a-f]{16}-[0-9a-f]{2})?$/.exec(text.trim().toLowerCase())?.[1];
+  if (found !== undefined && !/^0+$/.test(found)) return found;
+  throw new CoralError({ code: "invalid", message: `Cannot look for trace "${text.slice(0, 80)}": write its id of 32 hex digits` });
+}
+
+async function readTrace(
+  backend: ColonyBackend,
+  wanted: { traceId: string; maxSpans: number; details: boolean },
+  context: ToolCallContext,
+): Promise<{ trace: WholeTrace; treeNotes: CompletenessNote[]; own: { ownStores?: string[] } }> {
+  const { traceId } = wanted;
+  const facts = await backend.trace(wanted, context);
+  const { spans, total } = facts;
+  if (spans.length === 0) {
+    const message = `Cannot find trace "${traceId}": no span of it was stored; it may be too new (agents are asked every few seconds), too old, sampled out, or of a service that does not send to an agent${facts.directProblem === undefined ? "" : `. ${facts.directProblem}; ask again`}`;
+    throw new CoralError({ code: "not-found", message, details: { traceId } });
+  }
+  const tree = buildTraceTree(spans);
+  const trace: WholeTrace = {
+    traceId,
+    startedAt: new Date(Math.floor(tree.startUs / 1_000)).toISOString(),
+    durationNs: tree.durationNs,
+    total,
+    errors: spans.filter(({ status }) => status === "error").length,
+    services: [...new Set(spans.map(({ service }) => service))].sort(),
+    spans: tree.nodes.map(spanOf),
+  };
+  return { trace, treeNotes: [...treeNotes(tree, spans, total), ...ownStoreNotes(facts)], own: ownStoresOf(facts) };
+}
+
+function spanOf({
+  span,
+  depth,
+  descendants,
+  startNs,
+  selfNs,
+  criticalNs,
+  isOrphan,
+  clockShiftNs,
+}: TraceTree<SpanFact>["nodes"][number]): TraceSpan {
+  const { startUs: _start, weight: _weight, attributes, events, links, resource, ...facts } = span;
+  const details = { attributes: cut(attributes), events: cut(events), links: cut(links), resource: cut(resource) };
+  return { ...facts, ...details, depth, descendants, startNs, selfNs, criticalNs, isOrphan, clockShiftNs };
+}
+
+function cut(text: string | null): string | null {
+  return text !== null && text.length > detailMaxLength ? `${text.slice(0, detailMaxLength)}…` : text;
+}
+
+function treeNotes({ missingParents, shiftedSpans, nodes }: TraceTree, spans: readonly SpanFact[], total: number): CompletenessNote[] {
+  const notes: CompletenessNote[] = [];
+  const isCut = total > spans.length;
+  if (isCut)
+    notes.push({
+      kind: "limit",
+      message: `${spans.length} of ${total} spans are shown, the longest; the time of the others is in their parents' self time`,
+    });
+  if (missingParents > 0 && !isCut) {
+    const what = missingParents === 1 ? "1 span is" : `${missingParents} spans are`;
+    notes.push({
+      kind: "rows-lost",
+      signal: "span",
+      rows: missingParents,
+      message: `${what} missing: others name them as their parent, but they did not come (yet)`,
+    });
+  }
+  if (!isCut && !nodes.some(({ depth, isOrphan }) => depth === 0 && !isOrphan))
+    notes.push({ kind: "rows-lost", signal: "span", message: "the span that began the trace is missing: its real duration may be longer" });
+  if (shiftedSpans > 0) {
+    const what =
+      shiftedSpans === 1
+        ? "1 span lies outside of the one that started it"
+        : `${shiftedSpans} spans lie outside of those that started them`;
+    notes.push({ kind: "clock", message: `${what}: clocks of hosts differ; drawn in the middle` });
+  }
+  return notes;
+}

@@ -1,0 +1,35 @@
+import * as z from "zod";
+import { CoralError } from "../../base/errors.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool, permissions } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { tokenCreatedSchema, tokenKindSchema } from "../schemas/token.ts";
+
+export const createToken = defineTool({
+  name: "coral_create_token",
+  title: "Create a token",
+  description: "Makes a join token for agents or a user token for people and assistants. The secret is shown once.",
+  input: z.object({
+    kind: tokenKindSchema,
+    name: z.string().max(100).default("").describe("a note on what it is for"),
+    permission: z.enum(permissions).optional().describe("user tokens only; default read"),
+    validFor: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
+      .prefault("24h")
+      .describe("1m to 366d"),
+    uses: z.int().min(1).max(1_000_000).optional().describe("default: 1 for join tokens, unlimited for user tokens"),
+  }),
+  output: tokenCreatedSchema,
+  permission: "admin",
+  changes: true,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { kind, name, validFor: validForMs } = input;
+    if (kind === "join" && input.permission !== undefined) {
+      throw new CoralError({ code: "invalid", message: `Cannot create a join token: "permission" is for user tokens; leave it out` });
+    }
+    const permission = kind === "user" ? (input.permission ?? "read") : null;
+    const uses = input.uses ?? (kind === "join" ? 1 : null);
+    const output = await backend.createToken({ kind, name, permission, validForMs, uses }, context);
+    return { output, completeness: completenessOf([]) };
+  },
+});

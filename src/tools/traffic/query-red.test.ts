@@ -1,0 +1,142 @@
+import { describe, expect, it, vi } from "vitest";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { agentOf, context, serviceOf } from "../sample-colony.fixture.ts";
+import type { RedResult, SpanRedFacts } from "../schemas/traffic.ts";
+import { call, messages, redFact, redOf } from "./traffic-tools.fixture.ts";
+
+describe("coral_query_red", () => {
+  it("makes rates, shares and the server's own time of the sums", async () => {
+    const red = redOf([redFact("api", { errors: 6, points: [50, 0, 25], before: { requests: 300, errors: 3, p95Us: 1_500 } })]);
+    const answer = await call<RedResult>("coral_query_red", {}, { red });
+    expect(answer).toMatchObject({ by: "service", total: 1, windowMs: 60_000, sinceMs: 300_000, findings: [] });
+    expect(answer.rows[0]).toMatchObject({
+      perSecond: 10,
+      errorRatio: 0.01,
+      serviceMeanUs: 900,
+      points: [10, 0, 5],
+      before: { perSecond: 5, errorRatio: 0.01, p95Us: 1_500 },
+    });
+    expect(answer.completeness.complete).toBe(true);
+  });
+
+  it("asks by route when a service is named, and passes every filter on", async () => {
+    const red = vi.fn<ColonyBackend["red"]>(redOf([redFact("api")]));
+    await call("coral_query_red", { service: "api", route: "/u", peer: "web", protocol: "http", role: "server", agent: "web-1" }, { red });
+    expect(red.mock.calls[0]?.[0]).toMatchObject({
+      service: "api",
+      route: "/u",
+      peer: "web",
+      protocol: "http",
+      role: "server",
+      agentIds: ["web-1"],
+      by: "route",
+      sinceMs: 300_000,
+    });
+  });
+
+  it("finds the service that is meant, and says which there are when none is", async () => {
+    const services = async () => [serviceOf("web-1", "checkout-api", 80), serviceOf("web-1", "db", 5432)];
+    const red = vi.fn<ColonyBackend["red"]>(async ({ service }) =>
+      redOf(service === "checkout-api" ? [redFact("checkout-api")] : [])({} as never, context),
+    );
+    expect((await call<RedResult>("coral_query_red", { service: "Checkout" }, { red, services })).rows).toHaveLength(1);
+    await expect(call("coral_query_red", { service: "nope" }, { red, services })).rejects.toMatchObject({
+      code: "not-found",
+      message: 'Cannot find service "nope": none has that name: checkout-api, db',
+    });
+    const quiet = await call<RedResult>("coral_query_red", { service: "db" }, { red, services });
+    expect(quiet.rows).toEqual([]);
+    expect(messages(quiet)).toEqual(["no request that fits was seen within this time; look further back with since"]);
+  });
+
+  it("tells what spans say of services that no hook saw, once, under the name of their process", async () => {
+    const spanRow = (service: string, requests: number): SpanRedFacts["rows"][number] => ({
+      ...{ service, role: "server", protocol: "http", method: null, route: null, status: null, requests, errors: requests / 10 },
+      ...{ meanUs: 900, p50Us: 800, p95Us: 2_000, p99Us: 3_000, points: [requests / 2, requests / 2] },
+    });
+    const spanRed = vi.fn<ColonyBackend["spanRed"]>(async ({ service, endAgoMs }) => {
+      const rows = [spanRow("api", 1_000), spanRow("shop-node", 600), spanRow("lambda", endAgoMs ? 300 : 60)];
+      const fitting = rows.filter((row) => service === undefined || row.service === service);
+      return { rows: fitting, total: fitting.length, startMs: 0, endMs: 60_000, coveredMs: 60_000 };
+    });
+    const services = async () => [serviceOf("web-1", "api", 81), { ...serviceOf("web-1", "shop", 80), pids: [7], exe: "/opt/shop" }];
+    const resource = JSON.stringify({ "process.pid": 7, "process.executable.path": "/opt/shop" });
+    const spanProcesses = async () => [{ agentId: "web-1", service: "shop-node", resource }];
+    const over = { red: redOf([redFact("api")]), spanRed, services, spanProcesses };
+    const { rows, total } = await call<RedResult>("coral_query_red", {}, over);
+    expect(rows.map(({ service, source, perSecond, errorRatio }) => [service, source, perSecond, errorRatio])).toEqual([
+      ["api", "hooks", expect.any(Number), expect.any(Number)],
+      ["shop", "spans", 10, 0.1],
+      ["lambda", "spans", 1, 0.1],
+    ]);
+    expect(total).toBe(3);
+    expect(rows.at(-1)).toMatchObject({ before: { perSecond: 5 }, points: [1, 1], queueMeanUs: null });
+    const shop = await call<RedResult>("coral_query_red", { service: "shop" }, { ...over, red: redOf([]) });
+    expect(shop.rows).toMatchObject([{ service: "shop", source: "spans", requests: 600 }]);
+    // Hooks saw it, if not on this route: then its spans do not count.
+    const red = vi.fn<ColonyBackend["red"]>((request) => redOf(request.route === undefined ? [redFact("api")] : [])(request, context));
+    expect((await call<RedResult>("coral_query_red", { service: "api", route: "/none" }, { ...over, red })).rows).toEqual([]);
+    expect((await call<RedResult>("coral_query_red", { by: "peer" }, { ...over, red: redOf([]) })).rows).toEqual([]);
+  });
+
+  it("knows services that are in spans only, however quiet", async () => {
+    const spanServices = async () => ["Lambda"];
+    expect((await call<RedResult>("coral_query_red", { service: "lambda" }, { red: redOf([]), spanServices })).rows).toEqual([]);
+  });
+
+  it("finds what fails, what got slower and what queues; worst first, and never from a handful of requests", async () => {
+    const red = redOf([
+      redFact("fine"),
+      redFact("few", { requests: 19, errors: 19 }),
+      redFact("flaky", { method: "GET", route: "/a/{id}", errors: 60 }),
+      redFact("broken", { role: "client", peer: "db", errors: 300 }),
+      redFact("slow", { p95Us: 9_000, before: { requests: 600, errors: 0, p95Us: 3_000 } }),
+      redFact("fast", { p95Us: 900, before: { requests: 600, errors: 0, p95Us: 100 } }),
+      redFact("new", { p95Us: 9_000, before: { requests: 19, errors: 0, p95Us: 300 } }),
+      redFact("queued", { meanUs: 20_000, queueMeanUs: 15_000 }),
+      redFact("told", { status: "500", errors: 600 }),
+    ]);
+    const { findings } = await call<RedResult>("coral_query_red", {}, { red });
+    expect(findings.map((finding) => [finding.severity, finding.message])).toEqual([
+      ["critical", "broken to db: 50% of 600 requests it made failed"],
+      ["warning", "flaky GET /a/{id}: 10% of 600 requests to it failed"],
+      ["warning", "slow (http): p95 is 9.0 ms, 3.0 times the 3.0 ms of the time before"],
+      ["warning", "queued (http): requests wait 15 ms of 20 ms before the server reads them: it has too few workers, or no CPU"],
+    ]);
+  });
+
+  it("says what the hooks did not see, and which agents have none", async () => {
+    const agents = async () => [
+      agentOf("web-1"),
+      agentOf("web-2", { capabilities: [{ name: "traffic", available: false, reason: "needs CAP_BPF; run it as root" }] }),
+      agentOf("web-3", { capabilities: [{ name: "ebpf", available: true, reason: "" }] }),
+    ];
+    const trafficLosses = async () => [
+      { agentId: "web-1", loss: "tls-opaque", count: 2 },
+      { agentId: "web-3", loss: "tls-opaque", count: 1 },
+      { agentId: "web-1", loss: "ring-full", count: 0 },
+      { agentId: "web-3", loss: "sampled-out", count: 16 },
+      { agentId: "web-1", loss: "away-seconds", count: 1 },
+    ];
+    const answer = await call<RedResult>("coral_query_red", {}, { agents, trafficLosses, red: redOf([redFact("api")]) });
+    expect(messages(answer)).toEqual([
+      "web-2.example.org sees no requests: needs CAP_BPF; run it as root",
+      "3 TLS connections on web-1.example.org, web-3.example.org unread: the library is unknown, stripped or excluded; coral agent status tells",
+      "16 connections on web-3.example.org left out with all their requests, to stay within the agent's CPU budget",
+      "1 second on web-1.example.org not watched: the traffic process was away",
+    ]);
+    expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
+  });
+
+  it("says when rows were cut, when no agent can see and when there is none", async () => {
+    const cut = await call<RedResult>("coral_query_red", { limit: 1 }, { red: redOf([redFact("api")], { total: 7 }) });
+    expect(messages(cut)).toEqual(["1 of 7 rows are shown; narrow with service, route or peer, or raise limit"]);
+    const off = async () => [agentOf("a", { capabilities: [{ name: "traffic", available: false, reason: "" }] })];
+    expect(messages(await call("coral_query_red", {}, { agents: off }))).toEqual([
+      "a.example.org sees no requests: its kernel hooks are off",
+    ]);
+    expect(messages(await call("coral_query_red", {}, { agents: async () => [] }))).toEqual([
+      "no agent has joined this colony; start one with coral agent start",
+    ]);
+  });
+});

@@ -1,0 +1,82 @@
+import * as z from "zod";
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
+import { durationInput } from "../contract/duration-input.ts";
+import { chooseAgents } from "../contract/match-agents.ts";
+import { completenessOf } from "../schemas/completeness.ts";
+import { type RedFacts, type RedRequest, redGroupings, redResultSchema, trafficRoleSchema } from "../schemas/traffic.ts";
+import { findSender } from "../services/find-service.ts";
+import { redFindings } from "./red-findings.ts";
+import { redRowOf } from "./red-rows.ts";
+import { type SpanRedRows, spanRedRows } from "./span-red-rows.ts";
+import { trafficNotes } from "./traffic-notes.ts";
+
+export const queryRed = defineTool({
+  name: "coral_query_red",
+  title: "Rate, errors, duration",
+  description:
+    "Rate, error share, p50/p95/p99, time in queue against service time, first byte and bytes of requests that services answered (server) and made (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more, without instrumentation; by spans where no hook saw a service.",
+  input: z.object({
+    service: z.string().min(1).optional().describe("default: all"),
+    peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
+    route: z.string().min(1).optional().describe("part of a route or statement"),
+    protocol: z.string().min(1).optional().describe("http, http2, grpc, postgres, mysql, redis, dns…"),
+    role: trafficRoleSchema.optional().describe("server: answered; client: asked"),
+    agent: z.string().min(1).optional().describe("agent id or host name"),
+    by: z.enum(redGroupings).optional().describe("default: service; route when a service is given"),
+    since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
+      .prefault("5m")
+      .describe("how far back: 5m, 2h, 7d"),
+    limit: z.int().min(1).max(10_000).default(50).describe("rows"),
+    points: z.int().min(0).max(120).default(20).describe("points per series of the rate"),
+  }),
+  output: redResultSchema,
+  permission: "read",
+  changes: false,
+  handle: async (backend: ColonyBackend, input, context) => {
+    const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
+    const by = input.by ?? (input.service === undefined ? "service" : "route");
+    const request: RedRequest = {
+      by,
+      sinceMs: input.since,
+      maxPoints: input.points,
+      limit: input.limit,
+      compare: true,
+      ...given({ service: input.service, peer: input.peer, route: input.route, protocol: input.protocol, role: input.role }),
+      ...which,
+    };
+    const { facts, spans } = await readRed(backend, request, context);
+    const rows = [...facts.rows.map((fact) => redRowOf(fact, facts)), ...spans.rows]
+      .sort((a, b) => b.requests - a.requests)
+      .slice(0, input.limit);
+    const total = facts.total + spans.total;
+    const windowMs = facts.rows.length === 0 && spans.rows.length > 0 ? spans.windowMs : facts.windowMs;
+    const notes = await trafficNotes(backend, { agents, chosen, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
+    if (total > rows.length)
+      notes.unshift({
+        kind: "limit",
+        message: `${rows.length} of ${total} rows are shown; narrow with service, route or peer, or raise limit`,
+      });
+    return {
+      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows) },
+      completeness: completenessOf(notes),
+    };
+  },
+});
+
+/** A name that nothing was seen of may be written otherwise; one that does not exist at all is the caller's mistake. */
+async function readRed(
+  backend: ColonyBackend,
+  request: RedRequest,
+  context: ToolCallContext,
+): Promise<{ facts: RedFacts; spans: SpanRedRows }> {
+  const read = async (asked: RedRequest): Promise<{ facts: RedFacts; spans: SpanRedRows }> => {
+    const facts = await backend.red(asked, context);
+    return { facts, spans: await spanRedRows(backend, asked, facts, context) };
+  };
+  const found = await read(request);
+  if (found.facts.rows.length + found.spans.rows.length > 0 || request.service === undefined) return found;
+  const service = await findSender(backend, request.service, context);
+  return service === request.service ? found : await read({ ...request, service });
+}

@@ -1,0 +1,152 @@
+/** Requests by spans, of services that no hook saw: so that none is counted twice, and none is missing where there are no hooks. */
+
+import { given } from "../../base/given.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
+import type { ToolCallContext } from "../contract/define-tool.ts";
+import type { RedFacts, RedRequest, RedRow, SpanRedFacts, SpanRedRequest } from "../schemas/traffic.ts";
+import { serviceAliases } from "../services/service-aliases.ts";
+import { perSecond, ratio } from "./red-rows.ts";
+
+export interface SpanRedRows {
+  /** Most requests first. */
+  rows: RedRow[];
+  /** Rows before the limit. */
+  total: number;
+  windowMs: number;
+}
+
+/** Services that hooks may have seen, at the most. */
+const maxServices = 10_000;
+const none: SpanRedRows = { rows: [], total: 0, windowMs: 0 };
+
+/** `hooks` is what hooks answered to the same request. Spans do not say who the other end is, so they have no rows by peer. */
+export async function spanRedRows(
+  backend: ColonyBackend,
+  request: RedRequest,
+  hooks: RedFacts,
+  context: ToolCallContext,
+): Promise<SpanRedRows> {
+  const { by } = request;
+  if (by === "peer" || request.peer !== undefined) return none;
+  const [processes, services] = await Promise.all([backend.spanProcesses(context), backend.services({ processes: false }, context)]);
+  const aliases = serviceAliases(processes, services);
+  const nameOf = (name: string): string => aliases.get(name) ?? name;
+  const seen = await seenByHooks(backend, request, hooks, context);
+  const { service: wanted } = request;
+  if (wanted !== undefined && seen.has(wanted)) return none;
+  const names = wanted === undefined ? [undefined] : [wanted, ...[...aliases].flatMap(([name, own]) => (own === wanted ? [name] : []))];
+  const parts = await Promise.all(names.map((name) => readPart(backend, { ...request, by }, name, context)));
+  const rows = parts
+    .flatMap(({ now, before }) => now.rows.map((row) => rowOf(row, { now, before }, nameOf(row.service))))
+    .filter(({ service, protocol }) => !seen.has(service) && (request.protocol === undefined || request.protocol === protocol))
+    .sort((a, b) => b.requests - a.requests);
+  const isAll = parts.every(({ now }) => now.rows.length === now.total);
+  return {
+    rows: rows.slice(0, request.limit),
+    total: isAll ? rows.length : Math.max(rows.length, ...parts.map(({ now }) => now.total)),
+    windowMs: Math.min(request.sinceMs, Math.max(0, ...parts.map(({ now }) => now.coveredMs))),
+  };
+}
+
+async function seenByHooks(
+  backend: ColonyBackend,
+  request: RedRequest,
+  hooks: RedFacts,
+  context: ToolCallContext,
+): Promise<ReadonlySet<string>> {
+  const { route, protocol, role, service, agentIds, sinceMs } = request;
+  const isAll = route === undefined && protocol === undefined && role === undefined && hooks.rows.length === hooks.total;
+  const known = isAll
+    ? hooks
+    : await backend.red(
+        {
+          ...given({ service, agentIds }),
+          by: "service",
+          sinceMs,
+          maxPoints: 0,
+          limit: maxServices,
+          compare: false,
+        },
+        context,
+      );
+  // What can be opened by a name only was not seen.
+  return new Set(known.rows.filter((row) => row.protocol !== "tls").map((row) => row.service));
+}
+
+interface Part {
+  now: SpanRedFacts;
+  /** As long a time before. */
+  before: SpanRedFacts | null;
+}
+
+async function readPart(
+  backend: ColonyBackend,
+  { by, sinceMs, role, route, agentIds, maxPoints, limit, compare }: RedRequest & { by: SpanRedRequest["by"] },
+  service: string | undefined,
+  context: ToolCallContext,
+): Promise<Part> {
+  const asked: SpanRedRequest = {
+    by,
+    sinceMs,
+    limit,
+    ...given({ service, role, route, agentIds }),
+  };
+  const now = await backend.spanRed({ ...asked, points: maxPoints }, context);
+  if (!compare || now.rows.length === 0) return { now, before: null };
+  const before = await backend.spanRed({ ...asked, endAgoMs: sinceMs }, context);
+  return { now, before: before.rows.length === 0 ? null : before };
+}
+
+type SpanRow = SpanRedFacts["rows"][number];
+
+/** What hooks tell and spans do not. */
+const notInSpans = {
+  isTls: false,
+  tlsRequests: 0,
+  peer: null,
+  requestBytes: 0,
+  responseBytes: 0,
+  queueMeanUs: null,
+  queueP95Us: null,
+  firstByteP50Us: null,
+  firstByteP95Us: null,
+  serviceMeanUs: null,
+};
+
+function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
+  const was = before?.rows.find((other) => keyOf(other) === keyOf(row));
+  const pointMs = row.points.length === 0 ? 0 : (now.endMs - now.startMs) / row.points.length;
+  const { protocol, method, route, status, requests, errors, meanUs, p50Us, p95Us, p99Us } = row;
+  return {
+    source: "spans",
+    ...notInSpans,
+    service,
+    role: row.role === "client" ? "client" : "server",
+    protocol,
+    method,
+    route,
+    status,
+    requests: Math.round(requests),
+    errors: Math.round(errors),
+    meanUs,
+    p50Us,
+    p95Us,
+    p99Us,
+    perSecond: perSecond(requests, now.coveredMs),
+    errorRatio: ratio(errors, requests),
+    before:
+      was === undefined || before === null
+        ? null
+        : {
+            requests: Math.round(was.requests),
+            perSecond: perSecond(was.requests, before.coveredMs),
+            errorRatio: ratio(was.errors, was.requests),
+            p95Us: was.p95Us,
+          },
+    points: row.points.map((count) => perSecond(count, pointMs)),
+  };
+}
+
+function keyOf({ service, role, protocol, method, route, status }: SpanRow): string {
+  return JSON.stringify([service, role, protocol, method, route, status]);
+}

@@ -1,0 +1,114 @@
+/** What answers about requests could not see: silent agents, hooks that are off, and everything that hooks counted as lost. */
+
+import type { ColonyBackend } from "../contract/backend.ts";
+import type { ToolCallContext } from "../contract/define-tool.ts";
+import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
+import type { CompletenessNote } from "../schemas/completeness.ts";
+import type { TrafficLossFact } from "../schemas/traffic.ts";
+
+const hostsShown = 3;
+
+interface LossText {
+  kind: CompletenessNote["kind"];
+  /** After the number and before the hosts. */
+  what: (count: number) => string;
+  /** After the hosts. */
+  meaning: string;
+}
+
+const of = (one: string, many: string) => (count: number) => `${count} ${count === 1 ? one : many}`;
+
+const lossTexts: Record<string, LossText> = {
+  "ring-full": {
+    kind: "rows-lost",
+    what: of("record", "records"),
+    meaning: "did not fit into the kernel's ring buffer; requests are missing, or have no route",
+  },
+  "routes-full": {
+    kind: "limit",
+    what: of("request", "requests"),
+    meaning: 'counted under the route "other": there are more routes than traffic.max_routes_per_service',
+  },
+  "connections-full": {
+    kind: "limit",
+    what: of("connection", "connections"),
+    meaning: "not followed: there are more than traffic.max_connections",
+  },
+  "unknown-protocol": { kind: "unavailable", what: of("connection", "connections"), meaning: "of no protocol that Coral knows" },
+  undecoded: {
+    kind: "rows-lost",
+    what: of("request", "requests"),
+    meaning: "not counted: cut short, joined in the middle, or of too many kinds at once",
+  },
+  unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "not readable in the process's memory in time" },
+  "tls-opaque": {
+    kind: "unavailable",
+    what: of("TLS connection", "TLS connections"),
+    meaning: "unread: the library is unknown, stripped or excluded; coral agent status tells",
+  },
+  "sampled-out": {
+    kind: "sampled",
+    what: of("connection", "connections"),
+    meaning: "left out with all their requests, to stay within the agent's CPU budget",
+  },
+  "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "not watched: the traffic process was away" },
+};
+
+/** Whether an agent sees requests; the reason when it does not. */
+export function trafficProblemOf(agent: AgentInfo): string | null {
+  const capability =
+    agent.capabilities.find(({ name }) => name === "traffic") ?? agent.capabilities.find(({ name }) => name === "ebpf") ?? null;
+  if (capability === null || capability.available) return null;
+  return capability.reason === "" ? "its kernel hooks are off" : capability.reason;
+}
+
+/** Reads and tells what is missing. `isEmpty`: nothing was found, so that the absence needs a reason, too. */
+export async function trafficNotes(
+  backend: ColonyBackend,
+  asked: { agents: AgentInfo[]; chosen: AgentInfo[] | undefined; sinceMs: number; isEmpty: boolean; signals?: string[] },
+  context: ToolCallContext,
+): Promise<CompletenessNote[]> {
+  const agents = asked.chosen ?? asked.agents;
+  if (agents.length === 0) return [{ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" }];
+  const which = asked.chosen === undefined ? {} : { agentIds: asked.chosen.map((agent) => agent.agentId) };
+  const [losses, gaps] = await Promise.all([
+    backend.trafficLosses({ sinceMs: asked.sinceMs, ...which }, context),
+    backend.losses({ signals: asked.signals ?? ["red", "traffic_loss"], sinceMs: asked.sinceMs, ...which }, context),
+  ]);
+  const off = agents.filter((agent) => trafficProblemOf(agent) !== null);
+  const notes = [...silentAgentNotes(agents), ...offNotes(off), ...lossNotes(gaps), ...hookNotes(losses, agents)];
+  if (asked.isEmpty && off.length < agents.length)
+    notes.push({ kind: "no-data", message: "no request that fits was seen within this time; look further back with since" });
+  return notes;
+}
+
+function offNotes(agents: AgentInfo[]): CompletenessNote[] {
+  const byReason = new Map<string, AgentInfo[]>();
+  for (const agent of agents) {
+    const reason = trafficProblemOf(agent) ?? "";
+    byReason.set(reason, [...(byReason.get(reason) ?? []), agent]);
+  }
+  return [...byReason].map(([reason, group]) => ({
+    kind: "unavailable",
+    message: `${hostList(group.map((agent) => agent.hostname))} ${group.length === 1 ? "sees" : "see"} no requests: ${reason}`,
+    ...(group.length === 1 && group[0] ? { agent: group[0].agentId } : {}),
+  }));
+}
+
+function hookNotes(losses: readonly TrafficLossFact[], agents: readonly AgentInfo[]): CompletenessNote[] {
+  const byLoss = new Map<string, TrafficLossFact[]>();
+  for (const loss of losses) if (loss.count > 0) byLoss.set(loss.loss, [...(byLoss.get(loss.loss) ?? []), loss]);
+  return [...byLoss].map(([name, group]) => {
+    const count = group.reduce((sum, loss) => sum + loss.count, 0);
+    const text = lossTexts[name] ?? { kind: "rows-lost", what: of("item", "items"), meaning: `lost (${name})` };
+    const hosts = [...new Set(group.map(({ agentId }) => agents.find((agent) => agent.agentId === agentId)?.hostname ?? agentId))];
+    return { kind: text.kind, signal: "traffic_loss", rows: count, message: `${text.what(count)} on ${hostList(hosts)} ${text.meaning}` };
+  });
+}
+
+function hostList(hostnames: readonly string[]): string {
+  const more = hostnames.length - hostsShown;
+  if (more > 0) return `${hostnames.slice(0, hostsShown).join(", ")} and ${more} more hosts`;
+  return hostnames.join(", ");
+}

@@ -1,0 +1,261 @@
+/**
+ * Takes secrets out of a request before it leaves the process: by the names of headers, parameters and keys, and by the look of values. When in
+ * doubt a value goes. What is left is printable: no control character can reach a terminal.
+ */
+
+import { isSecretName, mask, redactShapes } from "../../redact/index.ts";
+import { isBeforeSecret } from "../requests/route-template.ts";
+
+/** Characters that are kept of each. */
+const maxTargetLength = 2048;
+const maxHeaderLength = 512;
+const maxBodyLength = 4096;
+const maxHeaders = 64;
+/** Of JSON in strings of JSON that is looked into. */
+const maxDepth = 3;
+
+/** Besides the rules for settings and command lines: what people pay and are registered with. */
+const personalName = /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
+/** Who has such a value is taken for somebody: sessions, and what is exchanged for one. Short ones are states and countries. */
+const sessionName =
+  /^(?:[a-z]{0,4}sess(?:ion)?[._-]?(?:id|key)?|(?:connect\.)?sid|asp\.net_sessionid|code|state|nonce|ticket|assertion|saml\w+)$/i;
+const minSessionLength = 8;
+/** Headers whose whole value goes, although their names say little. */
+const secretHeader =
+  /^(?:cookie2?|set-cookie2?|authorization|proxy-authorization|authentication-info|x-forwarded-client-cert|x-amz-security-token)$/;
+/** Headers that hold an address with a query. */
+const addressHeader = /^(?:referer|location|content-location|link|origin|refresh|destination|x-original-url|x-rewrite-url|:path)$/;
+
+function isSecret(name: string): boolean {
+  return isSecretName(name) || personalName.test(name);
+}
+
+function isSecretPair(name: string, value: string): boolean {
+  return isSecret(name) || (value.length >= minSessionLength && sessionName.test(name));
+}
+
+/** Control characters, and those that turn the direction of text around, as escapes. */
+export function escapeControls(text: string): string {
+  let escaped = "";
+  let from = 0;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    const isControl =
+      (code < 0x20 && code !== 0x0a && code !== 0x09) ||
+      (code >= 0x7f && code <= 0x9f) ||
+      (code >= 0x200b && code <= 0x200f) ||
+      (code >= 0x2028 && code <= 0x202e) ||
+      (code >= 0x2066 && code <= 0x2069) ||
+      code === 0xfeff;
+    if (!isControl) continue;
+    escaped += `${text.slice(from, index)}\\u${code.toString(16).padStart(4, "0")}`;
+    from = index + 1;
+  }
+  return from === 0 ? text : escaped + text.slice(from);
+}
+
+/** One line: what would begin another is escaped too. */
+function escapeLine(text: string): string {
+  return escapeControls(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)}…`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    // Not an encoding: looked at as it is.
+    return text;
+  }
+}
+
+/** `a=b&c=d`, with `;` too. */
+function redactPairs(text: string): string {
+  return text.replace(/([^&;=?#]+)=([^&;#]*)/g, (whole, name: string, value: string) => {
+    if (value === "") return whole;
+    const plain = decoded(value);
+    if (isSecretPair(decoded(name), plain)) return `${name}=${mask}`;
+    const clean = redactUrls(redactShapes(plain));
+    return clean === plain ? whole : `${name}=${clean === mask ? mask : encodeURI(clean)}`;
+  });
+}
+
+function redactUrls(text: string): string {
+  return text.includes("?") && text.includes("=") ? text.replace(/\?[^\s"'<>]*/g, (query) => redactPairs(query)) : text;
+}
+
+/** A request target or an address: path as sent, secrets in the path, the query and the user's part masked, without fragment. */
+export function redactTarget(target: string): string {
+  const [beforeFragment = ""] = cut(target, maxTargetLength).split("#", 1);
+  const mark = beforeFragment.indexOf("?");
+  const path = mark === -1 ? beforeFragment : beforeFragment.slice(0, mark);
+  const query = mark === -1 ? "" : redactPairs(beforeFragment.slice(mark));
+  const withoutUser = path.replace(/^([a-z][a-z0-9+.-]*:)?\/\/[^/@]*@/i, (_, scheme?: string) => `${scheme ?? ""}//${mask}@`);
+  return escapeLine(redactPath(withoutUser) + query);
+}
+
+/** Segment by segment, because a path as a whole looks random sooner than its parts. What follows a word such as `token` goes if it is no word. */
+function redactPath(path: string): string {
+  let parent = "";
+  return path
+    .split("/")
+    .map((segment) => {
+      const [name = "", ...parameters] = segment.split(";");
+      const isGiven = (isSecret(parent) || isBeforeSecret(parent)) && /\d|[a-z][A-Z]/.test(name) && name.length >= 6;
+      parent = decoded(name);
+      const clean = isGiven ? mask : redactShapes(parent) === parent ? name : mask;
+      return parameters.length === 0 ? clean : `${clean};${redactPairs(parameters.join(";"))}`;
+    })
+    .join("/");
+}
+
+function redactHeader(name: string, value: string): string {
+  if (value === "") return "";
+  if (/^(?:proxy-)?authorization$/.test(name))
+    return /^[A-Za-z-]{1,20} ./.test(value) ? `${value.slice(0, value.indexOf(" "))} ${mask}` : mask;
+  // Binary metadata of gRPC cannot be looked into.
+  if (secretHeader.test(name) || isSecret(name) || name.endsWith("-bin")) return mask;
+  const short = cut(value, maxHeaderLength);
+  return escapeLine(addressHeader.test(name) ? redactShapes(redactTarget(short)) : redactUrls(redactShapes(short)));
+}
+
+/** Pseudo-headers are told elsewhere, but for the name of the server. */
+export function redactHeaders(headers: readonly (readonly [name: string, value: string])[]): [string, string][] {
+  return headers
+    .filter(([name]) => !name.startsWith(":") || name === ":authority")
+    .slice(0, maxHeaders)
+    .map(([name, value]) => [escapeLine(cut(name, 128)), redactHeader(name.toLowerCase(), value)]);
+}
+
+/** Where the value that begins at `at` ends: a string, a number or word, or whatever is in brackets. */
+function jsonValueEnd(text: string, at: number): number {
+  const first = text[at];
+  if (first === '"') {
+    for (let index = at + 1; index < text.length; index++) {
+      if (text[index] === "\\") index++;
+      else if (text[index] === '"') return index + 1;
+    }
+    return text.length;
+  }
+  if (first !== "{" && first !== "[") {
+    const rest = /^[^,}\]\s]*/.exec(text.slice(at));
+    return at + (rest?.[0].length ?? 0);
+  }
+  let depth = 0;
+  for (let index = at; index < text.length; ) {
+    const character = text[index];
+    if (character === '"') {
+      index = jsonValueEnd(text, index);
+      continue;
+    }
+    if (character === "{" || character === "[") depth++;
+    if ((character === "}" || character === "]") && --depth === 0) return index + 1;
+    index++;
+  }
+  return text.length;
+}
+
+/** Works on the beginning of a document as well, which no parser would take. */
+function redactJson(text: string, depth: number): string {
+  const key = /"((?:[^"\\]|\\.){1,128})"\s*:\s*/g;
+  let result = "";
+  let from = 0;
+  for (let found = key.exec(text); found !== null; found = key.exec(text)) {
+    const start = key.lastIndex;
+    const end = jsonValueEnd(text, start);
+    if (!isSecretPair(found[1] ?? "", text.slice(start + 1, end - 1))) continue;
+    result += `${text.slice(from, start)}"${mask}"`;
+    from = end;
+    key.lastIndex = Math.max(end, start);
+  }
+  return redactStrings(result + text.slice(from), depth);
+}
+
+/** What strings of JSON hold may be anything: JSON once more, a query of GraphQL, an address. */
+function redactStrings(json: string, depth: number): string {
+  if (depth >= maxDepth) return json;
+  return json.replace(/"(?:[^"\\]|\\[\s\S])*(?:"|\\?$)/g, (literal) => {
+    if (!/[:=]/.test(literal)) return literal;
+    const whole = parseString(literal);
+    const inner = whole ?? parseString(`${literal.replace(/\\(?:u[0-9a-f]{0,3})?$/i, "")}"`);
+    if (inner === null) return redactText(literal);
+    const clean = redactByType(inner, "", depth + 1);
+    if (clean === inner) return literal;
+    return whole === null ? JSON.stringify(clean).slice(0, -1) : JSON.stringify(clean);
+  });
+}
+
+function parseString(literal: string): string | null {
+  try {
+    return String(JSON.parse(literal));
+  } catch {
+    // Cut short, or with a line end that JSON does not allow.
+    return null;
+  }
+}
+
+function redactXml(text: string): string {
+  return text
+    .replace(/<([\w:.-]{1,64})([^>]*)>([^<]*)/g, (whole, name: string, attributes: string, content: string) =>
+      isSecret(name) && content.trim() !== "" ? `<${name}${attributes}>${mask}` : whole,
+    )
+    .replace(/([\w:.-]{1,64})\s*=\s*(?:"[^"]*"?|'[^']*'?)/g, (whole, name: string) => (isSecret(name) ? `${name}="${mask}"` : whole));
+}
+
+/** Parts of a form: the content of a part whose name is secret. */
+function redactMultipart(text: string): string {
+  return text.replace(
+    /(name="?([^";\r\n]*)"?[^\r\n]*(?:\r?\n[^\r\n]+)*\r?\n\r?\n)([\s\S]*?)(?=\r?\n--|$)/g,
+    (whole, head: string, name: string) => (isSecret(name) ? head + mask : whole),
+  );
+}
+
+/** `name: value` and `name=value` in text of no known form. */
+function redactText(text: string): string {
+  return text.replace(/([A-Za-z_][\w.-]{1,63})(\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,;&"']+)/g, (whole, name: string, mark: string) =>
+    isSecret(name) ? `${name}${mark}${mask}` : whole,
+  );
+}
+
+function isText(body: Buffer): boolean {
+  let odd = 0;
+  for (const byte of body) {
+    if (byte === 0) return false;
+    if ((byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13) || byte === 0x7f) odd++;
+  }
+  if (odd * 50 > body.length + 150) return false;
+  const text = body.toString("utf8");
+  const broken = text.split("\ufffd").length - 1;
+  // A character may have been cut at the end.
+  return broken * 50 <= text.length + 50;
+}
+
+export interface BodyFacts {
+  contentType: string;
+  contentEncoding: string;
+  /** More came than is kept. */
+  isCut: boolean;
+}
+
+/** The beginning of a body as text; binary and compressed ones only by their size. */
+export function redactBody(body: Buffer, { contentType, contentEncoding, isCut }: BodyFacts): string {
+  const isPlain = contentEncoding === "" || /^identity$/i.test(contentEncoding);
+  if (!isPlain || !isText(body)) return `(binary, the first ${body.length} bytes are not shown)`;
+  const text = cut(body.toString("utf8").replaceAll("\r\n", "\n"), maxBodyLength);
+  const clean = redactShapes(redactByType(text, contentType));
+  // The first half of a secret has no shape yet.
+  return escapeControls(isCut ? clean.replace(/[^\s"'<>&,;{}[\]]{6,}$/, "…") : clean);
+}
+
+function redactByType(text: string, contentType: string, depth = 0): string {
+  if (/multipart\//i.test(contentType)) return redactMultipart(text);
+  if (/x-www-form-urlencoded/i.test(contentType)) return redactPairs(text);
+  const start = text.trimStart()[0];
+  if (/json/i.test(contentType) || start === "{" || start === "[") return redactJson(text, depth);
+  if (/xml|html/i.test(contentType) || start === "<") return redactXml(text);
+  if (/^[\w.%+-]+=[^\s]*(?:&[\w.%+-]+=[^\s]*)*$/.test(text.trim())) return redactPairs(text);
+  return redactUrls(redactText(redactJson(text, depth)));
+}

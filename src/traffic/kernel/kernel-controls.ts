@@ -1,0 +1,87 @@
+/** What user space tells the programs in the kernel while they run: `struct controls` of probes/requests/connection.h. */
+
+import type { BpfMap } from "../../bpf/index.ts";
+import { ladderSteps } from "../core/ladder.ts";
+import { type TrafficProtocol, trafficProtocols } from "../core/messages.ts";
+
+export const controlsLayout = {
+  sizeBytes: 40,
+  nextConnection: 0,
+  sampleMask: 4,
+  skippedProtocols: 8,
+  capturing: 12,
+  streamBytes: 16,
+  disabledProtocols: 20,
+  generation: 24,
+  tlsUnbound: 28,
+  longSends: 32,
+} as const;
+
+/** Protocols whose requests the kernel counts by itself. */
+const countedInKernel: ReadonlySet<TrafficProtocol> = new Set(["http", "redis", "postgres", "tls"]);
+/** One connection in eight. */
+const sampleMask = 7;
+/** Enough for the head of a request in most protocols; what needs more counts as undecoded. */
+const shortBytes = 256;
+/** The kernel numbers connections in the same structure. Between reading and writing it may go on; far ahead, no number is given twice. */
+const aheadOfKernel = 1 << 16;
+
+export interface Controls {
+  sampleMask: number;
+  /** One bit for each protocol, numbered from 1 on as in `trafficProtocols`. */
+  skippedProtocols: number;
+  /** As `skippedProtocols`, and not counted as left out. */
+  disabledProtocols: number;
+  /** Most of a payload that goes through the ring; 0 as much as its protocol needs. */
+  streamBytes: number;
+  /** Whether `capture_targets` holds anything. Default: as it was. */
+  isCapturing?: boolean;
+}
+
+/** What a step of the ladder means for the kernel. `disabled` protocols are left out at every step. */
+export function controlsOf(step: number, disabled: readonly TrafficProtocol[]): Controls {
+  const isReached = (name: (typeof ladderSteps)[number]): boolean => step >= ladderSteps.indexOf(name);
+  return {
+    sampleMask: isReached("sampled-connections") ? sampleMask : 0,
+    skippedProtocols: isReached("kernel-only") ? bitsOf(trafficProtocols.filter((protocol) => !countedInKernel.has(protocol))) : 0,
+    disabledProtocols: bitsOf(disabled),
+    streamBytes: isReached("short-records") ? shortBytes : 0,
+  };
+}
+
+function bitsOf(protocols: readonly TrafficProtocol[]): number {
+  return protocols.reduce((bits, protocol) => bits | (1 << (trafficProtocols.indexOf(protocol) + 1)), 0);
+}
+
+export function writeControls(map: BpfMap, controls: Controls): void {
+  const { skippedProtocols, disabledProtocols, streamBytes, isCapturing } = controls;
+  change(map, (value) => {
+    value.writeUInt32LE(controls.sampleMask, controlsLayout.sampleMask);
+    value.writeUInt32LE(skippedProtocols, controlsLayout.skippedProtocols);
+    value.writeUInt32LE(disabledProtocols, controlsLayout.disabledProtocols);
+    value.writeUInt32LE(streamBytes, controlsLayout.streamBytes);
+    if (isCapturing !== undefined) value.writeUInt32LE(isCapturing ? 1 : 0, controlsLayout.capturing);
+  });
+}
+
+/** What connections remember is void: that names were told (`generation`), or what objects of TLS libraries are bound to (`tlsUnbound`). */
+export function raiseControl(map: BpfMap, number: "generation" | "tlsUnbound"): void {
+  const at = controlsLayout[number];
+  change(map, (value) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at));
+}
+
+/** Whether a client has sent so much at once that only a hook at the begin of sends tells when that was. */
+export function hasLongSends(map: BpfMap): boolean {
+  const value = Buffer.alloc(controlsLayout.sizeBytes);
+  map.lookup(Buffer.alloc(4), value);
+  return value.readUInt32LE(controlsLayout.longSends) !== 0;
+}
+
+function change(map: BpfMap, write: (value: Buffer) => void): void {
+  const key = Buffer.alloc(4);
+  const value = Buffer.alloc(controlsLayout.sizeBytes);
+  map.lookup(key, value);
+  value.writeUInt32LE((value.readUInt32LE(controlsLayout.nextConnection) + aheadOfKernel) >>> 0, controlsLayout.nextConnection);
+  write(value);
+  map.update(key, value);
+}

@@ -1,0 +1,184 @@
+/**
+ * What the fingerprints of the kernel's table stand for. The kernel tells each once, in a LEARN record with the head of a request; only templates of
+ * it are kept. Bounded by what the kernel can remember to have told: see `KernelTable`.
+ */
+
+import { formatIpv6, withoutMapping } from "../../base/ip-address.ts";
+import { sqlTemplate } from "../../redact/index.ts";
+import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "../core/messages.ts";
+import { methodName, parseRequestHead } from "../protocols/http/http1-head.ts";
+import { redisErrorWord, redisNames } from "../protocols/redis.ts";
+import { createRouteTemplater, unknownRoute } from "../requests/route-template.ts";
+import { learnRecordLayout } from "./kernel-layout.ts";
+
+export interface KernelName {
+  method: string;
+  route: string;
+}
+
+interface KnownName extends KernelName {
+  protocol: TrafficProtocol;
+}
+
+export interface KernelNamesOptions {
+  /** Names kept. Default 8192, as many as the kernel remembers to have told. */
+  maxNames?: number;
+}
+
+/** A LEARN record, as far as it is a whole one. */
+export interface LearnRecord {
+  protocol: TrafficProtocol;
+  role: TrafficRole;
+  serverPort: number;
+  pid: number;
+  /** 0: the bytes are a request; else those of an answer with this status. */
+  status: number;
+  fingerprint: bigint;
+  peerAddress: string;
+  /** In the ring: valid during the call only. */
+  bytes: Buffer;
+}
+
+/** Null when the record is shorter than it says, or of no protocol that is known. */
+export function decodeLearnRecord(view: DataView, at: number, length: number, ring: Buffer): LearnRecord | null {
+  const layout = learnRecordLayout;
+  if (length < layout.sizeBytes) return null;
+  const byteCount = view.getUint16(at + layout.bytes, true);
+  const protocol = trafficProtocols[view.getUint8(at + layout.protocol) - 1];
+  if (length < layout.sizeBytes + byteCount || protocol === undefined) return null;
+  return {
+    protocol,
+    role: view.getUint8(at + layout.role) === 1 ? "server" : "client",
+    serverPort: view.getUint16(at + layout.server_port, true),
+    pid: view.getUint32(at + layout.tgid, true),
+    status: view.getUint32(at + layout.status, true),
+    fingerprint: view.getBigUint64(at + layout.fingerprint, true),
+    peerAddress: addressText(ring.subarray(at + layout.remote, at + layout.remote + 16)),
+    bytes: ring.subarray(at + layout.sizeBytes, at + layout.sizeBytes + byteCount),
+  };
+}
+
+/** Canonical text of the 16 bytes that the kernel keeps; IPv4 comes mapped into IPv6. */
+export function addressText(bytes: Uint8Array): string {
+  return withoutMapping(formatIpv6(bytes));
+}
+
+const maxStatuses = 512;
+
+export class KernelNames {
+  readonly #names = new Map<bigint, KnownName>();
+  readonly #statuses = new Map<number, string>();
+  readonly #hosts = new Map<string, string>();
+  readonly #template = createRouteTemplater();
+  readonly #maxNames: number;
+
+  constructor(options: KernelNamesOptions = {}) {
+    this.#maxNames = options.maxNames ?? 8192;
+  }
+
+  get size(): number {
+    return this.#names.size;
+  }
+
+  /** False when nothing could be learned from it. */
+  learn(record: LearnRecord): boolean {
+    if (record.status !== 0) {
+      if (this.#statuses.size < maxStatuses) this.#statuses.set(record.status, statusText(record));
+      return true;
+    }
+    const { name, host } = nameOf(record, this.#template);
+    if (!this.#names.has(record.fingerprint) && this.#names.size >= this.#maxNames) this.#dropOldest(this.#names);
+    this.#names.set(record.fingerprint, { ...name, protocol: record.protocol });
+    if (host !== null) {
+      if (this.#hosts.size >= this.#maxNames) this.#dropOldest(this.#hosts);
+      this.#hosts.set(hostKey(record.fingerprint, record.pid, record.role, record.serverPort, record.peerAddress), host);
+    }
+    return name.route !== unknownRoute;
+  }
+
+  name(fingerprint: bigint): KernelName | undefined {
+    return this.#names.get(fingerprint);
+  }
+
+  status(status: number): string | undefined {
+    return this.#statuses.get(status);
+  }
+
+  /** The host that such requests asked for; undefined when they named none. */
+  host(fingerprint: bigint, pid: number, role: TrafficRole, serverPort: number, peerAddress: string): string | undefined {
+    return this.#hosts.get(hostKey(fingerprint, pid, role, serverPort, peerAddress));
+  }
+
+  /** The protocol that a fingerprint is of; undefined when it is not known. */
+  protocol(fingerprint: bigint): TrafficProtocol | undefined {
+    return this.#names.get(fingerprint)?.protocol;
+  }
+
+  forget(fingerprint: bigint): void {
+    this.#names.delete(fingerprint);
+  }
+
+  #dropOldest<K>(map: Map<K, unknown>): void {
+    for (const key of map.keys()) {
+      map.delete(key);
+      return;
+    }
+  }
+}
+
+/** The kernel tells a server's names once per process and port, a client's once per address too. */
+function hostKey(fingerprint: bigint, pid: number, role: TrafficRole, serverPort: number, peerAddress: string): string {
+  return role === "client" ? `${fingerprint} ${pid} ${serverPort} ${peerAddress}` : `${fingerprint} ${pid} ${serverPort}`;
+}
+
+interface Learned {
+  name: KernelName;
+  host: string | null;
+}
+
+const unknown: Learned = { name: { method: "", route: unknownRoute }, host: null };
+
+function nameOf({ protocol, bytes }: LearnRecord, template: (target: string, isCut?: boolean) => string): Learned {
+  if (protocol === "http") {
+    const head = parseRequestHead(bytes);
+    if (head === null) return unknown;
+    const route = template(head.target, head.isTargetCut);
+    return { name: { method: methodName(head.method), route }, host: head.host };
+  }
+  if (protocol === "redis") return { name: redisName(bytes), host: null };
+  if (protocol === "postgres") return { name: postgresName(bytes), host: null };
+  return unknown;
+}
+
+/** `*2\r\n$3\r\nGET\r\n…`, or the words of an inline command. Keys are never looked at: the second word counts for commands of two words only. */
+function redisName(bytes: Buffer): KernelName {
+  const text = bytes.toString("latin1");
+  const words = /^\*\d+\r\n\$\d+\r\n([^\r]*)(?:\r\n\$\d+\r\n([^\r]*))?/.exec(text) ?? /^([A-Za-z.]+)(?: +([A-Za-z]+))?/.exec(text);
+  return redisNames(words?.[1] ?? "", words?.[2] ?? "");
+}
+
+/** The first Query or Parse message of a payload. */
+function postgresName(bytes: Buffer): KernelName {
+  let at = 0;
+  while (at + 5 <= bytes.length) {
+    const type = bytes[at];
+    const size = bytes.readUInt32BE(at + 1);
+    if (type === 0x51 || type === 0x50) {
+      let from = at + 5;
+      // Parse names its statement first.
+      if (type === 0x50) from = bytes.indexOf(0, from) + 1;
+      if (from === 0) break;
+      const end = bytes.indexOf(0, from);
+      const isCut = end < 0;
+      const { verb, template } = sqlTemplate(bytes.toString("utf8", from, isCut ? bytes.length : end), { isCut });
+      return { method: verb, route: template === "" ? unknownRoute : template };
+    }
+    at += 1 + size;
+  }
+  return unknown.name;
+}
+
+function statusText({ protocol, bytes }: LearnRecord): string {
+  // "-WRONGTYPE Operation against …"; of the rest nothing may be kept.
+  return protocol === "redis" ? redisErrorWord(bytes.toString("latin1", 1)) : "error";
+}

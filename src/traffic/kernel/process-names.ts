@@ -1,0 +1,37 @@
+import { decodeProcessName, readProcessName } from "../../host/index.ts";
+
+/**
+ * Names of processes at the moment their traffic is seen, for those that have ended before the agent looks. Kept for the window that saw them and
+ * the next, and for as long as they are asked for in each: a request like one before brings no name.
+ */
+export class ProcessNames {
+  readonly #read: (pid: number) => string | null;
+  readonly #maxNames: number;
+  #now = new Map<number, string | null>();
+  #before = new Map<number, string | null>();
+
+  constructor(read: (pid: number) => string | null = readProcessName, maxNames = 4_096) {
+    this.#read = read;
+    this.#maxNames = maxNames;
+  }
+
+  /** Asked with every record; the name lies in it at `nameAt`, or nothing does. Decodes, or reads, once per window and process. */
+  see(pid: number, record: Buffer, nameAt: number): void {
+    const known = this.#now.get(pid);
+    if (known !== undefined && (known !== null || record[nameAt] === 0)) return;
+    if (known === undefined && this.#now.size >= this.#maxNames) return;
+    this.#now.set(pid, decodeProcessName(record, nameAt) ?? this.#read(pid) ?? this.#before.get(pid) ?? null);
+  }
+
+  nameOf(pid: number): string | undefined {
+    const name = this.#now.get(pid) ?? this.#before.get(pid) ?? undefined;
+    if (name !== undefined && this.#now.size < this.#maxNames) this.#now.set(pid, name);
+    return name;
+  }
+
+  /** A window has ended. */
+  turn(): void {
+    this.#before = this.#now;
+    this.#now = new Map();
+  }
+}

@@ -1,0 +1,204 @@
+/** One stream of HTTP/2, from its request to the end of its answer, and what is told of it. */
+
+import type { TrafficRole } from "../../core/messages.ts";
+import type { FinishedRequest, RequestDetail } from "../../core/protocol-decoder.ts";
+import { maxRouteLength, unknownRoute } from "../../requests/route-template.ts";
+import { grpcCodeOfHttp, grpcCodeOfReset, grpcTimeoutNs, isGrpcError, isHttpError } from "./http-status.ts";
+import { methodName } from "./http1-head.ts";
+
+export interface Exchange {
+  streamId: number;
+  startNs: number;
+  queueNs: number | null;
+  firstByteNs: number;
+  lastByteNs: number;
+  requestBytes: number;
+  responseBytes: number;
+  method: string;
+  path: string;
+  authority: string;
+  isGrpc: boolean;
+  hasTrailersHint: boolean;
+  /** How long the caller wanted to wait. */
+  timeoutNs: number | null;
+  /** 0 while the final answer has not begun, or when its status is not known. */
+  status: number;
+  hasAnswer: boolean;
+  grpcStatus: number | null;
+  hasTrailers: boolean;
+  /** Calls of gRPC have been told on this connection. */
+  isAmongCalls: boolean;
+  /** Some of its fields were added to a table before we came. */
+  hasUnknownFields: boolean;
+  resetCode: number | null;
+  /** Promised by the server, asked for by nobody. */
+  isPushed: boolean;
+  /** Records were lost while it was open. */
+  isDoubtful: boolean;
+  detail: RequestDetail | null;
+}
+
+export interface AskedTimes {
+  atNs: number;
+  startNs: number;
+}
+
+/** `startNs`: for a server when bytes arrived, for a client when the send began; 0 when unknown. */
+export function createExchange(streamId: number, asked: AskedTimes, role: TrafficRole): Exchange {
+  const isEarlier = asked.startNs > 0 && asked.startNs < asked.atNs;
+  const startNs = isEarlier ? asked.startNs : asked.atNs;
+  return {
+    streamId,
+    startNs,
+    queueNs: isEarlier && role === "server" ? asked.atNs - asked.startNs : null,
+    firstByteNs: -1,
+    lastByteNs: startNs,
+    requestBytes: 0,
+    responseBytes: 0,
+    method: "",
+    path: "",
+    authority: "",
+    isGrpc: false,
+    hasTrailersHint: false,
+    timeoutNs: null,
+    status: 0,
+    hasAnswer: false,
+    grpcStatus: null,
+    hasTrailers: false,
+    isAmongCalls: false,
+    hasUnknownFields: false,
+    resetCode: null,
+    isPushed: false,
+    isDoubtful: false,
+    detail: null,
+  };
+}
+
+const grpcContentType = /^application\/grpc(?:\+|;|$)/i;
+const grpcPath = /^\/((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\/[A-Za-z_]\w*)$/;
+
+/** A field of the request. */
+export function addRequestField(exchange: Exchange, name: string, value: string): void {
+  switch (name) {
+    case ":method":
+      exchange.method = value;
+      break;
+    case ":path":
+      exchange.path = value;
+      break;
+    case ":authority":
+      exchange.authority = value;
+      break;
+    case "host":
+      if (exchange.authority === "") exchange.authority = value;
+      break;
+    case "content-type":
+      if (grpcContentType.test(value)) exchange.isGrpc = true;
+      break;
+    case "te":
+      if (value === "trailers") exchange.hasTrailersHint = true;
+      break;
+    case "grpc-timeout":
+      exchange.timeoutNs = grpcTimeoutNs(value);
+      break;
+  }
+}
+
+/** A field of the answer's head or of its trailers. `isLast`: nothing comes behind it. */
+export function addResponseField(exchange: Exchange, name: string | null, value: string, isLast: boolean): void {
+  if (name === ":status") exchange.status = /^\d{3}$/.test(value) ? Number(value) : 0;
+  else if (name === "content-type" && grpcContentType.test(value)) exchange.isGrpc = true;
+  else if (name === "grpc-status" || (name === null && isLast && mayBeRpc(exchange))) {
+    // Where names were learned before we came, a small number in what ends a call is its status.
+    if (!/^(?:\d|1[0-6])$/.test(value)) return;
+    exchange.grpcStatus = Number(value);
+    exchange.isGrpc = true;
+  }
+}
+
+function mayBeRpc(exchange: Exchange): boolean {
+  return exchange.grpcStatus === null && hasFormOfRpc(exchange);
+}
+
+/**
+ * A path that was learned before we came may be any: then trailers have to tell, which nearly nobody else sends behind an answer. Calls that
+ * fail at once have none, and are told by their neighbours.
+ */
+function hasFormOfRpc({ method, path, hasTrailers, isAmongCalls, hasUnknownFields }: Exchange): boolean {
+  if (method !== "POST") return false;
+  return path === "" ? hasUnknownFields && (hasTrailers || isAmongCalls) : grpcPath.test(path);
+}
+
+function isGrpc(exchange: Exchange): boolean {
+  if (exchange.isGrpc) return true;
+  if (!hasFormOfRpc(exchange)) return false;
+  if (exchange.path === "") return true;
+  // Where the content type was not seen: trailers, or a package's name before the service, are what else only gRPC has.
+  return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
+}
+
+const cancelCode = 8;
+const deadlineExceeded = 4;
+/** Callers write their timeout with two or three digits, rounded up. */
+const timeoutShare = 0.95;
+
+/** Whoever waits no longer says CANCEL, as somebody who changed his mind does; only the time tells which. */
+function isTimedOut({ resetCode, timeoutNs, startNs, lastByteNs }: Exchange): boolean {
+  return resetCode === cancelCode && timeoutNs !== null && lastByteNs - startNs >= timeoutNs * timeoutShare;
+}
+
+function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string; code: number | null } {
+  if (exchange.grpcStatus !== null) return { status: String(exchange.grpcStatus), code: exchange.grpcStatus };
+  if (exchange.resetCode !== null) {
+    const code = isTimedOut(exchange) ? deadlineExceeded : grpcCodeOfReset(exchange.resetCode);
+    return { status: String(code), code };
+  }
+  if (!isAnswered) return { status: "no-reply", code: 14 };
+  // A status in trailers that were learned before we came.
+  if (exchange.hasUnknownFields || exchange.status === 0) return { status: "unknown", code: null };
+  const code = exchange.status === 200 ? 2 : grpcCodeOfHttp(exchange.status);
+  return { status: String(code), code };
+}
+
+function statusOf(exchange: Exchange, role: TrafficRole, isRpc: boolean): { status: string; isError: boolean } {
+  const isAnswered = exchange.hasAnswer;
+  if (isRpc) {
+    const { status, code } = grpcStatusOf(exchange, isAnswered);
+    return { status, isError: status === "no-reply" || (code !== null && isGrpcError(code, role)) };
+  }
+  if (!isAnswered) return { status: "no-reply", isError: true };
+  // An answer that broke off is one that failed, unless the client no longer wanted it (CANCEL), or had enough (NO_ERROR).
+  const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== cancelCode;
+  const status = exchange.status === 0 ? "unknown" : String(exchange.status);
+  return { status, isError: isBroken || (exchange.status > 0 && isHttpError(exchange.status, role)) };
+}
+
+function routeOf(exchange: Exchange, isRpc: boolean, template: (target: string) => string): string {
+  if (exchange.path === "") return exchange.method === "CONNECT" && exchange.authority !== "" ? template(exchange.authority) : unknownRoute;
+  const rpc = isRpc ? grpcPath.exec(exchange.path)?.[1] : undefined;
+  return rpc !== undefined && rpc.length <= maxRouteLength ? rpc : template(exchange.path);
+}
+
+/** What is told of a stream that is over. */
+export function finishExchange(
+  exchange: Exchange,
+  role: TrafficRole,
+  host: string | null,
+  template: (target: string) => string,
+): FinishedRequest {
+  const isRpc = isGrpc(exchange);
+  return {
+    protocol: isRpc ? "grpc" : "http2",
+    method: exchange.method === "" ? "" : methodName(exchange.method),
+    route: routeOf(exchange, isRpc, template),
+    ...statusOf(exchange, role, isRpc),
+    durationNs: Math.max(0, exchange.lastByteNs - exchange.startNs),
+    queueNs: exchange.queueNs,
+    firstByteNs: exchange.firstByteNs < 0 ? null : Math.max(0, exchange.firstByteNs - exchange.startNs),
+    endNs: exchange.lastByteNs,
+    requestBytes: exchange.requestBytes,
+    responseBytes: exchange.responseBytes,
+    host,
+    ...(exchange.detail === null ? {} : { detail: exchange.detail }),
+  };
+}

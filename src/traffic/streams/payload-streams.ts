@@ -1,0 +1,297 @@
+/**
+ * The connections whose payloads come through the ring buffer, each with the decoder of its protocol. What the decoders find is added to the groups
+ * of the window. The number of connections is bounded: the one unused for longest is forgotten, and counted.
+ */
+
+import type { LossKind, TrafficProtocol, TrafficRole } from "../core/messages.ts";
+import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recognition, RequestSink } from "../core/protocol-decoder.ts";
+import type { Endpoint, EndpointGroups, RequestGroups } from "../requests/request-groups.ts";
+import { DnsDatagrams } from "./dns-datagrams.ts";
+
+/** A payload record of the ring (`struct payload_record` in probes/requests/ring.h). Lent for the call: the reader may use one object for all records. */
+export interface PayloadRecord {
+  /** Never given twice. */
+  connectionId: number;
+  pid: number;
+  /** Sent by the process, or received. */
+  isSent: boolean;
+  /** Plaintext of a TLS connection. */
+  isTls: boolean;
+  /** UDP: each record is a message of its own, and a socket may talk to many peers. */
+  isDatagram: boolean;
+  /** As the kernel classified the connection; null: look at the bytes. */
+  protocol: TrafficProtocol | null;
+  /** Null: look at the bytes. */
+  role: TrafficRole | null;
+  localPort: number;
+  peerPort: number;
+  /** Canonical text, empty when unknown. Asked for once per connection, so a getter may build it. */
+  readonly peerAddress: string;
+  /** As `peerAddress`, of this end. */
+  readonly localAddress?: string;
+  /** CLOCK_MONOTONIC. */
+  atNs: number;
+  /** Received: arrival; sent: when the call began. 0: unknown. */
+  startNs: number;
+  /** Of the whole payload. */
+  lengthBytes: number;
+  /** Where in the payload `bytes` begins: a long one comes in several records. */
+  offsetBytes: number;
+  bytes: Buffer;
+  /** Only statements that later payloads may name; what it asks for is counted elsewhere. Default false. */
+  isPrepared?: boolean;
+  /** Default: none. */
+  missed?: MissedRecords | undefined;
+  /** Datagrams: how many records of them were lost so far, of all sockets. Default 0. */
+  missedDatagrams?: number;
+}
+
+/** Of a connection: whether records of what the process received, or sent, were lost before this one because the ring was full. */
+export interface MissedRecords {
+  received: boolean;
+  sent: boolean;
+}
+
+/** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/requests/payload.h). */
+const pieceBytes = 4096;
+const maxPieces = 8;
+
+/** What is known of a connection, for those who look at single requests. */
+export interface StreamEnds extends Endpoint {
+  peerPort: number;
+  localPort: number;
+  localAddress?: string;
+}
+
+export interface PayloadStreamsOptions {
+  groups: RequestGroups;
+  decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
+  /** Finds the protocol of a payload that the kernel did not classify, and who asks. */
+  recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null;
+  onLoss(loss: LossKind, count: number): void;
+  /** Every request, before it is added up. For capture. */
+  onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
+  /** Whether decoders keep the details of this process's requests. Default: never. */
+  isCapturing?: (pid: number) => boolean;
+  /** Default 16384. */
+  maxConnections?: number;
+}
+
+const noBytes = Buffer.alloc(0);
+/** A connection that sends nothing for so long has ended its answer. */
+const quietNs = 1e9;
+/** Payloads of a connection that are looked at before it counts as unknown. */
+const maxUnknownPayloads = 8;
+/** Requests in a row that a decoder may skip before it is taken to be the wrong one. */
+const maxUndecodedInARow = 64;
+/** As many as a decoder remembers: what may be skipped after records were lost besides. */
+const maxSkippedByLoss = 8192;
+
+class Connection implements RequestSink {
+  readonly ends: StreamEnds;
+  readonly #owner: PayloadStreamsOptions;
+  #groups: EndpointGroups | null = null;
+  #undecodedInARow = 0;
+  decoder: ProtocolDecoder | null = null;
+  unknownPayloads = 0;
+  isGivenUp = false;
+  isQuiet = true;
+  /** Used since it was last looked at by the search for a connection to forget. */
+  isUsed = true;
+  lastNs = 0;
+  /** Bytes of the last payload, received and sent, that further records are expected to bring, and where in it they begin. */
+  readonly awaited: [received: number, sent: number] = [0, 0];
+  readonly awaitedFrom: [received: number, sent: number] = [0, 0];
+
+  constructor(owner: PayloadStreamsOptions, ends: StreamEnds) {
+    this.#owner = owner;
+    this.ends = ends;
+  }
+
+  finished(request: FinishedRequest): void {
+    this.#undecodedInARow = 0;
+    this.#owner.onRequest?.(this.ends, request);
+    this.#groups ??= this.#owner.groups.endpoint(this.ends);
+    this.#owner.groups.add(this.#groups, request);
+  }
+
+  undecoded(count: number): void {
+    this.#owner.onLoss("undecoded", count);
+    this.#undecodedInARow += count;
+    // HTTP/2 is not mistaken for anything else; many of its streams may be lost at once with a few records.
+    if (this.#undecodedInARow >= maxUndecodedInARow && this.ends.protocol !== "http2") this.giveUp();
+  }
+
+  /** Records were lost: what is skipped because of that says nothing about the decoder. */
+  onMissed(missed: MissedRecords, atNs: number): void {
+    this.#undecodedInARow = -maxSkippedByLoss;
+    this.awaited.fill(0);
+    this.awaitedFrom.fill(0);
+    const isClient = this.ends.role === "client";
+    if (isClient ? missed.sent : missed.received) this.decoder?.onMissed("requests", atNs);
+    if (isClient ? missed.received : missed.sent) this.decoder?.onMissed("replies", atNs);
+  }
+
+  giveUp(): void {
+    if (this.isGivenUp) return;
+    this.isGivenUp = true;
+    this.#owner.onLoss("unknown-protocol", 1);
+  }
+}
+
+function hasMissed(missed: MissedRecords | undefined): missed is MissedRecords {
+  return missed !== undefined && (missed.received || missed.sent);
+}
+
+export class PayloadStreams {
+  readonly #options: PayloadStreamsOptions;
+  readonly #maxConnections: number;
+  readonly #connections = new Map<number, Connection>();
+  readonly #datagrams: DnsDatagrams;
+  readonly #chunk: Chunk = { bytes: noBytes, fullLength: 0, atNs: 0, startNs: 0 };
+
+  constructor(options: PayloadStreamsOptions) {
+    this.#options = options;
+    this.#maxConnections = options.maxConnections ?? 16_384;
+    this.#datagrams = new DnsDatagrams(options);
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  onPayload(record: PayloadRecord): void {
+    if (record.isDatagram) {
+      this.#datagrams.onDatagram(record);
+      return;
+    }
+    const connection = this.#connectionOf(record);
+    // Records of TLS, whose plaintext has its own.
+    if (connection.ends.isTls && !record.isTls) return;
+    connection.isUsed = true;
+    connection.lastNs = record.atNs;
+    connection.isQuiet = false;
+    if (connection.isGivenUp) return;
+    const decoder = connection.decoder ?? this.#start(connection, record);
+    if (decoder === null) return;
+    if (hasMissed(record.missed)) connection.onMissed(record.missed, record.atNs);
+    const isRequest = record.isSent === (connection.ends.role === "client");
+    if (record.isPrepared === true) {
+      decoder.onPrepared?.(record.bytes, record.lengthBytes > record.bytes.length);
+      return;
+    }
+    this.#give(decoder, connection, record, isRequest);
+    if (connection.isGivenUp) connection.decoder = null;
+  }
+
+  onClose(connectionId: number, atNs: number, missed?: MissedRecords): void {
+    const connection = this.#connections.get(connectionId);
+    if (connection === undefined) return;
+    if (hasMissed(missed)) connection.onMissed(missed, atNs);
+    this.#connections.delete(connectionId);
+    connection.decoder?.onClose(atNs);
+  }
+
+  /** To be called about once a second: ends the answers of connections that have become quiet. */
+  sweep(nowNs: number): void {
+    for (const connection of this.#connections.values()) {
+      if (connection.isQuiet || nowNs - connection.lastNs < quietNs) continue;
+      connection.isQuiet = true;
+      connection.decoder?.onQuiet();
+    }
+    this.#datagrams.sweep(nowNs);
+  }
+
+  #connectionOf(record: PayloadRecord): Connection {
+    const known = this.#connections.get(record.connectionId);
+    if (known !== undefined) {
+      if (known.ends.isTls || !record.isTls) return known;
+      // The connection has changed to TLS, and its plaintext can be read.
+      this.#forget(record.connectionId, known);
+    }
+    if (this.#connections.size >= this.#maxConnections) this.#forgetUnused();
+    const connection = new Connection(this.#options, {
+      pid: record.pid,
+      role: "client",
+      protocol: record.protocol ?? "http",
+      isTls: record.isTls,
+      serverPort: 0,
+      peerAddress: record.peerAddress,
+      peerPort: record.peerPort,
+      localPort: record.localPort,
+      ...(record.localAddress === undefined ? {} : { localAddress: record.localAddress }),
+    });
+    this.#connections.set(record.connectionId, connection);
+    return connection;
+  }
+
+  /** Chooses the decoder by what the bytes are, and who is the client by who asks. */
+  #start(connection: Connection, record: PayloadRecord): ProtocolDecoder | null {
+    const recognition = this.#recognise(record);
+    const factory = recognition === null ? undefined : this.#options.decoders[recognition.protocol];
+    if (recognition === null || factory === undefined) {
+      if (++connection.unknownPayloads >= maxUnknownPayloads) connection.giveUp();
+      return null;
+    }
+    const { role } = recognition;
+    connection.ends.role = role;
+    connection.ends.protocol = recognition.protocol;
+    connection.ends.serverPort = role === "client" ? record.peerPort : record.localPort;
+    connection.decoder = factory({
+      sink: connection,
+      role,
+      isCapturing: () => this.#options.isCapturing?.(connection.ends.pid) === true,
+    });
+    return connection.decoder;
+  }
+
+  #recognise(record: PayloadRecord): { protocol: TrafficProtocol; role: TrafficRole } | null {
+    if (record.protocol !== null && record.role !== null) return { protocol: record.protocol, role: record.role };
+    const recognition = this.#options.recognise(record.bytes, record.lengthBytes, record.protocol);
+    if (recognition === null) return null;
+    const { protocol, isRequest } = recognition;
+    return { protocol, role: record.role ?? (isRequest === record.isSent ? "client" : "server") };
+  }
+
+  #give(decoder: ProtocolDecoder, connection: Connection, record: PayloadRecord, isRequest: boolean): void {
+    const chunk = this.#chunk;
+    const side = record.isSent ? 1 : 0;
+    chunk.atNs = record.atNs;
+    chunk.startNs = record.startNs;
+    const missingBytes = record.offsetBytes === 0 ? connection.awaited[side] : record.offsetBytes - connection.awaitedFrom[side];
+    if (missingBytes > 0) {
+      chunk.bytes = noBytes;
+      chunk.fullLength = missingBytes;
+      if (isRequest) decoder.onRequestBytes(chunk);
+      else decoder.onReplyBytes(chunk);
+    }
+    const leftBytes = Math.max(0, record.lengthBytes - record.offsetBytes - record.bytes.length);
+    const isContinued = record.bytes.length === pieceBytes && record.offsetBytes < pieceBytes * (maxPieces - 1);
+    connection.awaited[side] = isContinued ? leftBytes : 0;
+    connection.awaitedFrom[side] = isContinued ? record.offsetBytes + record.bytes.length : 0;
+    chunk.bytes = record.bytes;
+    chunk.fullLength = record.bytes.length + (isContinued ? 0 : leftBytes);
+    if (isRequest) decoder.onRequestBytes(chunk);
+    else decoder.onReplyBytes(chunk);
+  }
+
+  #forgetUnused(): void {
+    let tries = 0;
+    for (const [connectionId, connection] of this.#connections) {
+      if (connection.isUsed && ++tries <= 32) {
+        connection.isUsed = false;
+        this.#connections.delete(connectionId);
+        this.#connections.set(connectionId, connection);
+        continue;
+      }
+      this.#options.onLoss("connections-full", 1);
+      this.#forget(connectionId, connection);
+      return;
+    }
+  }
+
+  #forget(connectionId: number, connection: Connection): void {
+    this.#connections.delete(connectionId);
+    connection.decoder?.onClose(null);
+  }
+}

@@ -1,0 +1,244 @@
+/** The agent's identity: `key.pem`, `cert.pem`, `ca.pem` in one directory. Node's own crypto only: agents load no X.509 library. */
+
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify, X509Certificate } from "node:crypto";
+import { readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { CoralError } from "../../base/errors.ts";
+import { backdateMs } from "./certificate-times.ts";
+import { type FileOwner, writePrivateFile } from "./private-file.ts";
+import { spiffeIdOf } from "./spiffe-id.ts";
+
+export interface AgentKey {
+  /** PKCS #8. Never leaves the agent. */
+  keyPem: string;
+  /** SubjectPublicKeyInfo. */
+  publicKeyDer: Buffer;
+}
+
+/** What an agent shows to its colony, and what it trusts. */
+export interface Identity {
+  agentId: string;
+  colonyId: string;
+  keyPem: string;
+  certPem: string;
+  caPem: string;
+  notBeforeMs: number;
+  notAfterMs: number;
+  /** Wall clock at which a new certificate should be asked for: two thirds of its life. */
+  renewAtMs: number;
+}
+
+export type IdentityProblem = "missing" | "damaged" | "key-mismatch" | "other-authority" | "wrong-colony" | "not-yet-valid" | "expired";
+
+export type IdentityCheck = { kind: "usable"; identity: Identity } | { kind: "unusable"; problem: IdentityProblem; message: string };
+
+export interface ProofInput {
+  colonyId: string;
+  agentId: string;
+  publicKeyDer: Uint8Array;
+}
+
+/** A fresh key, in memory only. */
+export function generateKey(): AgentKey {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  return agentKeyOf(privateKey);
+}
+
+/** The key in `directory`, or a new one stored there. Kept over failed joins, so that a retry shows the same key. */
+export async function createKey(directory: string, owner?: FileOwner): Promise<AgentKey> {
+  const { keyPath } = pathsIn(directory);
+  const stored = await readIfThere(keyPath);
+  if (stored !== undefined) return agentKeyOf(readKey(keyPath, stored));
+  const key = generateKey();
+  await writePrivateFile(keyPath, key.keyPem, owner);
+  return key;
+}
+
+/** ECDSA-SHA256 over the text that colony.proto states for JoinRequest.proof. */
+export function proofOf(keyPem: string, input: ProofInput): Buffer {
+  return sign("sha256", proofText(input), keyPem);
+}
+
+/** The colony's side of `proofOf`; false also for a key that is not EC P-256. */
+export function isProofValid(proof: Uint8Array, input: ProofInput): boolean {
+  try {
+    const key = createPublicKey({ key: Buffer.from(input.publicKeyDer), format: "der", type: "spki" });
+    return isP256(key) && verify("sha256", proofText(input), key, proof);
+  } catch {
+    // Foreign bytes that are no key at all.
+    return false;
+  }
+}
+
+/** Stores what Join or Renew returned. A crash at any point leaves a usable pair. */
+export async function saveIdentity(
+  directory: string,
+  files: { keyPem: string; certPem: string; caPem: string },
+  owner?: FileOwner,
+): Promise<Identity> {
+  const identity = identityOf(directory, files);
+  const { keyPath, nextKeyPath, certPath, caPath } = pathsIn(directory);
+  await writePrivateFile(caPath, files.caPem, owner);
+  if ((await readIfThere(keyPath)) === files.keyPem) {
+    await writePrivateFile(certPath, files.certPem, owner);
+    return identity;
+  }
+  // Key and certificate cannot change in one step. The new key waits beside the old one until its certificate is there; see readFiles.
+  await writePrivateFile(nextKeyPath, files.keyPem, owner);
+  await writePrivateFile(certPath, files.certPem, owner);
+  await rename(nextKeyPath, keyPath);
+  return identity;
+}
+
+/** Reads the files; undefined when the agent has not joined yet. Throws `corrupt` when they cannot be understood. Does not judge: see checkIdentity. */
+export async function loadIdentity(directory: string): Promise<Identity | undefined> {
+  const files = await readFiles(directory);
+  return files && identityOf(directory, files);
+}
+
+/** Says whether the stored identity can be used for `colonyId` (any when absent), or exactly why not. Never throws for bad files. */
+export async function checkIdentity(directory: string, expected: { colonyId?: string; nowMs: number }): Promise<IdentityCheck> {
+  const unusable = (problem: IdentityProblem, why: string): IdentityCheck => {
+    return { kind: "unusable", problem, message: `Cannot use the agent's identity in "${directory}": ${why}` };
+  };
+  let identity: Identity | undefined;
+  try {
+    identity = await loadIdentity(directory);
+  } catch (error) {
+    return { kind: "unusable", problem: "damaged", message: CoralError.from(error).message };
+  }
+  if (!identity) return unusable("missing", "there is none yet; join a colony with a join token");
+  const leaf = new X509Certificate(identity.certPem);
+  const ca = new X509Certificate(identity.caPem);
+  if (!leaf.checkPrivateKey(createPrivateKey(identity.keyPem)))
+    return unusable("key-mismatch", "the key is not the certificate's; join the colony again");
+  if (!leaf.checkIssued(ca) || !leaf.verify(ca.publicKey)) {
+    return unusable("other-authority", "the certificate was not signed by the stored authority; join the colony again");
+  }
+  if (expected.colonyId !== undefined && identity.colonyId !== expected.colonyId) {
+    return unusable(
+      "wrong-colony",
+      `it is for colony "${identity.colonyId}", not "${expected.colonyId}"; join that colony with a token of its own`,
+    );
+  }
+  if (expected.nowMs < identity.notBeforeMs) {
+    return unusable(
+      "not-yet-valid",
+      `the certificate is not valid before ${new Date(identity.notBeforeMs).toISOString()}; check the clock`,
+    );
+  }
+  if (expected.nowMs > identity.notAfterMs) {
+    return unusable("expired", `the certificate expired on ${new Date(identity.notAfterMs).toISOString()}; join the colony again`);
+  }
+  return { kind: "usable", identity };
+}
+
+interface IdentityFiles {
+  keyPem: string;
+  certPem: string;
+  caPem: string;
+}
+
+/** A key without certificate is an agent that has not joined yet. */
+async function readFiles(directory: string): Promise<IdentityFiles | undefined> {
+  const { keyPath, nextKeyPath, certPath, caPath } = pathsIn(directory);
+  const certPem = await readIfThere(certPath);
+  if (certPem === undefined) return undefined;
+  const caPem = await readIfThere(caPath);
+  let keyPem = await readIfThere(keyPath);
+  const nextKeyPem = await readIfThere(nextKeyPath);
+  if (nextKeyPem !== undefined && isKeyOf(nextKeyPem, certPem)) {
+    // A crash in saveIdentity between certificate and key: finish it.
+    await rename(nextKeyPath, keyPath);
+    keyPem = nextKeyPem;
+  }
+  if (caPem === undefined || keyPem === undefined) {
+    throw damaged(caPem === undefined ? caPath : keyPath, "is missing; join the colony again");
+  }
+  return { keyPem, certPem, caPem };
+}
+
+function identityOf(directory: string, files: IdentityFiles): Identity {
+  const { keyPath, certPath, caPath } = pathsIn(directory);
+  readKey(keyPath, files.keyPem);
+  readCertificate(caPath, files.caPem);
+  const leaf = readCertificate(certPath, files.certPem);
+  const id = spiffeIdOf(leaf);
+  if (id?.kind !== "agent") throw damaged(certPath, "is not an agent's certificate; join the colony again");
+  const notBeforeMs = Date.parse(leaf.validFrom);
+  const notAfterMs = Date.parse(leaf.validTo);
+  const issuedAtMs = Math.min(notBeforeMs + backdateMs, notAfterMs);
+  return {
+    agentId: id.agentId,
+    colonyId: id.colonyId,
+    ...files,
+    notBeforeMs,
+    notAfterMs,
+    renewAtMs: issuedAtMs + ((notAfterMs - issuedAtMs) * 2) / 3,
+  };
+}
+
+function proofText(input: ProofInput): Buffer {
+  return Buffer.from(`coral-join\n${input.colonyId}\n${input.agentId}\n${Buffer.from(input.publicKeyDer).toString("base64")}`);
+}
+
+function agentKeyOf(privateKey: KeyObject): AgentKey {
+  return {
+    keyPem: String(privateKey.export({ type: "pkcs8", format: "pem" })),
+    publicKeyDer: createPublicKey(privateKey).export({ type: "spki", format: "der" }),
+  };
+}
+
+function isP256(key: KeyObject): boolean {
+  return key.asymmetricKeyType === "ec" && key.asymmetricKeyDetails?.namedCurve === "prime256v1";
+}
+
+function isKeyOf(keyPem: string, certPem: string): boolean {
+  try {
+    return new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem));
+  } catch {
+    // Either is damaged; the caller reads both again and says which.
+    return false;
+  }
+}
+
+function readKey(path: string, pem: string): KeyObject {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(pem);
+  } catch (error) {
+    throw damaged(path, "is not a private key; remove it and join the colony again", error);
+  }
+  if (!isP256(key)) throw damaged(path, "is not an EC P-256 key; remove it and join the colony again");
+  return key;
+}
+
+function readCertificate(path: string, pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (error) {
+    throw damaged(path, "is not a certificate; join the colony again", error);
+  }
+}
+
+function damaged(path: string, why: string, cause?: unknown): CoralError {
+  return new CoralError({ code: "corrupt", message: `Cannot read the agent's identity: "${path}" ${why}`, cause, details: { path } });
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw new CoralError({ code: "unavailable", message: `Cannot read "${path}": ${String(error)}`, cause: error, details: { path } });
+  }
+}
+
+function pathsIn(directory: string): { keyPath: string; nextKeyPath: string; certPath: string; caPath: string } {
+  return {
+    keyPath: join(directory, "key.pem"),
+    nextKeyPath: join(directory, "key.next.pem"),
+    certPath: join(directory, "cert.pem"),
+    caPath: join(directory, "ca.pem"),
+  };
+}

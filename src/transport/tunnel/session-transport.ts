@@ -1,0 +1,116 @@
+/** A Connect transport over one HTTP/2 session that already exists. It never reconnects: who owns the session decides that. */
+
+import { type ClientHttp2Session, connect } from "node:http2";
+import type { Duplex } from "node:stream";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { receivedMemoryOf } from "../http/received-memory.ts";
+
+/** Only a label inside the connection: requests carry it as :authority. */
+const authority = "http://coral";
+
+/** Bytes that a peer may send before we have read them, per stream: enough for 10 MB/s at 100 ms of distance. */
+const streamWindowBytes = 1024 * 1024;
+/** The same for all streams together: a file that waits for the disk does not hold up the others. */
+const sessionWindowBytes = 4 * streamWindowBytes;
+
+/** A peer may send so much at once; with the 16 KiB of the protocol, frames would cost more than what is in them. */
+const frameBytes = 256 * 1024;
+
+/** The HTTP/2 client over an open, checked connection. */
+export function createClientSession(socket: Duplex): ClientHttp2Session {
+  const session = connect(authority, {
+    createConnection: () => socket,
+    settings: { enablePush: false, initialWindowSize: streamWindowBytes, maxFrameSize: frameBytes },
+    // Mebibytes. The default of 10 would refuse streams while one large reply is on its way.
+    maxSessionMemory: 64,
+  });
+  session.once("connect", () => session.setLocalWindowSize(sessionWindowBytes));
+  return session;
+}
+
+export interface SessionTransportOptions {
+  maxReplyBytes: number;
+  /** Completes "Cannot call …: " once the session is closed. */
+  closedReason: () => string;
+  /** Bytes have arrived: the peer lives. */
+  onActivity?: () => void;
+}
+
+export function createSessionTransport(session: ClientHttp2Session, options: SessionTransportOptions): Transport {
+  return createConnectTransport({
+    httpVersion: "2",
+    baseUrl: authority,
+    useBinaryFormat: true,
+    readMaxBytes: options.maxReplyBytes,
+    // Row batches are packed already; gzip would cost more than the wire.
+    acceptCompression: [],
+    interceptors: [failWithSession(session, options)],
+    sessionManager: {
+      authority,
+      request: (method, path, headers, requestOptions) => {
+        if (session.closed || session.destroyed) {
+          return Promise.reject(new ConnectError(`Cannot call ${path}: ${options.closedReason()}`, Code.Unavailable));
+        }
+        const stream = session.request({ ...headers, ":method": method, ":path": path }, requestOptions);
+        // Messages keep parts of what came.
+        receivedMemoryOf(session).keptBy(stream);
+        return Promise.resolve(stream);
+      },
+      notifyResponseByteRead: () => options.onActivity?.(),
+    },
+  });
+}
+
+/**
+ * A session that dies under a call may leave it unanswered for ever, or make it look cancelled by the caller, or broken off by the agent. This
+ * fails it as `unavailable`. A stream is under way until its last message was read.
+ */
+function failWithSession(session: ClientHttp2Session, options: SessionTransportOptions): Interceptor {
+  // Not AbortSignal.any() or a shared promise: both would gather an entry per call for as long as the session lives.
+  const underWay = new Set<AbortController>();
+  const closedError = (): ConnectError => new ConnectError(`Cannot finish the call: ${options.closedReason()}`, Code.Unavailable);
+  session.once("close", () => {
+    for (const controller of underWay) controller.abort(closedError());
+  });
+  return (next) => async (request) => {
+    const controller = new AbortController();
+    const onAbort = (): void => controller.abort(request.signal.reason);
+    request.signal.addEventListener("abort", onAbort, { once: true });
+    if (request.signal.aborted) onAbort();
+    underWay.add(controller);
+    const release = (): void => {
+      underWay.delete(controller);
+      request.signal.removeEventListener("abort", onAbort);
+    };
+    const explain = (error: unknown, codes: readonly Code[]): unknown => {
+      const isCut = session.destroyed && !request.signal.aborted && codes.includes(ConnectError.from(error).code);
+      return isCut ? closedError() : error;
+    };
+    try {
+      const response = await next({ ...request, signal: controller.signal });
+      if (!response.stream) {
+        release();
+        return response;
+      }
+      // A stream that ends without its last frame is taken for one that breaks the protocol.
+      const read = readMessages(response.message, release, (error) => explain(error, [...cutCodes, Code.InvalidArgument, Code.Internal]));
+      return { ...response, message: read };
+    } catch (error) {
+      release();
+      throw explain(error, cutCodes);
+    }
+  };
+}
+
+const cutCodes: readonly Code[] = [Code.Canceled, Code.Aborted];
+
+async function* readMessages<T>(messages: AsyncIterable<T>, release: () => void, explain: (error: unknown) => unknown): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw explain(error);
+  } finally {
+    release();
+  }
+}
