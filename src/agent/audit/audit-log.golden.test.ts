@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { noExtraRules } from "../../redact/redact-line.ts";
+import { noExtraRules } from "../../redact/index.ts";
 import { type AgentStore, openAgentStore } from "../../store/agent/index.ts";
 import { type Engine, openEngine, type Row } from "../../store/engine/index.ts";
 import { type AuditRow, audit, type Signal } from "../../store/signals/index.ts";
