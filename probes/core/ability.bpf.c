@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One tiny program per way of attaching, so that Coral can ask the kernel what it allows instead of guessing by version: each is loaded
- * and attached alone, and detached at once. A program is named ability_<name of the ability>; src/probes/ability.ts knows them.
+ * One minimal program per attach type. Coral asks the kernel what it allows instead of guessing by version: it loads and attaches each
+ * program alone, and detaches it at once. A program is named ability_<name of the ability>; kernel-ability.ts lists the names. An object of
+ * its own.
  */
 #include "core/bpf.h"
 
@@ -12,13 +13,13 @@ struct {
 	MAP_NUMBER(max_entries, 65536);
 } events SEC(".maps");
 
-/* Two fields of every record: when, and in which process. */
+/* Enough to show that records arrive intact: when, and in which process. */
 struct event {
 	u64 at_ns;
 	u64 pid_tgid;
 };
 
-/* Used by the ring buffer check only; the other programs must not need the map, or its failure would look like theirs. */
+/* Only the ring buffer check uses the map. The other programs must not need it, or a failed map would look like a failed attach. */
 SEC("raw_tracepoint/sched_switch")
 int ability_ring_buffer(void *context)
 {
@@ -40,7 +41,7 @@ int ability_raw_tp(void *context)
 	return 0;
 }
 
-/* Where traffic is read: each may be missing, and each has its own way to go on without it. */
+/* The tracepoints that traffic is read at. Each may be missing, and the traffic hooks have a fallback for each. */
 SEC("raw_tracepoint/sock_recv_length")
 int ability_sock_recv_length(void *context)
 {
@@ -92,7 +93,7 @@ int ability_perf_event(void *context)
 	return 0;
 }
 
-/* Attached by path and offset from user space, as is uprobe_multi. */
+/* User space attaches this program and the next one by path and offset. */
 SEC("uprobe")
 int ability_uprobe(void *context)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What every BPF program of Coral starts from: fixed-width types, the section and map macros, the helpers in use, and the few kernel
- * structures that are read. Hand-written, so that building needs clang only: no kernel headers, no libbpf headers.
- * Kernel structures name only the fields that are read; preserve_access_index makes libbpf look up the real offsets at load time (CO-RE).
+ * The base of every BPF program of Coral, included by all of them: fixed-width types, section and map macros, helpers, CO-RE reads.
+ *
+ * Hand-written, so that building needs clang only: no kernel headers, no libbpf headers. Kernel structures declare only the fields that are
+ * read; preserve_access_index makes libbpf look up the real offsets at load time (CO-RE).
  */
 #ifndef CORAL_CORE_BPF_H
 #define CORAL_CORE_BPF_H
@@ -18,16 +19,16 @@ typedef signed long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define always_inline inline __attribute__((always_inline))
-/* Instructions of the usual way come first, and together: what is passed over is not fetched. */
+/* Keeps the instructions of the common path together: what a processor jumps over, it need not fetch. */
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 /*
- * A function that is not static, is checked by the verifier once and alone, instead of again for every way that leads to a call of it. It takes
- * numbers and pointers to structures, which may be null for all that the verifier knows, and returns a number.
+ * A global (non-static) function: the verifier checks it once and on its own, instead of again for every path that leads to a call. It
+ * takes numbers and pointers to structures, which the verifier assumes may be null, and returns a number.
  */
 #define subprogram __attribute__((noinline))
 
-/* Map definitions are read from type information: a number is the length of an array type, a type the target of a pointer. */
+/* libbpf reads map definitions from BTF: a number is the length of an array type, a type is the target of a pointer. */
 #define MAP_NUMBER(name, value) int(*name)[value]
 #define MAP_TYPE(name, value) typeof(value) *name
 
@@ -64,24 +65,30 @@ static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 #define BPF_RB_NO_WAKEUP 1
 #define BPF_RB_FORCE_WAKEUP 2
-/* For bpf_ringbuf_query. */
+/* For bpf_ringbuf_query(). */
 #define BPF_RB_AVAIL_DATA 0
 #define BPF_RB_RING_SIZE 1
 
-/* A field of a kernel structure that is not known to be there at a typed pointer: core_read(&target, &sock->field). */
+/* Reads a field of a kernel structure through a pointer that the verifier has no type for: core_read(&target, &sock->field). */
 #define core_read(target, source) bpf_probe_read_kernel(target, sizeof(*(target)), __builtin_preserve_access_index(source))
 
 /*
- * A kernel structure at any address, without a call (Linux 6.2): loads from it give 0 where nothing is. Only in programs that need a newer kernel
- * anyway; elsewhere the symbol stays unresolved.
+ * A typed pointer to a kernel structure at any address (Linux 6.2). Loads through it need no helper call and give 0 where nothing is
+ * mapped. Use it only in programs that need a newer kernel anyway: on older ones the symbol stays unresolved.
  */
 extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
-/* Of the running kernel's structures: FIELD_OFFSET(struct sock, sk_protocol). What reads a field that is not there must not be reached. */
+/*
+ * Facts about the running kernel's structures: FIELD_OFFSET(struct sock, sk_protocol). Guard code that reads a field which may be missing
+ * with FIELD_EXISTS(): the loader poisons the read, and the verifier rejects it only where it can be reached.
+ */
 #define FIELD_OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
 #define FIELD_EXISTS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define kernel_cast(type, address) ((type *)bpf_rdonly_cast(address, __builtin_btf_type_id(*(type *)0, 1)))
 
-/* The lower half of an address as a number; the verifier lets nobody calculate with a pointer itself. */
+/*
+ * The lower half of an address as a number. The verifier forbids arithmetic that mixes pointers; the assembly hides the origin of the
+ * value.
+ */
 static always_inline u32 low_half(u64 pointer)
 {
 	u32 half;

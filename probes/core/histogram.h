@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Log-linear buckets of nanoseconds; the same arithmetic as bucketOf() in src/base/latency-histogram.ts. */
+/*
+ * Log-linear latency buckets in nanoseconds, for the request table of requests.bpf.c. Same arithmetic as bucketOf() in
+ * latency-histogram.ts.
+ */
 #ifndef CORAL_CORE_HISTOGRAM_H
 #define CORAL_CORE_HISTOGRAM_H
 
 #include "core/bpf.h"
 
+/* Octaves from 2^10 ns (1 us) to 2^36 ns (69 s), each of 16 (fine) or 8 (coarse) buckets. Bucket 0 is below the first octave. */
 #define FIRST_OCTAVE 10
 #define OCTAVES 26
 #define FINE_PARTS_LOG2 4
@@ -12,7 +16,7 @@
 #define FINE_BUCKETS (1 + (OCTAVES << FINE_PARTS_LOG2))
 #define COARSE_BUCKETS (1 + (OCTAVES << COARSE_PARTS_LOG2))
 
-/* 1 where a number is above a limit, both below 2^63; without a branch, since how long something takes cannot be foretold. */
+/* 1 if value > limit, both below 2^63. Without a branch: latencies vary too much for branch prediction. */
 static always_inline u32 is_above(u64 value, u64 limit)
 {
 	u64 difference = limit - value;
@@ -21,7 +25,7 @@ static always_inline u32 is_above(u64 value, u64 limit)
 	return difference;
 }
 
-/* Of a number from 1 on, below 2^63. There is no instruction for it. */
+/* Binary logarithm of a number in [1, 2^63). BPF has no instruction for it. */
 static always_inline u32 log2_of(u64 value)
 {
 	u32 result = 0, step;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * DNS over UDP: each datagram that looks like a query or an answer goes to the ring. UDP sockets have no states and no end that a hook would tell,
- * so they are not in the table of connections; the few that are remembered only save looking at datagrams of other protocols.
+ * DNS over UDP: each datagram that looks like a query or a response goes to the ring. Part of requests.bpf.c.
  *
- * Whom a datagram goes to is known from the socket when it is connected, else from the address that the process passed. Where a datagram came from is
- * written to the process only after these hooks; user space takes it from the answer.
+ * UDP sockets have no states, and no hook sees their end, so they are not in the table of connections. A small cache remembers sockets of
+ * other protocols, to skip their datagrams.
+ *
+ * The destination of a datagram is that of a connected socket, else the address that the process passed. The kernel writes the source of a
+ * datagram only after these hooks; user space takes it from the response.
  */
 #ifndef CORAL_PROTOCOL_DNS_UDP_H
 #define CORAL_PROTOCOL_DNS_UDP_H
 
 #include "requests/user-buffer.h"
 
-/* A header, the shortest name, type and class. */
+/* A header (12), the shortest name (1), type and class (4). */
 #define MIN_DNS_BYTES 17
-/* Names are at most 255 bytes. */
+/* A header, a name of at most 255 bytes, and the start of the records. */
 #define DATAGRAM_BYTES 320
 
 struct datagram_socket {
@@ -28,15 +30,15 @@ struct {
 	MAP_TYPE(value, struct datagram_socket);
 } datagram_sockets SEC(".maps");
 
-/* Datagrams that did not fit into the ring; sockets have no place of their own to count them. */
+/* Datagrams lost because the ring was full. UDP sockets have no connection to count them in. */
 u32 datagrams_missed = 0;
 
-/* Where a thread is in a call for several messages: hooks at sockets are called for each of them, and not told which one it is. */
+/* Progress of a thread through recvmmsg() or sendmmsg(): socket hooks fire once per message and do not say for which. */
 struct message_cursor {
 	u64 sk;
-	/* Of an array of struct mmsghdr. */
+	/* Address of an array of struct mmsghdr. */
 	u64 messages;
-	/* Of the next one, and what the one before has as its length once it is done. */
+	/* Index of the next message, and the length that the one before it has once it is done. */
 	u32 index;
 	u32 length;
 };
@@ -48,7 +50,7 @@ struct {
 	MAP_TYPE(value, struct message_cursor);
 } message_cursors SEC(".maps");
 
-/* struct sockaddr_in6; struct sockaddr_in begins alike. */
+/* struct sockaddr_in6; struct sockaddr_in has the same first 8 bytes. */
 struct user_address {
 	u16 family;
 	u16 port;
@@ -56,7 +58,7 @@ struct user_address {
 	u8 ipv6[16];
 };
 
-/* The message of a call for several that is under way; 0: the call is none for several. */
+/* Address of the current message of recvmmsg() or sendmmsg(); 0: any other call. */
 static always_inline u64 message_of_call(u64 sk, struct pt_regs *registers, u32 length)
 {
 	u64 messages = SYSCALL_BUFFER(registers), thread = bpf_get_current_pid_tgid();
@@ -78,7 +80,7 @@ static always_inline u64 message_of_call(u64 sk, struct pt_regs *registers, u32 
 	return messages;
 }
 
-/* A receive has failed: with that a call for several messages ends, if it is one. */
+/* A failed receive ends a recvmmsg(). */
 static always_inline void forget_messages(void)
 {
 	u64 thread = bpf_get_current_pid_tgid();
@@ -91,13 +93,13 @@ static always_inline u64 destination_of(struct pt_regs *registers, u64 message)
 	u64 address = SYSCALL_ADDRESS(registers), name = 0;
 	u32 number = SYSCALL_NUMBER(registers);
 
-	/* Else both ways end in one load, from registers or from the stack, which the verifier refuses. */
+	/* Keeps the loads apart: clang would merge both branches into one load from registers or stack, which the verifier rejects. */
 	asm volatile("" : "+r"(address));
 	if (number == NR_SENDTO)
 		return address;
 	if (number != NR_SENDMSG && number != NR_SENDMMSG)
 		return 0;
-	/* The first field of struct msghdr. */
+	/* The first field of struct msghdr is the address. */
 	bpf_probe_read_user(&name, sizeof(name), (void *)(message ? message : SYSCALL_BUFFER(registers)));
 	return name;
 }
@@ -157,7 +159,10 @@ static always_inline void note_datagram_socket(u64 key, struct datagram_socket *
 	}
 }
 
-/* Where the bytes are, and how many. `message`: the one of several (struct mmsghdr), which has its length once it is done; 0: there is but one. */
+/*
+ * Sets where the bytes are, and how many. `message` is one of several (struct mmsghdr), whose length is set once it is done; 0: the call
+ * has one message.
+ */
 static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *registers, u64 message)
 {
 	struct user_message header = {};
@@ -173,7 +178,8 @@ static always_inline u32 find_datagram(struct payload *payload, struct pt_regs *
 }
 
 /*
- * `key` is the address of `sk` once more: the verifier may know that one as a pointer. `message`: of a call that is over, see find_datagram(); then `length` is 0.
+ * `key` is the address of `sk`, which the verifier may know as a typed pointer. `message`: see find_datagram(); of a finished call, then
+ * `length` is 0.
  */
 static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *registers, u32 length, u32 direction, u64 message)
 {
@@ -198,7 +204,7 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	if (!find_datagram(&payload, registers, message))
 		return 0;
 	total = read_bytes(&payload, scratch, 0, 0, DATAGRAM_BYTES);
-	kind = total >= MIN_DNS_BYTES ? dns_kind(scratch->bytes) : 0;
+	kind = total >= MIN_DNS_BYTES ? dns_kind(scratch->bytes) : KIND_NONE;
 	note_datagram_socket(key, known, local_port, kind);
 	if (!kind || total > DATAGRAM_BYTES || bpf_map_lookup_elem(&own_processes, &payload.tgid))
 		return 0;
@@ -206,11 +212,11 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	__builtin_memset(record, 0, sizeof(*record));
 	record->kind = RECORD_PAYLOAD;
 	record->protocol = PROTOCOL_DNS;
-	record->role = (direction == RECEIVED) == (kind == 1) ? ROLE_SERVER : ROLE_CLIENT;
+	record->role = (direction == RECEIVED) == (kind == KIND_REQUEST) ? ROLE_SERVER : ROLE_CLIENT;
 	record->flags = PAYLOAD_UDP;
 	record->direction = direction;
 	record->bytes = total;
-	/* By way of memory: the verifier knows the key as a pointer, with which nothing may be calculated. */
+	/* Through memory: the verifier forbids arithmetic on the key while it knows it as a pointer. */
 	*(volatile u64 *)&scratch->fingerprint = key;
 	record->connection = *(volatile u64 *)&scratch->fingerprint >> 6;
 	record->tgid = payload.tgid;

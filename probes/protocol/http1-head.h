@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The text of an HTTP/1 head: method, path and version, and what of a path names a request. Knows nothing of connections; src/traffic/protocols/
- * http1-head.ts and route-template.ts read the same.
+ * The text of an HTTP/1 head: method, path, version, and the fingerprint of a path. Knows nothing of connections. Part of requests.bpf.c;
+ * http1-head.ts and route-template.ts do the same in user space.
  */
 #ifndef CORAL_PROTOCOL_HTTP1_HEAD_H
 #define CORAL_PROTOCOL_HTTP1_HEAD_H
 
 #include "requests/request-table.h"
 
-/* request_key.method; OTHER: the name is in the LEARN record only. */
+/* request_key.method. For HTTP_OTHER only the LEARN record has the name. */
 enum http_method {
 	HTTP_GET = 1,
 	HTTP_POST = 2,
@@ -28,7 +28,7 @@ enum http_parse {
 	HTTP_WHOLE = 2,
 };
 
-/* Of a path that are looked at; what comes after names nothing. */
+/* Most bytes of a path that are hashed; the rest does not name a request. */
 #define HTTP_PATH_BYTES 112
 #define HTTP_METHOD_BYTES 16
 
@@ -41,20 +41,29 @@ enum http_parse {
 #define CHAR_END 64
 #define CHAR_SLASH 128
 
-/* clang-format off: 16 characters a line */
+/* CHAR_* of each byte, 16 in a row. */
+/* clang-format off */
 const volatile u8 character_kinds[256] = {
-	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,	 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-	64, 16, 16, 64, 16, 16, 16, 16, 16, 16, 16, 16, 16, 8,	32, 128, 1,  1,	 1,  1,	 1,  1,	 1,  1,	 1,  1,	 16, 64, 16, 16, 16, 64,
-	16, 2,	2,  2,	2,  2,	2,  4,	4,  4,	4,  4,	4,  4,	4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  16, 16, 16, 16, 16,
-	16, 2,	2,  2,	2,  2,	2,  4,	4,  4,	4,  4,	4,  4,	4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  4,	 4,  16, 16, 16, 16, 64,
-	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,	 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
-	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,	 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
-	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,	 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
-	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,	 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+	64, 16, 16, 64, 16, 16, 16, 16, 16, 16, 16, 16, 16, 8, 32, 128,
+	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16, 64, 16, 16, 16, 64,
+	16, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 16, 16, 16,
+	16, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 16, 16, 16, 16, 64,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
 };
 /* clang-format on */
 
-/* What a segment of a path adds to the fingerprint: itself, or the same for all ids. Masks no segment that route-template.ts keeps. */
+/* Adds a path segment to the fingerprint: its hash, or a constant if it is an id. Masks no segment that route-template.ts keeps. */
 subprogram int http1_end_segment(struct scratch *scratch)
 {
 	struct path_parser *path;
@@ -71,7 +80,7 @@ subprogram int http1_end_segment(struct scratch *scratch)
 	if (kinds == CHAR_DIGIT && length > 1) {
 		added = MIX_PRIME;
 	} else if (kinds == CHAR_DIGIT) {
-		/* The number of a version is part of the name. */
+		/* A version number is part of the name: api/2. */
 		switch (path->previous) {
 		case 0xe74fc019056aae07ULL: /* api */
 		case 0x4cb66f1fbfb4e1d7ULL: /* rest */
@@ -100,8 +109,8 @@ subprogram int http1_end_segment(struct scratch *scratch)
 }
 
 /*
- * Fingerprint of the path that begins at scratch->at, into scratch->fingerprint; scratch->end is where it ends. The state of the loop is in memory,
- * or the verifier would follow every combination.
+ * Hashes the path at scratch->at into scratch->fingerprint; scratch->end becomes its end. The state of the loop is in memory: in registers,
+ * the verifier would track every combination.
  */
 subprogram int http1_path(struct scratch *scratch)
 {
@@ -142,12 +151,12 @@ subprogram int http1_path(struct scratch *scratch)
 	return 0;
 }
 
-/* HTTP_* method at the begin of scratch->bytes; scratch->at becomes where the target begins. 0: none. */
+/* HTTP_* of the method at the start of scratch->bytes, 0 if it is none of them; scratch->at becomes the start of the target. */
 static always_inline u32 http1_method(struct scratch *scratch)
 {
 	u64 word = *(u64 *)scratch->bytes;
 
-	/* Little-endian words of the methods and the blank after them. */
+	/* Methods and the space after them as little-endian words. */
 	if ((u32)word == 0x20544547) { /* GET */
 		scratch->at = 4;
 		return HTTP_GET;
@@ -187,7 +196,9 @@ static always_inline u32 http1_method(struct scratch *scratch)
 	return 0;
 }
 
-/* Any other token of capital letters, such as PROPFIND: scratch->at becomes where the target begins, 0 when it is none, total when it is unfinished. */
+/*
+ * Any other method in capital letters, such as PROPFIND. scratch->at becomes the start of the target; 0: not a method; total: incomplete.
+ */
 subprogram int http1_token(struct scratch *scratch)
 {
 	u64 hash = HASH_SEED;
@@ -222,7 +233,7 @@ static always_inline int is_http1_version(const u8 *text)
 	return *(u32 *)text == 0x50545448 && *(u16 *)(text + 4) == 0x312f; /* HTTP, /1 */
 }
 
-/* Whether scratch->bytes begin with a request head; then scratch->fingerprint and scratch->method are of it. */
+/* HTTP_WHOLE if scratch->bytes start with a request head; scratch->fingerprint and scratch->method are set then. */
 subprogram u32 http1_parse(struct scratch *scratch)
 {
 	u32 found, end;
@@ -246,7 +257,7 @@ subprogram u32 http1_parse(struct scratch *scratch)
 	if (scratch->at >= scratch->total)
 		return HTTP_PARTIAL;
 	first = scratch->bytes[scratch->at & 31];
-	/* CONNECT names a host; that of NATS is followed by JSON. */
+	/* The target of CONNECT is a host. NATS has a CONNECT too, followed by JSON. */
 	if (found == HTTP_CONNECT ? first == '{' : first != '/' && first != '*' && first != 'h' && first != 'H')
 		return HTTP_NO_HEAD;
 	http1_path(scratch);
@@ -256,11 +267,11 @@ subprogram u32 http1_parse(struct scratch *scratch)
 	end &= 255;
 	if (scratch->bytes[end] == ' ' && scratch->total >= end + 7)
 		return is_http1_version(scratch->bytes + end + 1) ? HTTP_WHOLE : HTTP_NO_HEAD;
-	/* A query hides the version; of methods that HTTP does not know by itself it must be seen. */
+	/* A query string hides the version. Unknown methods are accepted only if the version was seen. */
 	return found == HTTP_OTHER ? HTTP_NO_HEAD : HTTP_WHOLE;
 }
 
-/* Whether an empty line covers this place of scratch->bytes; then scratch->at is what follows it. */
+/* Non-zero if an empty line (CRLF CRLF) covers this position of scratch->bytes; scratch->at becomes the position after it. */
 subprogram u32 http1_empty_line(struct scratch *scratch, u32 position)
 {
 	u8 *at;
@@ -281,7 +292,10 @@ subprogram u32 http1_empty_line(struct scratch *scratch, u32 position)
 	return end;
 }
 
-/* Whether bytes follow the first head in scratch->bytes, at scratch->at. An empty line covers one of every four places: only these are looked at. */
+/*
+ * Non-zero if bytes follow the first head in scratch->bytes; scratch->at becomes their start. An empty line is 4 bytes long, so looking at
+ * every fourth position finds it.
+ */
 subprogram u32 http1_has_more(struct scratch *scratch)
 {
 	u32 total;
@@ -300,7 +314,7 @@ subprogram u32 http1_has_more(struct scratch *scratch)
 	return *(volatile u32 *)&scratch->at + 4 < total && *(volatile u32 *)&scratch->at;
 }
 
-/* What follows at scratch->at begins like a request head. */
+/* True if the bytes at scratch->at look like the start of a request head. */
 static always_inline int http1_is_request_next(const struct scratch *scratch)
 {
 	const u8 *at = scratch->bytes + (scratch->at & (2 * LEARN_BYTES - 1));

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * HTTP/1 at sockets, the way of most payloads: the same request as the one before on its connection, or the head of an answer, passed by a plain read or
- * write. Each function is 0 when it is neither; then nothing has changed and the payload goes the way of all others, on_payload().
- * What is checked is what http1_quick() checks, in fewer steps: a service with an empty reply notices every instruction.
+ * The fast path of HTTP/1 at sockets, which most payloads take: a request that repeats the previous one on its connection, or the head of a
+ * response, passed with a plain read or write. Part of requests.bpf.c.
+ *
+ * Each function returns 0 if the payload is neither; then nothing has changed, and it goes to on_payload(). The checks are those of
+ * http1_fast_path(), in fewer instructions: a service with an empty reply notices each one.
  */
 #ifndef CORAL_PROTOCOL_HTTP1_SOCKET_H
 #define CORAL_PROTOCOL_HTTP1_SOCKET_H
 
 #include "requests/sent-bytes.h"
 
-/* Flags that decide. */
+/* Connections with these flags are not on the fast path. */
 #define SLOW_PATH_FLAGS (CONNECTION_TLS | CONNECTION_STREAMED)
 #define STATE_WORD(length, protocol, role, flags, prefix) \
 	((u64)(length) | (u64)(protocol) << 32 | (u64)(role) << 40 | (u64)(flags) << 48 | (u64)(prefix) << 56)
 
-/* Length of the last request, protocol, role, flags and prefix of a connection. */
+/* head_payload_bytes, protocol, role, flags and prefix_bytes of a connection in one load; see STATE_WORD. */
 static always_inline u64 state_word(const struct connection *connection)
 {
 	return *(const u64 *)&connection->head_payload_bytes;
@@ -31,7 +33,7 @@ static always_inline int may_be_response(u64 word, u32 role)
 	return (word & STATE_WORD(0, 0xff, 0xff, SLOW_PATH_FLAGS, 0)) == STATE_WORD(0, PROTOCOL_HTTP, role, 0, 0);
 }
 
-/* Where the bytes of a plain read are; 0 for any other system call. */
+/* The buffer of a plain read; 0: another system call. */
 static always_inline u64 plain_read_buffer(struct task_struct *task)
 {
 	struct pt_regs *registers = registers_of(task);
@@ -40,7 +42,7 @@ static always_inline u64 plain_read_buffer(struct task_struct *task)
 	return likely((number == NR_RECVFROM || number == NR_READ) && SYSCALL_IS_RUNNING(registers)) ? SYSCALL_BUFFER(registers) : 0;
 }
 
-/* A server reads a request. */
+/* A server has read a request. */
 static always_inline int http1_request_read(struct sock *sk, struct connection *connection, u32 length)
 {
 	struct tcp_sock *tcp = kernel_cast(struct tcp_sock, sk);
@@ -61,7 +63,7 @@ static always_inline int http1_request_read(struct sock *sk, struct connection *
 	return 1;
 }
 
-/* A client reads an answer. */
+/* A client has read a response. */
 static always_inline int http1_response_read(struct connection *connection, u32 length)
 {
 	struct payload payload;
@@ -74,7 +76,7 @@ static always_inline int http1_response_read(struct connection *connection, u32 
 	status = likely(buffer) ? http1_status_at(buffer) : 0;
 	if (unlikely(!status))
 		return 0;
-	/* The client has it when the read ends, 0.5 us after TCP's clock: of an answer in 20 us that is to be seen. */
+	/* The client gets the bytes when the read ends, 0.5 us after TCP's clock: visible in a response time of 20 us. */
 	payload.at_ns = bpf_ktime_get_ns();
 	payload.length = length;
 	http1_begin_response(&payload, connection, status);
@@ -92,7 +94,7 @@ static always_inline int http1_received(struct sock *sk, struct connection *conn
 	return 0;
 }
 
-/* A server has sent an answer. */
+/* A server has sent a response. */
 static always_inline int http1_response_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	struct timespec64 *words;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * HTTP/1.0 and 1.1. One request at a time is followed here; as soon as a connection has two open, all its payloads go to the ring and
- * src/traffic/protocols/http1*.ts counts them.
+ * HTTP/1.0 and 1.1. Part of requests.bpf.c.
+ *
+ * The kernel tracks one request at a time. Once a connection pipelines a second one, all its payloads go to the ring, and http1-stream.ts
+ * counts them.
  */
 #ifndef CORAL_PROTOCOL_HTTP1_H
 #define CORAL_PROTOCOL_HTTP1_H
@@ -12,7 +14,10 @@
 /* "HTTP/1.1 200" */
 #define HTTP_STATUS_BYTES 12
 
-/* The open request goes to the ring too, written again from what was kept of it, so that the decoder can match its answer. */
+/*
+ * Hands a connection over to the decoder in user space. An open request is emitted as a synthetic record, so that the decoder can match its
+ * response.
+ */
 subprogram int http1_hand_over(struct connection *connection, struct scratch *scratch)
 {
 	struct payload_record *record;
@@ -26,7 +31,7 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	record = (void *)scratch->record;
 	fill_synthetic_record(record, connection);
 	__builtin_memcpy(scratch->bytes, connection->head, HEAD_KEPT);
-	/* The target ends at the second blank, or is cut. */
+	/* The target ends at the second space, or at the end of what was kept. */
 	scratch->at = 0;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < HEAD_KEPT; index++) {
@@ -40,17 +45,17 @@ subprogram int http1_hand_over(struct connection *connection, struct scratch *sc
 	}
 	end = scratch->end & 127;
 	*(u64 *)(scratch->bytes + end) = 0x2e312f5054544820ULL; /* " HTTP/1." */
-	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", two ends of lines */
+	*(u64 *)(scratch->bytes + end + 8) = 0x0a0d0a0d31ULL; /* "1", CRLF CRLF */
 	record->bytes = end + 13;
 	record->length = connection->request_bytes;
 	emit_payload(record, connection, sizeof(*record) + end + 13);
 	return 0;
 }
 
-/* Least of a head that is compared with the one before. */
+/* Least bytes of a head that are compared with the previous one. */
 #define HEAD_COMPARED 24
 
-/* `words` begin with connection->head_bytes bytes of a payload; zeros follow. */
+/* `words` hold connection->head_bytes bytes of a payload, then zeros. */
 static always_inline int is_same_head(const u64 *words, const struct connection *connection)
 {
 	const u64 *head = (void *)connection->head;
@@ -61,7 +66,7 @@ static always_inline int is_same_head(const u64 *words, const struct connection 
 	return connection->head_bytes <= 48 || !((words[6] ^ head[6]) | (words[7] ^ head[7]));
 }
 
-/* Keeps the beginning of a payload: all that can be of it, or as much as tells its path. */
+/* Keeps the start of a payload: `wanted` bytes, rounded up to words. */
 static always_inline void keep_head(struct connection *connection, const u8 *bytes, u32 wanted)
 {
 	const u64 *words = (void *)bytes;
@@ -78,7 +83,7 @@ static always_inline void keep_head(struct connection *connection, const u8 *byt
 	connection->head_bytes = wanted;
 }
 
-/* A head that is none of the last one's kind: names it, and looks whether it is the only one. */
+/* A head that differs from the previous one: learns its name, and checks whether another request follows it. */
 subprogram int http1_new_head(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u64 fingerprint;
@@ -104,7 +109,7 @@ subprogram int http1_new_head(struct payload *payload, struct connection *connec
 	connection->head_generation = generation_now();
 	fingerprint = learn(payload, connection, scratch, LEARN_BYTES);
 	begin_request(payload, connection, fingerprint, method, bytes);
-	/* With what ends the path. */
+	/* Including the character that ends the path. */
 	keep_head(connection, scratch->bytes, is_repeatable ? end + 1 : HEAD_KEPT);
 	connection->head_fingerprint = fingerprint;
 	connection->head_method = method;
@@ -148,7 +153,7 @@ static always_inline u32 http1_status_number(const u8 *text)
 	return (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
 }
 
-/* Of an answer that another one follows: 100, 103. */
+/* Interim responses (100, 103) are followed by another one. */
 static always_inline int http1_is_interim(u32 status)
 {
 	return status >= 100 && status < 200 && status != 101;
@@ -165,7 +170,7 @@ static always_inline void http1_status(struct payload *payload, struct connectio
 		status = STATUS_NONE;
 	}
 	if (connection->state == STATE_RESPONDING) {
-		/* Two answers to what was taken for one request. */
+		/* A second response: what looked like one request was two. Counts the first. */
 		u32 bytes = connection->response_bytes;
 
 		connection->response_bytes = bytes > payload->length ? bytes - payload->length : bytes;
@@ -178,7 +183,7 @@ static always_inline void http1_status(struct payload *payload, struct connectio
 	begin_response(payload, connection, status);
 	if (status == 101 || (connection->method == HTTP_CONNECT && status < 300)) {
 		finish_response(connection);
-		/* What follows is another protocol. Through a proxy's tunnel it may be any, else it is a socket of frames. */
+		/* Another protocol follows. After CONNECT it may be any; after 101 it is most likely WebSocket, which is ignored. */
 		connection->protocol = status == 101 ? PROTOCOL_IGNORED : PROTOCOL_UNKNOWN;
 		connection->role = ROLE_NONE;
 		connection->misses = 0;
@@ -186,10 +191,10 @@ static always_inline void http1_status(struct payload *payload, struct connectio
 	}
 }
 
-/* Most of an answer that is looked through for what it changes to. */
+/* Bytes of a 101 response that are searched for the new protocol. */
 #define HTTP_UPGRADE_BYTES 256
 
-/* Whether an answer with status 101 changes to HTTP/2. */
+/* True if a 101 response switches to HTTP/2. */
 subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
 {
 	if (!payload || !scratch)
@@ -199,18 +204,18 @@ subprogram int http1_is_h2c(struct payload *payload, struct scratch *scratch)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < HTTP_UPGRADE_BYTES; index++) {
-		if (*(u32 *)(scratch->bytes + index) == 0x0d633268) /* h2c and the end of the line */
+		if (*(u32 *)(scratch->bytes + index) == 0x0d633268) /* "h2c", CR */
 			return 1;
 	}
 	return 0;
 }
 
-/* Most interim answers in one payload that are passed over. */
+/* Interim responses in one payload that are skipped. */
 #define HTTP_INTERIM_RESPONSES 4
 
 /*
- * While scratch->bytes begin with an interim answer, `kept` bytes of which came before this payload: puts what follows it there, up to 16 bytes. Their number; 0
- * when nothing does.
+ * Skips interim responses at the start of scratch->bytes, of which `kept` bytes came with an earlier payload: replaces them with what
+ * follows, up to 16 bytes. Returns the number of bytes; 0: nothing follows.
  */
 subprogram u32 http1_after_interim(struct payload *payload, struct scratch *scratch, u32 kept)
 {
@@ -242,11 +247,11 @@ static always_inline void http1_on_response(struct payload *payload, struct conn
 {
 	u32 kept, total;
 
-	/* Late bytes of a request that a sweep has counted. */
+	/* Late bytes of a request that a sweep has already counted. */
 	if (connection->state == STATE_IDLE)
 		return;
 	extend_response(payload, connection);
-	/* A body may come from anywhere. */
+	/* A body need not be readable (sendfile). */
 	if (!payload->buffer && connection->state == STATE_RESPONDING)
 		return;
 	kept = connection->response_prefix_bytes;
@@ -257,7 +262,7 @@ static always_inline void http1_on_response(struct payload *payload, struct conn
 	total = payload->buffer ? read_bytes(payload, scratch, kept, 0, 16) : 0;
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
-		/* There is an answer, whatever it says. */
+		/* The response has started, whatever its status. */
 		if (connection->state == STATE_PENDING)
 			begin_response(payload, connection, STATUS_NONE);
 		return;
@@ -274,7 +279,7 @@ static always_inline void http1_on_response(struct payload *payload, struct conn
 		connection->response_prefix_bytes = 0;
 		if (is_http1_version(scratch->bytes))
 			http1_status(payload, connection, scratch->bytes);
-		/* The preface tells the rest. */
+		/* The connection preface will identify HTTP/2. */
 		if (connection->protocol == PROTOCOL_IGNORED && http1_is_h2c(payload, scratch))
 			connection->protocol = PROTOCOL_UNKNOWN;
 	} else if (connection->state == STATE_PENDING && scratch->bytes[0] == 'H') {
@@ -288,7 +293,7 @@ static always_inline int http1_is_tracked(const struct connection *connection)
 	return connection->protocol == PROTOCOL_HTTP && !(connection->flags & CONNECTION_STREAMED);
 }
 
-/* Whether the process has the same head there as the request before. Only of a connection that is repeatable, and as many bytes as are compared. */
+/* True if the head at `buffer` equals the previous one. Only for repeatable connections and payloads with at least head_bytes. */
 static always_inline int http1_repeats_head(const struct connection *connection, u64 buffer)
 {
 	u64 words[HEAD_KEPT / 8] = {};
@@ -297,7 +302,7 @@ static always_inline int http1_repeats_head(const struct connection *connection,
 	return size <= HEAD_KEPT && !bpf_probe_read_user(words, size, (void *)buffer) && is_same_head(words, connection);
 }
 
-/* Whether a payload may be the same request again; whether it is, http1_is_head_again() tells. */
+/* True if a payload may repeat the previous request; http1_repeats_head() compares the bytes. */
 static always_inline int http1_may_repeat(const struct connection *connection, u32 first_bytes, u32 length)
 {
 	return (connection->flags & CONNECTION_REPEATABLE) && connection->state != STATE_PENDING && !connection->prefix_bytes &&
@@ -311,7 +316,7 @@ static always_inline int http1_may_respond(const struct connection *connection, 
 	       connection->method != HTTP_CONNECT;
 }
 
-/* The status of an answer by its first 16 bytes; 0 when it is none, or one that another answer or protocol follows. */
+/* The status in the first 16 bytes of a response; 0: not a response, or another response or protocol follows it. */
 static always_inline u32 http1_final_status(u64 first, u64 second)
 {
 	u32 status = ((u8)(second >> 8) - '0') * 100 + ((u8)(second >> 16) - '0') * 10 + ((u8)(second >> 24) - '0');
@@ -319,7 +324,7 @@ static always_inline u32 http1_final_status(u64 first, u64 second)
 	return (first & 0xffffffffffffULL) != 0x312f50545448ULL || status < 200 || status > 999 ? 0 : status; /* HTTP/1 */
 }
 
-/* The same, of an answer that a process has there. */
+/* The same for a response in the memory of the process. */
 static always_inline u32 http1_status_at(u64 buffer)
 {
 	u64 words[2];
@@ -340,14 +345,14 @@ static always_inline void http1_begin_response(struct payload *payload, struct c
 	begin_response(payload, connection, status);
 }
 
-/* Whether what follows here may take a payload; if not, it goes the way of all others. */
+/* True if the fast path may take a payload; otherwise it goes to on_payload(). */
 static always_inline int http1_may_take_fast_path(const struct payload *payload, const struct connection *connection)
 {
 	return http1_is_tracked(connection) && payload->buffer && !is_capturing() &&
 	       (!(connection->flags & CONNECTION_TLS) || payload->flags & PAYLOAD_TLS);
 }
 
-/* The head of an answer. 0: it is none, and nothing has changed. */
+/* Takes the head of a response. 0: it is not one, and nothing has changed. */
 static always_inline int http1_fast_response(struct payload *payload, struct connection *connection)
 {
 	u32 status = http1_may_respond(connection, payload->first_bytes) ? http1_status_at(payload->buffer) : 0;
@@ -359,9 +364,9 @@ static always_inline int http1_fast_response(struct payload *payload, struct con
 }
 
 /*
- * The way of most payloads, without a call on it, since returning is dear where processors are protected from speculation: the same request as
- * the one before on this connection, or the head of an answer. 0: it is neither, and nothing has changed. At
- * sockets http1-socket.h comes first.
+ * The fast path for payloads from system calls and TLS libraries: a request that repeats the previous one on its connection, or the head of
+ * a response. 0: it is neither, and nothing has changed. All inline: returns are expensive under speculation mitigations. At sockets,
+ * http1-socket.h is tried first.
  */
 static always_inline int http1_fast_path(struct payload *payload, struct connection *connection)
 {

@@ -1,53 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What of a payload of HTTP/2 is told to user space: one record, which src/traffic/protocols/http2-frames.ts reads: a sequence number of the
- * direction, so that a lost record is noticed, then frames.
+ * The record that user space gets for a payload of HTTP/2, read by http2-frames.ts: a sequence number per direction, which shows lost
+ * records, then entries for frames. Part of requests.bpf.c.
  */
 #ifndef CORAL_PROTOCOL_HTTP2_RECORD_H
 #define CORAL_PROTOCOL_HTTP2_RECORD_H
 
 #include "protocol/http2-frame.h"
 
-/* Most of a record: below CHUNK_BYTES, which would announce another piece of a payload. */
+/* Most bytes of a record. Below CHUNK_BYTES: a full chunk would announce another piece of the payload. */
 #define HTTP2_RECORD 4000
 
 struct http2_direction {
-	/* Bytes of the frame under way that are wanted, and after them those that are not. */
+	/* Bytes of the current frame that are still to be copied, and those after them to be skipped. */
 	u32 take;
 	u32 skip;
 	u32 sequence;
-	/* Of the frame under way. */
+	/* Of the current frame. */
 	u32 stream;
 	u32 length;
-	/* Bytes of bodies that were not told yet, and whose they are. */
+	/* Body bytes not reported yet, and their stream. */
 	u32 data_stream;
 	u32 data_bytes;
 	u8 type;
 	u8 flags;
-	/* Bytes of a header that came apart. */
+	/* Bytes of an incomplete frame header. */
 	u8 header_bytes;
-	/* Where frames begin is known. */
+	/* 1 while frame boundaries are known. */
 	u8 in_sync;
-	/* The body under way ends its stream. */
+	/* The current DATA frame ends its stream. */
 	u8 ends;
-	/* The next piece is the first of its frame. */
+	/* The next bytes are the first of their frame. */
 	u8 is_first;
 	u8 reserved[2];
-	/* Room for what the verifier cannot rule out. */
+	/* 9 bytes, and room for what the verifier cannot rule out. */
 	u8 header[24];
 };
 
-/* Where the walk through one payload stands. */
+/* Progress through one payload. */
 struct http2_walk {
-	/* The piece of memory. */
+	/* The current contiguous piece of memory. */
 	u64 base;
 	u64 vectors;
 	u32 left;
 	u32 vector;
 	u32 vector_count;
-	/* Of the payload, behind the piece. */
+	/* Bytes of the payload after this piece. */
 	u32 rest;
-	/* Bytes of the record under way, at scratch->bytes. */
+	/* Bytes of the current record, at scratch->bytes. */
 	u32 filled;
 	u32 wants_bodies;
 	/* A record was lost. */
@@ -55,7 +55,7 @@ struct http2_walk {
 	u32 reserved;
 };
 
-/* In a record, before the bytes that were taken of a frame. */
+/* Precedes the copied bytes of a frame in a record. */
 struct http2_entry {
 	u8 type;
 	u8 flags;
@@ -66,7 +66,7 @@ struct http2_entry {
 
 #define HTTP2_SEQUENCE_BYTES 4
 
-/* Sends the record under way. */
+/* Emits the current record. */
 static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
 	struct payload_record *record = (void *)scratch->record;
@@ -81,7 +81,7 @@ static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struc
 	walk->is_missed |= emit(record, sizeof(*record) + filled);
 }
 
-/* Where the next frame goes that takes so many bytes, its head included. */
+/* Makes room for an entry of so many bytes, its header included, and returns its position. */
 static always_inline u32 http2_reserve(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 bytes)
 {
 	if (walk->filled + bytes > HTTP2_RECORD)
@@ -89,7 +89,10 @@ static always_inline u32 http2_reserve(struct http2_walk *walk, struct http2_dir
 	return walk->filled;
 }
 
-/* Adds a frame to the record, `what` is type | flags << 8 | taken << 16; the bytes taken stand behind its head already. `length` is its own. */
+/*
+ * Adds an entry to the record. `what` is type, flags << 8 and copied bytes << 16; those bytes are already in place. `length` is that of the
+ * frame.
+ */
 static __attribute__((noinline)) void http2_add(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch,
 						u32 what, u32 length)
 {
@@ -107,7 +110,7 @@ static __attribute__((noinline)) void http2_add(struct http2_walk *walk, struct 
 	walk->filled = at + sizeof(*entry) + (what >> 16);
 }
 
-/* Tells how long the body of a stream was so far. */
+/* Reports the body bytes of a stream so far. */
 static always_inline void http2_add_data(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 flags)
 {
 	if (direction->data_stream)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * HTTP/2 and gRPC: walks the frames of each direction and sends to the ring what says something about requests: header blocks, resets, GOAWAY,
- * and for bodies how long they were and that they ended (http2-record.h).
+ * HTTP/2 and gRPC. Part of requests.bpf.c.
+ *
+ * Walks the frames of each direction and emits what describes requests: header blocks, resets, GOAWAY, and the length and end of bodies
+ * (http2-record.h). http2-stream.ts counts them.
  */
 #ifndef CORAL_PROTOCOL_HTTP2_H
 #define CORAL_PROTOCOL_HTTP2_H
@@ -9,20 +11,20 @@
 #include "protocol/http2-record.h"
 #include "requests/capture.h"
 
-/* Most of a frame at once. */
+/* Most bytes of a frame that are copied in one step. */
 #define HTTP2_PIECE 2032
-/* Most of a header block that is taken; what is longer is cut, and its table forgotten. */
+/* Most bytes of a header block that are copied; a longer one is cut, and the decoder resets its HPACK table. */
 #define HTTP2_MAX_BLOCK 16384
-/* Most of a body that a capture sees of one frame. */
+/* Most bytes of a body per frame for a capture. */
 #define HTTP2_BODY 1024
-/* Frames, pieces of them and pieces of memory that are looked at in one payload. */
+/* Steps per payload: frames, parts of frames and pieces of memory. */
 #define HTTP2_STEPS 2048
-/* What was not told of a body is told when it is this long: whoever breaks it off tells in the other direction, where this one's sum is not known. */
+/* Body bytes are reported at least this often: a reset comes in the other direction, where this direction's sum is not known. */
 #define HTTP2_MAX_UNREPORTED (1U << 18)
 
 struct http2_connection {
 	struct http2_direction directions[2];
-	/* Whose it is: another connection may come to live at the same address. */
+	/* Number of the connection: another one may get the same address. */
 	u32 id;
 };
 
@@ -34,7 +36,7 @@ struct {
 	MAP_TYPE(value, struct http2_connection);
 } http2_connections SEC(".maps");
 
-/* A header is complete: what is to be taken of its frame. */
+/* A frame header is complete: decides what to copy of the frame. 0: it is not a valid header. */
 static always_inline int http2_begin(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, const u8 *header)
 {
 	u32 wanted = 0;
@@ -84,7 +86,7 @@ static always_inline int http2_begin(struct http2_walk *walk, struct http2_direc
 	return 1;
 }
 
-/* Bytes of the frame under way that are wanted. */
+/* Copies bytes of the current frame to the record. 0: they cannot be read. */
 static always_inline int http2_take(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
 	u32 size = direction->take < walk->left ? direction->take : walk->left;
@@ -132,8 +134,8 @@ static always_inline int http2_read_header(struct http2_walk *walk, struct http2
 }
 
 /*
- * One step: the next piece of memory, a header, or bytes that are taken or skipped. 0 at the end of the payload, or when where frames begin is
- * no longer known. Not static: the verifier looks at it once, and not for each turn of the loop around it.
+ * One step: the next piece of memory, a header, or bytes to copy or skip. 0: the end of the payload, or frame boundaries are lost. A global
+ * function, so that the verifier checks it once, not for each iteration of the loop around it.
  */
 __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch)
 {
@@ -175,7 +177,7 @@ __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_d
 	return direction->in_sync;
 }
 
-/* Where frames begin is not known, or no longer: user space sees a gap. */
+/* Frame boundaries are unknown. The gap in the sequence tells user space. */
 static always_inline void http2_desync(struct http2_direction *direction)
 {
 	direction->in_sync = 0;
@@ -206,7 +208,7 @@ static always_inline struct http2_connection *http2_state(u64 sk, u32 id)
 	return state && state->id == id ? state : http2_new_state(sk, id);
 }
 
-/* Whether frames begin at the first byte of this payload. Tells the preface, which is to be skipped. */
+/* Finds out whether a frame starts at the first byte of this payload. Reports the preface, which is then skipped. */
 subprogram int http2_sync(struct payload *payload, struct connection *connection, struct http2_direction *direction,
 			  struct scratch *scratch, struct http2_walk *walk)
 {
@@ -224,7 +226,7 @@ subprogram int http2_sync(struct payload *payload, struct connection *connection
 		direction->skip = HTTP2_PREFACE_BYTES - kept;
 		direction->in_sync = 1;
 	} else if (total >= HTTP2_HEADER_BYTES && kept <= HTTP2_HEADER_BYTES && http2_is_frame(scratch->bytes)) {
-		/* The beginning of a header that was held back until the protocol was known. */
+		/* The start of a frame header was held back until the protocol was known. */
 		__builtin_memcpy(direction->header, scratch->bytes, 16);
 		direction->header_bytes = kept;
 		direction->in_sync = 1;
@@ -250,7 +252,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 	name_process(record, connection);
 	walk.filled = HTTP2_SEQUENCE_BYTES;
 	if (!payload->buffer) {
-		/* Sent from a file: part of a body, or nobody knows what. */
+		/* Sent from a file: skipped if it is part of a body; otherwise frame boundaries are lost. */
 		if (!direction->in_sync || direction->take || direction->skip < payload->length) {
 			http2_desync(direction);
 			return 0;
@@ -285,7 +287,7 @@ subprogram int http2_data(struct payload *payload, struct connection *connection
 			break;
 	}
 	http2_flush(&walk, direction, scratch);
-	/* The next record shows it by its number; the end of the connection has none. */
+	/* The sequence of the next record shows the loss; the end of the connection has none. */
 	if (unlikely(walk.is_missed))
 		__sync_fetch_and_or(&connection->missed, 1U << (payload->direction & 1));
 	if (!direction->in_sync || walk.left || walk.rest) {

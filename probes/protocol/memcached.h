@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * memcached: hundreds of commands may come in one payload, each with a block of data behind it. Payloads go to the ring as a whole, in pieces that
- * src/traffic/protocols/memcached-text.ts and memcached-binary.ts read; lines and headers are walked through only to leave out long blocks.
+ * memcached. Part of requests.bpf.c.
+ *
+ * One payload may hold hundreds of commands, each followed by a data block. Whole payloads go to the ring, in pieces that memcached-text.ts
+ * and memcached-binary.ts decode. The walk through lines and headers only serves to leave out long blocks.
  */
 #ifndef CORAL_PROTOCOL_MEMCACHED_H
 #define CORAL_PROTOCOL_MEMCACHED_H
@@ -9,30 +11,34 @@
 #include "protocol/classify.h"
 #include "requests/payload.h"
 
-/* Blocks of which at least so much is left behind what was read are skipped. */
+/* A block is skipped if at least this much of it is left after what was read. */
 #define MEMCACHED_SKIP 1024
-/* Most of one payload is 512 pieces, 2 MiB without what was skipped; what is behind that is cut. */
+/* At most 512 pieces per payload, 2 MiB without skipped blocks; the rest is cut. */
 #define MEMCACHED_PIECES 512
-/* Lines of a piece, and bytes of a line that are looked at in one call. */
+/* Lines per piece, and bytes of a line per call. */
 #define MEMCACHED_LINES 1024
 #define MEMCACHED_LINE_BYTES 64
 #define MEMCACHED_HEADER_BYTES 24
 #define MEMCACHED_MAX_BLOCK (1U << 30)
 #define MEMCACHED_MASK (2 * CHUNK_BYTES - 1)
 
-/* Where the walk through a piece stands; in memory, so that the verifier forgets it. connection.extra: bytes of a block to come, received and sent. */
+/*
+ * Progress through a piece; in memory so that the verifier does not track it. connection.extra holds the bytes of a block still to come,
+ * per direction.
+ */
 struct memcached_walk {
 	u32 at;
-	/* Where the line under way begins, and where the last one ended. */
+	/* Where the current line starts, and where the last one ended. */
 	u32 line;
 	u32 end;
-	/* Which word of the line is the length of the block behind it (0: there is none), which one is being read, and the length. */
+	/* Which word of the line is the length of the block after it (0: no block), the current word, and the length. */
 	u32 wanted;
 	u32 word;
 	u32 length;
 	u32 is_in_line;
 };
 
+/* Which word of a line is the length of the data block after it; 0: no block follows. */
 static always_inline u32 memcached_length_word(const u8 *line)
 {
 	switch (*(u32 *)line) {
@@ -51,7 +57,7 @@ static always_inline u32 memcached_length_word(const u8 *line)
 	return line[0] == 'V' && line[1] == 'A' && line[2] == ' ' ? 1 : 0;
 }
 
-/* A header of the binary protocol. 0 when it is not whole. */
+/* A header of the binary protocol. 0: incomplete. */
 static always_inline int memcached_header(const u8 *header, struct memcached_walk *walk, u32 total)
 {
 	u32 body = big32(header + 8);
@@ -63,7 +69,7 @@ static always_inline int memcached_header(const u8 *header, struct memcached_wal
 	return 1;
 }
 
-/* Goes on by a line and the block behind it; 0 when the piece is over. */
+/* Advances by a line and the block after it. 0: the end of the piece. */
 subprogram int memcached_line(struct scratch *scratch, struct memcached_walk *walk)
 {
 	if (!scratch || !walk || walk->at >= scratch->total)
@@ -91,7 +97,7 @@ subprogram int memcached_line(struct scratch *scratch, struct memcached_walk *wa
 		if (character == '\n') {
 			walk->is_in_line = 0;
 			walk->end = at + 1;
-			/* The block ends its own line. */
+			/* A CRLF follows the block. */
 			if (walk->wanted && walk->word >= walk->wanted && walk->length <= MEMCACHED_MAX_BLOCK)
 				walk->at = at + 1 + walk->length + 2;
 			return 1;
@@ -104,7 +110,7 @@ subprogram int memcached_line(struct scratch *scratch, struct memcached_walk *wa
 	return 1;
 }
 
-/* Of what was read, how much is told, and how much is left out behind it. */
+/* Decides how much of what was read is emitted, and how much is skipped after it. */
 static always_inline void memcached_cut(struct payload *payload, struct piece *piece, const struct memcached_walk *walk, u32 size,
 					u64 *left)
 {
@@ -115,7 +121,7 @@ static always_inline void memcached_cut(struct payload *payload, struct piece *p
 	piece->length = size;
 	*left = 0;
 	if (walk->is_in_line || walk->at < size) {
-		/* The next piece begins with the line that this one would end in. */
+		/* Cuts before an incomplete line: the next piece starts with it. */
 		if (walk->line && rest) {
 			piece->bytes = walk->line;
 			piece->length = walk->line;
@@ -132,7 +138,7 @@ static always_inline void memcached_cut(struct payload *payload, struct piece *p
 	*left = beyond;
 }
 
-/* Tells the piece at piece->offset; 0 when it was the last. */
+/* Prepares the piece at piece->offset. 0: there is none. */
 subprogram int memcached_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct piece *piece)
 {
 	struct memcached_walk walk = {};
@@ -168,7 +174,7 @@ subprogram int memcached_piece(struct payload *payload, struct connection *conne
 	return 1;
 }
 
-/* Each piece is told as if it were a payload of its own, of which the end was cut. */
+/* Each piece is emitted like a payload of its own whose end was cut. */
 subprogram int memcached_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct piece piece = {};
@@ -184,7 +190,7 @@ subprogram int memcached_data(struct payload *payload, struct connection *connec
 			return 0;
 		offset += piece.length;
 		piece.offset = 0;
-		/* What is too long is cut. */
+		/* Too long: the rest is cut. */
 		if (count == MEMCACHED_PIECES - 1 && offset < payload->length)
 			piece.length += payload->length - offset;
 		emit_piece(payload, connection, scratch, &piece);

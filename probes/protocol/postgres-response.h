@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Answers of PostgreSQL, walked through message by message: how one ended is told by messages, whose letters rows hold as well. Where the walk stands is kept
- * from one payload to the next; once that is not known, nothing is looked at until the next request.
+ * Responses of PostgreSQL, walked message by message: the outcome is in messages, and their type letters also occur in rows. Part of
+ * requests.bpf.c.
+ *
+ * The position is kept from one payload to the next. Once it is lost, responses are skipped until the next request.
  */
 #ifndef CORAL_PROTOCOL_POSTGRES_RESPONSE_H
 #define CORAL_PROTOCOL_POSTGRES_RESPONSE_H
@@ -9,36 +11,38 @@
 #include "protocol/classify.h"
 #include "requests/request-table.h"
 
-/* connection.extra */
-#define POSTGRES_UNNAMED 0 /* fingerprint of the statement without a name */
-#define POSTGRES_PREPARED 1 /* not 0: user space was told of named statements */
-#define POSTGRES_MESSAGE_LEFT \
-	2 /* bytes to come of the message under way, with POSTGRES_UNCODED; or POSTGRES_LOST. Of its header those that came are in `answer` */
+/*
+ * Indexes of connection.extra. POSTGRES_MESSAGE_LEFT: bytes of the current message still to come, with POSTGRES_UNCODED; or POSTGRES_LOST.
+ * The start of a message header is in `response_prefix`.
+ */
+#define POSTGRES_UNNAMED 0 /* fingerprint of the unnamed statement */
+#define POSTGRES_PREPARED 1 /* not 0: named statements were emitted */
+#define POSTGRES_MESSAGE_LEFT 2
 #define POSTGRES_SIMPLE 3 /* not 0: the open request is a simple query */
 
-/* The message under way is an error whose code was not seen. */
+/* The current message is an error whose code was not seen yet. */
 #define POSTGRES_UNCODED (1ULL << 32)
 #define POSTGRES_LOST ~0ULL
 
 #define POSTGRES_HEADER_BYTES 5
-/* What is read of a payload at first; most answers are shorter. Then CHUNK_BYTES at a time. */
+/* Read first of a payload, since most responses are shorter; then CHUNK_BYTES at a time. */
 #define POSTGRES_BYTES 1024
 #define POSTGRES_MAX_MESSAGE (1U << 30)
-/* Of an error: severity twice, then the code, in fields of a letter and a text, ended by zero. */
+/* Fields of an error, each a letter and a zero-terminated text: the severity, twice, then the code. */
 #define POSTGRES_ERROR_BYTES 64
 #define POSTGRES_NO_CODE 2
-/* Messages that are walked through in one call, and calls for one payload: rows of 12 bytes in 384 KiB. */
+/* Messages per call of the walk, and calls per payload: enough for 384 KiB of rows of 12 bytes. */
 #define POSTGRES_WALK 64
 #define POSTGRES_STEPS 512
 #define POSTGRES_MASK (2 * CHUNK_BYTES - 1)
 
-/* Where the walk through one payload stands; in memory, so that the verifier forgets it. */
+/* Progress through one payload; in memory so that the verifier does not track it. */
 struct postgres_walk {
-	/* Of the payload, where the next bytes are read. */
+	/* Where the next bytes of the payload are read. */
 	u32 offset;
-	/* Of the bytes at scratch->bytes, those that came with an earlier payload. */
+	/* Bytes at scratch->bytes that came with an earlier payload. */
 	u32 kept;
-	/* Of the message under way, behind what was read. */
+	/* Bytes of the current message after what was read. */
 	u64 left;
 	u32 status;
 	u8 has_ended;
@@ -52,7 +56,7 @@ static always_inline u32 postgres_digit(u8 character)
 	return character >= 'A' ? character - 'A' + 10 : character - '0';
 }
 
-/* SQLSTATE in the fields of an error that begin `offset` bytes into the payload, as a number of base 36; POSTGRES_NO_CODE when it is not there. */
+/* The SQLSTATE in the error fields at `offset` of the payload, as a base-36 number; POSTGRES_NO_CODE if it is missing. */
 subprogram u32 postgres_state(struct payload *payload, struct scratch *scratch, u32 offset)
 {
 	u32 at = 0, number;
@@ -82,7 +86,7 @@ subprogram u32 postgres_state(struct payload *payload, struct scratch *scratch, 
 	return number > 1 ? number : POSTGRES_NO_CODE;
 }
 
-/* Letters of messages that a server sends: RSKZTDCEN123nsIVAGHWtdcv. */
+/* True for types of messages that a server sends: RSKZTDCEN123nsIVAGHWtdcv. */
 static always_inline int postgres_is_server_message(u8 type)
 {
 	const u64 letters = 1ULL << ('R' & 63) | 1ULL << ('S' & 63) | 1ULL << ('K' & 63) | 1ULL << ('Z' & 63) | 1ULL << ('T' & 63) |
@@ -95,8 +99,8 @@ static always_inline int postgres_is_server_message(u8 type)
 }
 
 /*
- * Goes on from scratch->at to a message that says how the answer went, whose letter is then in scratch->method, or to where less than a header is left. 1 when
- * there is more to walk through.
+ * Walks on from scratch->at to a message that shows the outcome, whose type is then in scratch->method, or to the end of what was read. 1:
+ * there is more to walk.
  */
 subprogram int postgres_walk_messages(struct scratch *scratch, struct postgres_walk *walk)
 {
@@ -126,7 +130,7 @@ subprogram int postgres_walk_messages(struct scratch *scratch, struct postgres_w
 	return 1;
 }
 
-/* Reads what comes next; 0 at the end of the payload, or when it cannot be read. */
+/* Reads the next bytes. 0: the end of the payload, or they cannot be read. */
 static always_inline int postgres_read_next(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk, u32 wanted)
 {
 	u32 rest = payload->length - walk->offset, size;
@@ -149,7 +153,7 @@ static always_inline int postgres_read_next(struct payload *payload, struct scra
 	return 1;
 }
 
-/* What was read is walked through: what comes next begins behind it, or with the header that it ends in. 0 when no more is to be read. */
+/* Everything read was walked: continues behind it, or with the incomplete header at its end. 0: nothing more to read. */
 static always_inline int postgres_end_piece(struct payload *payload, struct connection *connection, struct scratch *scratch,
 					    struct postgres_walk *walk)
 {
@@ -168,10 +172,10 @@ static always_inline int postgres_end_piece(struct payload *payload, struct conn
 	return postgres_read_next(payload, scratch, walk, CHUNK_BYTES);
 }
 
-/* A message that says how the answer went; scratch->number: where it is. */
+/* A message that shows the outcome, at scratch->number. */
 static always_inline void postgres_note_message(struct payload *payload, struct scratch *scratch, struct postgres_walk *walk)
 {
-	/* Fields of an error, from the begin of the payload on; its end may be behind what was read. */
+	/* Offset of the error fields in the payload; the message may end after what was read. */
 	u32 fields = walk->offset - scratch->total + scratch->number + POSTGRES_HEADER_BYTES;
 	u32 behind = scratch->at - scratch->number - POSTGRES_HEADER_BYTES;
 
@@ -184,13 +188,13 @@ static always_inline void postgres_note_message(struct payload *payload, struct 
 		return;
 	}
 	walk->status = postgres_state(payload, scratch, fields);
-	/* Its first bytes are gone from scratch->bytes: what follows it is read anew. */
+	/* scratch->bytes now hold the error fields: what follows them is read again. */
 	walk->offset = fields;
 	walk->left = behind;
 	walk->kept = 0;
 }
 
-/* One call of the walk through the messages of a payload; 0 when it has ended. */
+/* One call of the walk through a payload. 0: it is over. */
 subprogram int postgres_step(struct payload *payload, struct connection *connection, struct scratch *scratch, struct postgres_walk *walk)
 {
 	u32 has_more;

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Texts in messages of PostgreSQL: fingerprints of SQL, names of statements. */
+/*
+ * Texts in messages of PostgreSQL: fingerprints of SQL, names of statements. Part of requests.bpf.c; sql-template.ts does the same in user
+ * space.
+ */
 #ifndef CORAL_PROTOCOL_POSTGRES_TEXT_H
 #define CORAL_PROTOCOL_POSTGRES_TEXT_H
 
 #include "protocol/http1-head.h"
 
-/* Of a statement's text that tell it from others. */
+/* Most bytes of a statement that are hashed. */
 #define POSTGRES_SQL_BYTES 512
 #define POSTGRES_NAME_BYTES 64
 
-/* path.kinds: what the last character belonged to. */
+/* path.kinds: what the previous character belonged to. */
 #define SQL_CODE 0
 #define SQL_WORD 1
 #define SQL_NUMBER 2
 #define SQL_STRING 3
 #define SQL_BLANK 4
 
-/* One character of SQL that is not simply the next one of a word. path.digits: the last thing was a literal; path.length: a comma follows it. */
+/*
+ * Hashes a character of SQL that does not just continue a word. path.digits: the previous token was a literal; path.length: a comma follows
+ * it.
+ */
 subprogram int postgres_character(struct scratch *scratch, u32 value)
 {
 	struct path_parser *sql;
@@ -69,8 +75,8 @@ subprogram int postgres_character(struct scratch *scratch, u32 value)
 }
 
 /*
- * Fingerprint of the SQL at scratch->at, into scratch->fingerprint: letters in one case, blanks as one, numbers and strings left out, and what
- * separates them in a list.
+ * Hashes the SQL at scratch->at into scratch->fingerprint: letters in upper case, runs of white space as one, literals and lists of
+ * literals as one placeholder.
  */
 subprogram int postgres_sql(struct scratch *scratch)
 {
@@ -100,7 +106,7 @@ subprogram int postgres_sql(struct scratch *scratch)
 	return 0;
 }
 
-/* Hash of the name at scratch->at, which then is behind it; 0 for an empty one. */
+/* Hash of the name at scratch->at, 0 if it is empty; scratch->at becomes its end. */
 subprogram u64 postgres_name(struct scratch *scratch)
 {
 	volatile struct path_parser *name;

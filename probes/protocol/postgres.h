@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * PostgreSQL, protocol 3: simple queries, and Parse, Bind, Execute, Sync. One statement at a time is counted here, by its text without literals;
- * several at once go to the ring and src/traffic/protocols/postgres.ts counts them.
+ * PostgreSQL, protocol 3: simple queries, and Parse, Bind, Execute, Sync. Part of requests.bpf.c.
+ *
+ * One statement at a time is counted here, by its text without literals. Pipelined ones go to the ring, and postgres.ts counts them.
  */
 #ifndef CORAL_PROTOCOL_POSTGRES_H
 #define CORAL_PROTOCOL_POSTGRES_H
@@ -10,7 +11,7 @@
 #include "protocol/postgres-text.h"
 #include "requests/payload.h"
 
-/* Messages of a request that are looked at. */
+/* Messages of a request that are read. */
 #define POSTGRES_MESSAGES 10
 #define POSTGRES_VERSION_3 0x30000
 #define POSTGRES_CANCEL 80877102
@@ -22,7 +23,7 @@ struct statement_key {
 	u64 name;
 };
 
-/* Fingerprints of named statements. Those prepared before Coral are not in it, nor those that were used least. */
+/* Fingerprints of named statements, by connection and name. Statements prepared before Coral started, or evicted, are missing. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 16384);
@@ -30,8 +31,8 @@ struct {
 	MAP_TYPE(value, u64);
 } statements SEC(".maps");
 
-/* 1 when the bytes ask a Postgres server. */
-static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
+/* True if these bytes look like a Postgres client. */
+static always_inline u32 postgres_is_request(const u8 *bytes, u32 total, u32 length)
 {
 	u32 size;
 
@@ -60,23 +61,23 @@ static always_inline u32 postgres_kind(const u8 *bytes, u32 total, u32 length)
 	return 0;
 }
 
-/* What a payload asks for; in memory, so that the verifier forgets it. */
+/* What a payload requests; in memory so that the verifier does not track it. */
 struct postgres_request {
 	u64 fingerprint;
 	u16 queries;
 	u16 executes;
 	u32 binds;
-	/* Where the message that is looked at begins, and whether it is further than what was read. */
+	/* Where the current message starts, possibly after what was read. */
 	u32 at;
-	/* Bytes of the last message that are still to come. */
+	/* Bytes of the last message still to come. */
 	u32 left;
 	u16 parses;
 	u16 named;
-	/* Letter of the last message. */
+	/* Type of the last message. */
 	u32 last;
 };
 
-/* Parse names a statement, or the one without a name. */
+/* Parse defines a named statement, or the unnamed one. */
 static always_inline void postgres_parse(struct payload *payload, struct connection *connection, struct scratch *scratch,
 					 struct postgres_request *request)
 {
@@ -86,7 +87,7 @@ static always_inline void postgres_parse(struct payload *payload, struct connect
 	scratch->at = request->at + 5;
 	key.name = postgres_name(scratch);
 	postgres_sql(scratch);
-	/* Learned from the first statement of a payload only; several are not counted here. */
+	/* Only the first statement of a payload is learned: payloads with several are not counted here. */
 	fingerprint = request->parses++ ? scratch->fingerprint : learn_if_changed(payload, connection, scratch, POSTGRES_BYTES);
 	if (key.name) {
 		request->named++;
@@ -114,7 +115,7 @@ static always_inline void postgres_bind(struct payload *payload, struct connecti
 	request->fingerprint = known ? *known : FINGERPRINT_UNREAD;
 }
 
-/* Looks at one message; 0 when it was the last one that can be seen. */
+/* Reads one message. 0: no further message is readable. */
 subprogram int postgres_message(struct payload *payload, struct connection *connection, struct scratch *scratch,
 				struct postgres_request *request)
 {
@@ -159,7 +160,10 @@ subprogram int postgres_message(struct payload *payload, struct connection *conn
 	return 1;
 }
 
-/* Another request comes while one is open, which goes to the ring too, without its text: answers are matched by their order. */
+/*
+ * Hands a connection over to the decoder in user space. An open request is emitted as a synthetic record without its text: responses are
+ * matched by order.
+ */
 subprogram int postgres_hand_over(struct connection *connection, struct scratch *scratch)
 {
 	struct payload_record *record;
@@ -178,7 +182,7 @@ subprogram int postgres_hand_over(struct connection *connection, struct scratch 
 		scratch->bytes[0] = 'Q';
 		scratch->bytes[4] = 5;
 	} else {
-		/* Execute with a portal without a name and any number of rows; Sync. */
+		/* Execute of the unnamed portal with any number of rows, then Sync. */
 		scratch->bytes[0] = 'E';
 		scratch->bytes[4] = 9;
 		scratch->bytes[10] = 'S';
@@ -207,14 +211,14 @@ static always_inline void postgres_on_request(struct payload *payload, struct co
 		count_loss(LOSS_UNREADABLE);
 		return;
 	}
-	/* The handshake of TLS follows its request. */
+	/* A TLS handshake follows the SSLRequest. */
 	if (!(payload->flags & PAYLOAD_TLS) && scratch->bytes[0] == 0x16 && scratch->bytes[1] == 3) {
 		connection->flags |= CONNECTION_TLS;
 		connection->protocol = PROTOCOL_UNKNOWN;
 		connection->role = ROLE_NONE;
 		return;
 	}
-	/* Startup, or the answer to a question for a password. */
+	/* A startup message, or a password. */
 	if (!scratch->bytes[0] || scratch->bytes[0] == 'p')
 		return;
 #pragma clang loop unroll(disable)
@@ -222,9 +226,9 @@ static always_inline void postgres_on_request(struct payload *payload, struct co
 		if (!postgres_message(payload, connection, scratch, &request))
 			break;
 	}
-	/* Parameters hide what follows them; it is the execution. */
+	/* Parameters may hide the Execute after a Bind. */
 	requests = request.queries + (request.executes > request.binds ? request.executes : request.binds);
-	/* An execution without Sync or Flush behind it: more will be asked before the answer. */
+	/* An Execute without Sync or Flush: more requests follow before the response. */
 	is_piped = request.last == 'E' && request.at == scratch->total && request.at == payload->length;
 	if (connection->state == STATE_PENDING || requests > 1 || is_piped) {
 		if (!requests) {
@@ -236,7 +240,7 @@ static always_inline void postgres_on_request(struct payload *payload, struct co
 		return;
 	}
 	if (requests) {
-		/* Whoever asks before the answer is over knows more than one; the walk through it goes on. */
+		/* A request before the end of a response: the walk through the response continues. */
 		if (connection->state == STATE_IDLE || connection->extra[POSTGRES_MESSAGE_LEFT] == POSTGRES_LOST)
 			connection->extra[POSTGRES_MESSAGE_LEFT] = 0;
 		begin_request(payload, connection, request.fingerprint, 0, payload->length);
@@ -245,7 +249,7 @@ static always_inline void postgres_on_request(struct payload *payload, struct co
 		connection->flags &= ~CONNECTION_COPY;
 	}
 	if (request.named) {
-		/* Should several requests come at once, the decoder knows what they name. */
+		/* The decoder must know named statements, in case the connection is handed over. */
 		connection->extra[POSTGRES_PREPARED] = 1;
 		stream_payload(payload, connection, scratch, POSTGRES_BYTES, PAYLOAD_PREPARED);
 	}

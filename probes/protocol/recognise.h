@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Which protocol a connection speaks, by its bytes and never by its port; and who asks on it. */
+/* Recognises the protocol of a connection by its bytes, never by its port, and which side is the server. Part of requests.bpf.c. */
 #ifndef CORAL_PROTOCOL_RECOGNISE_H
 #define CORAL_PROTOCOL_RECOGNISE_H
 
@@ -9,11 +9,11 @@
 #include "protocol/postgres.h"
 #include "protocol/redis.h"
 
-/* After so many payloads that are nobody's, a connection is ignored. */
+/* A connection is ignored after this many unknown payloads. */
 #define MAX_MISSES 8
-/* A beginning shorter than this may become something. */
+/* A shorter payload may be the start of something: it is kept until more arrives. */
 #define ENOUGH_BYTES 16
-/* protocol_of(), besides 1 and 2: the beginning of a request head. */
+/* Result of protocol_of() besides enum message_kind: the start of a request head. */
 #define KIND_PARTIAL 9
 
 /* A record of TLS 1.0 to 1.3. */
@@ -22,7 +22,7 @@ static always_inline int is_tls_record(const u8 *bytes, u32 total)
 	return total >= 3 && (bytes[0] & 0xfc) == 0x14 && bytes[1] == 3 && bytes[2] <= 4 && (total < 5 || big16(bytes + 3) <= 0x4800);
 }
 
-/* PROTOCOL_* of scratch->bytes, with the kind of message in scratch->at: 1 asks, 2 answers. PROTOCOL_UNKNOWN: nobody's. */
+/* PROTOCOL_* of scratch->bytes; scratch->at becomes the kind of message. PROTOCOL_UNKNOWN: none matches. */
 subprogram u32 protocol_of(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 total, length, kind, is_partial = 0;
@@ -33,29 +33,26 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	bytes = scratch->bytes;
 	total = scratch->total;
 	length = payload->length + connection->prefix_bytes;
-	scratch->at = 1;
+	scratch->at = KIND_REQUEST;
 	if (total >= 14 && *(u64 *)bytes == 0x5448202a20495250ULL) /* PRI * HT */
 		return PROTOCOL_HTTP2;
 	if (total >= 8 && is_http1_version(bytes) && bytes[6] == '.') {
-		scratch->at = 2;
+		scratch->at = KIND_RESPONSE;
 		return PROTOCOL_HTTP;
 	}
 	if (bytes[0] >= 'A' && bytes[0] <= 'Z') {
 		kind = http1_parse(scratch);
-		scratch->at = 1;
+		scratch->at = KIND_REQUEST;
 		if (kind == HTTP_WHOLE)
 			return PROTOCOL_HTTP;
 		is_partial = kind == HTTP_PARTIAL;
 	}
-	kind = redis_kind(payload, connection, scratch);
-	scratch->at = 1;
+	kind = redis_is_request(payload, connection, scratch);
+	scratch->at = KIND_REQUEST;
 	if (kind)
 		return PROTOCOL_REDIS;
-	kind = postgres_kind(bytes, total, length);
-	if (kind) {
-		scratch->at = kind;
+	if (postgres_is_request(bytes, total, length))
 		return PROTOCOL_POSTGRES;
-	}
 	kind = mysql_kind(bytes, total, length);
 	if (kind) {
 		scratch->at = kind;
@@ -66,10 +63,10 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 		scratch->at = kind;
 		return PROTOCOL_MONGODB;
 	}
-	scratch->at = 1;
+	scratch->at = KIND_REQUEST;
 	if (memcached_kind(bytes, total))
 		return PROTOCOL_MEMCACHED;
-	/* Before HTTP/2, whose type of frame is at the place of the number of a message. */
+	/* Before HTTP/2: the frame type is where DNS has its message id. */
 	kind = dns_stream_kind(bytes, total, length);
 	if (kind) {
 		scratch->at = kind;
@@ -82,11 +79,11 @@ subprogram u32 protocol_of(struct payload *payload, struct connection *connectio
 	}
 	if (kafka_kind(bytes, total, length))
 		return PROTOCOL_KAFKA;
-	scratch->at = is_partial ? KIND_PARTIAL : 0;
+	scratch->at = is_partial ? KIND_PARTIAL : KIND_NONE;
 	return PROTOCOL_UNKNOWN;
 }
 
-/* A payload that is nobody's. */
+/* Counts a payload of an unknown protocol. */
 static always_inline void count_miss(struct connection *connection)
 {
 	if (++connection->misses >= MAX_MISSES) {
@@ -95,7 +92,7 @@ static always_inline void count_miss(struct connection *connection)
 	}
 }
 
-/* 1 when the connection's protocol is known from now on. */
+/* 1: the protocol of the connection is known from now on. */
 subprogram u32 recognise(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct controls *control = controls_now();
@@ -131,7 +128,7 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 			return 0;
 		}
 		connection->prefix_bytes = 0;
-		/* Bodies of HTTP/2 that began before Coral: HEADERS will come. */
+		/* HTTP/2 bodies of streams that started before Coral: HEADERS will follow. */
 		if (scratch->at == HTTP2_SIDE_UNKNOWN && connection->deferred_misses < 255) {
 			connection->deferred_misses++;
 			return 0;
@@ -147,8 +144,8 @@ subprogram u32 recognise(struct payload *payload, struct connection *connection,
 	}
 	connection->protocol = protocol;
 	connection->tgid = payload->tgid;
-	connection->role = (payload->direction == RECEIVED) == (scratch->at == 1) ? ROLE_SERVER : ROLE_CLIENT;
-	/* Stamped for the other side before the role was known. */
+	connection->role = (payload->direction == RECEIVED) == (scratch->at == KIND_REQUEST) ? ROLE_SERVER : ROLE_CLIENT;
+	/* The stamp was taken for the other side, before the role was known. */
 	if (connection->role != connection->side)
 		connection->arrival_ns = 0;
 	if (protocol != PROTOCOL_HTTP && protocol != PROTOCOL_REDIS && protocol != PROTOCOL_POSTGRES && protocol != PROTOCOL_HTTP2)

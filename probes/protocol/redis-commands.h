@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Commands of Redis by the fingerprints of their words: those that tell a Redis client from others, and those after which the server speaks unasked. */
+/*
+ * Commands of Redis by the fingerprint of their verb: those that identify a Redis client, and those after which the server pushes. Part of
+ * requests.bpf.c.
+ */
 #ifndef CORAL_PROTOCOL_REDIS_COMMANDS_H
 #define CORAL_PROTOCOL_REDIS_COMMANDS_H
 
 #include "core/bpf.h"
 
-/* Words that tell a command from an array in an answer, where it is not known who opened the connection. */
+/* Verbs that tell a command from an array in a response, if it is not known which side opened the connection. */
 static always_inline int redis_is_command(u64 verb)
 {
 	switch (verb) {
@@ -85,11 +88,13 @@ static always_inline int redis_is_command(u64 verb)
 	return 0;
 }
 
+/* True for commands that turn the connection into a replication stream. */
 static always_inline int redis_is_sync(u64 verb)
 {
 	return verb == 0xef6afd249a57ec3aULL /* SYNC */ || verb == 0xe95c7378383cd5a8ULL; /* PSYNC */
 }
 
+/* True for commands after which the server sends without being asked. */
 static always_inline int redis_starts_push(u64 verb)
 {
 	if (redis_is_sync(verb))

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Answers of Redis at sockets, the way of most of them: they are no errors, and their first byte tells. 0: any other; then nothing has changed. */
+/*
+ * The fast path of Redis at sockets: responses that are not errors, by their first byte. Part of requests.bpf.c.
+ *
+ * Each function returns 0 for anything else; then nothing has changed.
+ */
 #ifndef CORAL_PROTOCOL_REDIS_SOCKET_H
 #define CORAL_PROTOCOL_REDIS_SOCKET_H
 
@@ -16,7 +20,7 @@ static always_inline int redis_fast_response(struct connection *connection, u64 
 {
 	struct payload payload;
 
-	/* An error, or something that the server says without being asked. */
+	/* An error, or a push message. */
 	if (unlikely(first == '-' || first == '>'))
 		return 0;
 	payload.at_ns = at_ns;
@@ -26,7 +30,7 @@ static always_inline int redis_fast_response(struct connection *connection, u64 
 	return 1;
 }
 
-/* A client reads an answer. */
+/* A client has read a response. */
 static always_inline int redis_received(struct sock *sk, struct connection *connection, u32 length)
 {
 	u64 buffer;
@@ -40,7 +44,7 @@ static always_inline int redis_received(struct sock *sk, struct connection *conn
 	return redis_fast_response(connection, tcp_read_time(sk), length, first);
 }
 
-/* A server has sent an answer. */
+/* A server has sent a response. */
 static always_inline int redis_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	u64 bytes;

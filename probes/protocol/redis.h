@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Redis: RESP2, RESP3 and inline commands. A command at a time is counted here, by its verb; pipelines go to the ring and
- * src/traffic/protocols/redis.ts counts them.
+ * Redis: RESP2, RESP3 and inline commands. Part of requests.bpf.c.
+ *
+ * One command at a time is counted here, by its verb. Pipelines go to the ring, and redis.ts counts them.
  */
 #ifndef CORAL_PROTOCOL_REDIS_H
 #define CORAL_PROTOCOL_REDIS_H
@@ -19,18 +20,18 @@ enum redis_parse {
 #define REDIS_BYTES 512
 #define REDIS_DIGITS 9
 #define REDIS_VERB_BYTES 24
-/* Arguments that are walked over to find the end of a command. */
+/* Arguments that are walked to find the end of a command. */
 #define REDIS_ARGUMENTS 16
 #define REDIS_NO_NUMBER ~0U
-/* Of an error reply: what is looked at to find its first word. */
+/* Bytes of an error that are read to find its first word. */
 #define REDIS_ERROR_BYTES 32
 
-/* connection.extra: where in `head` the length of the verb and the end of the verb are. */
+/* Indexes of connection.extra: where in `head` the length of the verb starts, and where the verb ends. */
 #define REDIS_VERB_AT 0
 #define REDIS_VERB_END 1
-#define REDIS_REPLICATES 2 /* not 0: PSYNC or SYNC was asked */
+#define REDIS_REPLICATES 2 /* not 0: PSYNC or SYNC was sent */
 
-/* `mark`, digits and the end of a line at scratch->at, which then is behind them. REDIS_NO_NUMBER when it is none. */
+/* Reads `mark`, digits and CRLF at scratch->at, which becomes the position after them. REDIS_NO_NUMBER: no match. */
 subprogram u32 redis_number(struct scratch *scratch, u32 mark)
 {
 	const u8 *text;
@@ -58,7 +59,10 @@ subprogram u32 redis_number(struct scratch *scratch, u32 mark)
 	return REDIS_NO_NUMBER;
 }
 
-/* Fingerprint of the word at scratch->at, in capital letters, up to a blank, the end of the line or `limit`; its length. */
+/*
+ * Hashes the word at scratch->at in upper case into scratch->fingerprint, up to a space, the end of the line or `limit`. Returns its
+ * length.
+ */
 subprogram u32 redis_word(struct scratch *scratch, u32 limit)
 {
 	volatile struct path_parser *word;
@@ -86,8 +90,8 @@ subprogram u32 redis_word(struct scratch *scratch, u32 limit)
 }
 
 /*
- * A command at the begin of scratch->bytes: its verb is scratch->fingerprint; scratch->end is where it ends, which may be further than what was
- * read, or 0 when that is not known.
+ * Parses a command at the start of scratch->bytes. scratch->fingerprint becomes the hash of its verb; scratch->end becomes its end,
+ * possibly after what was read, or 0 if it is unknown.
  */
 subprogram u32 redis_parse(struct scratch *scratch)
 {
@@ -127,12 +131,12 @@ subprogram u32 redis_parse(struct scratch *scratch)
 	return REDIS_WHOLE;
 }
 
-/* 1 when the bytes ask a Redis server. */
-subprogram u32 redis_kind(struct payload *payload, struct connection *connection, struct scratch *scratch)
+/* True if these bytes look like a Redis client. */
+subprogram u32 redis_is_request(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	if (!payload || !connection || !scratch)
 		return 0;
-	/* "PING" and the end of a line: the one inline command that nobody else says first. NATS says it later, after the server's greeting. */
+	/* "PING" CRLF is the one inline command that no other protocol starts with. NATS sends it later, after the server's greeting. */
 	if (scratch->total == 6 && connection->side != SIDE_UNKNOWN && !connection->misses &&
 	    (*(u32 *)scratch->bytes & 0xdfdfdfdf) == 0x474e4950 && *(u16 *)(scratch->bytes + 4) == 0x0a0d)
 		return 1;
@@ -143,7 +147,10 @@ subprogram u32 redis_kind(struct payload *payload, struct connection *connection
 	return (connection->side == SIDE_ACCEPTED) == (payload->direction == RECEIVED);
 }
 
-/* Two commands are open: the first one goes to the ring too, so that the decoder can match its answer. */
+/*
+ * Hands a connection over to the decoder in user space. An open command is emitted as a synthetic record, so that the decoder can match its
+ * response.
+ */
 subprogram int redis_hand_over(struct connection *connection, struct scratch *scratch)
 {
 	struct payload_record *record;
@@ -162,7 +169,7 @@ subprogram int redis_hand_over(struct connection *connection, struct scratch *sc
 	fill_synthetic_record(record, connection);
 	/* The same command without its arguments. */
 	__builtin_memcpy(scratch->bytes + 256, connection->head, HEAD_KEPT);
-	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" */
+	*(u32 *)scratch->bytes = 0x0a0d312a; /* "*1" CRLF */
 	__builtin_memcpy(scratch->bytes + 4, scratch->bytes + 256 + at, 48);
 	record->bytes = size + 4;
 	record->length = size + 4;
@@ -212,7 +219,7 @@ static always_inline void redis_on_request(struct payload *payload, struct conne
 	if (scratch->bytes[0] == '*') {
 		parsed = redis_parse(scratch);
 	} else {
-		/* Inline: words up to the end of the line. */
+		/* An inline command: words up to the end of the line. */
 		scratch->at = 0;
 		scratch->verb_at = 0;
 		scratch->verb_end = 0;
@@ -232,7 +239,7 @@ static always_inline void redis_on_request(struct payload *payload, struct conne
 	}
 }
 
-/* The number of an error's first word, which is told to user space once. Never one of STATUS_*. */
+/* Hash of the first word of an error, which is emitted once as a LEARN record. Never one of STATUS_*. */
 subprogram u32 redis_status(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct learn_record *record;
@@ -274,7 +281,7 @@ static always_inline void redis_on_response(struct payload *payload, struct conn
 			count_loss(LOSS_UNREADABLE);
 		scratch->total = total;
 		*(u64 *)(scratch->bytes + (total & 63)) = 0;
-		/* RESP3: the server speaks without being asked. */
+		/* RESP3: a push message. */
 		if (total && scratch->bytes[0] == '>')
 			return;
 		if (total && scratch->bytes[0] == '-')
@@ -288,7 +295,7 @@ static always_inline void redis_on_response(struct payload *payload, struct conn
 		connection->protocol = PROTOCOL_IGNORED;
 }
 
-/* Of a payload that goes to the ring and is still in scratch->bytes: 1 when the server sends what it does itself to a replica from here on. */
+/* For a payload that goes to the ring and is still in scratch->bytes. 1: from here on the server replicates to this client. */
 static always_inline int redis_has_synced(const struct payload *payload, struct connection *connection, const struct scratch *scratch)
 {
 	if (connection->protocol != PROTOCOL_REDIS)

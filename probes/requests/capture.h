@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Processes whose payloads are copied besides being counted; src/traffic/capture.ts says which, and until when. */
+/*
+ * Processes whose payloads are copied to the ring besides being counted. capture.ts in src/traffic sets which, and until when. Part of
+ * requests.bpf.c.
+ */
 #ifndef CORAL_REQUESTS_CAPTURE_H
 #define CORAL_REQUESTS_CAPTURE_H
 
 #include "requests/payload.h"
 
-/* The lowest bit of a time in capture_targets: bodies are wanted too. */
+/* The lowest bit of a time in capture_targets: copy bodies as well. */
 #define CAPTURE_BODIES 1
 
-/* The time until which this process is captured, or 0. */
+/* The time until which this process is captured; 0: it is not. */
 static always_inline u64 captured_until(u32 tgid, u64 at_ns)
 {
 	struct controls *control = controls_now();
@@ -21,8 +24,8 @@ static always_inline u64 captured_until(u32 tgid, u64 at_ns)
 }
 
 /*
- * The captured process that the current one belongs to, or 0: itself, or the one that forked it and whose program it runs, as servers do that have a
- * process for each connection. What such a one executes has another name.
+ * The captured process that the current one belongs to, or 0. That is the process itself, or its parent if both run the same program: some
+ * servers (Postgres) fork a process per connection. The names differ if the child has executed another program.
  */
 static always_inline u32 captured_process(u32 tgid, u64 at_ns)
 {

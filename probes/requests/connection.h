@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of connections: what is known of each socket, and of the request that is open on it. Numbers here are repeated in
- * src/traffic/kernel-layout.ts, which a test compares with the type information of the object.
+ * The table of connections: the state of each socket and of the request that is open on it; controls, losses. Part of requests.bpf.c.
+ *
+ * kernel-layout.ts and kernel-controls.ts repeat enums and structures of this header; a test compares them with the BTF of the object.
  */
 #ifndef CORAL_REQUESTS_CONNECTION_H
 #define CORAL_REQUESTS_CONNECTION_H
 
 #include "requests/socket.h"
 
-/* The order of `trafficProtocols` in src/traffic/messages.ts, from 1 on. */
+/* The order of `trafficProtocols` in messages.ts, from 1 on. */
 enum protocol {
 	PROTOCOL_UNKNOWN = 0,
 	PROTOCOL_HTTP = 1,
@@ -22,7 +23,7 @@ enum protocol {
 	PROTOCOL_KAFKA = 9,
 	PROTOCOL_DNS = 10,
 	PROTOCOL_TLS = 11,
-	/* Nobody's protocol, one of Coral's own processes, or one whose requests have ended: one lookup and out. */
+	/* An unknown protocol, a process of Coral itself, or a connection whose requests are over: hooks return after one lookup. */
 	PROTOCOL_IGNORED = 255,
 };
 
@@ -32,6 +33,7 @@ enum role {
 	ROLE_CLIENT = 2,
 };
 
+/* Which end opened the connection: the other one, or this one. */
 enum side {
 	SIDE_UNKNOWN = 0,
 	SIDE_ACCEPTED = 1,
@@ -43,7 +45,7 @@ enum direction {
 	SENT = 1,
 };
 
-/* Of the one request that the kernel follows on a connection. */
+/* State of the one request that the kernel tracks on a connection: none; sent, no response yet; the response has started. */
 enum state {
 	STATE_IDLE = 0,
 	STATE_PENDING = 1,
@@ -51,55 +53,56 @@ enum state {
 };
 
 /* connection.flags */
-#define CONNECTION_TLS 1 /* raw bytes are TLS records; requests come as plaintext from tls.h */
-#define CONNECTION_TLS_BOUND 2 /* tls.h knows which SSL object this is: no need to remember the thread */
-#define CONNECTION_STREAMED 4 /* every payload goes to the ring: several requests at once, or a protocol read in user space */
-#define CONNECTION_NAMED 8 /* a record has told what its process is called */
-#define CONNECTION_COPY 16 /* Postgres: COPY is under way, bytes asked are data */
-#define CONNECTION_REPEATABLE 32 /* `head` holds a whole request line whose fingerprint is known in user space */
-#define CONNECTION_HELLO 64 /* the ClientHello was sent to the ring */
-#define CONNECTION_SUBSCRIBED 128 /* Redis: what comes after the first answer belongs to no request */
+#define CONNECTION_TLS 1 /* raw bytes are TLS records; requests come as plaintext from tls/ */
+#define CONNECTION_TLS_BOUND 2 /* tls/binding.h knows the SSL object of this socket */
+#define CONNECTION_STREAMED 4 /* every payload goes to the ring: pipelined requests, or a protocol that user space decodes */
+#define CONNECTION_NAMED 8 /* a record with the name of the process was emitted */
+#define CONNECTION_COPY 16 /* Postgres: COPY is in progress, what the client sends is data */
+#define CONNECTION_REPEATABLE 32 /* `head` holds a whole request line whose fingerprint user space knows */
+#define CONNECTION_HELLO 64 /* the ClientHello was emitted */
+#define CONNECTION_SUBSCRIBED 128 /* Redis: what follows the first response belongs to no request */
 
+/* Bytes of a request that a connection keeps. */
 #define HEAD_KEPT 64
 
-/* connection.end_ns: later than any time, so that no sweep takes the request for ended. */
+/* connection.end_ns: later than any time, so that no sweep counts the request as ended. */
 #define UNSENT ~0ULL
 
 /*
- * Pieces of 64 bytes, which processors hand over to each other as a whole, and slowly. On one machine what comes in for a server is stamped by the
- * processor of whoever sent it: it reads the first piece, which nobody writes to while requests repeat, and writes to the one with `ready_ns`, which
- * nobody else writes to. All others are the process's own.
+ * Ordered by cache line (64 bytes), which move between processors as a whole, and slowly. On loopback, the processor of the sender stamps
+ * what arrives for a server. It reads the first line, which is not written to while requests repeat, and writes the line with `ready_ns`,
+ * which nothing else writes. All other lines belong to the processor of the process.
  */
 struct connection {
-	/* Address of struct sock; 0: the place is free, 1: it is being filled. */
+	/* Address of struct sock; 0: the slot is free, 1: it is being filled. */
 	u64 sk;
-	/* Fingerprint of `head`. */
+	/* Fingerprint of the request line in `head`. */
 	u64 head_fingerprint;
-	/* These five are one word: see what_is_followed(). Length of the payload that `head` began. */
+	/* The next five fields are read as one word: see state_word(). Length of the payload that started with `head`. */
 	u32 head_payload_bytes;
 	u8 protocol;
 	u8 role;
 	u8 flags;
-	/* Bytes of an unfinished beginning in `head`; then it is not repeatable. */
+	/* Bytes of an incomplete request in `head`, which then is not repeatable. */
 	u8 prefix_bytes;
 
 	u16 local_port;
 	u16 remote_port;
-	/* SIDE_*: who opened the connection, where that was seen. */
+	/* SIDE_*: which end opened the connection, if that was seen. */
 	u8 side;
 	u8 method;
 	u8 head_method;
-	/* Of the names in user space when `head` was told. */
+	/* controls.generation when `head` was learned. */
 	u8 head_generation;
-	/* Of `head`, when it is repeatable: up to the end of the path and some more, a multiple of 8; zeros follow. */
+	/* Bytes of a repeatable `head`: up to the end of the path, rounded up to a multiple of 8; zeros follow. */
 	u8 head_bytes;
 	u8 prefix_direction;
-	/* Bytes of an unfinished beginning of an answer in `answer`. */
+	/* Bytes of an incomplete response in `response_prefix`. */
 	u8 response_prefix_bytes;
 	u8 misses;
-	/* Payloads that were not counted as misses, because they may be the middle of HTTP/2. */
+	/* Payloads not counted as misses, because they may be the middle of an HTTP/2 stream. */
 	u8 deferred_misses;
-	/* tls.h: 1 when a send has found no room, so that the returns of writes are looked at. */
+	/* tls/: 1 after a send failed for lack of buffer space; the returns of writes are probed then. */
 	u8 tls_was_full;
 	u8 reserved[2];
 	/* Number of this connection in records. */
@@ -109,47 +112,50 @@ struct connection {
 
 	u8 head[HEAD_KEPT];
 
-	/* STATE_*; changed by exchange, because a sweep may finish a request at the same time. */
+	/* STATE_*; changed by atomic exchange, because a sweep may finish the request at the same time. */
 	u32 state;
 	u32 status;
 	u64 start_ns;
-	/* UNSENT: of an answer in TLS that is still to be sent. */
+	/* UNSENT: a response in TLS that was written to the library and not yet sent. */
 	u64 first_byte_ns;
 	u64 end_ns;
-	/* ~0: unknown. */
+	/* Time between arrival and read at a server; ~0: unknown. */
 	u64 queue_ns;
 	u64 fingerprint;
 	u64 request_bytes;
 	u64 response_bytes;
 
-	/* Server: when bytes came that are being read. Client: when the send that is under way began. 0: unknown. */
+	/* Server: when the bytes that are being read arrived. Client: when the current send started. 0: unknown. */
 	u64 arrival_ns;
-	/* Postgres, Redis: bytes of the open request that are still to come. HTTP/1 in TLS: where the bytes of the last write were, the lower half; 0: anywhere. */
+	/* Postgres, Redis: bytes of the open request still to come. HTTP/1 in TLS: lower half of the address of the last write; 0: any. */
 	u32 request_left;
-	/* tls.h: bytes of the last write, and in the highest bit whether a send after it found no room; or what it did not take, with that bit. */
+	/*
+	 * tls/: bytes of the last write, with TLS_SEND_FAILED if a send after it failed; or the bytes that it did not accept, with that
+	 * bit.
+	 */
 	u32 tls_written;
-	/* What a protocol has to remember; see there. */
+	/* State of a decoder: POSTGRES_*, REDIS_* and others in protocol/ say what is where. */
 	u64 extra[4];
 	u8 response_prefix[16];
 
-	/* Server: when bytes came that nobody has read yet, and what had been read until then (tcp_sock.copied_seq). */
+	/* Server: when the oldest unread bytes arrived, and tcp_sock.copied_seq at that time. */
 	u64 ready_ns;
 	u32 ready_seq;
-	/* Of payloads that go through the ring: which directions (1 << RECEIVED, 1 << SENT) have lost records since one was told. Changed by atomic operations. */
+	/* Directions (1 << RECEIVED, 1 << SENT) that lost records since the last one was emitted. Changed by atomic operations. */
 	u32 missed;
 	u8 local[16];
 	u8 reserved3[32];
 
-	/* tls.h: of the read that is under way where its plaintext goes, and where its size (0: it is the result). */
+	/* tls/: where the current read puts its plaintext, and where its byte count (0: it is the result). */
 	u64 tls_buffer;
 	u64 tls_count_at;
 	u8 reserved4[48];
 };
 
 /*
- * Connections have places by the address of their socket, two each. A program reads an array without a call, where a hash table takes as long as
- * all the rest. The loader sets the number of places, a power of two, with the mask. An array that could be mapped begins at a page, any other
- * in the middle of what a processor fetches.
+ * A connection has two slots, by the address of its socket. An array lookup is inlined, where a hash lookup costs as much as the rest of a
+ * hook. The loader sets the number of slots, a power of two, and the mask. BPF_F_MMAPABLE aligns the array to a page, and so entries to
+ * cache lines.
  */
 #define CONNECTION_SLOTS 16384
 const volatile u32 connection_slot_mask = CONNECTION_SLOTS - 1;
@@ -162,7 +168,7 @@ struct {
 	MAP_TYPE(value, struct connection);
 } connection_slots SEC(".maps");
 
-/* Those whose places were taken. */
+/* Connections whose slots were taken. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 65536);
@@ -171,10 +177,10 @@ struct {
 	MAP_TYPE(value, struct connection);
 } connections SEC(".maps");
 
-/* 1 from the first connection without a place on; until then nobody looks further. */
+/* 1 once a connection went to `connections`; until then it is not searched. */
 u32 has_overflowed = 0;
 
-/* Why something was not seen; the order is known to src/traffic/kernel-layout.ts. */
+/* Why something was not seen; kernel-layout.ts repeats the order. */
 enum loss {
 	LOSS_RING_FULL = 0,
 	LOSS_ROUTES_FULL = 1,
@@ -194,25 +200,25 @@ struct {
 	MAP_TYPE(value, u64);
 } losses SEC(".maps");
 
-/* What user space may change while programs run. */
+/* What user space may change while the programs run. */
 struct controls {
-	/* Connections seen so far: the next number. */
+	/* The number of the next connection. */
 	u32 next_connection;
-	/* A connection that goes through the ring is followed when these bits of its number are 0; 0: all are. */
+	/* Of connections that go through the ring, those are read whose number has none of these bits; 0: all. */
 	u32 sample_mask;
-	/* One bit per PROTOCOL_*: connections that turn out to speak it are ignored and counted as sampled out. */
+	/* One bit per PROTOCOL_*: its connections are ignored and counted as sampled out. */
 	u32 skipped_protocols;
-	/* Above 0 when capture_targets holds something. */
+	/* Above 0 if capture_targets is not empty. */
 	u32 capturing;
-	/* Most bytes of a payload that go to the ring; 0: as many as its protocol needs. */
+	/* Most bytes of a payload that go to the ring; 0: as many as the protocol needs. */
 	u32 stream_bytes;
-	/* One bit per PROTOCOL_*: ignored because nobody wants to know. */
+	/* One bit per PROTOCOL_*: disabled in the configuration, ignored without being counted. */
 	u32 disabled_protocols;
-	/* Rises whenever user space has forgotten names; what connections remember to have been told is void then. */
+	/* Incremented when user space has evicted names: connections must emit them again. */
 	u32 generation;
-	/* Rises when user space has taken bindings out of tls_sockets. */
+	/* Incremented when user space has removed entries of tls_sockets. */
 	u32 tls_unbound;
-	/* Set here: a client sends so much at once that socket_sending() is wanted, which user space attaches then. */
+	/* Set by the programs: a client makes long sends, so user space must attach socket_sending(). */
 	u32 long_sends;
 	u32 reserved;
 };
@@ -233,7 +239,7 @@ struct {
 	MAP_TYPE(value, u32);
 } own_processes SEC(".maps");
 
-/* Processes (tgid) whose payloads are copied until a time (CLOCK_MONOTONIC, ns). */
+/* Processes (tgid) whose payloads are copied, and until when (CLOCK_MONOTONIC, ns). */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 256);
@@ -283,7 +289,7 @@ static always_inline struct connection *find_connection(u64 sk)
 	return has_overflowed ? bpf_map_lookup_elem(&connections, &sk) : 0;
 }
 
-/* Puts a connection that is in no place into one; null when both are taken. */
+/* Copies a connection to a free slot; null if both slots are taken. */
 static always_inline struct connection *claim_slot(u64 sk, const struct connection *fresh)
 {
 	u32 slot = connection_slot(sk);
@@ -301,7 +307,7 @@ static always_inline struct connection *claim_slot(u64 sk, const struct connecti
 	return 0;
 }
 
-/* Two that saw the first bytes of a connection at once may both have added it. */
+/* Frees both slots: two hooks that saw the first bytes of a connection at the same time may both have added it. */
 static always_inline void release_slots(u64 sk)
 {
 	u32 slot = connection_slot(sk);
@@ -317,7 +323,7 @@ static always_inline void release_slots(u64 sk)
 		bpf_map_delete_elem(&connections, &sk);
 }
 
-/* True when bytes that go this way ask, false when they answer. Only for connections with a role. */
+/* True if bytes in this direction are requests, false if they are responses. Only for connections with a role. */
 static always_inline int is_request(const struct connection *connection, u32 direction)
 {
 	return (connection->role == ROLE_SERVER) == (direction == RECEIVED);

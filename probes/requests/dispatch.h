@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The single way in: every hook, on sockets, on system calls or on TLS libraries, ends in on_data() or on_payload(). */
+/*
+ * The entry for payloads: every hook, on sockets, system calls or TLS libraries, ends in on_payload() or on_data(), which pass it to its
+ * decoder. Also adds and ends connections, and stamps their times. Part of requests.bpf.c.
+ */
 #ifndef CORAL_REQUESTS_DISPATCH_H
 #define CORAL_REQUESTS_DISPATCH_H
 
@@ -10,7 +13,7 @@
 #include "requests/stream-limit.h"
 #include "tls/binding.h"
 
-/* Raw bytes of a TLS connection: requests are in the plaintext. Only the ClientHello is of use, for the name of the server. */
+/* Raw bytes of a TLS connection. Requests are in the plaintext; of the records only the ClientHello is used, for the server name. */
 subprogram int on_tls_record(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	u32 total;
@@ -19,7 +22,7 @@ subprogram int on_tls_record(struct payload *payload, struct connection *connect
 		return 0;
 	if (!(connection->flags & CONNECTION_TLS_BOUND))
 		tls_note_socket(payload->sk, payload->direction);
-	/* The plaintext is read later than the records; it began with the first of them. */
+	/* Plaintext is read after its records, but the request started with the first of them. */
 	if (payload->start_ns && connection->role != ROLE_CLIENT)
 		connection->arrival_ns = payload->start_ns;
 	if ((connection->flags & CONNECTION_HELLO) || !payload->buffer)
@@ -28,7 +31,7 @@ subprogram int on_tls_record(struct payload *payload, struct connection *connect
 	if (!total)
 		return 0;
 	if (total <= 5 && scratch->bytes[0] == 0x16) {
-		/* The header was read alone. */
+		/* The process read the 5 bytes of the header alone. */
 		keep_prefix(payload, connection, scratch);
 		return 0;
 	}
@@ -46,7 +49,10 @@ subprogram int on_tls_record(struct payload *payload, struct connection *connect
 	return 0;
 }
 
-/* MySQL begins in the open; when the client asks for TLS, what follows is recognised anew in the plaintext. extra[0] counts payloads. */
+/*
+ * MySQL starts in plaintext. If the client requests TLS, the protocol is recognised again in the decrypted bytes. extra[0] counts payloads:
+ * the handshake is among the first.
+ */
 static always_inline int has_changed_to_tls(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	if (connection->protocol != PROTOCOL_MYSQL || (payload->flags & PAYLOAD_TLS) || connection->extra[0] >= 8)
@@ -63,7 +69,7 @@ static always_inline int has_changed_to_tls(struct payload *payload, struct conn
 	return 1;
 }
 
-/* Nothing more will come of a connection. */
+/* Reports that a connection has ended. */
 static always_inline void emit_closed(struct connection *connection)
 {
 	struct payload_record record;
@@ -81,7 +87,7 @@ subprogram int on_payload(struct payload *payload, struct connection *connection
 
 	if (!payload || !connection || !scratch)
 		return 0;
-	/* The frames of HTTP/2 carry all that a capture needs. */
+	/* Frames of HTTP/2 carry all that a capture needs. */
 	captured = connection->protocol == PROTOCOL_HTTP2 ? 0 : captured_process(payload->tgid, payload->at_ns);
 	if (captured) {
 		u32 tgid = payload->tgid;
@@ -155,7 +161,7 @@ static always_inline void read_addresses(struct connection *connection, struct s
 	connection->remote_port = __builtin_bswap16(port);
 }
 
-/* A connection that is in the table from now on; null when there is no room, or it is no TCP. */
+/* Adds a connection to the table; null if the table is full, or the socket is not TCP. */
 static __attribute__((noinline)) struct connection *add_connection(struct sock *sk, u32 side)
 {
 	struct connection fresh = {};
@@ -167,10 +173,10 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 
 	core_read(&protocol, &sk->sk_protocol);
 	core_read(&state, &sk->__sk_common.skc_state);
-	/* Its sockets of TCP carry no payloads, and what carries them is no such socket. */
+	/* MPTCP: its TCP subflows carry no payloads, and the socket that carries them is not a TCP socket. */
 	if (protocol == IPPROTO_MPTCP && side != SIDE_UNKNOWN)
 		count_loss(LOSS_UNKNOWN_PROTOCOL);
-	/* What had come before it was closed can still be read; that it ends would not be told again. */
+	/* Bytes that arrived before a close can still be read, but the end of the connection has already been reported. */
 	if (protocol != IPPROTO_TCP || state == TCP_CLOSE || !control)
 		return 0;
 	read_addresses(&fresh, sk);
@@ -178,12 +184,12 @@ static __attribute__((noinline)) struct connection *add_connection(struct sock *
 	fresh.queue_ns = ~0ULL;
 	fresh.id = __sync_fetch_and_add(&control->next_connection, 1);
 	known = find_connection(key);
-	/* Fast open: bytes went over it before it was established. */
+	/* TCP fast open: data was sent before the connection was established. */
 	if (known && known->side == SIDE_UNKNOWN && *(u32 *)&known->local_port == *(u32 *)&fresh.local_port) {
 		known->side = side;
 		return known;
 	}
-	/* What is left of a socket that was at this address before. */
+	/* A stale entry of an earlier socket at this address. */
 	if (known) {
 		fresh.sk = key;
 		*known = fresh;
@@ -208,8 +214,8 @@ static always_inline int is_server(const struct connection *connection)
 }
 
 /*
- * Bytes are being read; `read_before` is what had been read (tcp_sock.copied_seq) before them. They came when socket_ready() stamped them, if nothing
- * was read since. The end of a stream, read with its last bytes, counts as one more.
+ * True if the bytes that are being read arrived when socket_ready() stamped them, that is, if nothing was read since. `read_before` is
+ * tcp_sock.copied_seq before the read. A FIN that is read with the last bytes adds 1.
  */
 static always_inline int has_ready_stamp(const struct connection *connection, u32 read_before)
 {
@@ -222,7 +228,7 @@ static always_inline void take_ready_stamp(struct connection *connection, u32 re
 		connection->arrival_ns = connection->ready_ns;
 }
 
-/* Takes the stamp of when this payload arrived, or of when its send began. */
+/* Moves the time of arrival, or of the start of the send, from the connection to the payload. */
 static always_inline void take_stamp(struct payload *payload, struct connection *connection)
 {
 	u32 side = connection->role ? connection->role : connection->side;
@@ -233,7 +239,7 @@ static always_inline void take_stamp(struct payload *payload, struct connection 
 	}
 }
 
-/* A longer send may wait for room in the socket's buffer. */
+/* A longer send may block until the socket's buffer has space. */
 #define MAX_UNSTAMPED_BYTES 8192
 
 static always_inline void request_send_stamps(void)
@@ -245,8 +251,9 @@ static always_inline void request_send_stamps(void)
 }
 
 /*
- * When a send began. The stamp of a long one, else when TCP sent it: on loopback the receiver may acknowledge or answer before the send returns, and
- * when that came is what TCP's clock tells then. Once all is acknowledged, TCP knows by the microsecond when the last of it was sent.
+ * When a send started: the stamp of a long one, else the time at which TCP sent it. On loopback the receiver may acknowledge or respond
+ * before the send returns, and TCP's clock then holds the time of that. Once everything is acknowledged, first_tx_mstamp is the time at
+ * which the last bytes were sent.
  */
 static always_inline void take_send_stamp(struct payload *payload, struct connection *connection)
 {
@@ -268,9 +275,9 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 }
 
 /*
- * For tls.h: plaintext that a library gave to, or took from, its process; sk, buffer, at_ns, length (twice: first_bytes), tgid, direction and the
- * flag PAYLOAD_TLS are set, the rest is 0. Uprobes can interrupt each other, hence scratches of their own; when all are in use the payload is
- * lost, and counted.
+ * The entry for plaintext that a TLS library exchanged with its process. The caller sets sk, buffer, at_ns, length and first_bytes (equal),
+ * tgid, direction and PAYLOAD_TLS; the rest is 0. Uprobes can preempt each other, so each takes a scratch buffer of its own; if all are in
+ * use, the payload is dropped and counted.
  */
 subprogram int on_data(struct payload *payload)
 {
@@ -302,7 +309,7 @@ subprogram int on_data(struct payload *payload)
 	return 0;
 }
 
-/* The connection has ended: what is open on it is counted, what was answered as such, the rest as unanswered. */
+/* The connection has ended. Counts the open request: by its status if the response had started, else as one without a reply. */
 static always_inline int end_connection(u64 sk)
 {
 	struct connection *connection = find_connection(sk);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Hooks that fire for sockets only and pass the socket itself: no table of descriptors, no cost for other system calls, and connections older
- * than Coral work like new ones. sock_recv_length and sock_send_length came with Linux 6.3, tcp_sendmsg_locked with 6.16.
+ * Programs at tracepoints that fire for sockets only and pass the socket: no lookup by descriptor, no cost for other system calls, and
+ * connections older than Coral work like new ones. Part of requests.bpf.c.
+ *
+ * sock_recv_length and sock_send_length need Linux 6.3, tcp_sendmsg_locked 6.16. Kernels without them use hooks-syscall.h.
  */
 #ifndef CORAL_REQUESTS_HOOKS_SOCKET_H
 #define CORAL_REQUESTS_HOOKS_SOCKET_H
@@ -9,23 +11,23 @@
 #include "protocol/dns-udp.h"
 #include "protocol/redis-socket.h"
 
-/* Lower end of net.ipv4.ip_local_port_range. */
+/* Lower end of net.ipv4.ip_local_port_range; the loader sets it. */
 const volatile u32 first_client_port = 32768;
 
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
-/* MPTCP begins what it accepts as a copy of what listens. */
+/* MPTCP clones an accepted socket from the listener. */
 #define TCP_LISTEN 10
 
-/* <linux/net.h>, flags of a socket: its buffer was full and still is. */
+/* <linux/net.h>, socket.flags: the send buffer is full. */
 #define SOCK_NOSPACE (1 << 2)
 
-/* Plaintext is read when its write begins; an answer ends when it was sent. */
+/* Plaintext is read when its write begins; the response ends when its record is sent. */
 static always_inline int tls_record_sent(struct sock *sk, struct connection *connection, u32 length)
 {
 	u32 written = connection->tls_written & ~TLS_SEND_FAILED;
 
-	/* Some know by a part that there is no room, and don't try again to be told. */
+	/* A short send with a full buffer: some programs take it as a sign to wait and never get the error. */
 	if (unlikely(length < written && sk->sk_socket->flags & SOCK_NOSPACE)) {
 		written |= TLS_SEND_FAILED;
 		connection->tls_was_full = 1;
@@ -36,7 +38,7 @@ static always_inline int tls_record_sent(struct sock *sk, struct connection *con
 	return 0;
 }
 
-/* A socket that is in no place yet. Its connection, if it is one; a datagram is dealt with at once. */
+/* For a socket without a slot: adds its connection and returns it. Passes a datagram on at once and returns null. */
 static always_inline struct connection *new_connection(struct sock *sk, s32 length, u32 direction)
 {
 	u16 family = sk->__sk_common.skc_family;
@@ -49,7 +51,7 @@ static always_inline struct connection *new_connection(struct sock *sk, s32 leng
 	return 0;
 }
 
-/* `flags`: of a receive. */
+/* `flags` of a receive: MSG_*. */
 static always_inline int on_socket(struct sock *sk, struct connection *connection, s32 length, u32 direction, u32 flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -144,8 +146,8 @@ int socket_sent(u64 *context)
 }
 
 /*
- * Saves a lookup where the ports tell which side this is: one is of the range that clients get theirs from, the other is not. Only stamps of time
- * depend on it, so a client that chose its own port loses little.
+ * True if the ports alone show the side: exactly one of them is in the ephemeral range. Saves a lookup. Only time stamps depend on it, so a
+ * client that bound a low port loses little.
  */
 static always_inline int ports_imply(u32 side, struct sock *sk)
 {
@@ -155,7 +157,7 @@ static always_inline int ports_imply(u32 side, struct sock *sk)
 	return is_local_chosen != is_remote_chosen && is_local_chosen == (side == SIDE_CONNECTED);
 }
 
-/* Bytes came for a server: from here on they wait. */
+/* Bytes arrived for a server. The time from here to their read is the queue time. */
 SEC("tp_btf/sk_data_ready")
 int socket_ready(u64 *context)
 {
@@ -178,8 +180,8 @@ int socket_ready(u64 *context)
 }
 
 /*
- * A send begins. One that may have to wait for room is stamped, because TCP tells when it sent the last of its bytes. Called again for every piece of
- * a long one. Attached when there are such sends: see take_send_stamp().
+ * A send starts. Stamps those that may block, because TCP records when the last of their bytes were sent, not the first. Called again for
+ * each part of a long send. Attached on demand: see take_send_stamp().
  */
 SEC("tp_btf/tcp_sendmsg_locked")
 int socket_sending(u64 *context)
@@ -197,7 +199,7 @@ int socket_sending(u64 *context)
 	return 0;
 }
 
-/* The end of a stream counts as one. Also on kernels without kernel_cast(): connections end there too. */
+/* True if bytes are left to read; a FIN counts as 1. Reads fields by helper: also attached on kernels without kernel_cast(). */
 static always_inline int has_unread(struct sock *sk)
 {
 	struct tcp_sock *tcp = (struct tcp_sock *)sk;
@@ -215,7 +217,7 @@ int socket_state(u64 *context)
 	s32 before = (s32)context[1], after = (s32)context[2];
 
 	if (after == TCP_CLOSE) {
-		/* Who has sent its own end first has the answer still to read when the other end comes with it. */
+		/* After a half-close, the response may still be unread when the peer's FIN arrives. */
 		if (!has_unread(sk))
 			end_connection((u64)sk);
 	} else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT || before == TCP_LISTEN))
@@ -223,7 +225,7 @@ int socket_state(u64 *context)
 	return 0;
 }
 
-/* Nobody can read from it any more. */
+/* The socket is gone: nothing can be read from it any more. */
 SEC("tp_btf/tcp_destroy_sock")
 int socket_destroyed(u64 *context)
 {

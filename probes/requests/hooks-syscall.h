@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The fallback for kernels without tracepoints at sockets: every system call comes by, and the socket has to be found by its descriptor. What is
- * counted is the same for TCP; it costs more, also for calls that have nothing to do with sockets.
+ * The fallback for kernels without the tracepoints of hooks-socket.h: programs at every system call, which look the socket up by its
+ * descriptor. They count the same for TCP, at a higher cost, also for calls unrelated to sockets. Part of requests.bpf.c.
  */
 #ifndef CORAL_REQUESTS_HOOKS_SYSCALL_H
 #define CORAL_REQUESTS_HOOKS_SYSCALL_H
@@ -31,13 +31,13 @@ static always_inline u32 direction_of(u32 number)
 	return NO_DIRECTION;
 }
 
-/* splice() names where bytes go last, and its socket may be where they come from: that is not seen. */
+/* The target of splice() is its third argument. A splice() from a socket is not seen. */
 static always_inline u64 socket_of_call(u32 number, struct pt_regs *registers)
 {
 	return socket_of_fd(number == NR_SPLICE ? (u32)SYSCALL_COUNT(registers) : SYSCALL_FD(registers));
 }
 
-/* Of a call that is over: of several messages the first one is looked at. */
+/* For a finished call with several messages: looks at the first one only. */
 static always_inline void find_first_message(struct payload *payload, struct pt_regs *registers)
 {
 	struct user_message message = {};
@@ -55,7 +55,7 @@ static always_inline u32 receive_flags(u32 number, struct pt_regs *registers)
 	return number == NR_RECVMSG ? SYSCALL_COUNT(registers) : 0;
 }
 
-/* A send begins: see socket_sending(). */
+/* A send starts: see socket_sending(). */
 SEC("tp_btf/sys_enter")
 int syscall_enters(u64 *context)
 {

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/*
- * What the hooks pass on (struct payload), how its bytes are read from the process, and the records of the ring. Records are repeated in
- * src/traffic/kernel-layout.ts and payload-records.ts, which a test compares with the type information of the object.
- */
+/* One read or write (struct payload), how its bytes are read, and how records are filled and emitted. Part of requests.bpf.c. */
 #ifndef CORAL_REQUESTS_PAYLOAD_H
 #define CORAL_REQUESTS_PAYLOAD_H
 
 #include "requests/ring.h"
 
-/* One read or write of a process on a connection. `buffer` 0: no bytes to look at (sendfile, splice, io_uring). */
+/* One read or write of a process on a connection. `buffer` is 0 if there are no bytes to read (sendfile, splice, io_uring). */
 struct payload {
 	u64 sk;
 	u64 buffer;
-	/* Address of an array of struct user_iovec when the bytes are scattered, else 0; `buffer` is the first one's. */
+	/* Address of an array of struct user_iovec if the bytes are scattered, else 0. `buffer` then is that of the first vector. */
 	u64 vectors;
 	u64 at_ns;
-	/* When the bytes arrived, or their send began; 0: unknown. */
+	/* When the bytes arrived, or their send started; 0: unknown. */
 	u64 start_ns;
 	u32 vector_count;
 	u32 first_bytes; /* in `buffer` */
@@ -23,21 +20,22 @@ struct payload {
 	u32 tgid;
 	u8 direction;
 	u8 flags;
-	/* `buffer` is an address of the kernel: see sent-bytes.h. */
+	/* `buffer` is a kernel address: see sent-bytes.h. */
 	u8 is_in_kernel;
 	u8 reserved[5];
 };
 
-/* What is read at first of a payload; more only when it is needed. */
+/* Read first of every payload; more only if needed. */
 #define HEAD_BYTES 128
-/* What is looked through for a second request, and most that names a request. */
+/* Searched for a second request, and the most that a LEARN record holds. */
 #define LEARN_BYTES 1024
 #define CHUNK_BYTES 4096
-/* Most of one payload that goes to the ring, in records of CHUNK_BYTES. */
+/* Most records per payload, of CHUNK_BYTES each. */
 #define MAX_CHUNKS 8
+/* Vectors of a payload that are read. */
 #define MAX_VECTORS 64
 
-/* The segment of a path that is being read; see http1-head.h. */
+/* State of a parser for a path, a SQL text or a word; see http1-head.h. */
 struct path_parser {
 	u64 segment;
 	u64 previous;
@@ -47,34 +45,35 @@ struct path_parser {
 	u32 reserved;
 };
 
-/* Of a payload in pieces: what is to be skipped of it yet, and what was read. */
+/* Progress through scattered bytes: how many are still to be skipped, and how many were read. */
 struct gathering {
 	u64 offset;
 	u32 filled;
 	u32 reserved;
 };
 
-/* Working memory of one hook. The header of a record is put right before `bytes`. */
+/* Working memory of one hook. `record` is right before `bytes`, so that a record is emitted without copying. */
 struct scratch {
-	/* Above 0 while a uprobe uses it. */
+	/* 1 while a uprobe uses it. */
 	u32 busy;
-	/* Of the bytes that were read last: how many, and where the parser stands. In memory, so that the verifier forgets their values. */
+	/* Bytes read last: how many, and the positions of the parser. Kept in memory so that the verifier does not track their values. */
 	u32 total;
 	u32 at;
 	u32 end;
 	u64 fingerprint;
 	u32 method;
 	u32 number;
-	/* Redis: where the length of the verb begins, and where the verb ends. */
+	/* Redis: where the length of the verb starts, and where the verb ends. */
 	u32 verb_at;
 	u32 verb_end;
 	struct path_parser path;
 	struct gathering gathering;
 	u8 record[sizeof(struct payload_record)];
-	/* Room for a kept prefix, a chunk, and whatever the verifier cannot rule out. */
+	/* Room for a kept prefix and a chunk, plus what the verifier cannot rule out. */
 	u8 bytes[2 * CHUNK_BYTES + 128];
 };
 
+/* Per processor: one for hooks on sockets and system calls, three for uprobes, which can preempt each other. */
 #define SCRATCH_SOCKET 0
 #define SCRATCH_FIRST_UPROBE 1
 #define SCRATCHES 4
@@ -91,7 +90,7 @@ static always_inline struct scratch *scratch_at(u32 index)
 	return bpf_map_lookup_elem(&scratches, &index);
 }
 
-/* Bytes from `offset` on into scratch->bytes + kept. Only for payloads in several pieces. */
+/* Copies scattered bytes from `offset` on to scratch->bytes + kept. */
 subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u32 kept, u32 offset, u32 wanted)
 {
 	volatile struct gathering *gathering;
@@ -127,11 +126,11 @@ subprogram u32 gather_bytes(struct payload *payload, struct scratch *scratch, u3
 		gathering->offset = 0;
 	}
 	filled = gathering->filled;
-	/* What is cut in so many pieces must not be taken for a short payload. */
+	/* A payload in more vectors than are read must not look like a short one. */
 	return filled < wanted && filled < HEAD_KEPT ? 0 : filled;
 }
 
-/* `size` bytes at an address in the payload's buffer. Not 0: they cannot be read. */
+/* Reads `size` bytes at an address in the payload's buffer. Not 0: they cannot be read. */
 static always_inline long read_buffer(const struct payload *payload, void *target, u32 size, u64 address)
 {
 	return payload->is_in_kernel ? bpf_probe_read_kernel(target, size, (void *)address)
@@ -139,8 +138,8 @@ static always_inline long read_buffer(const struct payload *payload, void *targe
 }
 
 /*
- * Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to scratch->bytes + kept (at most HEAD_KEPT); how many, 0 when
- * they cannot be read.
+ * Copies up to `wanted` (at most CHUNK_BYTES) bytes of the payload, from `offset` on, to scratch->bytes + kept (at most HEAD_KEPT). Returns
+ * their number, 0 if they cannot be read.
  */
 static always_inline u32 read_bytes(struct payload *payload, struct scratch *scratch, u32 kept, u32 offset, u32 wanted)
 {
@@ -161,8 +160,8 @@ static always_inline u32 read_bytes(struct payload *payload, struct scratch *scr
 }
 
 /*
- * The first bytes of a payload into scratch->bytes, after the prefix that was kept of the one before, if any; zeros follow. Their number is
- * scratch->total, 0 when they cannot be read.
+ * Loads the first bytes of a payload into scratch->bytes, after the prefix that was kept of the one before, and appends zeros. Returns
+ * their number (scratch->total), 0 if they cannot be read.
  */
 subprogram u32 load_head(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 wanted)
 {
@@ -180,7 +179,7 @@ subprogram u32 load_head(struct payload *payload, struct connection *connection,
 	total = read_bytes(payload, scratch, kept, 0, wanted);
 	if (total)
 		total += kept;
-	/* Nothing changes; the verifier learns a bound. */
+	/* No effect on the value: gives the verifier a bound. */
 	total &= 2 * CHUNK_BYTES - 1;
 	*(u64 *)(scratch->bytes + total) = 0;
 	scratch->total = total;
@@ -208,7 +207,7 @@ static always_inline void fill_record(struct payload_record *record, const struc
 	__builtin_memcpy(record->remote, connection->remote, 16);
 }
 
-/* The head of a record with bytes of a payload. */
+/* Fills the header of a record that carries bytes of a payload. */
 static always_inline void fill_payload_record(struct payload_record *record, const struct payload *payload,
 					      const struct connection *connection, u32 flags)
 {
@@ -221,7 +220,10 @@ static always_inline void fill_payload_record(struct payload_record *record, con
 	record->start_ns = payload->start_ns;
 }
 
-/* The record's head; the caller writes bytes in the protocol's own words behind it. */
+/*
+ * Fills the header of a synthetic record: when a connection goes over to the ring while a request is open, the decoder gets that request as
+ * a record rebuilt from the kept state. The caller writes its bytes in the wire format.
+ */
 static always_inline void fill_synthetic_record(struct payload_record *record, const struct connection *connection)
 {
 	fill_record(record, connection);
@@ -232,7 +234,7 @@ static always_inline void fill_synthetic_record(struct payload_record *record, c
 	record->start_ns = connection->start_ns;
 }
 
-/* What the running process is called: its first thread, as user space would read it, because threads have names of their own. */
+/* Name of the current process, that is of its main thread, as user space reads it: other threads may have names of their own. */
 static always_inline void read_process_name(u8 *comm)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -243,7 +245,10 @@ static always_inline void read_process_name(u8 *comm)
 		bpf_probe_read_kernel(comm, 16, __builtin_preserve_access_index(&leader->comm));
 }
 
-/* Once for each connection, for a process that ends before user space could look. The record is of a call of its process. */
+/*
+ * Adds the process name to the first record of each connection, in case the process exits before user space looks. Only for records of the
+ * current process.
+ */
 static always_inline void name_process(struct payload_record *record, struct connection *connection)
 {
 	if (connection->flags & CONNECTION_NAMED)
@@ -252,7 +257,7 @@ static always_inline void name_process(struct payload_record *record, struct con
 	read_process_name(record->comm);
 }
 
-/* Tells a record that a decoder reads: it is told, too, whether others were lost before it. */
+/* Emits a record for a decoder, with the directions that lost records before it. Not 0: it was dropped. */
 static always_inline int emit_payload(struct payload_record *record, struct connection *connection, u32 bytes)
 {
 	u32 missed = connection->missed;
@@ -266,7 +271,7 @@ static always_inline int emit_payload(struct payload_record *record, struct conn
 	return 1;
 }
 
-/* What one record tells of a payload: `bytes` of `length`, from `offset` on. */
+/* The part of a payload in one record: `bytes` of `length`, from `offset` on. */
 struct piece {
 	u32 offset;
 	u32 bytes;
@@ -274,7 +279,7 @@ struct piece {
 	u32 flags; /* PAYLOAD_* */
 };
 
-/* Tells a piece, whose bytes are at scratch->bytes. */
+/* Emits a piece, whose bytes are at scratch->bytes. */
 subprogram int emit_piece(struct payload *payload, struct connection *connection, struct scratch *scratch, struct piece *piece)
 {
 	struct payload_record *record;
@@ -287,13 +292,13 @@ subprogram int emit_piece(struct payload *payload, struct connection *connection
 	record->length = piece->length;
 	record->offset = piece->offset;
 	name_process(record, connection);
-	/* What a capture copies, nothing is counted by. */
+	/* A lost copy for a capture loses no request. */
 	if (piece->flags & PAYLOAD_CAPTURE)
 		return emit(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 	return emit_payload(record, connection, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 }
 
-/* Bytes that were held back until it was known what they are. */
+/* Emits the bytes that were held back until the protocol was known. */
 subprogram int emit_prefix(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 flags)
 {
 	struct payload_record *record;
@@ -316,14 +321,14 @@ subprogram int emit_prefix(struct payload *payload, struct connection *connectio
 	return 0;
 }
 
-/* Sends up to `limit` bytes of a payload to the ring, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
+/* Emits up to `limit` bytes of a payload, in records of at most CHUNK_BYTES. `flags`: PAYLOAD_*. */
 subprogram int stream_payload(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit, u32 flags)
 {
 	struct piece piece = { .flags = flags };
 
 	if (!payload || !connection || !scratch)
 		return 0;
-	/* A capture has seen what was held back. */
+	/* A capture has already copied what was held back. */
 	if (!(flags & PAYLOAD_CAPTURE))
 		emit_prefix(payload, connection, scratch, flags);
 #pragma clang loop unroll(disable)

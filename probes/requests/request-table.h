@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of request kinds: how many, how long, how large. User space reads it in batches, takes differences, and deletes what is idle;
- * src/traffic/kernel-table.ts. A kind is known by a fingerprint; its name is told once, by a LEARN record.
+ * The table of request kinds: number, latency, bytes. Part of requests.bpf.c.
+ *
+ * A kind is identified by a fingerprint; a LEARN record carries its name to user space once. kernel-table.ts reads the table in batches,
+ * computes differences, and deletes idle kinds.
  */
 #ifndef CORAL_REQUESTS_REQUEST_TABLE_H
 #define CORAL_REQUESTS_REQUEST_TABLE_H
@@ -9,13 +11,13 @@
 #include "core/histogram.h"
 #include "requests/payload.h"
 
-/* request_key.status besides those of protocols. */
+/* request_key.status, besides the statuses of protocols. */
 #define STATUS_NONE 0
 #define STATUS_NO_REPLY 1
 
 /* Fingerprints without a LEARN record. */
-#define FINGERPRINT_OTHER 0 /* there was no room for one more */
-#define FINGERPRINT_UNREAD 1 /* the name was told before Coral was there */
+#define FINGERPRINT_OTHER 0 /* the table of names is full */
+#define FINGERPRINT_UNREAD 1 /* the statement was prepared before Coral started */
 
 /* request_key.flags */
 #define REQUEST_TLS 1
@@ -24,7 +26,7 @@ struct request_key {
 	u64 fingerprint;
 	u8 remote[16];
 	u32 tgid;
-	/* HTTP: the number; Postgres: SQLSTATE as a number of base 36; Redis: hash of the error's first word, 0 for no error. */
+	/* HTTP: status code. Postgres: SQLSTATE as a base-36 number. Redis: hash of the error's first word. 0: no error. */
 	u32 status;
 	u16 server_port;
 	u8 role;
@@ -34,7 +36,7 @@ struct request_key {
 	u16 reserved;
 };
 
-/* The number of requests is the sum of `duration`. All are running totals that wrap. */
+/* The number of requests is the sum of `duration`. All fields are running totals that wrap. */
 struct request_stats {
 	u64 duration_sum_ns;
 	u64 request_bytes;
@@ -50,7 +52,7 @@ struct request_stats {
 #define SLOT_FILLING 1
 #define SLOT_USED 2
 
-/* User space frees a place by writing zeros to all of it, from the beginning on. */
+/* User space frees a slot by writing zeros to all of it, from the start. */
 struct request_slot {
 	struct request_key key;
 	struct request_stats stats;
@@ -59,8 +61,8 @@ struct request_slot {
 };
 
 /*
- * As with connections: a kind has a place, by its key, that is found without a call. The loader sets how many there are, with the mask. It has another
- * one on each of eight processors, which would have to wait for each other otherwise, for longer than all the rest takes; user space adds them up.
+ * As in connection.h, a kind has a slot by its key, which is found without a helper call; the loader sets their number and the mask. It has
+ * one slot per processor, for up to eight: waiting for a shared cache line takes longer than everything else. User space adds them up.
  */
 #define CPU_SLOT_MASK 7
 #define CPU_SLOT_STRIDE 0x9d
@@ -75,7 +77,7 @@ struct {
 	MAP_TYPE(value, struct request_slot);
 } request_slots SEC(".maps");
 
-/* Those whose place was taken. */
+/* Kinds whose slot was taken. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 4096);
@@ -84,7 +86,7 @@ struct {
 	MAP_TYPE(value, struct request_stats);
 } requests SEC(".maps");
 
-/* Requests under no name, FINGERPRINT_OTHER, when `requests` is full, by process, peer and status. */
+/* Requests without a name (FINGERPRINT_OTHER) when `requests` is full: by process, peer and status. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 2048);
@@ -93,7 +95,7 @@ struct {
 	MAP_TYPE(value, struct request_stats);
 } other_requests SEC(".maps");
 
-/* What a new entry starts from. Never written. */
+/* The initial value of new entries: too large for the stack. Never written. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -101,7 +103,7 @@ struct {
 	MAP_TYPE(value, struct request_stats);
 } empty_stats SEC(".maps");
 
-/* Fingerprints, mixed with who they belong to, whose LEARN record is in the ring. User space empties it when it forgets names. */
+/* Fingerprints whose LEARN record was emitted, mixed with process, port and peer. User space empties the map when it evicts names. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 8192);
@@ -127,7 +129,7 @@ static always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
-/* Null when the place of this kind is another one's. */
+/* The slot of this kind, claimed if it was free; null if another kind has it. */
 static always_inline struct request_stats *find_slot(const struct request_key *key)
 {
 	const u64 *words = (void *)key;
@@ -139,7 +141,7 @@ static always_inline struct request_stats *find_slot(const struct request_key *k
 	if (!slot)
 		return 0;
 	own = (void *)&slot->key;
-	/* A whole key is its kind's, whatever the state says, which is far away. */
+	/* A matching key is enough, whatever the state: the state is in another cache line. */
 	if (!((own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4])))
 		return &slot->stats;
 	if (slot->state != SLOT_FREE || __sync_val_compare_and_swap(&slot->state, SLOT_FREE, SLOT_FILLING) != SLOT_FREE)
@@ -184,7 +186,7 @@ static always_inline void response_is_sent(struct connection *connection, u64 at
 	connection->end_ns = at_ns;
 }
 
-/* Counts the open request of a connection. The caller has taken it: see take_request(). */
+/* Counts the open request of a connection. The caller owns it: see take_request(). */
 static always_inline int count_request_inline(struct connection *connection)
 {
 	struct request_key key;
@@ -192,7 +194,7 @@ static always_inline int count_request_inline(struct connection *connection)
 	u64 duration;
 	u32 bucket;
 
-	/* It ends before the send was seen. */
+	/* The request ends before its send was seen. */
 	if (unlikely(connection->end_ns == UNSENT))
 		response_is_sent(connection, bpf_ktime_get_ns());
 	duration = connection->end_ns - connection->start_ns;
@@ -212,7 +214,7 @@ static always_inline int count_request_inline(struct connection *connection)
 		count_loss(LOSS_UNDECODED);
 		return 0;
 	}
-	/* A clock that differs between processors must not make a request of centuries. */
+	/* Clocks may differ between processors: avoid a negative duration. */
 	if ((s64)duration <= 0)
 		duration = 1;
 	bucket = latency_bucket(duration, FINE_PARTS_LOG2, FINE_BUCKETS);
@@ -223,7 +225,7 @@ static always_inline int count_request_inline(struct connection *connection)
 	if (connection->response_bytes)
 		__sync_fetch_and_add(&stats->response_bytes, connection->response_bytes);
 	if (connection->first_byte_ns) {
-		/* Most answers are one payload: half of a fine bucket's number is the coarse one. */
+		/* Most responses are one payload. Coarse buckets are half as many: halve the number of the fine one. */
 		if (connection->first_byte_ns == connection->end_ns)
 			bucket = (bucket + 1) >> (FINE_PARTS_LOG2 - COARSE_PARTS_LOG2);
 		else
@@ -245,25 +247,25 @@ subprogram int count_request(struct connection *connection)
 	return connection ? count_request_inline(connection) : 0;
 }
 
-/* The state before; the connection is idle then. Exactly one caller gets a request that is open. */
+/* Sets the connection idle and returns its previous state. An open request is handed to exactly one caller. */
 static always_inline u32 take_request(struct connection *connection)
 {
 	return __sync_lock_test_and_set(&connection->state, STATE_IDLE);
 }
 
-/* Counts an answered request that is still open; another request, or none, comes after it. */
+/* Counts the open request if its response has started: it is complete once the next request starts. */
 static always_inline void finish_response(struct connection *connection)
 {
 	if (connection->state == STATE_RESPONDING && take_request(connection) == STATE_RESPONDING)
 		count_request(connection);
 }
 
-/* A request was read or written, and none is open; `bytes` are those of the payload and of a prefix. */
+/* Opens a request; none is open. `bytes` include those of a prefix. */
 static always_inline void open_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
 {
 	u64 start = payload->start_ns;
 
-	/* A beginning that came in pieces has its start already. */
+	/* A request that came in pieces has its start time already. */
 	if (!connection->prefix_bytes) {
 		connection->queue_ns = ~0ULL;
 		if (!start || start > payload->at_ns)
@@ -272,7 +274,7 @@ static always_inline void open_request(struct payload *payload, struct connectio
 			connection->queue_ns = payload->at_ns - start;
 		connection->start_ns = start;
 	}
-	/* Only where they change: another processor reads what is beside them. */
+	/* Written only on change: other processors read this cache line. */
 	if (connection->prefix_bytes)
 		connection->prefix_bytes = 0;
 	if (connection->response_prefix_bytes)
@@ -291,14 +293,14 @@ static always_inline void open_request(struct payload *payload, struct connectio
 	connection->state = STATE_PENDING;
 }
 
-/* The same; a request that is answered is counted. */
+/* Counts the request before, if it got a response, and opens the next. */
 static always_inline void begin_request(struct payload *payload, struct connection *connection, u64 fingerprint, u32 method, u32 bytes)
 {
 	finish_response(connection);
 	open_request(payload, connection, fingerprint, method, bytes);
 }
 
-/* An unfinished beginning of a request: its time counts, its bytes wait. */
+/* Keeps the incomplete start of a request until the rest arrives. The request starts now. */
 static always_inline void begin_prefix(struct payload *payload, struct connection *connection, const struct scratch *scratch)
 {
 	if (!connection->prefix_bytes) {
@@ -315,14 +317,14 @@ static always_inline void begin_prefix(struct payload *payload, struct connectio
 	keep_prefix(payload, connection, scratch);
 }
 
-/* Bytes of an answer: the last one so far ends it. */
+/* Adds bytes to a response; the last bytes so far end it. */
 static always_inline void extend_response(struct payload *payload, struct connection *connection)
 {
 	connection->response_bytes += payload->length;
 	connection->end_ns = payload->at_ns;
 }
 
-/* The answer has begun, with this status. */
+/* The response starts, with this status. */
 static always_inline void begin_response(struct payload *payload, struct connection *connection, u32 status)
 {
 	connection->status = status;
@@ -332,8 +334,8 @@ static always_inline void begin_response(struct payload *payload, struct connect
 }
 
 /*
- * Makes sure that user space was told what a fingerprint means: sends the first `limit` bytes of the payload. 0 when it could not be told
- * because there is no room for one more; then the request counts as `other`.
+ * Makes sure that user space knows what a fingerprint means: emits a LEARN record with the first `limit` bytes of the payload, once.
+ * Returns the fingerprint, or FINGERPRINT_OTHER if the table of names is full.
  */
 subprogram u64 learn(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
 {
@@ -348,7 +350,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	fingerprint = scratch->fingerprint;
 	key = mix(mix(fingerprint, payload->tgid), server_port(connection) | connection->role << 16);
 
-	/* A client's servers may have different names. */
+	/* A client's servers may be different services. */
 	if (connection->role == ROLE_CLIENT)
 		key = mix(key, *(u64 *)connection->remote ^ *(u64 *)(connection->remote + 8));
 	if (bpf_map_lookup_elem(&learned, &key))
@@ -368,7 +370,7 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	__builtin_memcpy(record->remote, connection->remote, 16);
 	read_process_name(record->comm);
 	failure = bpf_map_update_elem(&learned, &key, &fingerprint, BPF_NOEXIST);
-	/* Another thread of the process began with the same at the same time, and tells it. */
+	/* Another thread of the process learned the same fingerprint at the same time, and emits it. */
 	if (failure == -EEXIST)
 		return fingerprint;
 	if (failure) {
@@ -377,13 +379,13 @@ subprogram u64 learn(struct payload *payload, struct connection *connection, str
 	}
 	if (emit(record, sizeof(*record) + bytes)) {
 		bpf_map_delete_elem(&learned, &key);
-		/* The next request tells it, although it is like this one. */
+		/* Makes the next request emit the record, even if it repeats this one. */
 		connection->head_generation--;
 	}
 	return fingerprint;
 }
 
-/* The same, without looking for what the connection's process has told last. For protocols other than HTTP, whose heads are kept. */
+/* learn(), without the lookup if the connection learned the same fingerprint last. For protocols other than HTTP, which keep no head. */
 static always_inline u64 learn_if_changed(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)
 {
 	u64 fingerprint = scratch->fingerprint;

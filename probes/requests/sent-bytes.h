@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a process has just sent, read where TCP has put it: at the end of the page that the process fills with what it sends (task_struct.task_frag). A read from
- * the memory of the process takes four times as long as this, and scattered pieces are in one here.
+ * Reads what a process has just sent from the page that TCP copied it to: the bytes are at the end of task_struct.task_frag. That takes a
+ * quarter of the time of a read from the memory of the process, and scattered bytes are contiguous there. Part of requests.bpf.c.
  *
- * The kernel knows that page by its struct page; the bytes are at an address that grows with it (x86-64: all memory is mapped in one piece, and so are the structures). How
- * they lie to each other is different after each boot and told nowhere. It is learnt from a slab, whose struct is that of its page and knows the address of an object, and
- * believed once bytes that were found by it were those that a process had sent. Until then, and where it cannot be learnt, everything is read from processes.
+ * The kernel refers to that page by its struct page. On x86-64 all memory is mapped contiguously, and so are the page structures, so that
+ * the address of the bytes is a linear function of the address of the struct page. Its offset changes with each boot and is not exported.
+ * It is derived from a slab: struct slab overlays the struct page, and its freelist points to an object in the page. It is trusted once the
+ * bytes found with it equal bytes that a process sent. Until then, and if that fails, everything is read from processes.
  */
 #ifndef CORAL_REQUESTS_SENT_BYTES_H
 #define CORAL_REQUESTS_SENT_BYTES_H
@@ -65,7 +66,7 @@ struct task_struct___sent {
 	struct page_frag task_frag;
 };
 
-/* Stands for two words anywhere: loads need a type of the kernel. */
+/* Stands for two words at any address: kernel_cast() needs a type that the kernel has. */
 struct timespec64 {
 	s64 tv_sec;
 	s64 tv_nsec;
@@ -74,14 +75,16 @@ struct timespec64 {
 #pragma clang attribute pop
 #pragma clang diagnostic pop
 
-/* Address of a page's bytes less PAGE_BYTES / PAGE_STRUCT_BYTES times that of its struct page; 0: not known. */
+/* Address of a page minus PAGE_BYTES / PAGE_STRUCT_BYTES times the address of its struct page; 0: unknown. */
 u64 page_base = 0;
-/* How often it was tried to learn it. */
+/* Attempts to find it so far. */
 u32 page_base_tries = 0;
 #define MAX_PAGE_BASE_TRIES 256
 #define MAX_CACHES 64
 
-/* What page_base may be, by a slab of one page that is neither full nor empty; 0 when there is none among the caches after that of sockets. */
+/*
+ * A candidate for page_base, from a single-page slab that is neither full nor empty; 0: none found among the caches after that of sockets.
+ */
 static always_inline u64 guess_page_base(struct sock___sent *sk)
 {
 	struct kmem_cache *cache = 0;
@@ -103,7 +106,7 @@ static always_inline u64 guess_page_base(struct sock___sent *sk)
 		core_read(&order, &cache->oo.x);
 		core_read(&node, &cache->node[0]);
 		core_read(&next, &node->partial.next);
-		/* The upper half is the binary logarithm of pages in a slab. */
+		/* The upper half is the order of the slab: log2 of its pages. */
 		if (!(order >> 16) && next && next != (void *)__builtin_preserve_access_index(&node->partial)) {
 			slab = (u64)next - FIELD_OFFSET(struct slab, slab_list);
 			core_read((void **)&object, &((struct slab *)slab)->freelist);
@@ -123,7 +126,7 @@ static always_inline u64 end_of_sent(u64 base, u64 page, u32 offset)
 	return base + page * (PAGE_BYTES / PAGE_STRUCT_BYTES) + offset;
 }
 
-/* A process has sent this payload, which is in one piece: tries to find it by what page_base may be. */
+/* Tests a candidate for page_base with a payload that the process just sent from one contiguous buffer. */
 subprogram int learn_page_base(struct payload *payload)
 {
 	struct task_struct___sent *task = (void *)bpf_get_current_task_btf();
@@ -146,8 +149,8 @@ subprogram int learn_page_base(struct payload *payload)
 }
 
 /*
- * Where the `length` bytes are that the current process has just sent; 0 when that is not known: they did not fit into the page, or the system call is none
- * that copies.
+ * Address of the `length` bytes that the current process just sent. 0: unknown, because they did not fit into the page, or the system call
+ * does not copy.
  */
 static always_inline u64 sent_bytes(struct task_struct *task, u32 length)
 {
@@ -164,7 +167,7 @@ static always_inline u64 sent_bytes(struct task_struct *task, u32 length)
 	return end_of_sent(page_base, fragment->tv_sec, offset) - length;
 }
 
-/* Sets buffer, vectors and sizes to what was sent, for protocols that read it by read_buffer(); 0 when it is not known where that is. */
+/* Points the payload to the sent bytes, for protocols that read them with read_buffer(). 0: their address is unknown. */
 static always_inline int find_sent(struct payload *payload, const struct connection *connection, struct task_struct *task)
 {
 	if (connection->protocol == PROTOCOL_UNKNOWN || connection->protocol == PROTOCOL_HTTP2 || connection->protocol == PROTOCOL_GRPC)

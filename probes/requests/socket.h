@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Kernel structures around a socket, as far as they are read, and where a system call keeps its arguments. */
+/* Kernel structures around a socket, as far as they are read, and the arguments of system calls by architecture. Part of requests.bpf.c. */
 #ifndef CORAL_REQUESTS_SOCKET_H
 #define CORAL_REQUESTS_SOCKET_H
 
@@ -13,7 +13,7 @@
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE 7
 #define MSG_PEEK 2
-/* Of TCP: what came is thrown away, and nothing written to the buffer. */
+/* TCP: received bytes are discarded, and nothing is written to the buffer. */
 #define MSG_TRUNC 0x20
 #define MSG_ERRQUEUE 0x2000
 
@@ -43,21 +43,24 @@ struct sock {
 };
 
 struct tcp_sock {
-	/* CLOCK_MONOTONIC when TCP last received, handed over, or sent something. */
+	/* CLOCK_MONOTONIC when TCP last received, delivered or sent something, in nanoseconds. */
 	u64 tcp_clock_cache;
-	/* Microseconds of the same clock: when the bytes that were acknowledged last were sent or, while none are under way, the last ones. */
+	/*
+	 * The same clock in microseconds: when the bytes that were last acknowledged were sent; with nothing in flight, when the last bytes
+	 * were sent.
+	 */
 	u64 first_tx_mstamp;
-	/* Received so far, and handed over of it. */
+	/* Sequence numbers: next byte to receive, next byte to deliver to the process. */
 	u32 rcv_nxt;
 	u32 copied_seq;
-	/* What was received when the other end was last told of it. */
+	/* rcv_nxt at the last acknowledgement that was sent. */
 	u32 rcv_wup;
-	/* Given by the process so far, and acknowledged of it. */
+	/* Sequence numbers: next byte from the process, first byte not acknowledged. */
 	u32 write_seq;
 	u32 snd_una;
 };
 
-/* Of the bytes of a send those that are still to be copied. */
+/* Bytes of a send that are still to be copied. */
 struct iov_iter {
 	u64 count;
 };
@@ -89,7 +92,7 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
-/* Flavour of task_struct with what leads to open files. */
+/* CO-RE flavour of task_struct with the field that leads to open files. */
 struct task_struct___files {
 	struct files_struct *files;
 };
@@ -112,7 +115,7 @@ struct pt_regs {
 #pragma clang attribute pop
 #pragma clang diagnostic pop
 
-/* What user space passes; the layout is fixed by the ABI. */
+/* Structures that user space passes; the ABI fixes their layout. */
 struct user_iovec {
 	u64 base;
 	u64 length;
@@ -128,17 +131,17 @@ struct user_message {
 	u64 control_length;
 	u32 flags;
 	u32 reserved2;
-	/* Of struct mmsghdr: msg_len. */
+	/* msg_len of struct mmsghdr. */
 	u32 sent;
 	u32 reserved3;
 };
 
 /*
- * SYSCALL_IS_RUNNING: it has no result yet. io_uring sends and receives for a process after any of its system calls, whose registers say nothing of
- * that, and in threads that begin with a copy of some.
+ * SYSCALL_IS_RUNNING: the call has no result yet. io_uring sends and receives for a process after any of its system calls, and in worker
+ * threads that start with a copy of some registers; the registers then describe another call.
  */
 #define ENOSYS 38
-/* SYSCALL_IS_COMPAT: of a process of 32 bits, where numbers have other meanings. */
+/* SYSCALL_IS_COMPAT: a call of a 32-bit process, where numbers have other meanings. */
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(registers) ((u32)(registers)->orig_ax)
 #define SYSCALL_IS_RUNNING(registers) ((s32)(registers)->ax == -ENOSYS)
@@ -184,8 +187,8 @@ struct user_message {
 #endif
 
 /*
- * When the bytes at hand came in, were handed over or were sent: TCP reads the clock itself at each of these, so it need not be read again. Only for
- * TCP sockets that a hook was given.
+ * When the bytes at hand arrived, were delivered or were sent: TCP reads the clock at each of these, so reading it again (51 ns) is not
+ * needed. Only for TCP sockets that a hook was passed.
  */
 static always_inline u64 tcp_time(struct sock *sk)
 {
@@ -193,8 +196,8 @@ static always_inline u64 tcp_time(struct sock *sk)
 }
 
 /*
- * When a read ends. TCP reads the clock as it hands bytes over. Of those that came in several pieces it then tells the other end, which on loopback takes that
- * within the same call: 4 to 5 us.
+ * When a read ends. TCP reads the clock when it delivers bytes. If those came in several segments, it then acknowledges them, and on
+ * loopback the peer handles the acknowledgement within the same call: 4 to 5 us.
  */
 static always_inline u64 tcp_read_time(struct sock *sk)
 {
@@ -203,10 +206,10 @@ static always_inline u64 tcp_read_time(struct sock *sk)
 	return tcp->rcv_wup == tcp->rcv_nxt ? bpf_ktime_get_ns() : tcp->tcp_clock_cache;
 }
 
-/* Where the registers of a process are kept, from the begin of its kernel stack on: the same for all. 0: not known yet. */
+/* Offset of the saved registers from the start of a kernel stack, the same for all threads; 0: not known yet. */
 u32 registers_at = 0;
 
-/* As bpf_task_pt_regs(), which is called once. */
+/* Same result as bpf_task_pt_regs(), which is called only once. */
 static always_inline struct pt_regs *registers_of(struct task_struct *task)
 {
 	void *stack = task->stack;
@@ -219,7 +222,7 @@ static always_inline struct pt_regs *registers_of(struct task_struct *task)
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 
-/* The socket behind a descriptor of the current process; 0 when it is none. Six reads: only where no hook passes the socket. */
+/* The socket of a descriptor of the current process; 0: it is not a socket. Six reads: only for hooks that are not passed the socket. */
 subprogram u64 socket_of_fd(u32 fd)
 {
 	struct task_struct___files *task = (void *)bpf_get_current_task_btf();

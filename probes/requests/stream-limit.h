@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* How much of one payload goes to the ring when a protocol is read in user space: enough to name requests and to tell how they ended. */
+/*
+ * How many bytes of a payload go to the ring for protocols that user space decodes: enough to name requests and to see how they ended, less
+ * if Coral costs too much. Part of requests.bpf.c.
+ */
 #ifndef CORAL_REQUESTS_STREAM_LIMIT_H
 #define CORAL_REQUESTS_STREAM_LIMIT_H
 
@@ -15,7 +18,7 @@ static always_inline u32 stream_limit(const struct connection *connection, u32 d
 	case PROTOCOL_POSTGRES:
 	case PROTOCOL_MEMCACHED:
 	case PROTOCOL_DNS:
-		/* Several requests at once: the beginning of each is wanted. */
+		/* Several requests in one payload: the start of each is needed. */
 		return MAX_CHUNKS * CHUNK_BYTES;
 	case PROTOCOL_MYSQL:
 	case PROTOCOL_KAFKA:
@@ -25,7 +28,7 @@ static always_inline u32 stream_limit(const struct connection *connection, u32 d
 	}
 }
 
-/* The most bytes of a payload that go to the ring; 0 when the connection is left out, from now on until it ends. */
+/* Applies the step of the ladder (ladder.ts), which struct controls carries. 0: the connection is sampled out until it ends. */
 static always_inline u32 ladder_limit(struct connection *connection, u32 limit)
 {
 	struct controls *control = controls_now();

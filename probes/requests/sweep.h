@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Requests end lazily: by the next one, by the end of the connection, or here. User space runs this program before it reads the table. */
+/*
+ * Programs that user space runs itself. Requests end lazily: by the next one, by the end of the connection, or by the sweep, which user
+ * space runs before it reads the table. Part of requests.bpf.c.
+ */
 #ifndef CORAL_REQUESTS_SWEEP_H
 #define CORAL_REQUESTS_SWEEP_H
 
 #include "requests/dispatch.h"
 
 struct sweep {
-	/* Answered requests whose last byte is older are counted. */
+	/* Counts requests whose response is quiet since before this time. */
 	u64 responded_before_ns;
 	u32 finished;
 	u32 connections;
 };
 
+/* Called for each slot; 0 and 1 are not sockets. */
 static long sweep_connection(void *map, u64 *key, struct connection *connection, struct sweep *sweep)
 {
 	(void)map;
@@ -21,7 +25,7 @@ static long sweep_connection(void *map, u64 *key, struct connection *connection,
 	sweep->connections++;
 	tls_note_opaque(connection);
 	if (connection->state == STATE_RESPONDING && connection->end_ns < sweep->responded_before_ns) {
-		/* Copied before it is taken: afterwards the connection may begin its next request. */
+		/* Copied before the request is taken: afterwards the connection may start its next request. */
 		struct connection copy = *connection;
 
 		if (__sync_val_compare_and_swap(&connection->state, STATE_RESPONDING, STATE_IDLE) == STATE_RESPONDING) {
@@ -54,7 +58,7 @@ static long forget_connection(void *map, u32 *key, struct connection *connection
 	return 0;
 }
 
-/* Run when hooks have been attached. User space empties the other table itself. */
+/* Run after hooks are attached, so that no stale state remains. User space empties `connections` itself. */
 SEC("syscall")
 int forget_connections(void *context)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Where the bytes of a system call on a socket are, by the registers of the process. */
+/* Finds the bytes of a system call on a socket by the registers of the process. Part of requests.bpf.c. */
 #ifndef CORAL_REQUESTS_USER_BUFFER_H
 #define CORAL_REQUESTS_USER_BUFFER_H
 
 #include "requests/dispatch.h"
 
-/* Scattered bytes: the first piece that holds any is `buffer`. */
+/* Scattered bytes: `buffer` is the first vector with bytes. */
 static always_inline int find_in_vectors_inline(struct payload *payload, u64 vectors, u64 count)
 {
 	struct user_iovec first = {};
@@ -19,7 +19,7 @@ static always_inline int find_in_vectors_inline(struct payload *payload, u64 vec
 	if (count > 1) {
 		payload->vectors = vectors;
 		payload->vector_count = count;
-		/* An empty piece first is usual; reading goes piece by piece then. */
+		/* An empty first vector is common; bytes are then read vector by vector. */
 		if (!payload->buffer)
 			payload->buffer = vectors;
 	}
@@ -37,7 +37,7 @@ subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
 
 	if (!payload)
 		return 0;
-		/* Those that are done have their size written already; what was there before, nobody knows. */
+		/* Finished messages have their length set; before that the field holds anything. */
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < 4; index++) {
 		if (index >= count || bpf_probe_read_user(&message, sizeof(message), (void *)(address + index * sizeof(message))))
@@ -49,7 +49,7 @@ subprogram int find_in_messages(struct payload *payload, u64 address, u64 count)
 	return 0;
 }
 
-/* Sets buffer, vectors and sizes; `buffer` stays 0 for system calls without bytes in memory, such as sendfile. */
+/* Sets buffer, vectors and sizes. `buffer` stays 0 for system calls without bytes in memory, such as sendfile. */
 static always_inline void find_buffer(struct payload *payload, struct pt_regs *registers)
 {
 	u64 argument = SYSCALL_BUFFER(registers);
@@ -73,7 +73,7 @@ static always_inline void find_buffer(struct payload *payload, struct pt_regs *r
 	case NR_SENDMSG: {
 		struct user_message message = {};
 
-		/* struct msghdr is the first part of struct mmsghdr. */
+		/* struct mmsghdr starts with struct msghdr. */
 		if (!bpf_probe_read_user(&message, 56, (void *)argument))
 			find_in_vectors(payload, message.vectors, message.vector_count);
 		break;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Every TCP connection, from its first packet to its end: who opened it, how it ended, what went through it. One program, at the tracepoint that
- * tells changes of state; nothing runs while data flows.
+ * TCP connections from the first packet to the end: which process opened each, how it ended, bytes, RTT and retransmits. An object of its
+ * own with one program, at the tracepoint for state changes; nothing runs while data flows.
  *
- * The agent also scans sockets, every 30 s or so, and each connection must be counted once. So the agent marks when a scan begins and ends.
- * A connection that no scan can have seen, because it began after the last one and ends before the next, is added up here, by peer. All others
- * are told one by one when they end, and the agent finds out whether its scan had seen them. So is the first one of each peer, at its begin
- * and at its end.
+ * The agent also scans sockets, every 30 s or so, and each connection must be counted once. So the agent marks the start and the end of
+ * every scan. A connection that no scan can have seen (it started after the last scan and ended before the next) is added to the totals of
+ * its peer here. Every other connection is reported on its own when it ends, and the agent checks whether a scan saw it. The first
+ * connection of each peer is also reported on its own, when it opens and when it closes.
  */
 #include "tcp/peers.h"
 
@@ -24,11 +24,11 @@ struct bpf_pidns_info {
 
 static long (*const bpf_get_ns_current_pid_tgid)(u64 device, u64 inode, struct bpf_pidns_info *info, u32 size_bytes) = (void *)120;
 
-/* Where user space sees process ids, when that is not the first namespace of the machine. */
+/* The pid namespace of user space, if it is not the initial one; 0: it is. */
 const volatile u64 pid_namespace_device = 0;
 const volatile u64 pid_namespace_inode = 0;
 
-/* As user space numbers processes; 0 for one that it does not see. */
+/* The pid of the current process as user space sees it; 0: it is not visible from its namespace. */
 static always_inline u32 current_process(void)
 {
 	struct bpf_pidns_info info = {};
@@ -40,7 +40,7 @@ static always_inline u32 current_process(void)
 	return info.tgid;
 }
 
-/* In the process that calls connect(2). */
+/* Runs in the process that calls connect(2). */
 static always_inline void on_connecting(struct sock___tcp *sk)
 {
 	struct tracked_connection socket = {};
@@ -63,7 +63,9 @@ static always_inline void on_connected(struct sock___tcp *sk)
 	announce(socket, bpf_ktime_get_ns());
 }
 
-/* Wherever its last packet arrived: whose connection it is, whoever listens knows. */
+/*
+ * Runs wherever the last packet of the handshake arrived, so the current process means nothing. User space finds the owner by the listener.
+ */
 static always_inline void on_accepted(struct sock___tcp *sk)
 {
 	struct tracked_connection socket = {};
@@ -76,7 +78,7 @@ static always_inline void on_accepted(struct sock___tcp *sk)
 	track((u64)sk, &socket);
 }
 
-/* Whether a scan, finished or under way, may have seen the connection. */
+/* True if a scan, finished or in progress, may have seen the connection. */
 static always_inline int may_have_been_scanned(const struct control *marks, u64 started_ns)
 {
 	return marks->scan_start_ns > marks->scan_end_ns || started_ns <= marks->scan_end_ns;

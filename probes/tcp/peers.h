@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Connections added up by peer: by process, role, addresses and the server's port. A peer that is new is told at once, so that it is seen before
- * the next scan.
+ * Totals per peer (process, role, addresses, server port) of connections that no scan saw. Part of connections.bpf.c.
+ *
+ * A new peer is announced at once, so that user space knows it before the next scan.
  */
 #ifndef CORAL_TCP_PEERS_H
 #define CORAL_TCP_PEERS_H
 
 #include "tcp/tracked-connection.h"
 
-/* First connections of new peers that are told per second; more are added up like others. */
+/* Limit on announcements. Above it, the first connections of new peers are only added to the totals. */
 #define ANNOUNCED_PER_SECOND 500
 #define NS_PER_SECOND 1000000000ULL
 
@@ -53,7 +54,7 @@ struct {
 	MAP_TYPE(value, struct peer_totals);
 } peers_b SEC(".maps");
 
-/* Peers that were announced; the one that was not used for longest goes first. */
+/* Peers that have been announced. When full, the least recently used one is evicted, and announced again when it returns. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 8192);
@@ -71,7 +72,7 @@ static always_inline void peer_key_of(const struct tracked_connection *socket, s
 	key->role = socket->role;
 }
 
-/* True when the peer is new, and there is room to tell it now. */
+/* True if the peer is new and the limit allows announcing it now. Marks it as known. */
 static always_inline int is_new_peer(const struct tracked_connection *socket, u64 now)
 {
 	struct counters *pace = bpf_map_lookup_elem(&counters, &zero);
@@ -81,7 +82,7 @@ static always_inline int is_new_peer(const struct tracked_connection *socket, u6
 	peer_key_of(socket, &key);
 	if (bpf_map_lookup_elem(&known_peers, &key) || !pace)
 		return 0;
-	/* Not exact when two processors meet here, and need not be. */
+	/* Racy between processors, which only makes the limit slightly inexact. */
 	if (pace->announced_second != second) {
 		pace->announced_second = second;
 		pace->announced = 0;
@@ -131,7 +132,7 @@ static always_inline int add_record(struct peer_totals *totals, const struct con
 	return 1;
 }
 
-/* Zero when there is no room for another peer. */
+/* 0: the table of peers is full. */
 static always_inline int add_to_peer(u64 active, const struct tracked_connection *socket, const struct connection_record *record)
 {
 	struct peer_totals none = {};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What is told to user space of connections, one by one, and what user space says about its scans. */
+/*
+ * Shared with user space: the records of connections, the scan marks, and the counters. Part of connections.bpf.c; connection-records.ts
+ * and connection-watch.ts hold the other side.
+ */
 #ifndef CORAL_TCP_RECORDS_H
 #define CORAL_TCP_RECORDS_H
 
@@ -20,17 +23,17 @@
 
 /* Written by user space. */
 struct control {
-	/* A scan is under way while its begin is later than its end. */
+	/* A scan is in progress while its start is later than its end. */
 	u64 scan_start_ns;
 	u64 scan_end_ns;
-	/* Which of the two tables takes amounts; user space empties the other. */
+	/* Which of the two peer tables is written to; user space empties the other. */
 	u64 active;
 };
 
 struct counters {
-	/* Neither added up nor told. */
+	/* Connections neither added to a peer nor reported, because the ring was full. */
 	u64 lost;
-	/* Not followed: the table of sockets was full. */
+	/* Connections not tracked, because the table was full. */
 	u64 untracked;
 	u64 announced_second;
 	u64 announced;
@@ -55,7 +58,7 @@ struct connection_record {
 	u8 reserved;
 };
 
-/* Keeps the record's layout in the object, where the reader's is compared with it. */
+/* Keeps the layout of the record in the object's BTF, where a test compares it with the reader's. */
 const struct connection_record *record_layout;
 
 struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What is read of a TCP socket when its state changes. Flavours of the kernel's structures: libbpf takes the name before ___ for the type, so
- * that they may differ from those of other programs.
+ * The parts of a TCP socket that are read when its state changes, and constants of the kernel. Part of connections.bpf.c.
+ *
+ * The structures are CO-RE flavours: libbpf ignores the name from ___ on, so they may differ from those of other headers.
  */
 #ifndef CORAL_TCP_SOCKET_H
 #define CORAL_TCP_SOCKET_H
@@ -19,7 +20,7 @@
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 
-/* <net/sock.h>, enum sock_flags: the other end has said that it is done. */
+/* <net/sock.h>, enum sock_flags: the peer has sent its FIN. */
 #define SOCK_DONE 1
 
 /* <asm-generic/errno.h> */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A connection that is followed from its first packet on, and what its socket says of it. */
+/* Connections tracked from their first packet on, and what is read from their sockets. Part of connections.bpf.c. */
 #ifndef CORAL_TCP_TRACKED_CONNECTION_H
 #define CORAL_TCP_TRACKED_CONNECTION_H
 
@@ -39,7 +39,7 @@ static always_inline void track(u64 id, struct tracked_connection *socket)
 		__sync_fetch_and_add(&now->untracked, 1);
 }
 
-/* IPv4 addresses stand in IPv6 as ::ffff:a.b.c.d. */
+/* Stores an IPv4 address as ::ffff:a.b.c.d. */
 static always_inline void put_ipv4(u8 *target, u32 address)
 {
 	__builtin_memset(target, 0, 10);
@@ -48,7 +48,10 @@ static always_inline void put_ipv4(u8 *target, u32 address)
 	__builtin_memcpy(target + 12, &address, 4);
 }
 
-/* Both ends, as far as they are known in this state. The local port of a client is given up before its socket counts as closed. */
+/*
+ * Reads both ends, as far as they are known in this state. Reads inet_sport, because skc_num of a client is 0 before the socket counts as
+ * closed.
+ */
 static always_inline void read_endpoints(struct sock___tcp *sk, struct tracked_connection *socket)
 {
 	struct inet_sock___tcp *inet = (void *)sk;
@@ -87,9 +90,9 @@ static always_inline void read_counters(struct sock___tcp *sk, struct connection
 	core_read(&rtt, &tcp->srtt_us);
 	core_read(&record->retransmits, &tcp->total_retrans);
 	record->bytes_sent = sent - again;
-	/* The sign of the end takes a number among the bytes. */
+	/* A FIN takes a sequence number, which TCP counts as a byte. */
 	record->bytes_received = received - (received > 0 && flags & 1ULL << SOCK_DONE ? 1 : 0);
-	/* Kept as eighths. */
+	/* srtt_us holds eighths of a microsecond. */
 	record->rtt_us = rtt >> 3;
 }
 

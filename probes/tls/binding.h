@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which socket an object of a TLS library belongs to. A library is given a socket in many ways (a descriptor, its own input and output functions,
- * bytes in memory), so nobody asks it: while a thread is inside a call of the library, the socket that it reads or writes is the object's; and when
- * it handed bytes over before the call, the last socket that it read TLS records from and that no object has yet.
+ * Finds the socket that an object of a TLS library (SSL, tls.Conn) belongs to. Part of requests.bpf.c.
  *
- * Hooks on sockets call tls_note_socket() for raw bytes of a connection with CONNECTION_TLS and without CONNECTION_TLS_BOUND.
+ * A library can get its bytes in many ways: from a descriptor, from I/O functions of the application, from memory. So the socket is
+ * inferred. While a thread is inside a call of the library, the socket that it reads or writes belongs to the object. If the thread read
+ * the bytes before the call, it is the last socket with TLS records that the thread read and that no object is bound to.
+ *
+ * The socket hooks call tls_note_socket() for raw bytes of connections with CONNECTION_TLS and without CONNECTION_TLS_BOUND.
  */
 #ifndef CORAL_TLS_BINDING_H
 #define CORAL_TLS_BINDING_H
@@ -16,44 +18,47 @@
 
 static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 
-/* tls_thread.operation and the low bits of a site's cookie; known to src/traffic/tls/probe-plan.ts. */
+/* tls_thread.operation, and the low bits of the cookie of a uprobe; repeated in probe-plan.ts. */
 #define TLS_READ 1
 #define TLS_WRITE 2
 #define TLS_FREE 3
 #define TLS_OPERATION 15
-#define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the number of bytes; the result is 1 or not */
+#define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the byte count; the result is only success */
 #define TLS_GO 32
-#define TLS_GO_COPY 64 /* a read ends where it copies, not where it returns */
-#define TLS_MAY_RESTART 128 /* a branch that Go takes when the stack has to grow; the function then starts over */
+#define TLS_GO_COPY 64 /* plaintext is taken where Read copies it, not where it returns */
+#define TLS_MAY_RESTART 128 /* probe on Go's stack check: taken if the stack must grow, after which the function restarts */
 
-#define TLS_FRAME_SHIFT 16 /* above: size of the frame in which Go keeps the arguments of a read; 0: they were noted when it began */
+#define TLS_FRAME_SHIFT 16 /* bits above: frame size of Go's Read, where it spilled its arguments; 0: go_calls has them */
 
-/* Records of this size may be alerts, which are no part of an answer. TLS 1.2 with CBC and SHA-384: 5 and 16 bytes before 2 and 48 that are filled up to 64. */
+/*
+ * Records up to this size may be alerts, which are not part of a response. The longest alert is TLS 1.2 with CBC and SHA-384: 5 bytes of
+ * header and 16 of IV, then 2 of alert and 48 of MAC, padded to 64.
+ */
 #define MAX_ALERT_BYTES 85
 
-/* connection.tls_written: a send found no room since, or a part was not taken. */
+/* connection.tls_written: since the last write a send failed for lack of buffer space, or was accepted only in part. */
 #define TLS_SEND_FAILED 0x80000000U
 
-/* connection.flags of one whose records need not be looked at. */
+/* connection.flags of a connection whose records need not be read. */
 #define TLS_SETTLED (CONNECTION_TLS | CONNECTION_TLS_BOUND | CONNECTION_HELLO)
 
-/* Plaintext comes from tls.h, and the name of the server has been told: of the records only the time is wanted. */
+/* True if uprobes supply the plaintext and the ClientHello has been emitted: then only the time of records matters. */
 static always_inline int is_tls_settled(const struct connection *connection)
 {
 	return (connection->flags & TLS_SETTLED) == TLS_SETTLED;
 }
 
-/* A thread in a call of a library, and the socket with TLS records that it used last. Freed by the kernel with the thread. */
+/* A thread inside a call of a TLS library, and the last socket with TLS records that it used. The kernel frees it with the thread. */
 struct tls_thread {
 	u64 object;
 	u64 buffer;
 	u64 count_at;
 	u64 start_ns;
-	/* The socket that was used inside the call; 0: none. */
+	/* The socket used inside the call; 0: none. */
 	u64 call_sk;
-	/* The socket that was read outside of calls and that no object has yet; 0: none. */
+	/* The last socket read outside of calls that no object is bound to; 0: none. */
 	u64 last_sk;
-	/* TLS_*; 0: outside. */
+	/* TLS_READ, TLS_WRITE and flags; 0: the thread is outside. */
 	u32 operation;
 	u32 reserved;
 };
@@ -71,14 +76,14 @@ struct tls_object {
 	u32 reserved;
 };
 
-/* The number of the connection tells whether the socket is still the same. */
+/* `connection` is connection.id: it detects a new connection at the same address. */
 struct tls_socket {
 	u64 sk;
 	u32 connection;
 	u32 reserved;
 };
 
-/* The least used one goes when it is full: it binds again at its next call. */
+/* When full, the least recently used object is evicted; it is bound again at its next call. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 32768);
@@ -87,8 +92,8 @@ struct {
 } tls_sockets SEC(".maps");
 
 /*
- * What was found in tls_sockets last, by the object: read without a call. An entry is good as long as nothing was taken out of tls_sockets since,
- * which controls.tls_unbound counts.
+ * A direct-mapped cache in front of tls_sockets, indexed by the object's address: an array lookup needs no helper call. An entry is valid
+ * while `unbound` equals controls.tls_unbound, which counts removals from tls_sockets.
  */
 #define TLS_CACHE_ENTRIES 4096
 
@@ -108,7 +113,7 @@ struct {
 	MAP_TYPE(value, struct tls_cached);
 } tls_cache SEC(".maps");
 
-/* Processes (tgid) whose plaintext may be read; only asked when tls_controls says so. */
+/* Processes (tgid) whose plaintext may be read. Consulted only if tls_controls says so. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 32768);
@@ -117,7 +122,7 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_processes SEC(".maps");
 
-/* [0]: 1 when only those in tls_processes are read, because some are excluded and a new one is not known at once. */
+/* [0]: 1 if only processes in tls_processes are read. Set when some processes are excluded, since a new process is not known at once. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
@@ -125,7 +130,7 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_controls SEC(".maps");
 
-/* Processes (tgid) with connections whose plaintext was never seen; user space takes them out and looks for the reason. */
+/* Processes (tgid) with connections whose plaintext was never seen. User space empties the map and finds the reason. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
 	MAP_NUMBER(max_entries, 256);
@@ -133,13 +138,13 @@ struct {
 	MAP_TYPE(value, u32);
 } tls_opaque SEC(".maps");
 
-/* It has TLS records, and never an object of a library. */
+/* The connection carries TLS records, but no object was ever bound to it. */
 static always_inline int tls_is_opaque(const struct connection *connection)
 {
 	return (connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) == CONNECTION_TLS && connection->protocol == PROTOCOL_UNKNOWN;
 }
 
-/* While it is open, too: a pool's connections end with their process. */
+/* Also called while the connection is open: pooled connections live as long as their process. */
 static always_inline void tls_note_opaque(const struct connection *connection)
 {
 	u32 tgid = connection->tgid, one = 1;
@@ -148,7 +153,7 @@ static always_inline void tls_note_opaque(const struct connection *connection)
 		bpf_map_update_elem(&tls_opaque, &tgid, &one, BPF_ANY);
 }
 
-/* A connection ends. */
+/* Called when a connection ends. */
 static always_inline void tls_count_opaque(const struct connection *connection)
 {
 	if (!tls_is_opaque(connection))
@@ -157,7 +162,7 @@ static always_inline void tls_count_opaque(const struct connection *connection)
 	tls_note_opaque(connection);
 }
 
-/* Asked once per connection: when it is bound. */
+/* Checked once per connection, when it is bound. */
 static always_inline int tls_may_read(u32 tgid)
 {
 	u32 zero = 0;
@@ -172,7 +177,10 @@ static always_inline void tls_note_socket(u64 sk, u32 direction)
 
 	if (!thread)
 		return;
-	/* What is sent outside of a call was made by a call before, and the next one may be of another object; what is received is handed over at once. */
+	/*
+	 * Received bytes are handed to the library at once. Bytes sent outside of a call are left over from an earlier call, and the next
+	 * call may be for another object.
+	 */
 	if (thread->operation)
 		thread->call_sk = sk;
 	else if (direction == RECEIVED)

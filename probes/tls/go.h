@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Go's crypto/tls: (*Conn).Read and (*Conn).Write, by the registers of its own calling convention. The socket is found in the memory of the tls.Conn.
+ * Go's crypto/tls: (*Conn).Read and (*Conn).Write, with arguments in the registers of Go's ABI. The socket is found by following the
+ * pointers in tls.Conn. Part of requests.bpf.c.
  */
 #ifndef CORAL_TLS_GO_H
 #define CORAL_TLS_GO_H
@@ -10,7 +11,7 @@
 #define FLAG_CARRY 1
 #define FLAG_ZERO 64
 
-/* Go: a goroutine may go on in another thread, so calls are known by the goroutine (r14). */
+/* A goroutine may move to another thread during a call, so calls are keyed by goroutine (r14). */
 struct go_call_key {
 	u64 goroutine;
 	u32 tgid;
@@ -29,7 +30,10 @@ struct {
 	MAP_TYPE(value, struct go_call);
 } go_calls SEC(".maps");
 
-/* Of struct tls.Conn: the interface net.Conn comes first, so its value is at 8. net.TCPConn, net.netFD and poll.FD begin with what they hold. */
+/*
+ * tls.Conn starts with an interface, net.Conn, whose data word is at offset 8. net.TCPConn, net.netFD and poll.FD start with what they
+ * wrap.
+ */
 #define GO_INTERFACE_VALUE 8
 #define GO_SYSTEM_FD 16
 
@@ -43,7 +47,7 @@ static always_inline u64 go_file_socket(u64 connection)
 	return fd < 0 ? 0 : socket_of_fd(fd);
 }
 
-/* The socket below a tls.Conn: that of the net.Conn in it, or of the one that a wrapper holds first. */
+/* The socket under a tls.Conn: that of its net.Conn or, if that is a wrapper, of the net.Conn at the start of the wrapper. */
 static always_inline u64 go_find_socket(u64 tls_connection)
 {
 	u64 value = 0, inner = 0, sk;
@@ -56,7 +60,7 @@ static always_inline u64 go_find_socket(u64 tls_connection)
 	return go_file_socket(inner);
 }
 
-/* Found once; as long as its connection lasts, the tls.Conn above it stays the same. */
+/* Looks the socket up once per connection: a tls.Conn keeps its net.Conn for life. */
 static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
 {
 	struct tls_object key = { .address = tls_connection, .tgid = tgid };
@@ -73,7 +77,7 @@ static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
 	if (!found.sk)
 		return 0;
 	connection = find_connection(found.sk);
-	/* A number that looked like a descriptor may be any socket; one with TLS records is the right one. */
+	/* What looked like a descriptor may be any number. Only a socket with TLS records can be right. */
 	if (!connection || !(connection->flags & CONNECTION_TLS) || !tls_may_read(tgid))
 		return 0;
 	found.connection = connection->id;
@@ -87,7 +91,7 @@ static always_inline int go_restarts(struct pt_regs *context, u32 what)
 	return (what & TLS_MAY_RESTART) && (context->flags & (FLAG_CARRY | FLAG_ZERO));
 }
 
-/* ax receiver, bx buffer, cx length; the same for Write. */
+/* Go's ABI: receiver in ax, buffer in bx, length in cx; the same for Write. */
 static always_inline int go_read_begins(struct pt_regs *context, u32 what)
 {
 	struct go_call_key key = { .goroutine = context->r14, .tgid = bpf_get_current_pid_tgid() >> 32 };
@@ -98,7 +102,7 @@ static always_inline int go_read_begins(struct pt_regs *context, u32 what)
 	return 0;
 }
 
-/* Where Read calls memmove to hand the plaintext over (ax target, bx source, cx length), or where it returns (ax length). */
+/* At the call of memmove that hands plaintext over (ax target, bx source, cx length), or at the return of Read (ax length). */
 static always_inline u64 go_read_ends(struct pt_regs *context, struct payload *payload, u32 what)
 {
 	struct go_call_key key = { .goroutine = context->r14, .tgid = payload->tgid };
@@ -107,7 +111,7 @@ static always_inline u64 go_read_ends(struct pt_regs *context, struct payload *p
 	s64 length = context->ax;
 
 	if (frame) {
-		/* Above the frame and the return address. */
+		/* Spilled arguments are above the frame and the return address. */
 		bpf_probe_read_user(&call, sizeof(call), (void *)(context->sp + frame + 8));
 	} else {
 		struct go_call *known = bpf_map_lookup_elem(&go_calls, &key);

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Calls of OpenSSL and its relatives: SSL_read() and SSL_write(), plain and _ex. A call is noted when it begins and has its plaintext when it ends;
- * once the connection of its object is known, a write is read when it begins and a read without the note.
+ * Calls of OpenSSL and its forks: SSL_read(), SSL_write() and their _ex variants. Part of requests.bpf.c.
+ *
+ * Plaintext is read when a call returns, with the arguments noted when it began. Once the object is bound to a connection, a write is read
+ * when it begins, and a read keeps its arguments in the connection.
  */
 #ifndef CORAL_TLS_OPENSSL_CALLS_H
 #define CORAL_TLS_OPENSSL_CALLS_H
 
 #include "tls/ssl-object.h"
 
-/* The context of uprobes as programs see it, which never changes. With pt_regs, whose places are looked up, the compiler makes addresses that the verifier refuses. */
+/*
+ * The context of a uprobe; this layout is ABI. With struct pt_regs, whose offsets CO-RE relocates, clang generates context accesses that
+ * the verifier rejects.
+ */
 struct call_registers {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, number, ip, cs, flags, sp, ss;
 };
 
-/* Notes a call that begins for when it ends. 0: there is no room. */
+/* Notes the arguments of a call for its return. 0: no memory. */
 static always_inline int tls_note_call(const struct call_registers *context, u32 what)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -29,7 +34,7 @@ static always_inline int tls_note_call(const struct call_registers *context, u32
 	return 1;
 }
 
-/* The end of a call, or its return: the result is in its register. */
+/* At the return of a call, or at an instruction before it: the result is in ax. */
 static always_inline void tls_call_ends(struct pt_regs *context, struct payload *payload)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
@@ -46,7 +51,9 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 	if (!connection)
 		return;
 	if (result <= 0) {
-		/* Whatever arrived held no plaintext: part of a handshake, a ticket. The next request begins with what comes next. */
+		/*
+		 * What arrived held no plaintext: part of a handshake, a session ticket. The next request starts with the bytes after it.
+		 */
 		if ((what & TLS_OPERATION) == TLS_READ)
 			connection->arrival_ns = 0;
 		return;
@@ -59,7 +66,7 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 	}
 	payload->buffer = thread->buffer;
 	payload->length = result;
-	/* Of what was received, the arrival at the socket counts; of what is sent, the call. */
+	/* A received request starts when it arrived at the socket; a sent one starts with the call. */
 	if ((what & TLS_OPERATION) == TLS_WRITE) {
 		payload->direction = SENT;
 		payload->start_ns = thread->start_ns;
@@ -69,22 +76,22 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 	payload->sk = sk;
 }
 
-/* For a payload whose connection is known. 0: it has to go the way of all others. */
+/* For a payload whose connection is known. 0: the caller must pass it to on_data(). */
 static always_inline int tls_handles(struct payload *payload, struct connection *connection)
 {
 	take_stamp(payload, connection);
 	return connection->protocol == PROTOCOL_IGNORED || http1_fast_path(payload, connection);
 }
 
-/* 1 where hooks-socket.h tells when an answer was sent, so that no clock need be read before. */
+/* 1 if the hooks of hooks-socket.h are attached. They stamp sent responses, so that uprobes need not read the clock. */
 const volatile u32 has_socket_hooks = 0;
 
-/* RFC 8446, 5.1: most that a record holds. Of a longer write a library may take as much and leave the rest to the next one. */
+/* RFC 8446, 5.1: most plaintext in a record. A library may accept this much of a longer write and leave the rest to the next one. */
 #define MAX_RECORD_PLAINTEXT 16384
 
 /*
- * How many bytes of a write that begins were read already: of one before that found no room and is called again, or that took a part. A server that keeps
- * records itself until there is room (Apache) goes on with others; they are elsewhere.
+ * How many bytes of this write were read at an earlier one, which failed for lack of buffer space or was accepted in part. A server that
+ * buffers records itself (Apache) continues with other bytes, at another address.
  */
 static always_inline u32 tls_read_ahead(const struct call_registers *context, const struct connection *connection)
 {
@@ -97,7 +104,7 @@ static always_inline u32 tls_read_ahead(const struct call_registers *context, co
 	return before & ~TLS_SEND_FAILED;
 }
 
-/* 1: it is the head of an answer, and the time is left to tls_record_sent(). */
+/* 1: the payload is the head of a response, and tls_record_sent() will stamp it. */
 static always_inline int tls_on_written(struct connection *connection, struct payload *payload)
 {
 	if (has_socket_hooks && is_tls_settled(connection) && connection->role == ROLE_SERVER && payload->length > MAX_ALERT_BYTES) {
@@ -114,11 +121,11 @@ static always_inline int tls_on_written(struct connection *connection, struct pa
 	return 0;
 }
 
-/* A write of an object whose socket is known is read when it begins. 1: its return is wanted, since it may take less than all. */
+/* Reads a write of a bound object when it begins. 1: the return is needed as well, because the write may be accepted only in part. */
 static always_inline int tls_write_begins(const struct call_registers *context, u32 what, struct connection *connection,
 					  struct payload *payload)
 {
-	/* SSL_write() takes an int. */
+	/* The length of SSL_write() is an int. */
 	u64 length = what & TLS_COUNT_BY_POINTER ? context->dx : (u32)context->dx;
 	u32 ahead = tls_read_ahead(context, connection);
 
@@ -138,7 +145,7 @@ static always_inline int tls_write_begins(const struct call_registers *context, 
 	return connection->tls_was_full || length > MAX_RECORD_PLAINTEXT;
 }
 
-/* A number of bytes that a function of OpenSSL returned, or has put where its caller wanted it; 0: none. */
+/* The byte count that a call returned, or stored where its caller asked for it; 0: none. */
 static always_inline u32 tls_count_returned(const struct call_registers *context, const struct connection *connection)
 {
 	s32 result = context->ax;
@@ -150,7 +157,10 @@ static always_inline u32 tls_count_returned(const struct call_registers *context
 	return count > 0x7fffffff ? 0 : count;
 }
 
-/* A write returns. What it did not take comes with the next one, wherever that has it; if it took nothing, it is called again. */
+/*
+ * At the return of a write. What it did not accept is passed again to the next write, possibly at another address; all of it, if it
+ * accepted nothing.
+ */
 static always_inline void tls_write_returns(const struct call_registers *context, u64 sk)
 {
 	struct connection *connection = find_connection(sk);
@@ -163,7 +173,9 @@ static always_inline void tls_write_returns(const struct call_registers *context
 	connection->tls_written = taken < written ? (written - taken) | TLS_SEND_FAILED : 0;
 	if (connection->protocol == PROTOCOL_HTTP)
 		connection->request_left = 0;
-	/* Of a server's HTTP/1, until its next answer: what goes to such a reader finds no room again and again. */
+	/*
+	 * For HTTP/1 servers the flag stays set until the next response: writes to a slow reader run out of buffer space again and again.
+	 */
 	if (taken >= written && (connection->protocol != PROTOCOL_HTTP || connection->role != ROLE_SERVER))
 		connection->tls_was_full = 0;
 }
@@ -171,17 +183,20 @@ static always_inline void tls_write_returns(const struct call_registers *context
 extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak));
 extern u64 *bpf_session_cookie(void) __attribute__((section(".ksyms"), weak));
 
-/* In the session's cookie, with the address of a socket: the call is a write. */
+/* Bit 0 of the session's cookie, which holds the address of a socket: the call is a write. */
 #define COOKIE_WRITE 1
 
-/* The begin of a call. 1: its return is not wanted; else the session's cookie tells it the socket, if that is known. */
+/* At the start of a call. 1: the return is not needed. Else the session's cookie carries the socket to the return, if it is known. */
 static always_inline int tls_call_begins(const struct call_registers *context, u32 what)
 {
 	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
 	u64 sk = 0;
 	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
 
-	/* During a handshake a write takes nothing, and is called again after it; so until the first plaintext, only the return tells what was written. */
+	/*
+	 * During a handshake a write accepts nothing and is repeated later. So until the first plaintext, only returns show what was
+	 * written.
+	 */
 	if (connection && ((what & TLS_OPERATION) != TLS_WRITE || connection->protocol != PROTOCOL_UNKNOWN)) {
 		payload.sk = sk;
 		if ((what & TLS_OPERATION) == TLS_WRITE) {
@@ -199,7 +214,7 @@ static always_inline int tls_call_begins(const struct call_registers *context, u
 	return !tls_note_call(context, what);
 }
 
-/* A read of an object whose socket is known returns. */
+/* At the return of a read of a bound object. */
 static always_inline void tls_read_returns(const struct call_registers *context, u64 sk)
 {
 	struct payload payload = { .flags = PAYLOAD_TLS, .sk = sk };
@@ -218,7 +233,7 @@ static always_inline void tls_read_returns(const struct call_registers *context,
 	payload.buffer = connection->tls_buffer;
 	payload.first_bytes = payload.length;
 	payload.direction = RECEIVED;
-	/* When its records were read. */
+	/* The time at which the records were read from the socket. */
 	payload.at_ns = tcp_time((struct sock *)sk);
 	if (!tls_handles(&payload, connection))
 		on_data(&payload);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Reads of OpenSSL by one stop instead of two, and none for a read that finds nothing: where the function that all reads end in copies the
- * plaintext of a record to its caller. src/traffic/tls/copy-plan.ts finds the place, and where the arguments of that function are then kept.
+ * Reads of OpenSSL with one probe hit instead of two, and none for reads without data: at the memcpy() to the caller, in the function that
+ * all reads go through. copy-plan.ts finds this call, and where the arguments of that function are then kept. Part of requests.bpf.c.
  */
 #ifndef CORAL_TLS_OPENSSL_COPY_H
 #define CORAL_TLS_OPENSSL_COPY_H
 
 #include "tls/uprobes.h"
 
-/* The cookie: three places of 16 bits, for the object, the kind of records that are asked for, and whether they stay to be read again. */
+/* The cookie holds three locations of 16 bits: of the object, the requested record type, and the peek flag. */
 #define COPY_KIND_SHIFT 16
 #define COPY_PEEK_SHIFT 32
-/* A place is so many bytes above the top of the stack, or the number of a register; known to copy-plan.ts. */
+/* A location is an offset from the stack pointer in bytes, or COPY_REGISTER and the number of a register; repeated in copy-plan.ts. */
 #define COPY_REGISTER 0x8000
 #define COPY_STACK_WORDS 16
 
-/* RFC 8446, 5.1: the type of records with plaintext for the application. */
+/* RFC 8446, 5.1: the record type for application data. */
 #define RECORD_APPLICATION_DATA 23
 
 static always_inline u64 copy_argument(const struct call_registers *context, const u64 *stack, u32 location)
@@ -38,7 +38,7 @@ static always_inline u64 copy_argument(const struct call_registers *context, con
 	}
 }
 
-/* Binds an object to the socket whose records its thread has read last: they are copied from in the same call. */
+/* Binds an object to the socket whose records its thread read last: the copy follows the read in the same call. */
 static always_inline struct connection *copy_bind(u64 object, u32 tgid, u64 *sk)
 {
 	struct tls_thread *thread = bpf_task_storage_get(&tls_threads, bpf_get_current_task_btf(), 0, 0);
@@ -46,7 +46,7 @@ static always_inline struct connection *copy_bind(u64 object, u32 tgid, u64 *sk)
 	return thread ? tls_connection_of(thread, object, thread->operation ? thread->call_sk : 0, tgid, sk) : 0;
 }
 
-/* A record of a handshake was read. If nothing else has come yet, the next request begins with what comes next. */
+/* A handshake record was read. If nothing else has arrived, the next request starts with the bytes after it. */
 static always_inline void copy_handshake(struct connection *connection, u64 sk)
 {
 	const struct tcp_sock *socket = kernel_cast(struct tcp_sock, (void *)sk);
@@ -55,7 +55,7 @@ static always_inline void copy_handshake(struct connection *connection, u64 sk)
 		connection->arrival_ns = 0;
 }
 
-/* (target di, source si, length dx) of memcpy() */
+/* memcpy(): target in di, source in si, length in dx. */
 SEC("uprobe")
 int tls_copy(struct pt_regs *registers)
 {
@@ -83,7 +83,7 @@ int tls_copy(struct pt_regs *registers)
 	payload.length = context->dx;
 	payload.first_bytes = payload.length;
 	payload.direction = RECEIVED;
-	/* When its records were read. */
+	/* The time at which the records were read from the socket. */
 	payload.at_ns = tcp_time((struct sock *)sk);
 	if (!tls_handles(&payload, connection))
 		on_data(&payload);

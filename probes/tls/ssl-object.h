@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The connection below an object of a TLS library: bound when a call shows it, looked up at every call after, forgotten with the object. */
+/*
+ * The connection under an object of a TLS library: bound when a call shows it, looked up at each call, unbound when the object is freed.
+ * Part of requests.bpf.c.
+ */
 #ifndef CORAL_TLS_SSL_OBJECT_H
 #define CORAL_TLS_SSL_OBJECT_H
 
 #include "requests/dispatch.h"
 
-/* The connection that an object is bound to, or null. Binds it when its call used a socket (sk; 0: none), or what the thread did before tells it. */
+/*
+ * The connection that an object is bound to, or null. Binds it to the socket used in the call (`sk`; 0: none), or to the one that its
+ * thread read before.
+ */
 static always_inline struct connection *tls_connection_of(struct tls_thread *thread, u64 object, u64 sk, u32 tgid, u64 *socket)
 {
 	struct tls_object key = { .address = object, .tgid = tgid };
@@ -42,7 +48,7 @@ static always_inline struct tls_cached *tls_cache_entry(u64 object)
 	return bpf_map_lookup_elem(&tls_cache, &index);
 }
 
-/* The connection that an object is bound to, and its socket; null: none, or it has ended. */
+/* The connection that an object is bound to, and its socket; null if there is none, or it has ended. */
 static always_inline struct connection *tls_bound_connection(u64 object, u32 tgid, u64 *sk)
 {
 	struct tls_cached *cached = tls_cache_entry(object);
@@ -77,6 +83,7 @@ static always_inline struct connection *tls_bound_connection(u64 object, u32 tgi
 	return connection;
 }
 
+/* Called when the object is freed: its address may be reused. */
 static always_inline void tls_forget(u64 object, u32 tgid)
 {
 	struct tls_object key = { .address = object, .tgid = tgid };

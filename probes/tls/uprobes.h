@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Plaintext of TLS, at the calls of the libraries that make it: OpenSSL and its relatives, and Go's crypto/tls. User space chooses the places
- * (src/traffic/tls), so that a probe costs little, and says by a cookie which function it is. Plaintext goes the way of every other payload:
- * on_data(), and from there only what names need.
+ * The programs that are attached to TLS libraries: OpenSSL and its forks, and Go's crypto/tls. Part of requests.bpf.c.
+ *
+ * User space chooses cheap instructions to probe (src/traffic/tls) and passes the kind of call in the cookie. Plaintext then takes the path
+ * of every other payload, from on_data() on.
  */
 #ifndef CORAL_TLS_UPROBES_H
 #define CORAL_TLS_UPROBES_H
@@ -12,7 +13,10 @@
 
 static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
 
-/* (object, buffer, length[, length *done]) and SSL_free(object), or Go's (*Conn).Read: a call begins. The cookie tells which. */
+/*
+ * The start of a call: SSL_read(object, buffer, length), SSL_write(), their _ex variants with a pointer to the byte count,
+ * SSL_free(object), or Go's (*Conn).Read.
+ */
 SEC("uprobe")
 int tls_enter(struct pt_regs *context)
 {
@@ -28,7 +32,7 @@ int tls_enter(struct pt_regs *context)
 	return 0;
 }
 
-/* The begin and the return of a call in one program (Linux 6.13): it decides at the begin whether the return is worth a stop. */
+/* The start and the return of a call in one program (Linux 6.13): the start decides whether the return is trapped at all. */
 SEC("uprobe/session")
 int tls_call(struct pt_regs *context)
 {
@@ -58,7 +62,7 @@ int tls_call(struct pt_regs *context)
 	return 0;
 }
 
-/* All that ends in plaintext, in one program: so the way from there on is checked and loaded once. */
+/* Everything that ends in plaintext, in one program: the verifier then checks the decoders once. */
 SEC("uprobe")
 int tls_plaintext(struct pt_regs *context)
 {

@@ -25,7 +25,7 @@ const checks = [
     work: tool("@biomejs/biome/bin/biome", ["ci", "--colors=off", "."], "Files are not formatted; run: npm run format"),
   },
   { name: "format (clang-format)", work: () => formatProbes({ write: false }), whySkip: whyNoClangFormat },
-  { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "Types do not check") },
+  { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "There are type errors") },
   {
     name: "lint (oxlint)",
     work: tool("oxlint/bin/oxlint", ["--type-aware", "--deny-warnings", "--format=unix"], "The linter found problems"),

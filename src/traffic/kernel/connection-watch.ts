@@ -57,7 +57,7 @@ export async function openConnectionWatch(options: ConnectionWatchOptions): Prom
     const isNested = namespace !== null && !namespace.isFirst;
     object = await loadBpfObject({
       path,
-      maxEntries: { sockets: options.maxConnections ?? 65_536 },
+      maxEntries: { tracked_connections: options.maxConnections ?? 65_536 },
       ...(isNested ? { constants: { pid_namespace_device: namespace.device, pid_namespace_inode: namespace.inode } } : {}),
     });
     object.attach("on_state");
