@@ -4,4 +4,3 @@
  */
 
 export { type Agent, startAgent } from "./agent.ts";
-export type { AgentOptions } from "./agent-setting.ts";

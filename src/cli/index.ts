@@ -4,7 +4,6 @@
  */
 
 export { renderCliDocument } from "./cli-document.ts";
-export type { CliIo, OutputStream } from "./output/cli-io.ts";
 export type {
   CliRuntime,
   ColonyInitialised,

@@ -4,4 +4,3 @@
  */
 
 export { type Colony, startColony } from "./colony.ts";
-export type { ColonyOptions } from "./core/colony-setting.ts";

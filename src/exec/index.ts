@@ -4,7 +4,7 @@
  * @module
  */
 
-export type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from "./command-audit.ts";
+export type { CommandAudit, CommandAuditEntry } from "./command-audit.ts";
 export {
   type CommandOrder,
   CommandRunner,
@@ -13,5 +13,5 @@ export {
   type LaunchedProgram,
   type StartedCommand,
 } from "./command-runner.ts";
-export type { ExecProfile, ExecRule, ExecSettings } from "./policy/exec-settings.ts";
-export type { CommandEnd, CommandOutput, RunningCommand } from "./processes/running-command.ts";
+export type { ExecSettings } from "./policy/exec-settings.ts";
+export type { CommandEnd } from "./processes/running-command.ts";

@@ -5,5 +5,5 @@
  * @module
  */
 
-export { handleMcpRequest, type McpRequestOptions } from "./http-handler.ts";
-export { type McpProxyOptions, runMcpProxy } from "./stdio-proxy.ts";
+export { handleMcpRequest } from "./http-handler.ts";
+export { runMcpProxy } from "./stdio-proxy.ts";

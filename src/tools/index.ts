@@ -10,14 +10,11 @@ export type {
   AgentHostSummary,
   AgentOtlpStatus,
   AgentStatus,
-  AgentStoreStatus,
-  AgentTrafficCost,
   AgentTrafficStatus,
   RuntimeRefreshed,
 } from "./agents/agent-status.ts";
 export type {
   AgentServiceStatus,
-  ConnectOutcomeKind,
   ManagedServiceInfo,
   ManagedServiceList,
   ServiceCheck,
@@ -26,34 +23,17 @@ export type {
 } from "./agents/managed-service.ts";
 export { colonyTools } from "./colony-tools.ts";
 export { resolveTargets, usableTargets, wishText } from "./commands/command-targets.ts";
-export type {
-  ColonyBackend,
-  ColonyFacts,
-  CreateTokenRequest,
-  DuplicateAgentFact,
-  EdgePageFacts,
-  EdgePageRequest,
-  EdgesRequest,
-  EventsRequest,
-  HostRequest,
-  LossesRequest,
-  LossFact,
-  NetworkFacts,
-  RegistrationFacts,
-  RuntimeContextRequest,
-  ServicesRequest,
-  SqlRequest,
-} from "./contract/backend.ts";
+export type { ColonyBackend, ColonyFacts, CreateTokenRequest, EdgesRequest, LossFact } from "./contract/backend.ts";
 export { beginsWithWord } from "./contract/begins-with-word.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
-export { type BuildFacts, compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
+export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
 export { reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
 export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
 export type { RangeFormat } from "./network/ranges/range-formats.ts";
 export { type FamilyRanges, type RangeKind, type RangeLabel, type RangeList, RangeListBuilder } from "./network/ranges/range-list.ts";
-export type { AgentHealth, AgentInfo, AgentList, AgentSummary } from "./schemas/agent.ts";
+export type { AgentHealth, AgentInfo, AgentList } from "./schemas/agent.ts";
 export type {
   ApprovalDecided,
   ApprovalDecision,
@@ -65,21 +45,12 @@ export type {
   AuditEntryFact,
   AuditList,
   AuditRecordFact,
-  AuditRequest,
   AuditVerification,
   ExpectedLink,
 } from "./schemas/audit.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
-export type {
-  CommandKind,
-  CommandOutcome,
-  CommandRequest,
-  CommandResult,
-  ResolvedTargets,
-  TargetAgent,
-  TargetWish,
-} from "./schemas/command.ts";
-export { type Answer, type Completeness, type CompletenessNote, completenessOf } from "./schemas/completeness.ts";
+export type { CommandKind, CommandOutcome, CommandRequest, CommandResult, ResolvedTargets, TargetAgent } from "./schemas/command.ts";
+export { type Answer, type Completeness, completenessOf } from "./schemas/completeness.ts";
 export type {
   BuildChange,
   BuildReport,
@@ -91,44 +62,14 @@ export type {
   Verdict,
 } from "./schemas/deployment.ts";
 export type { ColonyEvent, EventList } from "./schemas/event.ts";
-export type {
-  HostFacts,
-  HostFinding,
-  HostMetric,
-  HostQueryResult,
-  HostReport,
-  HostSample,
-  HostSeries,
-  HostTotals,
-} from "./schemas/host.ts";
-export type {
-  LogFact,
-  LogPattern,
-  LogPatternFact,
-  LogPatternsFacts,
-  LogRecord,
-  LogResult,
-  LogsFacts,
-  LogsRequest,
-} from "./schemas/logs.ts";
+export type { HostMetric, HostQueryResult, HostReport } from "./schemas/host.ts";
+export type { LogPattern, LogRecord, LogResult } from "./schemas/logs.ts";
 export type { MetricNameFact, MetricResult, MetricRowFact, PromqlSeriesFact } from "./schemas/metrics.ts";
-export type {
-  ConnectionClass,
-  DependencyList,
-  EdgeEnd,
-  EdgeFact,
-  EndpointList,
-  EndpointUse,
-  ExternalDependency,
-  ResolvedName,
-  Topology,
-  TopologyEdge,
-  TopologyNode,
-} from "./schemas/network.ts";
-export type { LegacyPhase, RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
-export type { Service, ServiceAtAgent, ServiceList, ServicePort, ServiceProcess, ServiceStatus } from "./schemas/service.ts";
+export type { EndpointList, EndpointUse, Topology, TopologyEdge, TopologyNode } from "./schemas/network.ts";
+export type { RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
+export type { Service, ServiceList, ServicePort, ServiceProcess } from "./schemas/service.ts";
 export type { SqlResult } from "./schemas/sql.ts";
-export type { ColonyInfo, ColonyStatus, HostNow, StatusWarning, StoreInfo } from "./schemas/status.ts";
+export type { ColonyInfo, ColonyStatus, StoreInfo } from "./schemas/status.ts";
 export type {
   ServiceSummary,
   SummaryBaseline,
@@ -140,27 +81,8 @@ export type {
   SummaryResult,
   SummaryRoute,
 } from "./schemas/summary.ts";
-export type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenList, TokenRevoked } from "./schemas/token.ts";
+export type { AgentRevoked, TokenCreated, TokenInfo, TokenList, TokenRevoked } from "./schemas/token.ts";
 export type { SpanFact, TraceFacts, TraceSpan, TraceSummary, TracesResult, WholeTrace } from "./schemas/trace.ts";
-export type {
-  ConnectionList,
-  ConnectionRow,
-  ConnectionsFacts,
-  ConnectionsRequest,
-  EdgeRedFact,
-  EdgeRedFacts,
-  RedFact,
-  RedFacts,
-  RedFinding,
-  RedGrouping,
-  RedRequest,
-  RedResult,
-  RedRow,
-  ServiceCpuFact,
-  TopResult,
-  TopRow,
-  TrafficLossFact,
-  TrafficRole,
-} from "./schemas/traffic.ts";
+export type { ConnectionList, ConnectionRow, RedFinding, RedGrouping, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
 export { serviceAliases } from "./services/service-aliases.ts";
 export { startCapture } from "./traffic/capture-requests.ts";

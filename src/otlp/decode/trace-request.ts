@@ -99,6 +99,8 @@ export class SpanDecoder {
     this.#statusCodes = statuses.map((text) => this.#dictionary.codeOfText(text));
   }
 
+  // One function on purpose: split in two, spans decode about 4 % slower (the locals become fields).
+  // oxlint-disable-next-line max-lines-per-function
   #span(row: number, end: number, receivedAtUs: number): void {
     const reader = this.#reader;
     const columns = this.#columns;

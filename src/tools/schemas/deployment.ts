@@ -9,7 +9,6 @@ export type Verdict = z.infer<typeof verdictSchema>;
 
 /** How a deployment was noticed: another binary, another version in spans or environment, or `coral deploy mark`. */
 export const foundBySchema = z.enum(["build", "version", "mark"]);
-export type FoundBy = z.infer<typeof foundBySchema>;
 
 /** One measure that is worse, better or otherwise different than before. */
 export const buildChangeSchema = z.object({

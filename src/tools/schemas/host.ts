@@ -37,7 +37,6 @@ export const hostSampleSchema = z.object({
   tcpAttemptFailsPerS: z.number(),
   uptimeS: z.number(),
 });
-export type HostSample = z.infer<typeof hostSampleSchema>;
 
 /** One metric over the asked-for time. Null when nothing was stored or the kernel does not say. */
 export const hostMetricSchema = z.object({
@@ -66,7 +65,6 @@ export const hostSeriesSchema = z.object({
   /** The busiest device of each bucket. */
   diskBusyRatio: hostMetricSchema,
 });
-export type HostSeries = z.infer<typeof hostSeriesSchema>;
 
 /** Counts over the asked-for time. */
 export const hostTotalsSchema = z.object({
@@ -78,7 +76,6 @@ export const hostTotalsSchema = z.object({
   tcpRetransmitRatio: z.number().nullable(),
   tcpRetransmits: z.number(),
 });
-export type HostTotals = z.infer<typeof hostTotalsSchema>;
 
 export const hostCoreSchema = z.object({
   core: z.number(),

@@ -6,7 +6,6 @@ import type { OwnStoreFacts } from "./own-stores.ts";
 
 /** Least severe first. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 export const logRecordSchema = z.object({
   at: isoTimeSchema,

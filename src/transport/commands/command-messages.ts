@@ -55,14 +55,6 @@ export interface TerminalShape {
   type?: string;
 }
 
-/** From the client, after its CommandAsk. `target` of the frame is not looked at: all agents get the same. */
-export type ClientMessage =
-  | CommandAsk
-  | { kind: "input-ends" }
-  | { kind: "resize"; columns: number; rows: number }
-  /** By name: INT, TERM, HUP, KILL. */
-  | { kind: "signal"; signal: string };
-
 /** One of the agents that the command goes to; its place in the list is the `target` of frames. */
 export interface RoutedTarget {
   agentId: string;
