@@ -198,7 +198,7 @@ const openRooms = new Set(["base", "proto", "model"]);
 /** Rooms that are entered by their sub-folders, each with a front door of its own. */
 const roomsOfRooms = new Set(["store"]);
 /** What every `coral` command loads before it knows which command it is. */
-const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main"]), packages: new Set(["commander"]) };
+const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main", "model"]), packages: new Set(["commander"]) };
 /**
  * Who opens sockets: `transport`; `otlp` for its own protocol; `host` to the container runtime of its machine; `main`, which asks whether a
  * port is free.

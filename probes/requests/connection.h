@@ -7,25 +7,8 @@
 #ifndef CORAL_REQUESTS_CONNECTION_H
 #define CORAL_REQUESTS_CONNECTION_H
 
+#include "protocol/protocols.h"
 #include "requests/socket.h"
-
-/* The order of `trafficProtocols` in messages.ts, from 1 on. */
-enum protocol {
-	PROTOCOL_UNKNOWN = 0,
-	PROTOCOL_HTTP = 1,
-	PROTOCOL_HTTP2 = 2,
-	PROTOCOL_GRPC = 3,
-	PROTOCOL_POSTGRES = 4,
-	PROTOCOL_MYSQL = 5,
-	PROTOCOL_REDIS = 6,
-	PROTOCOL_MEMCACHED = 7,
-	PROTOCOL_MONGODB = 8,
-	PROTOCOL_KAFKA = 9,
-	PROTOCOL_DNS = 10,
-	PROTOCOL_TLS = 11,
-	/* An unknown protocol, a process of Coral itself, or a connection whose requests are over: hooks return after one lookup. */
-	PROTOCOL_IGNORED = 255,
-};
 
 enum role {
 	ROLE_NONE = 0,

@@ -58,7 +58,7 @@ async function checkLockFile() {
 async function checkGeneratedCode() {
   if (isGeneratedCodeChecked()) return;
   const stale = await generateCode({ write: false });
-  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} does not match proto/; run: npm run generate`);
+  if (stale.length > 0) throw new SetupError(`${stale.join(", ")} does not match what it is generated from; run: npm run generate`);
 }
 
 async function checkDocumentation() {

@@ -12,9 +12,9 @@ async function renderDocuments() {
   const { build } = await import("esbuild");
   const outfile = join(root, "build/documents.js");
   await build({ ...bundleOptions, absWorkingDir: root, entryPoints: ["src/main/documents.ts"], outfile });
-  /** @type {{ renderDocuments(): Record<string, string> | Promise<Record<string, string>> }} */
+  /** @type {{ renderDocuments(read: (path: string) => string): Record<string, string> }} */
   const module = await import(`${pathToFileURL(outfile).href}?at=${Date.now()}`);
-  return module.renderDocuments();
+  return module.renderDocuments((path) => readFileSync(join(root, path), "utf8"));
 }
 
 /** @returns {Promise<string[]>} documents that do not match the code */

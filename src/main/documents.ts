@@ -2,8 +2,24 @@
 
 import { renderCliDocument } from "../cli/index.ts";
 import { renderConfigDocument } from "../config/index.ts";
+import { renderProtocolTable } from "../model/protocols.ts";
 
-/** Text by path relative to the checkout. */
-export function renderDocuments(): Record<string, string> {
-  return { "docs/cli.md": renderCliDocument(), "docs/config.md": renderConfigDocument() };
+/**
+ * Text by path relative to the checkout.
+ * @param read returns the current text of a document, for those of which only a part is generated
+ */
+export function renderDocuments(read: (path: string) => string): Record<string, string> {
+  return {
+    "docs/cli.md": renderCliDocument(),
+    "docs/config.md": renderConfigDocument(),
+    "docs/traffic.md": replacePart(read("docs/traffic.md"), "protocols", renderProtocolTable()),
+  };
+}
+
+/** Replaces what is between the comments `<!-- name: … -->` and `<!-- /name -->`. */
+function replacePart(document: string, name: string, content: string): string {
+  const part = new RegExp(`(<!-- ${name}: [^>]*-->\\n)[^]*?(\\n<!-- /${name} -->)`);
+  if (!part.test(document))
+    throw new Error(`Cannot render the list of ${name}: the document has no <!-- ${name}: … --> and <!-- /${name} -->`);
+  return document.replace(part, (_, begin: string, end: string) => `${begin}\n${content}\n${end}`);
 }

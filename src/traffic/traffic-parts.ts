@@ -3,9 +3,10 @@
 import { background } from "../base/background.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import type { TrafficProtocol } from "../model/protocols.ts";
 import { Captures } from "./capture/capture.ts";
 import { ladderSteps } from "./core/ladder.ts";
-import type { CaptureOrder, LossKind, TrafficProtocol, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
+import type { CaptureOrder, LossKind, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 import type { DecoderFactory } from "./core/protocol-decoder.ts";
 import { controlsOf, writeControls } from "./kernel/kernel-controls.ts";
 import type { KernelHooks } from "./kernel/kernel-hooks.ts";

@@ -67,7 +67,7 @@ export class PayloadObserver implements AsyncDisposable {
     if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
     const name = this.#record.protocol ?? "none";
     // Other programs on this host may use HTTP.
-    if (this.#record.protocol === null || databaseDecoders[this.#record.protocol] === undefined) return;
+    if (this.#record.protocol === null || !(this.#record.protocol in databaseDecoders)) return;
     if (kind === recordKinds.closed) this.#streams.onClose(this.#record.connectionId, this.#record.atNs, this.#record.missed);
     else {
       this.payloads[name] = (this.payloads[name] ?? 0) + 1;

@@ -1,9 +1,9 @@
-/** What ports are known for. A convention, not an observation: what runs there may speak something else. */
-const protocols: Readonly<Record<number, string>> = {
+import { protocolTitleOfPort } from "../../model/protocols.ts";
+
+/** Ports of protocols that Coral does not decode. A convention, not an observation: what runs there may speak something else. */
+const otherProtocols: Readonly<Record<number, string>> = {
   22: "SSH",
   25: "SMTP",
-  53: "DNS",
-  80: "HTTP",
   123: "NTP",
   389: "LDAP",
   443: "HTTPS",
@@ -17,25 +17,19 @@ const protocols: Readonly<Record<number, string>> = {
   1883: "MQTT",
   2181: "ZooKeeper",
   2379: "etcd",
-  3306: "MySQL",
   4222: "NATS",
   4317: "OTLP",
   4318: "OTLP/HTTP",
-  5432: "PostgreSQL",
   5671: "AMQPS",
   5672: "AMQP",
-  6379: "Redis",
   6443: "Kubernetes API",
   8086: "InfluxDB",
   8883: "MQTT",
   9042: "Cassandra",
-  9092: "Kafka",
   9200: "Elasticsearch",
-  11211: "Memcached",
-  27017: "MongoDB",
 };
 
 /** `PostgreSQL`, or `TCP 8080` for a port that is known for nothing. */
 export function protocolName(protocol: string, port: number): string {
-  return protocols[port] ?? `${protocol.toUpperCase()} ${port}`;
+  return protocolTitleOfPort(port) ?? otherProtocols[port] ?? `${protocol.toUpperCase()} ${port}`;
 }

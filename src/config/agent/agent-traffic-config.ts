@@ -1,9 +1,8 @@
 /** The `traffic` section of the agent's config: what is seen of requests, in which detail, and at which cost. */
 
 import * as z from "zod";
+import { type TrafficProtocol, trafficProtocols } from "../../model/protocols.ts";
 import { duration, integer, section, size, text } from "../schema/schema-parts.ts";
-
-const protocols = ["http", "http2", "grpc", "postgres", "mysql", "redis", "memcached", "mongodb", "kafka", "dns", "tls"] as const;
 
 const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
 
@@ -28,8 +27,8 @@ export const agentTrafficSection = section({
   enabled: flag("Watch requests by kernel hooks; needs root, or CAP_BPF and CAP_PERFMON").prefault(true),
   interval: duration("How often requests are summed up and stored", { min: "1s", max: "5m" }).prefault("10s"),
   disabled_protocols: z
-    .array(z.enum(protocols))
-    .meta({ kind: `list of ${protocols.join(" | ")}`, description: "Protocols that are left alone" })
+    .array(z.enum(trafficProtocols))
+    .meta({ kind: `list of ${trafficProtocols.join(" | ")}`, description: "Protocols that are not decoded and not counted" })
     .prefault([]),
   tls: section({
     enabled: flag("Read requests inside TLS where the library is known: OpenSSL, Node, Go").prefault(true),
@@ -82,7 +81,7 @@ export const agentTrafficSection = section({
 export interface AgentTrafficConfig {
   enabled: boolean;
   intervalMs: number;
-  disabledProtocols: (typeof protocols)[number][];
+  disabledProtocols: TrafficProtocol[];
   tls: { enabled: boolean; exclude: string[] };
   maxRequestKinds: number;
   maxConnections: number;

@@ -12,7 +12,7 @@ export const red = defineSignal({
     service: "text",
     /** `server` answered, `client` asked. */
     role: "text",
-    /** `http`, `http2`, `grpc`, `postgres`, `mysql`, `redis`, `memcached`, `mongodb`, `kafka`, `dns`, `tls`. */
+    /** A name in src/model/protocols.ts. */
     protocol: "text",
     is_tls: "bool",
     /** The server's port, at either end. */

@@ -37,7 +37,7 @@ const keyFields = {
   source: z.enum(["hooks", "spans"]),
   service: z.string(),
   role: trafficRoleSchema,
-  /** `http`, `http2`, `grpc`, `postgres`, `mysql`, `redis`, `memcached`, `mongodb`, `kafka`, `dns`, `tls`. */
+  /** A name in src/model/protocols.ts; by spans also `db.system` or `span`. */
   protocol: z.string(),
   /** Whether any of them came over TLS and was read there. */
   isTls: z.boolean(),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { given } from "../../base/given.ts";
+import { trafficProtocols } from "../../model/protocols.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
@@ -21,7 +22,7 @@ export const queryRed = defineTool({
     service: z.string().min(1).optional().describe("default: all"),
     peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
     route: z.string().min(1).optional().describe("part of a route or statement"),
-    protocol: z.string().min(1).optional().describe("http, http2, grpc, postgres, mysql, redis, dns…"),
+    protocol: z.string().min(1).optional().describe(trafficProtocols.join(", ")),
     role: trafficRoleSchema.optional().describe("server: answered; client: asked"),
     agent: z.string().min(1).optional().describe("agent id or host name"),
     by: z.enum(redGroupings).optional().describe("default: service; route when a service is given"),

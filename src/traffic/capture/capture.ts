@@ -4,7 +4,8 @@
  */
 
 import type { BpfMap } from "../../bpf/index.ts";
-import type { CaptureOrder, TrafficProtocol, TrafficReport } from "../core/messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
+import type { CaptureOrder, TrafficReport } from "../core/messages.ts";
 import type { DecoderFactory, FinishedRequest, Recognition } from "../core/protocol-decoder.ts";
 import { RequestGroups } from "../requests/request-groups.ts";
 import { type PayloadRecord, PayloadStreams, type StreamEnds } from "../streams/payload-streams.ts";

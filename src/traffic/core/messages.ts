@@ -4,21 +4,7 @@
  */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
-
-export const trafficProtocols = [
-  "http",
-  "http2",
-  "grpc",
-  "postgres",
-  "mysql",
-  "redis",
-  "memcached",
-  "mongodb",
-  "kafka",
-  "dns",
-  "tls",
-] as const;
-export type TrafficProtocol = (typeof trafficProtocols)[number];
+import type { TrafficProtocol } from "../../model/protocols.ts";
 
 /** `server` answered, `client` asked. */
 export type TrafficRole = "server" | "client";

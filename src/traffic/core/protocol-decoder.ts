@@ -3,7 +3,8 @@
  * they passed the socket, pairs requests with replies (usually by `RequestsInFlight`) and tells each request once, when it is over.
  */
 
-import type { TrafficProtocol, TrafficRole } from "./messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
+import type { TrafficRole } from "./messages.ts";
 
 /** One payload in one direction. Lent for the call only: the bytes lie in the ring buffer. Times are CLOCK_MONOTONIC in nanoseconds. */
 export interface Chunk {

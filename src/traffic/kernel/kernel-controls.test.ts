@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { BpfMap } from "../../bpf/index.ts";
-import { trafficProtocols } from "../core/messages.ts";
+import { trafficProtocols } from "../../model/protocols.ts";
 import { controlsLayout, controlsOf, hasLongSends, raiseControl, writeControls } from "./kernel-controls.ts";
 
 const names = (bits: number): string[] => trafficProtocols.filter((_, index) => (bits & (1 << (index + 1))) !== 0);

@@ -1,8 +1,8 @@
 /** What user space tells the programs in the kernel while they run: `struct controls` of probes/requests/connection.h. */
 
 import type { BpfMap } from "../../bpf/index.ts";
+import { protocolNumber, protocolsCountedInKernel, type TrafficProtocol, trafficProtocols } from "../../model/protocols.ts";
 import { ladderSteps } from "../core/ladder.ts";
-import { type TrafficProtocol, trafficProtocols } from "../core/messages.ts";
 
 export const controlsLayout = {
   sizeBytes: 40,
@@ -17,8 +17,6 @@ export const controlsLayout = {
   longSends: 32,
 } as const;
 
-/** Protocols whose requests the kernel counts by itself. */
-const countedInKernel: ReadonlySet<TrafficProtocol> = new Set(["http", "redis", "postgres", "tls"]);
 /** One connection in eight. */
 const sampleMask = 7;
 /** Enough for the head of a request in most protocols; what needs more counts as undecoded. */
@@ -28,7 +26,7 @@ const aheadOfKernel = 1 << 16;
 
 export interface Controls {
   sampleMask: number;
-  /** One bit for each protocol, numbered from 1 on as in `trafficProtocols`. */
+  /** One bit for each protocol, at its `protocolNumber`. */
   skippedProtocols: number;
   /** As `skippedProtocols`, and not counted as left out. */
   disabledProtocols: number;
@@ -43,14 +41,14 @@ export function controlsOf(step: number, disabled: readonly TrafficProtocol[]): 
   const isReached = (name: (typeof ladderSteps)[number]): boolean => step >= ladderSteps.indexOf(name);
   return {
     sampleMask: isReached("sampled-connections") ? sampleMask : 0,
-    skippedProtocols: isReached("kernel-only") ? bitsOf(trafficProtocols.filter((protocol) => !countedInKernel.has(protocol))) : 0,
+    skippedProtocols: isReached("kernel-only") ? bitsOf(trafficProtocols.filter((protocol) => !protocolsCountedInKernel.has(protocol))) : 0,
     disabledProtocols: bitsOf(disabled),
     streamBytes: isReached("short-records") ? shortBytes : 0,
   };
 }
 
 function bitsOf(protocols: readonly TrafficProtocol[]): number {
-  return protocols.reduce((bits, protocol) => bits | (1 << (trafficProtocols.indexOf(protocol) + 1)), 0);
+  return protocols.reduce((bits, protocol) => bits | (1 << protocolNumber(protocol)), 0);
 }
 
 export function writeControls(map: BpfMap, controls: Controls): void {

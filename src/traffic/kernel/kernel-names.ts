@@ -4,8 +4,9 @@
  */
 
 import { formatIpv6, withoutMapping } from "../../base/ip-address.ts";
+import { protocolOfNumber, type TrafficProtocol } from "../../model/protocols.ts";
 import { sqlTemplate } from "../../redact/index.ts";
-import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "../core/messages.ts";
+import type { TrafficRole } from "../core/messages.ts";
 import { methodName, parseRequestHead } from "../protocols/http/http1-head.ts";
 import { redisErrorWord, redisNames } from "../protocols/redis.ts";
 import { createRouteTemplater, unknownRoute } from "../requests/route-template.ts";
@@ -44,7 +45,7 @@ export function decodeLearnRecord(view: DataView, at: number, length: number, ri
   const layout = learnRecordLayout;
   if (length < layout.sizeBytes) return null;
   const byteCount = view.getUint16(at + layout.bytes, true);
-  const protocol = trafficProtocols[view.getUint8(at + layout.protocol) - 1];
+  const protocol = protocolOfNumber(view.getUint8(at + layout.protocol));
   if (length < layout.sizeBytes + byteCount || protocol === undefined) return null;
   return {
     protocol,

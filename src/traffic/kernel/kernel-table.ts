@@ -5,15 +5,8 @@
 
 import { coarseLayout, fineLayout, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
 import type { BpfMap, BpfObject } from "../../bpf/index.ts";
-import {
-  type LossKind,
-  type PeerName,
-  type RequestGroup,
-  type TrafficName,
-  type TrafficProtocol,
-  type TrafficRole,
-  trafficProtocols,
-} from "../core/messages.ts";
+import { protocolOfNumber, type TrafficProtocol } from "../../model/protocols.ts";
+import { type LossKind, type PeerName, type RequestGroup, type TrafficName, type TrafficRole } from "../core/messages.ts";
 import { isHttpError } from "../protocols/http/http-status.ts";
 import { otherRoute } from "../requests/route-limiter.ts";
 import { unknownRoute } from "../requests/route-template.ts";
@@ -248,7 +241,7 @@ function kindText(home: Home, keys: Buffer, at: number): string {
 /** Null for what this version does not know. */
 function decodeKey(keys: Buffer, at: number, home: Home, nowNs: bigint): Kind | null {
   const layout = requestKeyLayout;
-  const protocol = trafficProtocols[keys.readUInt8(at + layout.protocol) - 1];
+  const protocol = protocolOfNumber(keys.readUInt8(at + layout.protocol));
   if (protocol === undefined) return null;
   return {
     key: Buffer.from(keys.subarray(at, at + layout.sizeBytes)),

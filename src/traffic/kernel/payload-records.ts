@@ -1,7 +1,8 @@
 /** Reads `struct payload_record` of probes/requests/ring.h where it lies in the ring. */
 
 import { formatIpv6, withoutMapping } from "../../base/ip-address.ts";
-import { type TrafficProtocol, type TrafficRole, trafficProtocols } from "../core/messages.ts";
+import { protocolOfNumber, type TrafficProtocol } from "../../model/protocols.ts";
+import type { TrafficRole } from "../core/messages.ts";
 import type { MissedRecords, PayloadRecord } from "../streams/payload-streams.ts";
 
 export const recordKinds = { learn: 1, payload: 2, closed: 3 } as const;
@@ -69,7 +70,7 @@ export class PayloadRecordView implements PayloadRecord {
     const role = view.getUint8(at + layout.role);
     this.#ring = ring;
     this.#at = at;
-    this.protocol = trafficProtocols[view.getUint8(at + layout.protocol) - 1] ?? null;
+    this.protocol = protocolOfNumber(view.getUint8(at + layout.protocol)) ?? null;
     this.role = role === 1 ? "server" : role === 2 ? "client" : null;
     this.isTls = (flagBits & flags.tls) !== 0;
     this.isDatagram = (flagBits & flags.udp) !== 0;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { readBtfLayout } from "../../bpf/index.ts";
-import { trafficProtocols } from "../core/messages.ts";
+import { trafficProtocols } from "../../model/protocols.ts";
 import { controlsLayout } from "./kernel-controls.ts";
 import { kernelLosses, learnRecordLayout, requestKeyLayout, requestSlotLayout, requestStatsLayout, sweepLayout } from "./kernel-layout.ts";
 import { payloadRecordLayout } from "./payload-records.ts";
@@ -22,7 +22,7 @@ struct payload_record payload_record_here; struct learn_record learn_record_here
 function compile(): string {
   const object = join(directory, "requests.bpf.o");
   writeFileSync(join(directory, "layouts.c"), source);
-  const probes = fileURLToPath(new URL("../../probes", import.meta.url));
+  const probes = fileURLToPath(new URL("../../../probes", import.meta.url));
   const architecture = process.arch === "arm64" ? "-D__TARGET_ARCH_arm64" : "-D__TARGET_ARCH_x86";
   execFileSync(
     "clang",

@@ -1,7 +1,8 @@
 /** Adds up single requests into the groups of a window. The number of groups is bounded: what is above it is counted without its route. */
 
 import { bucketOf, coarseLayout, fineLayout, type HistogramLayout, type SparseHistogram } from "../../base/latency-histogram.ts";
-import type { RequestGroup, TrafficProtocol, TrafficRole } from "../core/messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
+import type { RequestGroup, TrafficRole } from "../core/messages.ts";
 import type { FinishedRequest } from "../core/protocol-decoder.ts";
 import { otherRoute } from "./route-limiter.ts";
 

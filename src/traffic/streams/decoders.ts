@@ -1,6 +1,6 @@
-/** The decoders of this folder by protocol. Those of HTTP are added where a process is put together. */
+/** Decoders by protocol. Those of HTTP share a route templater and are added in traffic-parts.ts. */
 
-import type { TrafficProtocol } from "../core/messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
 import type { DecoderFactory } from "../core/protocol-decoder.ts";
 import { createDnsDecoder } from "../protocols/dns.ts";
 import { createKafkaDecoder } from "../protocols/kafka.ts";
@@ -10,7 +10,8 @@ import { createMysqlDecoder } from "../protocols/mysql.ts";
 import { createPostgresDecoder } from "../protocols/postgres.ts";
 import { createRedisDecoder } from "../protocols/redis.ts";
 
-export const databaseDecoders: Partial<Record<TrafficProtocol, DecoderFactory>> = {
+/** Not in it: HTTP (see above), gRPC, which the decoder of HTTP/2 reads, and TLS, of which only the ClientHello is read. */
+export const databaseDecoders: Record<Exclude<TrafficProtocol, "http" | "http2" | "grpc" | "tls">, DecoderFactory> = {
   postgres: createPostgresDecoder,
   mysql: createMysqlDecoder,
   redis: createRedisDecoder,

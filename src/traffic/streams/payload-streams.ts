@@ -3,7 +3,8 @@
  * of the window. The number of connections is bounded: the one unused for longest is forgotten, and counted.
  */
 
-import type { LossKind, TrafficProtocol, TrafficRole } from "../core/messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
+import type { LossKind, TrafficRole } from "../core/messages.ts";
 import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recognition, RequestSink } from "../core/protocol-decoder.ts";
 import type { Endpoint, EndpointGroups, RequestGroups } from "../requests/request-groups.ts";
 import { DnsDatagrams } from "./dns-datagrams.ts";

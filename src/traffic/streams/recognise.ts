@@ -3,7 +3,7 @@
  * probes/protocol/recognise.h. Used for connections that it did not classify, or whose direction it could not tell.
  */
 
-import type { TrafficProtocol } from "../core/messages.ts";
+import type { TrafficProtocol } from "../../model/protocols.ts";
 import type { Recognition } from "../core/protocol-decoder.ts";
 import { isDnsHeader } from "../protocols/dns.ts";
 import { isKafkaRequest } from "../protocols/kafka.ts";
@@ -21,24 +21,23 @@ const httpMethod = /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT|PRO
 const memcachedAnswer =
   /^(?:VALUE \S+ \d+ \d+|END|STORED|NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|(?:CLIENT_|SERVER_)ERROR .*|VERSION .*|HD.*|EN|NF)\r\n/;
 
-const recognisers: readonly (readonly [TrafficProtocol, Recogniser])[] = [
-  ["http2", (bytes) => (startOf(bytes, 16) === http2Preface ? true : null)],
-  ["http", recogniseHttp],
-  ["redis", recogniseRedis],
-  ["postgres", recognisePostgres],
-  ["mysql", recogniseMysql],
-  [
-    "mongodb",
-    (bytes) => (bytes.length >= 16 && isMongoHeader(bytes, 0) ? bytes.readInt32LE(12) !== 1 && bytes.readInt32LE(8) === 0 : null),
-  ],
-  ["memcached", recogniseMemcached],
-  ["kafka", (bytes, lengthBytes) => (isKafkaRequest(bytes, 0, lengthBytes) ? true : null)],
-  ["dns", recogniseDns],
-];
+/** Tried from top to bottom: the strictest first. Without gRPC, which is recognised inside HTTP/2, and TLS, which the kernel recognises. */
+const recognisers: Record<Exclude<TrafficProtocol, "grpc" | "tls">, Recogniser> = {
+  http2: (bytes) => (startOf(bytes, 16) === http2Preface ? true : null),
+  http: recogniseHttp,
+  redis: recogniseRedis,
+  postgres: recognisePostgres,
+  mysql: recogniseMysql,
+  mongodb: (bytes) => (bytes.length >= 16 && isMongoHeader(bytes, 0) ? bytes.readInt32LE(12) !== 1 && bytes.readInt32LE(8) === 0 : null),
+  memcached: recogniseMemcached,
+  kafka: (bytes, lengthBytes) => (isKafkaRequest(bytes, 0, lengthBytes) ? true : null),
+  dns: recogniseDns,
+};
+const inOrder = Object.entries(recognisers) as [TrafficProtocol, Recogniser][];
 
 /** `hint`: only this protocol comes into question. */
 export function recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null {
-  for (const [protocol, recogniser] of recognisers) {
+  for (const [protocol, recogniser] of inOrder) {
     if (hint !== null && hint !== protocol) continue;
     const isRequest = recogniser(bytes, lengthBytes);
     if (isRequest !== null) return { protocol, isRequest };

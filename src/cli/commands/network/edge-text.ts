@@ -1,6 +1,7 @@
 /** One connection between two ends, in words: whom, how often, by which protocol, how sure. */
 
 import { formatBytes } from "../../../base/units.ts";
+import { protocolTitle } from "../../../model/protocols.ts";
 import type { TopologyEdge, TopologyNode } from "../../../tools/index.ts";
 import { protocolName } from "../../output/known-ports.ts";
 import { addressWithPort, grouped, latency, percent, rate } from "../../output/values.ts";
@@ -96,23 +97,8 @@ function requestParts(requests: TopologyEdge["requests"]): string[] {
   ];
 }
 
-const requestProtocols: Record<string, string> = {
-  http: "HTTP",
-  http2: "HTTP/2",
-  grpc: "gRPC",
-  postgres: "PostgreSQL",
-  mysql: "MySQL",
-  redis: "Redis",
-  memcached: "memcached",
-  mongodb: "MongoDB",
-  kafka: "Kafka",
-  dns: "DNS",
-  tls: "TLS",
-  span: "by spans",
-};
-
 function requestProtocol(protocol: string): string {
-  return requestProtocols[protocol] ?? protocol;
+  return protocol === "span" ? "by spans" : (protocolTitle(protocol) ?? protocol);
 }
 
 export function isSure(edge: TopologyEdge): boolean {

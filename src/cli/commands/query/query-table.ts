@@ -1,3 +1,4 @@
+import { trafficProtocols } from "../../../model/protocols.ts";
 import type { CommandSpec, OptionSpec } from "../../run/command-spec.ts";
 import { agentOption, dataOutput, serviceOption, sinceOption, watchedOutput } from "../shared-options.ts";
 
@@ -62,7 +63,7 @@ export const queryCommands: readonly CommandSpec[] = [
         name: "protocol",
         value: "protocol",
         description: "Only this protocol",
-        choices: ["http", "http2", "grpc", "postgres", "mysql", "redis", "memcached", "mongodb", "kafka", "dns", "tls"],
+        choices: trafficProtocols,
       },
       roleOption,
       agentOption,
