@@ -1,7 +1,7 @@
 /** CORAL_HOME: unusual paths, other users, sudo, several colonies in one home, and unusable homes. */
 
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
@@ -15,6 +15,33 @@ function entriesBelow(directory: string): string[] {
   return [directory, ...readdirSync(directory, { recursive: true, encoding: "utf8" }).map((name) => join(directory, name))];
 }
 
+/** What an agent and a colony keep over an upgrade, below CORAL_HOME. */
+const goldenFiles = [
+  "agent/agent-id",
+  "agent/agent.yaml",
+  "agent/audit-head.json",
+  "agent/audit-journal.jsonl",
+  "agent/data/agent.duckdb",
+  "agent/data/segments/log",
+  "agent/data/segments/span",
+  "agent/data/wal/log",
+  "agent/data/wal/span",
+  "agent/identity/ca.pem",
+  "agent/identity/cert.pem",
+  "agent/identity/endpoint",
+  "agent/identity/key.pem",
+  "agent/services.json",
+  "colonies/<colony>/ca/ca.crt",
+  "colonies/<colony>/ca/ca.key",
+  "colonies/<colony>/ca/revoked",
+  "colonies/<colony>/colony.yaml",
+  "colonies/<colony>/data/audit-journal.jsonl",
+  "colonies/<colony>/data/colony.duckdb",
+  "colonies/<colony>/data/segments/log",
+  "colonies/<colony>/data/segments/span",
+  "config.yaml",
+];
+
 describe("CORAL_HOME", () => {
   it("may contain spaces and special characters", async () => {
     await using parent = makeTestHome();
@@ -25,6 +52,19 @@ describe("CORAL_HOME", () => {
     expect((await runCoral(["status"], { home })).stdout).toContain(colony.colonyId);
     const { stdout } = await runCoral(["mcp", "config", "claude-desktop"], { home });
     expect(JSON.parse(stdout)).toMatchObject({ mcpServers: { coral: { env: { CORAL_HOME: home } } } });
+  });
+
+  it("has its files under the golden names, where the next version looks for them", async () => {
+    await using home = makeTestHome();
+    await using colony = await startColony({ home: home.path });
+    await using agent = await startAgent({ home: home.path });
+    await agent.waitUntilConnected();
+    const agentId = readFileSync(agentPaths(home.path).idFile, "utf8").trim();
+    for (const args of [["connect", "api:8080"], ["exec", "--", "true"], ["agent", "revoke", agentId]])
+      expect((await runCoral(args, { home: home.path })).code, args.join(" ")).toBe(0);
+    const names = readdirSync(home.path, { recursive: true, encoding: "utf8" });
+    const found = new Set(names.map((name) => name.replace(colony.colonyId, "<colony>")));
+    expect(goldenFiles.filter((name) => !found.has(name))).toEqual([]);
   });
 
   it("that is too long for a socket is reported before anything is created", async () => {
