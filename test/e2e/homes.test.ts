@@ -60,7 +60,11 @@ describe("CORAL_HOME", () => {
     await using agent = await startAgent({ home: home.path });
     await agent.waitUntilConnected();
     const agentId = readFileSync(agentPaths(home.path).idFile, "utf8").trim();
-    for (const args of [["connect", "api:8080"], ["exec", "--", "true"], ["agent", "revoke", agentId]])
+    for (const args of [
+      ["connect", "api:8080"],
+      ["exec", "--", "true"],
+      ["agent", "revoke", agentId],
+    ])
       expect((await runCoral(args, { home: home.path })).code, args.join(" ")).toBe(0);
     const names = readdirSync(home.path, { recursive: true, encoding: "utf8" });
     const found = new Set(names.map((name) => name.replace(colony.colonyId, "<colony>")));
