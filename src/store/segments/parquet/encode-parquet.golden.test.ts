@@ -21,7 +21,7 @@ const golden = JSON.parse(readFileSync(new URL("./encode-parquet.golden.json", i
 const goldenFile = (name: string): Buffer => Buffer.from(golden[name] ?? "", "base64");
 
 const plainBatch = withoutDictionaries(batchFromSegmentRows(tick, tickRows(3)));
-const compressedBatch = batchFromSegmentRows(tick, tickRows(40));
+const compressedBatch = batchFromSegmentRows(tick, tickRows(120));
 
 const folder = temporaryFolder();
 let connection: Connection;
