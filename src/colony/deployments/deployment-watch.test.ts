@@ -124,7 +124,7 @@ async function deploy(): Promise<void> {
 }
 
 describe("DeploymentWatch", { timeout: 60_000 }, () => {
-  it("finds that a new build is slower, with the first look that can, and says so once", async () => {
+  it("reports a slower build at the first comparison with enough data, and only once", async () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
     await load({ fromMs: deployedMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 15_000 });
     await deploy();
@@ -148,7 +148,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ]);
   });
 
-  it("keeps what it found when the service goes quiet", async () => {
+  it("keeps its verdict when the service goes quiet", async () => {
     await load({ fromMs: deployedMs - 5 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
     await load({ fromMs: deployedMs, untilMs: deployedMs + 7 * minuteMs, medianUs: 30_000, errorShare: 0.2 });
     await deploy();
@@ -159,7 +159,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect((await events()).filter((event) => event.startsWith("deployment-recovered"))).toEqual([]);
   });
 
-  it("finds nothing where nothing changed, and failures where they came", async () => {
+  it("reports no change for an equal build, and a regression for one with more errors", async () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
     await deploy();
     await stepAt(deployedMs + 40 * minuteMs);
@@ -171,13 +171,13 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     const [newest] = await list();
     expect(newest).toMatchObject({ build: "cccc", previousBuild: "bbbb", verdict: "regression" });
     expect(newest?.report?.changes[0]).toMatchObject({ metric: "errors", before: 0 });
-    // The time before begins with the deployment before, not in what that had replaced.
+    // The baseline begins at the previous deployment.
     expect(newest?.report?.beforeMs).toBeLessThan(40 * minuteMs);
   });
 
-  it("compares only the hosts that it has reached, each from its own time on", async () => {
+  it("compares only hosts with the new build, each from the time it got it", async () => {
     const old = deployedMs - 300 * minuteMs;
-    // The second host is slow all the time, and has the new build ten minutes later, which makes it neither better nor worse.
+    // The second host is always slow and gets the new build ten minutes later: it must not affect the verdict.
     for (const [source, medianUs] of [
       [1, 10_000],
       [2, 40_000],
@@ -205,7 +205,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(await list()).toMatchObject([{ agents: ["web-1", "web-2"], verdict: "no-change", report: { requestsAfter: 2 * 30 * 6 * 20 } }]);
   });
 
-  it("takes versions of spans, and a mark beside them as the same deployment", async () => {
+  it("detects a version change in spans, and joins a mark to the same deployment", async () => {
     await load({ fromMs: deployedMs - 60 * minuteMs, untilMs: deployedMs, medianUs: 5_000, table: "span_red", version: "1.0" });
     await stepAt(deployedMs - minuteMs);
     await load({ fromMs: deployedMs, untilMs: deployedMs + 33 * minuteMs, medianUs: 9_000, table: "span_red", version: "1.1" });
@@ -265,7 +265,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ],
     ["the folder of a release", { command: "node /srv/releases/41/server.js" }, { command: "node /srv/releases/42/server.js" }, "41 → 42"],
     ["nothing", { command: "node /srv/server.js 1.0" }, { command: "node /srv/server.js 1.1" }, undefined],
-  ])("tells versions of the same binary apart by %s", async (_what, old, fresh, wanted) => {
+  ])("detects versions of the same binary by %s", async (_what, old, fresh, wanted) => {
     await running([{ agent: "web-1", build: "node", startedMs: deployedMs - 300 * minuteMs, ...old }]);
     await stepAt(deployedMs - 60 * minuteMs);
     await running([{ agent: "web-1", build: "node", startedMs: deployedMs, ...fresh }]);
@@ -275,7 +275,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     if (found) expect(found.foundBy).toEqual(["version"]);
   });
 
-  it("lists the egress and error patterns that came with it", async () => {
+  it("lists new egress and new error patterns", async () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
     await store.write(async (transaction) => {
       const log = (ms: number, pattern: string, template: string, severity: string): Promise<number> =>

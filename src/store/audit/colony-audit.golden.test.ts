@@ -100,8 +100,8 @@ describe("the colony's own chain", () => {
     await world.openAudit();
     const before = { chainId: agentEpoch, entry: 7, hash: "ab".repeat(32) };
     const nextEpoch = "7e2a9d4b-1e66-4e1d-9b63-2a4a9fad5c33";
-    const said = { kind: "chain", phase: "noted", target: "chain", reason: "begun-anew", details: JSON.stringify({ before }) };
-    const row = linkAuditEntry(chainStart(nextEpoch), { ...blankAuditEntry(1_767_225_600_000_000, 1), ...said });
+    const fields = { kind: "chain", phase: "noted", target: "chain", reason: "begun-anew", details: JSON.stringify({ before }) };
+    const row = linkAuditEntry(chainStart(nextEpoch), { ...blankAuditEntry(1_767_225_600_000_000, 1), ...fields });
     await pull(world.store, agentRow(world.clock));
     await pull(world.store, row, nextEpoch);
     const chains = await verifyCopies(world.store, "agent-1");
