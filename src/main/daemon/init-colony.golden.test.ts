@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { colonyPaths, loadColonyConfig, makePrivateDirectory, readContexts } from "../config/index.ts";
+import { colonyPaths, loadColonyConfig, makePrivateDirectory, readContexts } from "../../config/index.ts";
 import { initColony } from "./init-colony.ts";
 
 /** After a comment, whose wording may change. */
