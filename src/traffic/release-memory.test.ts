@@ -3,13 +3,13 @@ import { expect, it } from "vitest";
 import { memoryPageBytes } from "../bpf/index.ts";
 import { releaseMemory } from "./release-memory.ts";
 
-const ofFilesKib = (): number => Number(/^RssFile:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+const fileRssKib = (): number => Number(/^RssFile:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
 
-it.runIf(process.platform === "linux")("releaseMemory() lets code go that is not used, and everything goes on", () => {
+it.runIf(process.platform === "linux")("releaseMemory() drops pages of unused code without breaking the process", () => {
   expect([4_096, 16_384, 65_536]).toContain(memoryPageBytes());
-  const beforeKib = ofFilesKib();
+  const beforeKib = fileRssKib();
   for (let round = 0; round < 3; round++) releaseMemory();
-  expect(ofFilesKib()).toBeLessThan(beforeKib * 0.8);
+  expect(fileRssKib()).toBeLessThan(beforeKib * 0.8);
   expect(JSON.parse(JSON.stringify({ a: [1, 2, "x".repeat(100)] }))).toEqual({ a: [1, 2, "x".repeat(100)] });
   expect(/(\w+)@(\w+)/u.exec("one@two")?.slice(1)).toEqual(["one", "two"]);
 });

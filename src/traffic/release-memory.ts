@@ -2,8 +2,8 @@ import { dropMappedPages, memoryPageBytes, releaseFreeMemory } from "../bpf/inde
 import { cleanCodeRanges } from "../host/index.ts";
 
 /**
- * Gives back what this process holds and does not use: free memory of the C library, and code that ran once. Half of Node's is for its start, or never
- * used; what is needed again comes back in microseconds. Takes about 5 ms.
+ * Returns unused memory to the kernel: free memory of the C library, and pages of code that ran once. Half of Node's code is used at start-up or
+ * never; a page that is needed again is back within microseconds. Takes about 5 ms.
  */
 export function releaseMemory(): void {
   releaseFreeMemory();

@@ -1,12 +1,12 @@
-/** The traffic process, seen from inside: takes orders from the agent's channel, sends reports, and ends with the channel. */
+/** The main function of the traffic process: takes orders from the agent's channel, sends reports, and exits when the channel closes. */
 
 import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { lockedMapBytes, raiseThreadPriority } from "../host/index.ts";
-import { Beat } from "./core/beat.ts";
 import { preferSpeed } from "./core/engine-flags.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
+import { PollTimer } from "./core/poll-timer.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./kernel/connection-watch.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel/kernel-hooks.ts";
 import { releaseMemory } from "./release-memory.ts";
@@ -20,17 +20,17 @@ export interface TrafficChannel {
   onOrder(listener: (order: TrafficOrder) => void): void;
   onClose(listener: () => void): void;
   exit(code: number): void;
-  /** Ends at once, without waiting for calls on other threads. */
+  /** Exits at once, without waiting for calls on other threads. */
   end(): void;
 }
 
-/** Reports on their way; captured requests above it are dropped, windows wait. */
+/** Unsent reports above which captured requests are dropped; windows wait. */
 const maxUnsent = 256;
 const releaseIntervalMs = 60_000;
-/** On a host whose processors are all busy this process would wait for seconds, while its ring runs over. Its budget bounds what it takes from others. */
-const stepsAhead = 10;
+/** Without a higher priority this process may wait for seconds on a busy host, while its ring overflows. Its budget bounds what it takes from others. */
+const priorityBoost = 10;
 
-/** Runs until the channel closes; then the process ends at once, and the kernel drops every program with it. */
+/** Runs until the channel closes; then the process exits at once, and the kernel unloads its BPF programs. */
 export function runTrafficProcess(channel: TrafficChannel): void {
   const log = createLogger("traffic", "info", streamSink(process.stderr, formatJsonLine));
   const traffic = new TrafficProcess(channel, log);
@@ -40,8 +40,8 @@ export function runTrafficProcess(channel: TrafficChannel): void {
 
 interface Running {
   settings: TrafficSettings;
-  beat: Beat;
-  /** Null where requests cannot be seen, and only connections are watched. */
+  timer: PollTimer;
+  /** Null if requests cannot be observed, only connections. */
   requests: { hooks: KernelHooks; runtime: TrafficRuntime; parts: OpenedParts } | null;
   resources: ResourceStack;
 }
@@ -52,10 +52,10 @@ class TrafficProcess {
   #unsent = 0;
   #unsentWindows = 0;
   #running: Running | undefined;
-  #isAhead = false;
-  /** Before the rest of what runs is there. */
+  #isPriorityRaised = false;
+  /** Set before `#running`: scan marks need it while the programs for requests still load. */
   #connections: ConnectionWatch | undefined;
-  /** Orders are carried out one after the other: loading takes a second. */
+  /** Orders run one after the other: loading takes a second. */
   #work: Promise<void> = Promise.resolve();
 
   constructor(channel: TrafficChannel, log: Logger) {
@@ -64,12 +64,12 @@ class TrafficProcess {
   }
 
   take(order: TrafficOrder): void {
-    // At once: whoever asks relies on an answer within two seconds, and the programs for requests may take longer to load.
+    // Not queued: the agent expects the mark within two seconds, and loading the programs for requests may take longer.
     if (order.kind === "scan") {
       try {
         this.#connections?.markScan(order.phase, order.mark);
       } catch (error) {
-        // As with every other order: this process is of no use then, and is started again.
+        // As with every other order: exit, and let the agent restart this process.
         this.#end(error);
       }
       return;
@@ -95,7 +95,7 @@ class TrafficProcess {
     const running = this.#running;
     if (running !== undefined && isSameLoad(running.settings, settings)) {
       running.settings = settings;
-      running.beat.setWindow(settings.windowMs);
+      running.timer.setWindow(settings.windowMs);
       if (running.requests) ignoreProcesses(running.requests.hooks.object, ownPids);
       running.requests?.runtime.change(settings);
       running.requests?.parts.applySettings(settings);
@@ -107,43 +107,43 @@ class TrafficProcess {
     this.#running = await this.#open(settings, ownPids);
   }
 
-  /** Throws when nothing at all can be watched here. */
+  /** Throws when neither requests nor connections can be observed on this host. */
   async #open(settings: TrafficSettings, ownPids: readonly number[]): Promise<Running> {
     const resources = new ResourceStack();
-    const beat = resources.use(new Beat(settings.windowMs));
-    const connections = await this.#openConnections(settings, beat, resources);
+    const timer = resources.use(new PollTimer(settings.windowMs));
+    const connections = await this.#openConnections(settings, timer, resources);
     let requests: Running["requests"] = null;
     try {
-      requests = await this.#openRequests(settings, ownPids, beat, connections, resources);
+      requests = await this.#openRequests(settings, ownPids, timer, connections, resources);
     } catch (error) {
       const problem = CoralError.from(error);
       if (problem.code !== "unsupported" || connections === null) throw error;
       this.#send(stateOff(problem.message));
     }
-    // Not before: threads that load, which takes a second of a processor, keep the priority that this one had when it started them.
-    this.#goAhead();
+    // Not earlier: threads inherit the priority, and those that load programs burn a second of CPU.
+    this.#raisePriority();
     // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
     releaseMemory();
-    const timer = setInterval(releaseMemory, releaseIntervalMs);
-    resources.defer(() => clearInterval(timer));
-    return { settings, beat, requests, resources };
+    const releasing = setInterval(releaseMemory, releaseIntervalMs);
+    resources.defer(() => clearInterval(releasing));
+    return { settings, timer, requests, resources };
   }
 
-  #goAhead(): void {
-    if (this.#isAhead) return;
-    this.#isAhead = true;
-    raiseThreadPriority(stepsAhead);
+  #raisePriority(): void {
+    if (this.#isPriorityRaised) return;
+    this.#isPriorityRaised = true;
+    raiseThreadPriority(priorityBoost);
   }
 
-  async #openConnections(settings: TrafficSettings, beat: Beat, resources: ResourceStack): Promise<ConnectionWatch | null> {
+  async #openConnections(settings: TrafficSettings, timer: PollTimer, resources: ResourceStack): Promise<ConnectionWatch | null> {
     try {
       const { maxConnections } = settings;
-      const watch = resources.use(await openConnectionWatch({ maxConnections, beat, report: (report) => this.#send(report) }));
+      const watch = resources.use(await openConnectionWatch({ maxConnections, timer, report: (report) => this.#send(report) }));
       this.#connections = watch;
       this.#send({ kind: "connections-state", problem: null });
       return watch;
     } catch (error) {
-      // Requests may be seen nevertheless; the scans of sockets go on.
+      // Requests may still be observable, and socket scans continue.
       this.#send({ kind: "connections-state", problem: CoralError.from(error).message });
       return null;
     }
@@ -152,14 +152,14 @@ class TrafficProcess {
   async #openRequests(
     settings: TrafficSettings,
     ownPids: readonly number[],
-    beat: Beat,
+    timer: PollTimer,
     connections: ConnectionWatch | null,
     resources: ResourceStack,
   ): Promise<Running["requests"]> {
     const hooks = resources.use(await openKernelHooks({ settings, ownPids }));
     const report = (message: TrafficReport): void => this.#send(message);
     const parts = resources.use(openTrafficParts({ hooks, settings, report, log: this.#log }));
-    // Both objects cost, and a window tells what all of it costs.
+    // A window reports the cost of both objects.
     const objects = connections === null ? [hooks.object] : [hooks.object, connections.object];
     const maps = objects.flatMap((object) => object.maps());
     const runtime = resources.use(
@@ -167,7 +167,7 @@ class TrafficProcess {
         settings,
         hooks: hooks.kind,
         ring: hooks.object.ring("events"),
-        beat,
+        timer,
         programs: { stats: () => objects.flatMap((object) => object.stats()), enableStats: () => hooks.object.enableStats() },
         parts,
         mapBytes: () => maps.reduce((sum, { fd }) => sum + lockedMapBytes(fd), 0),
@@ -193,7 +193,7 @@ class TrafficProcess {
     });
   }
 
-  /** What cannot work here is told once; anything else is a crash, and the agent starts the process again. */
+  /** A host that is not supported is reported once; anything else is a crash, and the agent restarts the process. */
   #end(error: unknown): void {
     const problem = CoralError.from(error);
     if (problem.code === "unsupported") {
@@ -209,7 +209,7 @@ function stateOff(problem: string): TrafficState {
   return { kind: "state", hooks: "off", problem, tls: [], step: 0 };
 }
 
-/** Whether nothing has to be loaded anew: everything else can change while programs run. */
+/** Whether the loaded programs can stay: all other settings can change while they run. */
 function isSameLoad(before: TrafficSettings, after: TrafficSettings): boolean {
   return (
     before.maxRequestKinds === after.maxRequestKinds &&

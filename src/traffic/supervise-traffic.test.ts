@@ -20,7 +20,7 @@ const settings: TrafficSettings = {
   cpuBudget: 0.01,
 };
 
-/** A child that speaks the real protocol. `state(hooks)` and `orders` are at hand; it ends with the channel, as the real one does. */
+/** A child that speaks the real protocol. Its body must define `onOrder(order)` and may call `state(hooks)`. Like the real one, it exits with the channel. */
 function fakeChild(name: string, body: string): string {
   const path = join(directory, `${name}.mjs`);
   writeFileSync(
@@ -62,7 +62,7 @@ const problemOf = ({ state }: { state: TrafficState | null }): string | null | u
 const within = { timeout: 10_000, interval: 20 };
 
 describe("superviseTraffic()", () => {
-  it("gives the settings, takes reports as they were, and ends the process when it is closed", async () => {
+  it("sends the settings, forwards reports unchanged, and ends the process on disposal", async () => {
     const body =
       'const onOrder = (order) => { if (order.kind === "settings") state("sockets", JSON.stringify([order.settings.ringBytes, order.ownPids])); };';
     const { supervisor, reports } = start(fakeChild("good", body));
@@ -77,7 +77,7 @@ describe("superviseTraffic()", () => {
     expect(supervisor.capture({} as never)).toBe(false);
   });
 
-  it("starts it again after it was killed, and tells the seconds without it", async () => {
+  it("restarts a killed process, and reports the unobserved seconds", async () => {
     const ends: string[] = [];
     const path = fakeChild("killed", 'const onOrder = () => state("sockets");');
     const { supervisor, reports } = start(path, { onUnexpectedEnd: (reason) => ends.push(reason) });
@@ -85,7 +85,7 @@ describe("superviseTraffic()", () => {
     await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);
     const first = supervisor.status().pid ?? 0;
     process.kill(first, "SIGKILL");
-    // Nobody watches until the next one says so.
+    // Nothing is observed until the next process reports its hooks.
     await vi.waitFor(() => expect(ends).toEqual(["SIGKILL"]), within);
     expect(supervisor.status().state).toBeNull();
     await vi.waitFor(() => expect(reports.filter(({ kind }) => kind === "state")).toHaveLength(2), within);
@@ -96,7 +96,7 @@ describe("superviseTraffic()", () => {
     expect(losses[0]?.count).toBeGreaterThanOrEqual(1);
   });
 
-  it("tells the last line that a failing process wrote, and goes on trying", async () => {
+  it("reports the last line of a failing process, and keeps restarting it", async () => {
     const ends: string[] = [];
     const path = fakeChild(
       "failing",
@@ -109,12 +109,12 @@ describe("superviseTraffic()", () => {
     await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(2), within);
     expect(ends[0]).toBe('exit code 7: out of "luck"');
     expect(lines.slice(0, 2)).toEqual([
-      'error the traffic process says: out of "luck"',
-      'warn the traffic process ended: exit code 7: out of "luck"',
+      'error traffic process: out of "luck"',
+      'warn traffic process ended: exit code 7: out of "luck"; restarting it',
     ]);
   });
 
-  it("does not start again what cannot work here, until the settings change", async () => {
+  it("does not restart an unsupported process until the settings change", async () => {
     const body = `const onOrder = (order) => { if (order.settings.ringBytes === 4096) { state("sockets"); return; }
       process.send({ kind: "state", hooks: "off", problem: "no", tls: [], step: 0 }, () => process.exit(${exitCodeOff})); };`;
     const { supervisor, reports } = start(fakeChild("off", body));
@@ -126,16 +126,16 @@ describe("superviseTraffic()", () => {
     expect(reports.map(({ kind }) => kind)).toEqual(["state", "state"]);
   });
 
-  it("kills a process that does not end when asked", async () => {
+  it("kills a process that ignores the closed channel", async () => {
     const body = 'process.removeAllListeners("disconnect"); setInterval(() => {}, 1000); const onOrder = () => state("sockets");';
-    const { supervisor } = start(fakeChild("deaf", body));
+    const { supervisor } = start(fakeChild("ignores-disconnect", body));
     await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);
     const pid = supervisor.status().pid ?? 0;
     await supervisor[Symbol.asyncDispose]();
     expect(isGone(pid)).toBe(true);
   });
 
-  it("ends a process that hangs, and starts another one", async () => {
+  it("kills a hung process, and starts another one", async () => {
     const ends: string[] = [];
     const path = fakeChild("hung", 'const onOrder = () => { state("sockets"); setTimeout(() => { for (;;); }, 50); };');
     const { supervisor } = start(path, {
@@ -145,7 +145,7 @@ describe("superviseTraffic()", () => {
     });
     await using _closing = supervisor;
     await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(1), within);
-    expect(ends[0]).toMatch(/^it hung: no report for \d+ s$/);
+    expect(ends[0]).toMatch(/^hung: no report for \d+ s$/);
     await vi.waitFor(() => expect(supervisor.status().pid).not.toBeNull(), within);
   });
 

@@ -1,4 +1,4 @@
-/** Starts the traffic process, takes its reports, and starts it again when it ends unasked. Used by the agent, which goes on whatever happens here. */
+/** Starts the traffic process, receives its reports, and restarts it when it ends unexpectedly. Runs in the agent, which survives any failure of it. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,35 +9,35 @@ import { fileURLToPath } from "node:url";
 import { type Clock, sleep, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { type Backoff, createBackoff } from "../base/retry.ts";
-import { AwayTime } from "./core/away-time.ts";
 import { smallEngineFlags } from "./core/engine-flags.ts";
 import type { CaptureOrder, TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
+import { UnobservedTime } from "./core/unobserved-time.ts";
 
-/** How the traffic process says that it has nothing to do here, and why is in its last state: it is not started again. */
+/** Exit code of a traffic process that cannot work on this host: it is not restarted. Its last state has the reason. */
 export const exitCodeOff = 3;
 
 export interface SuperviseTrafficOptions {
   settings: TrafficSettings;
-  /** Processes of Coral that are not observed; the traffic process adds itself. */
+  /** Processes of Coral, which are not observed; the traffic process adds itself. */
   ownPids: readonly number[];
-  /** Must not throw. Seconds without observation come as a window that holds this loss only. */
+  /** Must not throw. Unobserved seconds come as a window that holds only this loss. */
   onReport: (report: TrafficReport) => void;
-  /** The process ended unasked; `reason` such as `SIGKILL` or `exit code 1: <last line it wrote>`. It is started again after `restartMs`. */
+  /** The process ended unexpectedly; `reason` is such as `SIGKILL` or `exit code 1: <last line of stderr>`. It is restarted after `restartMs`. */
   onUnexpectedEnd?: (reason: string, restartMs: number) => void;
   log: Logger;
   signal?: AbortSignal;
   clock?: Clock;
-  /** For tests: another program than that of the bundle, and faster restarts. */
+  /** For tests: a program other than the bundle's, and faster restarts. */
   childPath?: string;
   backoff?: Backoff;
-  /** How often a silent process is looked at. Default 5 s. */
+  /** How often the watchdog checks for reports. Default 5 s. */
   checkMs?: number;
 }
 
 export interface TrafficStatus {
-  /** What the process said last; null until it has said something. */
+  /** The last state report; null until there is one. */
   state: TrafficState | null;
-  /** Null while there is none. */
+  /** Null while no process runs. */
   pid: number | null;
   /** Unexpected ends since the start. */
   restarts: number;
@@ -46,19 +46,19 @@ export interface TrafficStatus {
 
 export interface TrafficSupervisor extends AsyncDisposable {
   status(): TrafficStatus;
-  /** Also given to processes that are started later. */
+  /** Applies to the running process and to later ones. */
   changeSettings(settings: TrafficSettings): void;
-  /** False when there is no process to capture with. A capture ends with the process. */
+  /** False when no process runs. A capture ends with its process. */
   capture(order: CaptureOrder): boolean;
   stopCapture(captureId: string): void;
-  /** Tells that a scan of sockets begins or has ended; false when there is no process to tell it to. */
+  /** Reports that a socket scan starts or has finished; false when no process runs. */
   markScan(phase: "begin" | "end", mark: number): boolean;
 }
 
-/** A process that lived this long gets its first, short pause again. */
+/** A process that ran this long resets the backoff. */
 const settledMs = 60_000;
 const killAfterMs = 3_000;
-/** Looks at a process that has not yet said what it can see, and at one that has missed windows, before it is taken to hang. */
+/** Watchdog checks without a first state, and windows missed in a row, after which a process counts as hung. */
 const maxSilentStart = 24;
 const maxMissedWindows = 5;
 const maxLineLength = 500;
@@ -79,14 +79,14 @@ class Supervisor implements TrafficSupervisor {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
   readonly #stop = new AbortController();
-  readonly #away: AwayTime;
+  readonly #unobserved: UnobservedTime;
   readonly #loop: Promise<void>;
   #settings: TrafficSettings;
   #child: ChildProcess | undefined;
   #state: TrafficState | null = null;
   #restarts = 0;
   #lastEnd: string | null = null;
-  /** Set while the process has said that it cannot work here. */
+  /** Set while the process cannot work on this host. */
   #wake: (() => void) | undefined;
 
   constructor(options: SuperviseTrafficOptions) {
@@ -94,7 +94,7 @@ class Supervisor implements TrafficSupervisor {
     this.#settings = options.settings;
     this.#clock = options.clock ?? systemClock;
     this.#backoff = options.backoff ?? createBackoff({ initialMs: 1_000, maxMs: 60_000 });
-    this.#away = new AwayTime(this.#clock.monotonicMs());
+    this.#unobserved = new UnobservedTime(this.#clock.monotonicMs());
     options.signal?.addEventListener("abort", () => this.#stop.abort(), { once: true, signal: this.#stop.signal });
     if (options.signal?.aborted) this.#stop.abort();
     this.#loop = this.#run();
@@ -107,7 +107,7 @@ class Supervisor implements TrafficSupervisor {
   changeSettings(settings: TrafficSettings): void {
     this.#settings = settings;
     this.#send({ kind: "settings", settings, ownPids: [...this.#options.ownPids] });
-    // What was refused may be possible with other settings.
+    // Unsupported settings may have become supported ones.
     this.#wake?.();
   }
 
@@ -125,7 +125,7 @@ class Supervisor implements TrafficSupervisor {
 
   #send(order: TrafficOrder): boolean {
     if (this.#child?.connected !== true) return false;
-    // A process that is ending has closed its end; its end is handled where it is waited for.
+    // Errors are ignored: the exit of the process is handled in #runChild().
     this.#child.send(order, () => undefined);
     return true;
   }
@@ -137,21 +137,21 @@ class Supervisor implements TrafficSupervisor {
       const { code, reason } = await this.#runChild();
       if (signal.aborted) return;
       if (code === exitCodeOff) {
-        this.#away.none(this.#clock.monotonicMs());
+        this.#unobserved.suspend(this.#clock.monotonicMs());
         await this.#untilSettingsChange();
-        this.#away.begin(this.#clock.monotonicMs());
+        this.#unobserved.resume(this.#clock.monotonicMs());
         continue;
       }
       if (this.#clock.monotonicMs() - startedMs > settledMs) this.#backoff.reset();
       const restartMs = this.#backoff.nextMs();
       this.#restarts++;
       this.#lastEnd = reason;
-      // Until the next one says that its hooks are there, nothing is watched.
+      // Nothing is observed until the next process reports that its hooks are attached.
       this.#state = null;
-      this.#options.log.warn(`the traffic process ended: ${reason}`, { restartMs: Math.round(restartMs) });
+      this.#options.log.warn(`traffic process ended: ${reason}; restarting it`, { restartMs: Math.round(restartMs) });
       this.#options.onUnexpectedEnd?.(reason, restartMs);
       await sleep(restartMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
-      this.#tellAway();
+      this.#reportUnobserved();
     }
   }
 
@@ -174,7 +174,7 @@ class Supervisor implements TrafficSupervisor {
     const child = spawn(process.execPath, [...smallEngineFlags, path], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       serialization: "advanced",
-      // Threads of the C library share one heap. Two of the pool wait for rings that fill, and two more are enough to load and to detach.
+      // One malloc arena for all threads. Two threads of the pool wait for rings to fill; two more suffice to load and to detach.
       env: { ...process.env, MALLOC_ARENA_MAX: "1", UV_THREADPOOL_SIZE: "4" },
     });
     this.#child = child;
@@ -184,7 +184,7 @@ class Supervisor implements TrafficSupervisor {
       if (line.trim() === "") return;
       const { level, message } = readLogLine(line.slice(0, maxLineLength));
       lastLine = message;
-      this.#options.log[level](`the traffic process says: ${message}`);
+      this.#options.log[level](`traffic process: ${message}`);
     });
     const silent = once(errors, "close");
     child.on("message", (message) => this.#takeReport(message as TrafficReport));
@@ -193,7 +193,7 @@ class Supervisor implements TrafficSupervisor {
       child.once("error", (error) => {
         if (child.pid === undefined) resolve({ code: null, reason: error.message });
       });
-      // Not "close": that never comes when this side has closed the channel.
+      // Not "close": that is never emitted after this side has closed the channel.
       child.once("exit", (code, signalName) => {
         void silent.then(() => resolve({ code, reason: signalName ?? `exit code ${code}${lastLine === "" ? "" : `: ${lastLine}`}` }));
       });
@@ -208,25 +208,25 @@ class Supervisor implements TrafficSupervisor {
   }
 
   /**
-   * Ends a process that hangs. Counts looks and not time: when it is this process that was held up, there are as few looks as there were
-   * messages taken.
+   * Kills a process that hangs. Counts checks instead of time: when this process itself was blocked, it made as few checks as it received
+   * messages.
    */
   #endWhenSilent(child: ChildProcess): Disposable & { readonly problem: string | null } {
     const checkMs = this.#options.checkMs ?? 5_000;
-    let silentLooks = 0;
+    let silentChecks = 0;
     let hasState = false;
     let problem: string | null = null;
     child.on("message", (message) => {
       const { kind } = message as TrafficReport;
       if (kind === "state") hasState = true;
-      if (kind === "state" || kind === "window") silentLooks = 0;
+      if (kind === "state" || kind === "window") silentChecks = 0;
     });
     const timer = setInterval(() => {
-      // Where requests cannot be seen there are no windows.
+      // A process that observes only connections sends no windows.
       if (hasState && this.#state?.hooks === "off") return;
-      const maxLooks = hasState ? Math.ceil((maxMissedWindows * this.#settings.windowMs) / checkMs) + 2 : maxSilentStart;
-      if (++silentLooks <= maxLooks) return;
-      problem = `it hung: no report for ${Math.round((silentLooks * checkMs) / 1_000)} s`;
+      const maxChecks = hasState ? Math.ceil((maxMissedWindows * this.#settings.windowMs) / checkMs) + 2 : maxSilentStart;
+      if (++silentChecks <= maxChecks) return;
+      problem = `hung: no report for ${Math.round((silentChecks * checkMs) / 1_000)} s`;
       child.kill("SIGKILL");
     }, checkMs);
     return {
@@ -237,7 +237,7 @@ class Supervisor implements TrafficSupervisor {
     };
   }
 
-  /** Closing the channel asks it to end; what does not listen is killed. */
+  /** Closes the channel, upon which the process exits, and kills it if it does not. */
   #endWhenStopped(child: ChildProcess): Disposable {
     let timer: NodeJS.Timeout | undefined;
     const stop = (): void => {
@@ -259,18 +259,18 @@ class Supervisor implements TrafficSupervisor {
     if (this.#stop.signal.aborted) return;
     if (report.kind === "state") {
       this.#state = report;
-      if (report.hooks === "off") this.#away.none(this.#clock.monotonicMs());
-      else this.#tellAway(true);
+      if (report.hooks === "off") this.#unobserved.suspend(this.#clock.monotonicMs());
+      else this.#reportUnobserved(true);
     }
-    if (report.kind === "window") this.#away.seen(this.#clock.monotonicMs());
+    if (report.kind === "window") this.#unobserved.observed(this.#clock.monotonicMs());
     this.#options.onReport(report);
   }
 
-  /** A window that holds nothing but the seconds that nobody watched. */
-  #tellAway(isBack = false): void {
+  /** Sends a window that holds only the unobserved seconds. */
+  #reportUnobserved(isAttached = false): void {
     const nowMs = this.#clock.monotonicMs();
-    const gap = isBack ? this.#away.back(nowMs) : this.#away.still(nowMs);
-    // The first start is no loss: nothing was promised before it.
+    const gap = isAttached ? this.#unobserved.takeAtAttach(nowMs) : this.#unobserved.takeWhileDown(nowMs);
+    // The time before the first start is not a loss.
     if (gap === null || this.#restarts === 0) return;
     const ns = (ms: number): bigint => BigInt(Math.round(ms * 1e6));
     this.#options.onReport({
@@ -292,7 +292,7 @@ class Supervisor implements TrafficSupervisor {
   }
 }
 
-/** Its own lines are JSON; what else it writes comes from Node, when it crashes. */
+/** The process writes JSON lines; other lines come from Node when it crashes. */
 function readLogLine(line: string): { level: "debug" | "info" | "warn" | "error"; message: string } {
   const [, level, message] =
     /^\{"at":"[^"]*","level":"(debug|info|warn|error)","scope":"[^"]*","message":("(?:[^"\\]|\\.)*")/.exec(line) ?? [];

@@ -1,11 +1,11 @@
-/** Puts the traffic process together: the kernel's table, decoders of what comes through the ring, plaintext of TLS, captures. */
+/** Composes the parts of the traffic process: the kernel's request table, decoders of ring payloads, TLS probes, captures. */
 
 import { background } from "../base/background.ts";
 import type { Logger } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { TrafficProtocol } from "../model/protocols.ts";
 import { Captures } from "./capture/capture.ts";
-import { ladderSteps } from "./core/ladder.ts";
+import { ladderSteps } from "./core/budget-ladder.ts";
 import type { CaptureOrder, LossKind, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 import type { DecoderFactory } from "./core/protocol-decoder.ts";
 import { controlsOf, writeControls } from "./kernel/kernel-controls.ts";
@@ -19,10 +19,10 @@ import { createHttp2Decoder } from "./protocols/http/http2-stream.ts";
 import { RequestGroups } from "./requests/request-groups.ts";
 import { RouteLimiter } from "./requests/route-limiter.ts";
 import { createRouteTemplater } from "./requests/route-template.ts";
-import { AskedNames } from "./streams/asked-names.ts";
 import { databaseDecoders } from "./streams/decoders.ts";
 import { PayloadStreams } from "./streams/payload-streams.ts";
 import { recognise } from "./streams/recognise.ts";
+import { RequestedHosts } from "./streams/requested-hosts.ts";
 import { createTlsProbes, type TlsProbes } from "./tls/tls-probes.ts";
 import type { TrafficParts, WindowDraft } from "./traffic-runtime.ts";
 
@@ -34,13 +34,13 @@ export interface OpenPartsOptions {
 }
 
 export interface OpenedParts extends TrafficParts, AsyncDisposable {
-  /** What can change without loading anew. */
+  /** Applies settings that need no reload. */
   applySettings(settings: TrafficSettings): void;
   startCapture(order: CaptureOrder): void;
   stopCapture(captureId: string): void;
 }
 
-/** How often processes are looked through for TLS libraries. */
+/** How often processes are scanned for TLS libraries. */
 const tlsRefreshNs = 2_000_000_000n;
 
 export function openTrafficParts(options: OpenPartsOptions): OpenedParts {
@@ -57,7 +57,7 @@ class Parts implements OpenedParts {
   readonly #limiter: RouteLimiter;
   readonly #streams: PayloadStreams;
   readonly #table: KernelTable;
-  readonly #asked = new AskedNames((loss, count) => this.#lost(loss, count));
+  readonly #requestedHosts = new RequestedHosts((loss, count) => this.#lost(loss, count));
   readonly #captures: Captures;
   readonly #tls: TlsProbes | null;
   readonly #losses = new Map<LossKind, number>();
@@ -77,7 +77,8 @@ class Parts implements OpenedParts {
       ...databaseDecoders,
       http: (context) => createHttp1Decoder(context, { template }),
     };
-    const { dns: _counted, ...copied } = decoders;
+    // For captures the kernel copies payloads, except those of DNS and HTTP/2, which user space decodes anyway.
+    const { dns: _decodedAnyway, ...copied } = decoders;
     this.#captures = this.#resources.use(
       new Captures({
         targets: hooks.object.map("capture_targets"),
@@ -92,9 +93,9 @@ class Parts implements OpenedParts {
       decoders: { ...decoders, http2: (context) => createHttp2Decoder(context, { template }) },
       recognise,
       onLoss: (loss, count) => this.#lost(loss, count),
-      // Payloads of the others are copied for a capture.
+
       onRequest: (ends, request) => {
-        this.#asked.onRequest(ends, request);
+        this.#requestedHosts.onRequest(ends, request);
         if (this.#captures.isActive) this.#captures.onRequest(ends, request);
       },
       isCapturing: (pid) => this.#captures.isCapturing(pid),
@@ -127,24 +128,24 @@ class Parts implements OpenedParts {
     }
     this.#processNames.see(record.pid, bytes, offset + payloadRecordLayout.comm);
     if (record.isCapture) this.#captures.onPayload(record);
-    else if (record.protocol === "tls") this.#asked.onHello(record);
+    else if (record.protocol === "tls") this.#requestedHosts.onHello(record);
     else this.#streams.onPayload(record);
   };
 
-  /** Not the kernel's table: walking its buckets takes a millisecond, and nobody looks at its counts before the window ends. */
+  /** Leaves out the kernel's table: a walk takes a millisecond, and its counts are not read before the window ends. */
   sweep(nowNs: bigint): void {
     this.#hooks.attachWanted();
     this.#streams.sweep(Number(nowNs));
     this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
     this.#tlsRefreshedNs = nowNs;
-    background(this.#log, "the search for TLS libraries", this.#tls.refresh());
+    background(this.#log, "TLS library scan", this.#tls.refresh());
   }
 
   collect(draft: WindowDraft, nowNs: bigint): void {
     this.#table.sweep(nowNs);
     const counted = this.#table.collect(nowNs);
-    const asked = this.#asked.take();
+    const requested = this.#requestedHosts.take();
     const { requests, overflow } = this.#groups.take();
     this.#lost("routes-full", overflow);
     for (const group of [...counted.requests, ...requests]) {
@@ -155,8 +156,8 @@ class Parts implements OpenedParts {
     this.#processNames.turn();
     this.#lost("routes-full", this.#limiter.takeOverflow());
     this.#limiter.age();
-    draft.names.push(...counted.names, ...asked.names);
-    draft.peerNames.push(...counted.peerNames, ...asked.peerNames);
+    draft.names.push(...counted.names, ...requested.names);
+    draft.peerNames.push(...counted.peerNames, ...requested.peerNames);
     for (const losses of [counted.losses, this.#losses]) {
       for (const [loss, count] of losses) draft.losses.set(loss, (draft.losses.get(loss) ?? 0) + count);
     }
@@ -168,7 +169,7 @@ class Parts implements OpenedParts {
     this.#control();
     const isPaused = step === ladderSteps.indexOf("paused");
     this.#tls?.setPaused(isPaused);
-    if (isPaused) background(this.#log, "the pause", this.#hooks.detach());
+    if (isPaused) background(this.#log, "detaching the hooks", this.#hooks.detach());
     else this.#hooks.attach();
   }
 

@@ -4,7 +4,7 @@ import type { DrainLimits, RecordVisitor, RingBuffer } from "../bpf/index.ts";
 import type { TrafficReport, TrafficState, TrafficWindow } from "./core/messages.ts";
 import { type TrafficParts, TrafficRuntime } from "./traffic-runtime.ts";
 
-/** A ring of texts. */
+/** A ring buffer whose records are strings. */
 function fakeRing(): RingBuffer & { put(...texts: string[]): void } {
   let waiting: string[] = [];
   return {
@@ -29,8 +29,8 @@ function fakeRing(): RingBuffer & { put(...texts: string[]): void } {
 function setUp() {
   const ring = fakeRing();
   const listeners = new Set<() => void>();
-  const beat = {
-    on: (listener: () => void) => {
+  const timer = {
+    onTick: (listener: () => void) => {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };
     },
@@ -42,7 +42,7 @@ function setUp() {
   const parts: TrafficParts = {
     onRecord: (_view, offset, length, bytes) => {
       const text = bytes.toString("latin1", offset, offset + length);
-      if (text === "bad") throw new Error("cannot be read");
+      if (text === "bad") throw new Error("invalid record");
       seen.push(text);
     },
     sweep: () => void state.sweeps++,
@@ -63,7 +63,7 @@ function setUp() {
       enableStats: () => ({ [Symbol.dispose]: () => undefined }),
     },
     parts,
-    beat,
+    timer,
     mapBytes: () => 77,
     report: (report) => reports.push(structuredClone(report)),
     onBusy: () => void state.busy++,
@@ -85,7 +85,7 @@ function setUp() {
 }
 
 describe("TrafficRuntime", () => {
-  it("tells once that much comes through the ring", () => {
+  it("reports once that the ring is busy", () => {
     const { ring, state, pass } = setUp();
     ring.put("a");
     pass(100);
@@ -97,7 +97,7 @@ describe("TrafficRuntime", () => {
     expect(state.busy).toBe(1);
   });
 
-  it("closes a window when its time is over, with everything that waited in the ring", () => {
+  it("closes a window when its time is over, with everything that was in the ring", () => {
     const { ring, pass, windows, seen, state } = setUp();
     pass(9_900);
     ring.put("a", "b", "c", "d", "e", "f", "g");
@@ -118,7 +118,7 @@ describe("TrafficRuntime", () => {
     expect(state.sweeps).toBe(20);
   });
 
-  it("goes on with a window while reports do not leave", () => {
+  it("extends a window while its predecessor is unsent", () => {
     const { pass, windows, state } = setUp();
     state.isReady = false;
     pass(25_000);
@@ -128,7 +128,7 @@ describe("TrafficRuntime", () => {
     expect(windows()).toMatchObject([{ fromNs: 5_000_000_000n, toNs: 30_100_000_000n }]);
   });
 
-  it("counts a record that cannot be read, and reads on", () => {
+  it("counts a record that cannot be decoded, and continues with the next", () => {
     const { ring, pass, windows, seen } = setUp();
     ring.put("one", "bad", "two");
     pass(10_000);
@@ -138,7 +138,7 @@ describe("TrafficRuntime", () => {
     expect(windows()[1]?.losses).not.toContainEqual(expect.objectContaining({ loss: "undecoded" }));
   });
 
-  it("scales what programs cost in a part of the window", () => {
+  it("scales the cost of programs from the measured part to the whole window", () => {
     const { pass, windows, state } = setUp();
     for (let turn = 0; turn < 100; turn++) {
       state.runs += 10n;
@@ -150,7 +150,7 @@ describe("TrafficRuntime", () => {
     expect(windows()[0]?.cost.bpfNs).toBe((windows()[0]?.cost.bpfRuns ?? 0) * 500);
   });
 
-  it("steps down when the process takes more than its budget, and tells it", () => {
+  it("steps down when the process exceeds its budget, and reports the step", () => {
     const { runtime, pass, states, steps, state } = setUp();
     runtime.start();
     runtime[Symbol.dispose]();
@@ -158,7 +158,7 @@ describe("TrafficRuntime", () => {
     state.cpuMicros += 1_000_000;
     pass(19_900);
     expect(steps).toEqual([]);
-    // What ten minutes have saved is used up by a window of 24 times the budget, and two more.
+    // The savings of ten minutes are spent after three windows at 24 times the budget.
     state.cpuMicros += 2_400_000;
     pass(9_900);
     state.cpuMicros += 2_400_000;
@@ -175,11 +175,11 @@ describe("TrafficRuntime", () => {
     expect(states()).toHaveLength(3);
   });
 
-  it("takes its turns with the beat, until it is closed", () => {
+  it("runs at every tick until it is disposed", () => {
     const { runtime, ring, listeners, seen } = setUp();
     runtime.start();
     ring.put("a");
-    for (const beat of listeners) beat();
+    for (const tick of listeners) tick();
     expect(seen).toEqual(["a"]);
     runtime[Symbol.dispose]();
     expect(listeners.size).toBe(0);
@@ -188,7 +188,7 @@ describe("TrafficRuntime", () => {
     expect(seen).toEqual(["a"]);
   });
 
-  it("goes on while the ring is full, with others in between, and leaves the rest to the beat", async () => {
+  it("repeats while the ring is above its wake-up level, yields in between, and leaves the rest to the next tick", async () => {
     const { runtime, ring, seen } = setUp();
     ring.put(...Array.from({ length: 26 }, () => "x"));
     runtime.wake();

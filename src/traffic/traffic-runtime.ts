@@ -1,9 +1,11 @@
-/** The heart of the traffic process: empties the ring, closes windows, measures what it costs and steps down its ladder. Driven by the beat, and by a ring that fills. */
+/**
+ * The main loop of the traffic process: drains the ring, closes windows, measures its own cost and steps along the budget ladder. Driven by the poll
+ * timer, and by the ring when it fills.
+ */
 
 import type { Logger } from "../base/log.ts";
 import type { RecordVisitor, RingBuffer } from "../bpf/index.ts";
-import type { Beat } from "./core/beat.ts";
-import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./core/ladder.ts";
+import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./core/budget-ladder.ts";
 import type {
   LossKind,
   PeerName,
@@ -14,9 +16,10 @@ import type {
   TrafficState,
   TrafficWindow,
 } from "./core/messages.ts";
+import type { PollTimer } from "./core/poll-timer.ts";
 import { BpfCostMeter, type CountedPrograms } from "./kernel/bpf-cost.ts";
 
-/** A window in the making. */
+/** The contents of a window that is being closed. */
 export interface WindowDraft {
   requests: RequestGroup[];
   losses: Map<LossKind, number>;
@@ -24,16 +27,16 @@ export interface WindowDraft {
   peerNames: PeerName[];
 }
 
-/** What makes requests of records and of the kernel's tables. */
+/** Turns ring records and kernel tables into requests. */
 export interface TrafficParts {
   onRecord: RecordVisitor;
-  /** About once a second: ends what has become quiet, looks for new processes. */
+  /** Called about once a second: finishes idle responses, looks for new processes. */
   sweep(nowNs: bigint): void;
   /** Adds what was counted since the last call. */
   collect(draft: WindowDraft, nowNs: bigint): void;
-  /** Does what a step of the ladder says. */
+  /** Applies a step of the budget ladder. */
   setStep(step: number): void;
-  /** For the state: what of TLS can be read. */
+  /** Which TLS libraries can be read, for the state report. */
   tls(): TrafficState["tls"];
 }
 
@@ -41,14 +44,14 @@ export interface RuntimeOptions {
   settings: Pick<TrafficSettings, "windowMs" | "cpuBudget">;
   hooks: TrafficState["hooks"];
   ring: RingBuffer;
-  beat: Pick<Beat, "on">;
+  timer: Pick<PollTimer, "onTick">;
   programs: CountedPrograms;
   parts: TrafficParts;
   mapBytes: () => number;
   report: (report: TrafficReport) => void;
-  /** Called once, when more has waited in the ring than an idle host ever leaves there. */
+  /** Called once, when the ring holds more than it does on an idle host. */
   onBusy?: () => void;
-  /** False while the last report has not left: a window then goes on until it has. */
+  /** False while the last report is still unsent: the window is extended until it is sent. */
   isReady: () => boolean;
   log: Logger;
   /** For tests: CLOCK_MONOTONIC in milliseconds, and CPU of this process. */
@@ -57,16 +60,16 @@ export interface RuntimeOptions {
 }
 
 const sweepMs = 1_000;
-/** One drain, before other work gets its turn. */
+/** Longest drain before other work runs. */
 const sliceMs = 10;
-/** The rest of the ring before a window is closed; what does not fit belongs to the next. */
+/** Longest drain when a window closes; records left in the ring belong to the next one. */
 const closingMs = 100;
-/** The part of a window in which the kernel measures its programs. */
+/** Share of a window in which the kernel measures BPF programs. */
 const sampledShare = 0.1;
 const maxLoggedFailures = 10;
-/** Of the ring, at one look. */
+/** Fill level of the ring above which the host is not idle. */
 const busyShare = 1 / 32;
-/** What is below may wait for the next beat: above, every record wakes. The same as in probes/core/ring-wake.h. */
+/** Below this fill level records wait for the next tick; above it, every record wakes this process. Same as in probes/core/ring-wake.h. */
 const fullShare = 1 / 8;
 
 export class TrafficRuntime implements Disposable {
@@ -82,7 +85,7 @@ export class TrafficRuntime implements Disposable {
   #windowFromMs: number;
   #windowCpuMicros: number;
   #sweptMs: number;
-  /** Where in the window the kernel measures; another place each time, so that what comes in beats is met. */
+  /** When measurement starts in this window; random, so that periodic load is sampled fairly. */
   #sampleFromMs: number;
   #ladder: LadderState = initialLadder();
   #isWarm = false;
@@ -106,18 +109,18 @@ export class TrafficRuntime implements Disposable {
       try {
         options.parts.onRecord(view, offset, length, bytes);
       } catch (error) {
-        // Bytes that anybody may send must not end the process; what they were is lost, and counted.
-        this.#failed("a record", error);
+        // Foreign bytes must not end the process; the record is dropped and counted.
+        this.#failed("decoding a record", error);
       }
     };
   }
 
   start(): void {
-    this.#tellState();
-    this.#listening = this.#options.beat.on(() => this.wake());
+    this.#reportState();
+    this.#listening = this.#options.timer.onTick(() => this.wake());
   }
 
-  /** Now, besides the beats: the ring fills. Goes on, with others in between, until it is no longer full. */
+  /** Runs now, because the ring is filling. Repeats, yielding in between, until the ring is below its wake-up level. */
   wake(): void {
     if (this.#isClosed || this.#next !== undefined) return;
     if (!this.turn()) return;
@@ -127,12 +130,12 @@ export class TrafficRuntime implements Disposable {
     });
   }
 
-  /** What can change without loading anew. */
+  /** Applies settings that need no reload. */
   change(settings: RuntimeOptions["settings"]): void {
     this.#settings = settings;
   }
 
-  /** One turn: at most a slice of the ring, and whatever else is due. True when the ring is still full. */
+  /** Drains for at most one slice and does whatever else is due. Returns true while the ring is above its wake-up level. */
   turn(): boolean {
     const { ring } = this.#options;
     const pendingBytes = ring.pendingBytes();
@@ -144,7 +147,7 @@ export class TrafficRuntime implements Disposable {
     const nowMs = this.#nowMs();
     if (nowMs - this.#sweptMs >= sweepMs) {
       this.#sweptMs = nowMs;
-      this.#guard("a sweep", () => this.#options.parts.sweep(msToNs(nowMs)));
+      this.#guard("sweeping idle connections", () => this.#options.parts.sweep(msToNs(nowMs)));
     }
     this.#sample(nowMs);
     if (nowMs - this.#windowFromMs >= this.#settings.windowMs && this.#options.isReady()) this.#closeWindow();
@@ -164,7 +167,7 @@ export class TrafficRuntime implements Disposable {
     this.#cost.end(toMs);
     const draft: WindowDraft = { requests: [], losses: new Map(this.#losses), names: [], peerNames: [] };
     this.#losses.clear();
-    this.#guard("a window", () => parts.collect(draft, toNs));
+    this.#guard("collecting a window", () => parts.collect(draft, toNs));
     const windowMs = toMs - this.#windowFromMs;
     const bpf = this.#cost.take(windowMs);
     const cpu = this.#cpuMicros();
@@ -184,20 +187,20 @@ export class TrafficRuntime implements Disposable {
     this.#windowCpuMicros = cpu;
     const sampleAfterMs = Math.random() * this.#settings.windowMs * (1 - 2 * sampledShare);
     this.#sampleFromMs = toMs + sampleAfterMs;
-    // The first window is dear in any case: decoders are compiled, and processes looked at for the first time.
+    // The first window is always expensive: V8 compiles the decoders, and all processes are scanned.
     if (this.#isWarm)
       this.#step({ processShare: cpuNs / 1e6 / windowMs, bpfShare: bpf.ns === null ? null : bpf.ns / 1e6 / windowMs, windowMs });
     this.#isWarm = true;
-    this.#tellState();
+    this.#reportState();
   }
 
   #step(cost: MeasuredCost): void {
     const before = this.#ladder.step;
     this.#ladder = nextStep(this.#ladder, cost, this.#settings.cpuBudget);
-    if (this.#ladder.step !== before) this.#guard("a step", () => this.#options.parts.setStep(this.#ladder.step));
+    if (this.#ladder.step !== before) this.#guard("changing the budget step", () => this.#options.parts.setStep(this.#ladder.step));
   }
 
-  #tellState(): void {
+  #reportState(): void {
     const { hooks, parts, report } = this.#options;
     const state: TrafficState = { kind: "state", hooks, problem: null, tls: parts.tls(), step: this.#ladder.step };
     const text = JSON.stringify(state);
@@ -210,7 +213,7 @@ export class TrafficRuntime implements Disposable {
     try {
       work();
     } catch (error) {
-      // The rest of what was seen is still good.
+      // Everything else in the window is still valid.
       this.#failed(what, error);
     }
   }
@@ -218,7 +221,7 @@ export class TrafficRuntime implements Disposable {
   #failed(what: string, error: unknown): void {
     this.#losses.set("undecoded", (this.#losses.get("undecoded") ?? 0) + 1);
     if (this.#failures++ < maxLoggedFailures)
-      this.#options.log.error(`${what} failed`, { error, stack: error instanceof Error ? error.stack : "" });
+      this.#options.log.error(`${what} failed; counting it as undecoded`, { error, stack: error instanceof Error ? error.stack : "" });
   }
 
   [Symbol.dispose](): void {
@@ -238,7 +241,7 @@ function msToNs(ms: number): bigint {
   return BigInt(Math.round(ms * 1e6));
 }
 
-/** The clock of `process.hrtime`, which is the kernel's CLOCK_MONOTONIC, without a BigInt for each look at it. */
+/** The clock of `process.hrtime`, which is the kernel's CLOCK_MONOTONIC, without a BigInt per call. */
 function monotonicMs(): () => number {
   const offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
   return () => performance.now() + offsetMs;

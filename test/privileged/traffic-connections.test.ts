@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readBtfLayout } from "../../src/bpf/index.ts";
-import { Beat } from "../../src/traffic/core/beat.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../../src/traffic/core/messages.ts";
+import { PollTimer } from "../../src/traffic/core/poll-timer.ts";
 import { keyLayout, recordLayout, totalsLayout } from "../../src/traffic/kernel/connection-records.ts";
 import { type ConnectionWatch, openConnectionWatch } from "../../src/traffic/kernel/connection-watch.ts";
 import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
@@ -38,7 +38,7 @@ class Watched implements AsyncDisposable {
   readonly peers: PeerConnections[] = [];
   readonly marks: number[] = [];
   lost = 0;
-  readonly #beat = new Beat(100);
+  readonly #timer = new PollTimer(100);
   #watch: ConnectionWatch | undefined;
   #mark = 0;
 
@@ -46,7 +46,7 @@ class Watched implements AsyncDisposable {
     const watched = new Watched();
     watched.#watch = await openConnectionWatch({
       objectPath,
-      beat: watched.#beat,
+      timer: watched.#timer,
       flushMs: 100,
       report: (report) => watched.#take(report),
     });
@@ -100,7 +100,7 @@ class Watched implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#beat[Symbol.dispose]();
+    this.#timer[Symbol.dispose]();
     await this.#watch?.[Symbol.asyncDispose]();
   }
 }

@@ -1,10 +1,10 @@
-/** How V8 is set up in the traffic process: small while little comes through the ring, fast as soon as much does. */
+/** V8 flags of the traffic process: small memory while the ring is quiet, speed as soon as it is busy. */
 
 import { setFlagsFromString } from "node:v8";
 
 /**
- * It collects early, keeps one helper thread, and makes machine code only of what runs very often, which on an idle host is nothing: that saves 8 MB. The
- * limit of the heap is a fuse, far above what the bounded tables need: at it the process ends and is started again.
+ * Collect early, keep one helper thread, and compile only very hot functions, of which an idle host has none: saves 8 MB. The heap limit is a
+ * fuse far above what the bounded tables need; at it the process aborts and the agent restarts it.
  */
 export const smallEngineFlags: readonly string[] = [
   "--optimize-for-size",
@@ -15,7 +15,7 @@ export const smallEngineFlags: readonly string[] = [
   "--interrupt-budget=4000000",
 ];
 
-/** Machine code soon, as Node has it by default; decoders take a third less time then. Read by V8 whenever a function has used up its budget. */
+/** Compile early, as Node does by default: decoders take a third less time. V8 reads the flags whenever a function has used up its budget. */
 export function preferSpeed(): void {
   setFlagsFromString("--sparkplug");
   setFlagsFromString("--interrupt-budget=135168");

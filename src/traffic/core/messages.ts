@@ -1,18 +1,18 @@
 /**
- * What the traffic process tells the agent, and what the agent asks of it. Sent over the child's channel with structured cloning, so only plain
- * data; nothing here may hold payload bytes that were not asked for and redacted.
+ * The messages between agent and traffic process: reports from the process, orders from the agent. Sent over the child's IPC channel with structured
+ * cloning, so plain data only. Payload bytes appear only in a capture, redacted.
  */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 import type { TrafficProtocol } from "../../model/protocols.ts";
 
-/** `server` answered, `client` asked. */
+/** Whether the process served the request or sent it. */
 export type TrafficRole = "server" | "client";
 
-/** Requests of one window that agree in everything but their times and sizes. Counts are of this window, not running totals. */
+/** Requests of one window that differ only in times and sizes. Counts are per window, not running totals. */
 export interface RequestGroup {
   pid: number;
-  /** The kernel's name of the process, where it was seen: names one that ended before anybody looked. */
+  /** The kernel's name of the process, if known: names processes that ended before a scan saw them. */
   processName?: string;
   role: TrafficRole;
   protocol: TrafficProtocol;
@@ -23,9 +23,9 @@ export interface RequestGroup {
   peerAddress: string;
   /** HTTP method, SQL verb, Redis command, Kafka API, DNS type; empty where there is none. */
   method: string;
-  /** Templated path, `service/method`, normalised SQL, key-less command, DNS name; `other` above the limit, `unknown` when it could not be read. */
+  /** Templated path, `service/method`, SQL without literals, command without keys, DNS name; `other` above the limit, `unknown` when it could not be read. */
   route: string;
-  /** `200`, gRPC `0`..`16`, SQLSTATE, Redis error word, DNS rcode; empty when the answer has no code; `no-reply` when the connection ended first. */
+  /** `200`, gRPC `0`..`16`, SQLSTATE, Redis error word, DNS rcode; empty when the response has no code; `no-reply` when the connection ended first. */
   status: string;
   isError: boolean;
   count: number;
@@ -35,39 +35,39 @@ export interface RequestGroup {
   durationSumNs: number;
   queueSumNs: number;
   queueCount: number;
-  /** First byte asked to last byte answered; `fineLayout`. */
+  /** First byte of the request to last byte of the response; `fineLayout`. */
   duration: SparseHistogram;
   /** Arrival in the kernel to read by the server; `coarseLayout`. */
   queue: SparseHistogram;
-  /** First byte asked to first byte answered; `coarseLayout`. */
+  /** First byte of the request to first byte of the response; `coarseLayout`. */
   firstByte: SparseHistogram;
 }
 
-/** Why something was not seen. Each is counted where it happens and shown with answers as completeness. */
+/** Why something was not observed. Each loss is counted where it happens and shown with query results as completeness. */
 export const lossKinds = [
   /** A record did not fit into the ring buffer. */
   "ring-full",
   /** Requests counted under route `other`: the kernel's or the agent's table of routes was full. */
   "routes-full",
-  /** Connections not followed: the table of connections was full. */
+  /** Connections not tracked: the table of connections was full. */
   "connections-full",
-  /** Connections whose bytes are no protocol that is known. */
+  /** Connections of an unknown protocol. */
   "unknown-protocol",
-  /** Requests that a decoder had to skip (garbage, cut short, or joined in the middle), or that the kernel had no room for. */
+  /** Requests that a decoder had to skip (invalid, truncated, or joined in the middle), or that did not fit into a kernel table. */
   "undecoded",
-  /** Memory of a process could not be read at the moment it was needed. */
+  /** Memory of a process could not be read when it was needed. */
   "unreadable",
-  /** TLS connections whose plaintext cannot be seen: library unknown, symbols missing, switched off. */
+  /** TLS connections whose plaintext cannot be read: unknown library, missing symbols, or disabled. */
   "tls-opaque",
-  /** Connections left out, with all that is asked on them, because the agent stepped down its ladder. */
+  /** Connections skipped with all their requests, because the agent stepped down its budget ladder. */
   "sampled-out",
-  /** Seconds without any observation: the process was restarted. */
+  /** Seconds without observation: the traffic process was restarted. */
   "away-seconds",
 ] as const;
 export type LossKind = (typeof lossKinds)[number];
 
 export interface TrafficCost {
-  /** Time that the kernel spent in Coral's programs in this window; null where the kernel does not keep it. */
+  /** Time that the kernel spent in Coral's BPF programs in this window; null if the kernel does not measure it. */
   bpfNs: number | null;
   bpfRuns: number | null;
   /** CPU of the traffic process in this window. */
@@ -77,7 +77,7 @@ export interface TrafficCost {
   mapBytes: number;
 }
 
-/** What a process is called in the traffic that it serves. */
+/** A name by which clients address a server process. */
 export interface TrafficName {
   pid: number;
   port: number;
@@ -86,7 +86,7 @@ export interface TrafficName {
   requests: number;
 }
 
-/** A name by which clients reach an address: from SNI and Host of their requests. */
+/** A name by which clients address a peer: from SNI and Host of their requests, or DNS. */
 export interface PeerName {
   address: string;
   port: number;
@@ -109,16 +109,16 @@ export interface TrafficWindow {
 /** What is attached and how, for `coral agent status` and `coral doctor`. */
 export interface TrafficState {
   kind: "state";
-  /** `sockets`: socket tracepoints; `syscalls`: the slower fallback; `off`: see `problem`. */
+  /** `sockets`: socket tracepoints; `syscalls`: the slower fallback; `off`: `problem` says why. */
   hooks: "sockets" | "syscalls" | "off";
   problem: string | null;
-  /** Files with probes for plaintext, and how many running processes use them. `other` is a program whose TLS stays closed; its problem says why. */
+  /** Files with plaintext probes, and how many running processes use them. `other`: a program whose TLS cannot be read; `problem` says why. */
   tls: { path: string; library: "openssl" | "node" | "go" | "other"; processes: number; problem: string | null }[];
-  /** Current step of the ladder; 0 is full detail. */
+  /** Current step of the budget ladder; 0 is full detail. */
   step: number;
 }
 
-/** One request, for `coral capture`. Redacted before it leaves the traffic process. */
+/** One request of `coral capture`. Redacted before it leaves the traffic process. */
 export interface CapturedRequest {
   kind: "captured";
   captureId: string;
@@ -144,36 +144,36 @@ export interface CapturedRequest {
   durationNs: number;
   firstByteNs: number | null;
   queueNs: number | null;
-  /** Only when the capture asked for bodies: the first bytes, redacted, as text. */
+  /** Only if the capture includes bodies: the first bytes, redacted, as text. */
   requestBody: string | null;
   responseBody: string | null;
 }
 
-/** One TCP connection that began, ended, or was not established. */
+/** A TCP connection that was opened, was closed, or failed to open. */
 export interface ConnectionEvent {
-  /** `opened`: the first one of a peer; its end is told too. */
+  /** `opened`: the first one of a peer; its end is reported, too. */
   kind: "opened" | "closed" | "failed";
-  /** Null when it is older than the hook. */
+  /** Null if the connection is older than the hook. */
   role: TrafficRole | null;
-  /** Who called connect(2); 0 for servers, whose listener tells it, and when it is older than the hook. */
+  /** The process that called connect(2); 0 for servers, which are found by their listener, and if the connection is older than the hook. */
   pid: number;
   networkNamespace: number;
   localAddress: string;
   localPort: number;
   remoteAddress: string;
   remotePort: number;
-  /** CLOCK_MONOTONIC; 0 when it is older than the hook. */
+  /** CLOCK_MONOTONIC; 0 if the connection is older than the hook. */
   startedNs: bigint;
   atNs: bigint;
   bytesSent: number;
   bytesReceived: number;
   rttUs: number | null;
   retransmits: number;
-  /** Why it failed or was cut; null when it ended in order, or the kernel does not say. */
+  /** Why it failed or was aborted; null after an orderly close, or if the kernel does not report it. */
   reason: "refused" | "reset" | "timed-out" | null;
 }
 
-/** Connections between the same ends that no scan can have seen, added up. Counts are since the last report. */
+/** Sums of the connections between two ends that were too short for a socket scan to see. Counts are since the last report. */
 export interface PeerConnections {
   role: TrafficRole;
   /** As in `ConnectionEvent`. */
@@ -183,18 +183,18 @@ export interface PeerConnections {
   remoteAddress: string;
   serverPort: number;
   connections: number;
-  /** Attempts that were not established. */
+  /** Attempts that failed. */
   failed: number;
-  /** Of both, as far as the kernel says. */
+  /** Of both `connections` and `failed`, as far as the kernel reports it. */
   refused: number;
   reset: number;
   timedOut: number;
   bytesSent: number;
   bytesReceived: number;
-  /** Mean over those that had one. */
+  /** Mean over connections with a measured round trip. */
   rttUs: number | null;
   retransmits: number;
-  /** CLOCK_MONOTONIC: the begin of the first, the end of the last. */
+  /** CLOCK_MONOTONIC: start of the first, end of the last. */
   firstNs: bigint;
   lastNs: bigint;
 }
@@ -203,13 +203,13 @@ export interface ConnectionsReport {
   kind: "connections";
   events: ConnectionEvent[];
   peers: PeerConnections[];
-  /** Connections that were neither told nor added up. */
+  /** Connections that are neither in `events` nor in `peers`. */
   lost: number;
-  /** The mark of a scan that this answers: everything that ended before it has been reported. */
+  /** The mark of a socket scan: everything that ended before that mark has been reported. */
   mark: number | null;
 }
 
-/** Whether connections are watched in the kernel; `problem` says why not. */
+/** Whether connections are tracked in the kernel; `problem` says why not. */
 export interface ConnectionsState {
   kind: "connections-state";
   problem: string | null;
@@ -226,24 +226,24 @@ export type TrafficReport =
 export interface TrafficSettings {
   /** Default 10 s. */
   windowMs: number;
-  /** Entries in the kernel's table of request kinds. Default 4096. */
+  /** Size of the kernel's table of request kinds. Default 4096. */
   maxRequestKinds: number;
   maxConnections: number;
   maxRoutesPerService: number;
   ringBytes: number;
-  /** Programs whose plaintext stays unread: matched against the executable's path and name. */
+  /** Reading of plaintext inside TLS. */
   tls: {
     isEnabled: boolean;
-    /** `*` stands for anything. */
+    /** Patterns for paths or names of executables whose plaintext is not read; `*` matches anything. */
     excludedExecutables: string[];
-    /** Processes of services whose plaintext stays unread, by the agent's newest scan. Absent: none. */
+    /** Processes whose plaintext is not read because their service is excluded, by the agent's latest scan. Default: none. */
     excludedPids?: number[];
   };
-  /** Not decoded, not counted. Absent: none. */
+  /** Neither decoded nor counted. Default: none. */
   disabledProtocols?: TrafficProtocol[];
   /**
-   * Share of one core that this process may take before detail is left out. Default 0.01 per core. Programs in the kernel may take twenty times
-   * as much: leaving them out would make counts wrong.
+   * Share of one core that this process may use before it drops detail. Default 0.01 per core. BPF programs may use twenty times as much: without
+   * them counts would be wrong.
    */
   cpuBudget: number;
 }
@@ -260,9 +260,9 @@ export interface CaptureOrder {
 }
 
 export type TrafficOrder =
-  /** The first order, and again whenever they change. `ownPids`: processes of Coral, which are not observed. */
+  /** The first order; sent again when settings change. `ownPids`: processes of Coral, which are not observed. */
   | { kind: "settings"; settings: TrafficSettings; ownPids: number[] }
   | { kind: "capture"; order: CaptureOrder }
   | { kind: "stop-capture"; captureId: string }
-  /** The agent begins or has ended a scan of sockets; answered by a report with the same mark. */
+  /** The agent starts or has finished a socket scan; confirmed by a report with the same mark. */
   | { kind: "scan"; phase: "begin" | "end"; mark: number };

@@ -1,16 +1,16 @@
 /**
- * What a decoder of a wire format is given and what it tells. There is one decoder per connection. It gets the heads of payloads in the order in which
- * they passed the socket, pairs requests with replies (usually by `RequestsInFlight`) and tells each request once, when it is over.
+ * The interface of protocol decoders. There is one decoder per connection. It receives the heads of payloads in the order in which they passed the
+ * socket, pairs requests with replies (usually by `RequestsInFlight`), and emits each request once, when it is finished.
  */
 
 import type { TrafficProtocol } from "../../model/protocols.ts";
 import type { TrafficRole } from "./messages.ts";
 
-/** One payload in one direction. Lent for the call only: the bytes lie in the ring buffer. Times are CLOCK_MONOTONIC in nanoseconds. */
+/** One payload in one direction. Valid during the call only: the bytes are in the ring buffer. Times are CLOCK_MONOTONIC in nanoseconds. */
 export interface Chunk {
-  /** The head of the payload, as much as the kernel took. */
+  /** The head of the payload, as much as the kernel copied. */
   bytes: Buffer;
-  /** Of the payload, at least `bytes.length`. What is missing is always at its end. */
+  /** Length of the whole payload, at least `bytes.length`. Only its end can be missing. */
   fullLength: number;
   /** Read or written by the process. */
   atNs: number;
@@ -18,31 +18,31 @@ export interface Chunk {
   startNs: number;
 }
 
-/** A request that is over. */
+/** A request whose response is complete, or will not come. */
 export interface FinishedRequest {
-  /** Default: the decoder's. For formats inside formats: gRPC in HTTP/2. */
+  /** Default: the decoder's protocol. For a protocol inside another: gRPC in HTTP/2. */
   protocol?: TrafficProtocol;
   method: string;
   route: string;
   status: string;
   isError: boolean;
-  /** First byte asked (its arrival at a server, if known) to last byte answered. */
+  /** First byte of the request (its arrival at a server, if known) to last byte of the response. */
   durationNs: number;
   /** Arrival to read by the server; null when unknown. */
   queueNs: number | null;
-  /** First byte asked to first byte answered; null when nothing was answered. */
+  /** First byte of the request to first byte of the response; null without a response. */
   firstByteNs: number | null;
-  /** CLOCK_MONOTONIC of the last byte answered. */
+  /** CLOCK_MONOTONIC of the last byte of the response. */
   endNs: number;
   requestBytes: number;
   responseBytes: number;
-  /** The name by which the server was asked for, where the protocol carries one. */
+  /** The server name in the request, where the protocol carries one. */
   host?: string | null;
   /** Only while requests are captured. */
   detail?: RequestDetail;
 }
 
-/** What a capture shows besides the group of a request. As sent, so that it must be redacted before it leaves the process. */
+/** What a capture shows in addition. Unredacted, so it must not leave the process as it is. */
 export interface RequestDetail {
   target: string;
   requestHeaders: [name: string, value: string][];
@@ -51,41 +51,41 @@ export interface RequestDetail {
   responseBody: Buffer | null;
 }
 
-/** Where a decoder tells what it found. */
+/** Receives what a decoder finds. */
 export interface RequestSink {
   finished(request: FinishedRequest): void;
-  /** Requests that had to be skipped: garbage, cut short, joined in the middle. */
+  /** Requests that had to be skipped: invalid, truncated, or joined in the middle. */
   undecoded(count: number): void;
 }
 
 export interface ProtocolDecoder {
   onRequestBytes(chunk: Chunk): void;
   onReplyBytes(chunk: Chunk): void;
-  /** The head of a payload in which statements are prepared that later ones may name; all else in it is counted by others. */
+  /** The head of a payload that prepares statements which later requests may name; the kernel counts the requests in it. */
   onPrepared?(bytes: Buffer, isCut: boolean): void;
   /**
-   * Payloads of one direction were lost before the next call, nobody knows how many. A request whose answer may have been among them is counted as undecoded,
-   * never as unanswered.
+   * An unknown number of payloads of one direction was lost before the next call. A request whose response may be among them counts as undecoded,
+   * never as `no-reply`.
    */
   onMissed(what: "requests" | "replies", atNs: number): void;
-  /** The connection has been quiet for a while: answers without a marked end are over. */
+  /** The connection has been idle for a while: responses without an explicit end are complete. */
   onQuiet(): void;
-  /** Called once, and last. Null: not closed but forgotten, so that nothing can be said about open requests. */
+  /** The last call. Null: the connection is not closed but evicted, so that the outcome of open requests is unknown. */
   onClose(atNs: number | null): void;
 }
 
 export interface DecoderContext {
   sink: RequestSink;
-  /** Of the process that is observed. */
+  /** Role of the observed process. */
   role: TrafficRole;
-  /** Asked for each request: whether `detail` is wanted. Default: never. */
+  /** Whether a request needs `detail`; called for each. Default: never. */
   isCapturing?: () => boolean;
 }
 
-/** `createX(context)` of each file in protocols/. */
+/** The signature of `createXDecoder()` in each file of protocols/. */
 export type DecoderFactory = (context: DecoderContext) => ProtocolDecoder;
 
-/** What the first bytes of a payload are. */
+/** What the first bytes of a payload reveal. */
 export interface Recognition {
   protocol: TrafficProtocol;
   isRequest: boolean;

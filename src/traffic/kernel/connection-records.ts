@@ -1,4 +1,4 @@
-/** What probes/tcp/connections.bpf.c writes, read in place. Offsets are checked against the object's own types in a test. */
+/** Reads records and tables of probes/tcp/connections.bpf.c in place. A test checks offsets against the BTF of the object. */
 
 import type { AddressTexts } from "../../base/ip-address.ts";
 import type { ConnectionEvent, PeerConnections } from "../core/messages.ts";
@@ -47,7 +47,7 @@ const kinds = [undefined, "opened", "closed", "failed"] as const;
 const roles = [null, "client", "server"] as const;
 const reasons = [null, "refused", "reset", "timed-out"] as const;
 
-/** Undefined for a record of another size or kind: it is not ours. */
+/** Undefined for a record of an unknown size or kind. */
 export function readConnectionRecord(view: DataView, offset: number, length: number, texts: AddressTexts): ConnectionEvent | undefined {
   const kind = length >= recordLayout.sizeBytes ? kinds[view.getUint8(offset + recordLayout.kind)] : undefined;
   if (kind === undefined) return undefined;
@@ -74,7 +74,7 @@ export function readConnectionRecord(view: DataView, offset: number, length: num
   };
 }
 
-/** Undefined for an entry that says nothing. */
+/** Undefined for an entry without a role. */
 export function readPeerEntry(
   keys: Buffer,
   keyAt: number,
@@ -108,7 +108,7 @@ export function readPeerEntry(
   };
 }
 
-/** Four words in the machine's order; mapped IPv4 comes as IPv4. BPF objects are built for little-endian machines only. */
+/** Four little-endian words; IPv4-mapped addresses become IPv4. BPF objects are built for little-endian machines only. */
 function addressAt(view: DataView, offset: number, texts: AddressTexts): string {
   const word = (at: number): number => view.getUint32(offset + at, true);
   return texts.ipv6(word(0), word(4), word(8), word(12));

@@ -1,4 +1,7 @@
-/** Watches TCP connections in the kernel, in the traffic process: loads probes/tcp/connections.bpf.c, tells what ends, and takes the marks of scans. */
+/**
+ * Tracks TCP connections in the kernel: loads probes/tcp/connections.bpf.c, reports connections that end, and relays the marks of socket scans. Runs
+ * in the traffic process.
+ */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -6,32 +9,32 @@ import { CoralError } from "../../base/errors.ts";
 import { type AddressTexts, createAddressTexts } from "../../base/ip-address.ts";
 import { type BpfMap, type BpfObject, explainBpfFailure, loadBpfObject } from "../../bpf/index.ts";
 import { ownPidNamespace } from "../../host/index.ts";
-import type { Beat } from "../core/beat.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../core/messages.ts";
+import type { PollTimer } from "../core/poll-timer.ts";
 import { readConnectionRecord, readPeerEntry } from "./connection-records.ts";
 
 export interface ConnectionWatchOptions {
-  /** Sockets that are followed at the same time. Default 65,536. */
+  /** Sockets tracked at the same time. Default 65,536. */
   maxConnections?: number;
   report: (report: ConnectionsReport) => void;
-  /** When the ring is looked at, unless it fills before. */
-  beat: Pick<Beat, "on">;
+  /** When the ring is read, unless it fills earlier. */
+  timer: Pick<PollTimer, "onTick">;
   objectPath?: string;
   /** For tests: how often sums are reported. Default 10 s. */
   flushMs?: number;
 }
 
 export interface ConnectionWatch extends AsyncDisposable {
-  /** A scan of sockets begins or has ended; reported with this mark, after everything that ended before. */
+  /** A socket scan starts or has finished. Sends a report with this mark, after everything that ended before it. */
   markScan(phase: "begin" | "end", mark: number): void;
   readonly object: BpfObject;
 }
 
-/** Events of one report; a message of a megabyte would hold up the others. */
+/** Events per report; a message of a megabyte would delay the others. */
 const maxEvents = 2_000;
-/** A scan that is not said to have ended is over by then: its agent has other worries. */
+/** A scan without an end mark is taken as finished after this time. */
 const maxScanMs = 120_000;
-/** Programs that have seen the table's switch before it was turned are done with it by then. */
+/** BPF programs that still use the old table have finished by then. */
 const settleMs = 5;
 
 const controlBytes = 24;
@@ -44,7 +47,7 @@ function builtObject(): string | undefined {
     .find((path) => existsSync(path));
 }
 
-/** Throws `unsupported` with words for people when this host does not allow it. */
+/** Throws `unsupported` with a message for users when this host does not allow it. */
 export async function openConnectionWatch(options: ConnectionWatchOptions): Promise<ConnectionWatch> {
   const path = options.objectPath ?? builtObject();
   if (path === undefined) {
@@ -87,8 +90,8 @@ class Watch implements ConnectionWatch {
     this.#options = options;
     this.#control = object.map("control");
     this.#tables = [object.map("peers_a"), object.map("peers_b")];
-    object.watchRing("records", () => this.#tell(null, false));
-    this.#listening = options.beat.on(() => this.#tell(null, false));
+    object.watchRing("records", () => this.#report(null, false));
+    this.#listening = options.timer.onTick(() => this.#report(null, false));
     this.#timer = setInterval(() => this.#switchTables(), options.flushMs ?? 10_000);
   }
 
@@ -98,7 +101,7 @@ class Watch implements ConnectionWatch {
     if (phase === "begin") this.#scan.startNs = now;
     else this.#scan.endNs = now;
     this.#writeControl();
-    this.#tell(mark, true);
+    this.#report(mark, true);
   }
 
   #writeControl(): void {
@@ -110,16 +113,16 @@ class Watch implements ConnectionWatch {
   }
 
   /**
-   * Everything in the ring, in reports of a bounded size; the last one carries the mark. What was lost is asked for when something came, and every few
-   * seconds: most looks find nothing, and a call of the kernel would be the dearest part of them.
+   * Reports everything in the ring, in messages of bounded size; the last one carries the mark. Reads the loss counter only with `withLost` or after
+   * events: most calls find the ring empty, and the system call would be their most expensive part.
    */
-  #tell(mark: number | null, asksForLost: boolean): void {
+  #report(mark: number | null, withLost: boolean): void {
     if (this.#isClosed) return;
     this.#endForgottenScan();
     for (;;) {
       const events = this.#drain();
       const isLast = events.length < maxEvents;
-      const lost = isLast && (asksForLost || events.length > 0) ? this.#takeLost() : 0;
+      const lost = isLast && (withLost || events.length > 0) ? this.#takeLost() : 0;
       if (events.length > 0 || lost > 0 || (isLast && mark !== null)) {
         this.#options.report({ kind: "connections", events, peers: [], lost, mark: isLast ? mark : null });
       }
@@ -149,13 +152,13 @@ class Watch implements ConnectionWatch {
     this.#writeControl();
   }
 
-  /** The kernel goes on with the other table, and what this one has is taken a little later, so that nothing is added to it meanwhile. */
+  /** Switches the kernel to the other table, and reads this one a little later, when no program writes to it any more. */
   #switchTables(): void {
     if (this.#isClosed || this.#flushing) return;
     const full = this.#tables[Number(this.#active)];
     this.#active = 1n - this.#active;
     this.#writeControl();
-    this.#tell(null, true);
+    this.#report(null, true);
     this.#flushing = setTimeout(() => {
       this.#flushing = undefined;
       if (!this.#isClosed && full) this.#take(full);
@@ -176,7 +179,7 @@ class Watch implements ConnectionWatch {
     send();
   }
 
-  /** Not told and not added up, or not followed at all. */
+  /** Connections lost since the last call: neither reported nor summed up, or never tracked. */
   #takeLost(): number {
     const counters = this.object.map("counters");
     const value = Buffer.alloc(counters.valueBytes);

@@ -2,7 +2,7 @@
 
 import type { BpfMap } from "../../bpf/index.ts";
 import { protocolNumber, protocolsCountedInKernel, type TrafficProtocol, trafficProtocols } from "../../model/protocols.ts";
-import { ladderSteps } from "../core/ladder.ts";
+import { ladderSteps } from "../core/budget-ladder.ts";
 
 export const controlsLayout = {
   sizeBytes: 40,

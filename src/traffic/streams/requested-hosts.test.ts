@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LossKind } from "../core/messages.ts";
-import { AskedNames } from "./asked-names.ts";
 import type { PayloadRecord } from "./payload-streams.ts";
+import { RequestedHosts } from "./requested-hosts.ts";
 
 /** A ClientHello with nothing but a server name. */
 function hello(name: string): Buffer {
@@ -15,33 +15,33 @@ function hello(name: string): Buffer {
 const record = (role: "server" | "client" | null, bytes: Buffer): PayloadRecord =>
   ({ role, bytes, pid: 7, localPort: 8443, peerPort: 443, peerAddress: "192.0.2.1" }) as PayloadRecord;
 
-describe("AskedNames", () => {
-  it("tells what servers are asked for, and what clients ask of addresses, once a window", () => {
-    const asked = new AskedNames(() => undefined);
-    for (const name of ["shop.example", "shop.example", "api.example"]) asked.onHello(record("server", hello(name)));
-    for (const name of ["pay.example", "pay.example"]) asked.onHello(record("client", hello(name)));
-    expect(asked.take()).toEqual({
+describe("RequestedHosts", () => {
+  it("counts the names by which servers are requested, and collects those of peers, per window", () => {
+    const hosts = new RequestedHosts(() => undefined);
+    for (const name of ["shop.example", "shop.example", "api.example"]) hosts.onHello(record("server", hello(name)));
+    for (const name of ["pay.example", "pay.example"]) hosts.onHello(record("client", hello(name)));
+    expect(hosts.take()).toEqual({
       names: [
         { pid: 7, port: 8443, source: "tls_sni", name: "shop.example", requests: 2 },
         { pid: 7, port: 8443, source: "tls_sni", name: "api.example", requests: 1 },
       ],
       peerNames: [{ address: "192.0.2.1", port: 443, name: "pay.example", source: "tls_sni" }],
     });
-    expect(asked.take()).toEqual({ names: [], peerNames: [] });
+    expect(hosts.take()).toEqual({ names: [], peerNames: [] });
   });
 
-  it("passes over what is no such message", () => {
-    const asked = new AskedNames(() => undefined);
-    asked.onHello(record("server", Buffer.from("GET / HTTP/1.1\r\n\r\n")));
-    asked.onHello(record(null, hello("shop.example")));
-    expect(asked.take()).toEqual({ names: [], peerNames: [] });
+  it("skips payloads that are not a ClientHello, or of an unknown role", () => {
+    const hosts = new RequestedHosts(() => undefined);
+    hosts.onHello(record("server", Buffer.from("GET / HTTP/1.1\r\n\r\n")));
+    hosts.onHello(record(null, hello("shop.example")));
+    expect(hosts.take()).toEqual({ names: [], peerNames: [] });
   });
 
   it("counts names above its bound as lost", () => {
     const losses: [LossKind, number][] = [];
-    const asked = new AskedNames((loss, count) => losses.push([loss, count]));
-    for (let index = 0; index < 4100; index++) asked.onHello(record("client", hello(`n${index}.example`)));
-    expect(asked.take().peerNames).toHaveLength(4096);
+    const hosts = new RequestedHosts((loss, count) => losses.push([loss, count]));
+    for (let index = 0; index < 4100; index++) hosts.onHello(record("client", hello(`n${index}.example`)));
+    expect(hosts.take().peerNames).toHaveLength(4096);
     expect(losses).toHaveLength(4);
   });
 });

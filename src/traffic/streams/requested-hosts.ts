@@ -1,4 +1,4 @@
-/** Names by which servers were asked for, in ClientHellos and in requests that user space decodes, added up for a window. Bounded. */
+/** Server names in ClientHellos and in requests that user space decodes, summed per window. Bounded. */
 
 import type { LossKind, PeerName, TrafficName } from "../core/messages.ts";
 import type { FinishedRequest } from "../core/protocol-decoder.ts";
@@ -14,7 +14,7 @@ interface Server {
   peerAddress: string;
 }
 
-export class AskedNames {
+export class RequestedHosts {
   readonly #served = new Map<string, TrafficName>();
   readonly #peers = new Map<string, PeerName>();
   readonly #onLoss: (loss: LossKind, count: number) => void;
@@ -30,14 +30,14 @@ export class AskedNames {
     this.#add({ pid, role, serverPort: role === "client" ? peerPort : localPort, peerAddress }, "tls_sni", name);
   }
 
-  /** A request that names its server: by host, and gRPC by service. */
+  /** A request that names its server: by host, or by gRPC service. */
   onRequest(ends: StreamEnds, { host, protocol, route }: FinishedRequest): void {
     if (typeof host === "string") this.#add(ends, "http_host", host);
     const slash = protocol === "grpc" && !route.startsWith("/") ? route.indexOf("/") : -1;
     if (slash > 0 && ends.role === "server") this.#add(ends, "grpc_service", route.slice(0, slash));
   }
 
-  /** Hands over what was asked for since the last call. */
+  /** Returns the names since the last call. */
   take(): { names: TrafficName[]; peerNames: PeerName[] } {
     const taken = { names: [...this.#served.values()], peerNames: [...this.#peers.values()] };
     this.#served.clear();

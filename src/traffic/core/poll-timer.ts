@@ -1,9 +1,9 @@
-/** The pulse of the traffic process: one timer for all that is looked at regularly, so that an idle host is woken twice a second and not once for each. */
+/** One timer for all periodic work of the traffic process, so that an idle host is woken twice a second and not once per task. */
 
 const longestMs = 500;
-const beatsPerWindow = 5;
+const ticksPerWindow = 5;
 
-export class Beat implements Disposable {
+export class PollTimer implements Disposable {
   readonly #listeners = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
   #intervalMs: number;
@@ -12,7 +12,7 @@ export class Beat implements Disposable {
     this.#intervalMs = intervalOf(windowMs);
   }
 
-  /** Windows end at beats. */
+  /** Windows end at ticks, so short windows need more of them. */
   setWindow(windowMs: number): void {
     const intervalMs = intervalOf(windowMs);
     if (intervalMs === this.#intervalMs) return;
@@ -20,8 +20,8 @@ export class Beat implements Disposable {
     if (this.#timer !== undefined) this.#start();
   }
 
-  /** Until it is disposed; in the order in which they came. */
-  on(listener: () => void): Disposable {
+  /** Calls the listener at every tick, after those added before it, until the result is disposed. */
+  onTick(listener: () => void): Disposable {
     this.#listeners.add(listener);
     if (this.#timer === undefined) this.#start();
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
@@ -41,5 +41,5 @@ export class Beat implements Disposable {
 }
 
 function intervalOf(windowMs: number): number {
-  return Math.min(longestMs, windowMs / beatsPerWindow);
+  return Math.min(longestMs, windowMs / ticksPerWindow);
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./ladder.ts";
+import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./budget-ladder.ts";
 
 const budget = 0.02;
 
 const windowMs = 10_000;
-/** Nothing is saved: every window counts by itself. */
+/** No savings: every window counts by itself. */
 const spent: LadderState = { ...initialLadder(), savedMs: 0 };
 
 /** The step after each window. */
@@ -23,19 +23,19 @@ describe("nextStep()", () => {
     expect(walk(process(0.019, 5))).toEqual([0, 0, 0, 0, 0]);
   });
 
-  it("lets a burst have what ten minutes have saved: a minute of ten times the budget, but no more", () => {
+  it("lets a burst spend the savings of ten minutes: one minute at ten times the budget, not more", () => {
     const atFull = initialLadder();
     expect(walk(process(0.2, 7), atFull)).toEqual([0, 0, 0, 0, 0, 0, 2]);
     // Half of the ten minutes without cost save half of it.
     expect(walk([...process(0.2, 6), ...process(0, 30), ...process(0.2, 4)], atFull).slice(-4)).toEqual([0, 0, 0, 2]);
   });
 
-  it("steps down at once when a burst takes more than a quarter of the host, whatever was saved", () => {
+  it("steps down at once when a burst takes more than a quarter of the host, whatever the savings", () => {
     expect(walk(process(0.49, 2), initialLadder())).toEqual([0, 0]);
     expect(walk(process(0.51, 1), initialLadder())).toEqual([2]);
   });
 
-  it("owes what it took for ten minutes at most", () => {
+  it("bounds the debt to the budget of ten minutes", () => {
     const state = process(0.03, 10_000).reduce((before, cost) => nextStep(before, cost, budget), initialLadder());
     expect(state.savedMs).toBe(-12_000);
   });
@@ -46,7 +46,7 @@ describe("nextStep()", () => {
     expect(walk([...process(0.03), ...process(0.015), ...process(0.03), ...process(0.015)])).toEqual([0, 0, 0, 0]);
   });
 
-  it("pauses only when the programs in the kernel take twenty times the budget", () => {
+  it("pauses only when BPF programs take twenty times the budget", () => {
     const programs = (bpfShare: number | null, times: number): MeasuredCost[] =>
       Array.from({ length: times }, () => ({ processShare: 0, bpfShare, windowMs }));
     expect(walk(programs(0.39, 3))).toEqual([0, 0, 0]);
@@ -63,11 +63,11 @@ describe("nextStep()", () => {
     expect(walk([...process(0.03, 2), ...process(0.015, 20)]).at(-1)).toBe(1);
   });
 
-  it("waits twice as long after stepping up was a mistake, with a limit", () => {
+  it("waits twice as long after each reverted step up, up to a limit", () => {
     let state = spent;
     const waits: number[] = [];
     for (let round = 0; round < 8; round++) {
-      for (let dear = 0; dear < 2; dear++)
+      for (let expensive = 0; expensive < 2; expensive++)
         state = nextStep({ ...state, savedMs: 0 }, { processShare: 0.03, bpfShare: 0, windowMs }, budget);
       expect(state.step).toBe(1);
       let windows = 0;
@@ -80,9 +80,9 @@ describe("nextStep()", () => {
     expect(waits).toEqual([3, 6, 12, 24, 48, 60, 60, 60]);
   });
 
-  it("forgets the longer wait when detail went well for a while", () => {
-    let state: LadderState = { step: 0, savedMs: 0, dearWindows: 1, cheapWindows: 0, patienceWindows: 48, windowsSinceUp: 5 };
+  it("resets the wait once a step up has lasted", () => {
+    let state: LadderState = { step: 0, savedMs: 0, expensiveWindows: 1, cheapWindows: 0, windowsToStepUp: 48, windowsSinceUp: 5 };
     state = nextStep(state, { processShare: 0.03, bpfShare: 0, windowMs }, budget);
-    expect(state).toMatchObject({ step: 1, patienceWindows: 3 });
+    expect(state).toMatchObject({ step: 1, windowsToStepUp: 3 });
   });
 });
