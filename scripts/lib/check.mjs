@@ -3,6 +3,7 @@ import { formatProbes, whyNoClangFormat } from "./clang-format.mjs";
 import { staleDocuments } from "./documentation.mjs";
 import { generateCode, isGeneratedCodeChecked } from "./generated-code.mjs";
 import { missingFromLockFile } from "./lock-file.mjs";
+import { missingNamedFiles } from "./named-files.mjs";
 import { fail, SetupError, say, step, warn } from "./report.mjs";
 import { moduleFile, mustRun, root } from "./run.mjs";
 
@@ -64,6 +65,8 @@ async function checkGeneratedCode() {
 async function checkDocumentation() {
   const stale = await staleDocuments();
   if (stale.length > 0) throw new SetupError(`${stale.join(", ")} is out of date; run: npm run docs`);
+  const missing = missingNamedFiles();
+  if (missing.length > 0) throw new SetupError(`Documents name files that do not exist:\n${missing.join("\n")}`);
 }
 
 /**
