@@ -10,8 +10,8 @@ import { auditedBackend } from "./audit/audited-backend.ts";
 import { type OpenedAudit, openAudit } from "./audit/open-audit.ts";
 import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
+import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
 import { type ColonyMetrics, createColonyMetrics } from "./core/colony-metrics.ts";
-import type { ColonyOptions, ColonySetting } from "./core/colony-setting.ts";
 import { createAuthorize } from "./http/colony-authorize.ts";
 import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
@@ -20,14 +20,14 @@ import { type Members, openMembers } from "./open-members.ts";
 import { openWatchers, type Watchers } from "./open-watchers.ts";
 import { createColonyBackend } from "./queries/colony-backend.ts";
 import { countByHealth, countByKind } from "./registry/count-agents.ts";
-import type { TokenBook } from "./registry/token-book.ts";
+import type { TokenStore } from "./registry/token-store.ts";
 import { startColonyServers } from "./start-colony-servers.ts";
 
 export interface Colony extends AsyncDisposable {
   /** `host:port`, for agents and the CLI. */
   endpoint: string;
   socketFile: string;
-  tokens: TokenBook;
+  tokens: TokenStore;
   /** Takes what can change without a restart; names what cannot. */
   reload(config: ColonyConfig): string[];
 }
@@ -40,22 +40,22 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const stopping = new AbortController();
   // Every loop and every tunnel waits on it; Node takes more than ten for a leak.
   setMaxListeners(0, stopping.signal);
-  const setting: ColonySetting = { ...options, writeProblem: "", endpoint: "", stopped: stopping.signal };
-  const { clock, log } = setting;
-  const authority = await openAuthority(setting.paths.caDirectory, setting.config.id);
-  const store = await openColonyData(setting, stack);
-  const members = await openMembers(setting, store, authority);
+  const context: ColonyContext = { ...options, writeProblem: "", endpoint: "", stopped: stopping.signal };
+  const { clock, log } = context;
+  const authority = await openAuthority(context.paths.caDirectory, context.config.id);
+  const store = await openColonyData(context, stack);
+  const members = await openMembers(context, store, authority);
   const { registry } = members;
-  const metrics = metricsOf(setting, store, members);
-  const audit = await openAuditOf(setting, store, members);
-  stack.use(audit.book);
-  const intake = await openIntake(setting, { store, registry, audit, metrics }, stack);
-  const watchers = await openWatchers(setting, store, metrics, stack);
-  const http = answersOf(setting, { store, members, metrics, audit, watchers });
-  const { server, control, certificate, tunnels } = await startColonyServers(setting, { members, intake, http }, stack);
+  const metrics = metricsOf(context, store, members);
+  const audit = await openAuditOf(context, store, members);
+  stack.use(audit.recorder);
+  const intake = await openIntake(context, { store, registry, audit, metrics }, stack);
+  const watchers = await openWatchers(context, store, metrics, stack);
+  const http = answersOf(context, { store, members, metrics, audit, watchers });
+  const { server, control, certificate, tunnels } = await startColonyServers(context, { members, intake, http }, stack);
   const loops = runColonyLoops(
     { store, registry, audit, ...watchers, inbox: intake.inbox, certificate, onCertificate: () => server.reloadTls(), clock, log },
-    setting.stopped,
+    context.stopped,
   );
   stack.defer(async () => {
     stopping.abort();
@@ -64,19 +64,19 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     await registry.flush(true).catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
   });
   return {
-    endpoint: setting.endpoint,
+    endpoint: context.endpoint,
     socketFile: control.path,
     tokens: members.tokens,
     reload: (next) => {
       watchers.names.reconfigure(next.serviceDiscovery.externalResolution);
       Object.assign(members.thresholds, next.health);
-      return takeConfig(setting, next);
+      return takeConfig(context, next);
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   };
 }
 
-function metricsOf({ config }: ColonySetting, store: ColonyStore, { registry, runtimes }: Members): ColonyMetrics {
+function metricsOf({ config }: ColonyContext, store: ColonyStore, { registry, runtimes }: Members): ColonyMetrics {
   return createColonyMetrics({
     agentsByHealth: () => countByHealth(registry),
     agentKinds: { colonyId: config.id, read: () => countByKind(registry, runtimes) },
@@ -87,10 +87,10 @@ function metricsOf({ config }: ColonySetting, store: ColonyStore, { registry, ru
   });
 }
 
-function openAuditOf(setting: ColonySetting, store: ColonyStore, { registry }: Members): Promise<OpenedAudit> {
-  const { paths, owner, clock, log } = setting;
+function openAuditOf(context: ColonyContext, store: ColonyStore, { registry }: Members): Promise<OpenedAudit> {
+  const { paths, owner, clock, log } = context;
   const journalFile = `${paths.dataDirectory}/audit-journal.jsonl`;
-  return openAudit({ journalFile, owner, store, registry, config: () => setting.config, clock, log: log.child("audit") });
+  return openAudit({ journalFile, owner, store, registry, config: () => context.config, clock, log: log.child("audit") });
 }
 
 interface KnowingParts {
@@ -102,15 +102,15 @@ interface KnowingParts {
 }
 
 /** Answers questions and runs commands, for whoever may, and writes down who asked. */
-function answersOf(setting: ColonySetting, { store, members, metrics, audit, watchers }: KnowingParts): HttpHandler {
-  const { paths, version, clock, log } = setting;
+function answersOf(context: ColonyContext, { store, members, metrics, audit, watchers }: KnowingParts): HttpHandler {
+  const { paths, version, clock, log } = context;
   const { registry, runtimes, tokens } = members;
   const { discovery, deployments, names } = watchers;
   const commands = createCommands({
     registry,
-    audit: audit.book,
+    audit: audit.recorder,
     approvals: audit.approvals,
-    load: new FlowLoad((isBusy) => setting.onCommandLoad?.(isBusy)),
+    load: new FlowLoad((isBusy) => context.onCommandLoad?.(isBusy)),
     log: log.child("commands"),
   });
   const facts = createColonyBackend({
@@ -118,13 +118,13 @@ function answersOf(setting: ColonySetting, { store, members, metrics, audit, wat
     registry,
     runtimes,
     tokens,
-    config: () => setting.config,
+    config: () => context.config,
     databaseFile: paths.databaseFile,
     version,
     startedAtMs: clock.wallMs(),
     startedMonotonicMs: clock.monotonicMs(),
-    endpoints: () => [`https://${setting.endpoint}`, `unix:${paths.socketFile}`],
-    writeProblem: () => setting.writeProblem,
+    endpoints: () => [`https://${context.endpoint}`, `unix:${paths.socketFile}`],
+    writeProblem: () => context.writeProblem,
     discovery,
     deployments,
     commands,
@@ -134,11 +134,11 @@ function answersOf(setting: ColonySetting, { store, members, metrics, audit, wat
     log: log.child("backend"),
   });
   return createColonyRoutes({
-    backend: auditedBackend(facts, { book: audit.book, queries: audit.queries, log: log.child("audit") }),
+    backend: auditedBackend(facts, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
     commands,
     authorize: createAuthorize(tokens),
     metrics,
-    notReady: () => (setting.endpoint === "" ? "starting" : undefined),
+    notReady: () => (context.endpoint === "" ? "starting" : undefined),
     version,
     log: log.child("http"),
   });
@@ -148,10 +148,10 @@ function answersOf(setting: ColonySetting, { store, members, metrics, audit, wat
 const fixedKeys = { id: "id", listen: "listen", store: "store", retentionMs: "retention", otlp: "otlp" } as const;
 
 /** Takes the config but for what is fixed; names what of that has changed. */
-function takeConfig(setting: ColonySetting, next: ColonyConfig): string[] {
-  const before = setting.config;
+function takeConfig(context: ColonyContext, next: ColonyConfig): string[] {
+  const before = context.config;
   const { id, listen, store, retentionMs, otlp } = before;
-  setting.config = { ...next, id, listen, store, retentionMs, otlp };
+  context.config = { ...next, id, listen, store, retentionMs, otlp };
   return (Object.keys(fixedKeys) as (keyof typeof fixedKeys)[])
     .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(next[key]))
     .map((key) => fixedKeys[key]);

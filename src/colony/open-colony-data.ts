@@ -2,10 +2,10 @@ import type { ResourceStack } from "../base/resource-stack.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import { type ColonyStore, openColonyStore } from "../store/colony/index.ts";
 import { derivedSignals, segmentSignals, signals } from "../store/signals/index.ts";
-import type { ColonySetting } from "./core/colony-setting.ts";
+import type { ColonyContext } from "./core/colony-context.ts";
 
 /** The colony's store, which keeps every signal for as long as the config says; closed by the stack. */
-export async function openColonyData({ config, paths, engine, clock, log }: ColonySetting, stack: ResourceStack): Promise<ColonyStore> {
+export async function openColonyData({ config, paths, engine, clock, log }: ColonyContext, stack: ResourceStack): Promise<ColonyStore> {
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
     signals: withRetention([...signals, ...derivedSignals], config),

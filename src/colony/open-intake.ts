@@ -6,8 +6,8 @@ import { addOtlpMetrics } from "../otlp/index.ts";
 import { type ColonyStore } from "../store/colony/index.ts";
 import { segmentSignals, signals } from "../store/signals/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
+import type { ColonyContext } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
-import type { ColonySetting } from "./core/colony-setting.ts";
 import { type Inbox, openInbox } from "./inbox/open-inbox.ts";
 import { Ingest } from "./pull/ingest.ts";
 import { PullScheduler } from "./pull/pull-scheduler.ts";
@@ -21,15 +21,15 @@ interface IntakeParts {
   metrics: ColonyMetrics;
 }
 
-export async function openIntake(setting: ColonySetting, { store, registry, audit, metrics }: IntakeParts, stack: ResourceStack) {
-  const { clock, log } = setting;
-  const settings = () => setting.config.pull;
+export async function openIntake(context: ColonyContext, { store, registry, audit, metrics }: IntakeParts, stack: ResourceStack) {
+  const { clock, log } = context;
+  const settings = () => context.config.pull;
   const scheduler = new PullScheduler({
     store,
-    ingest: new Ingest(watched(store, setting)),
+    ingest: new Ingest(watched(store, context)),
     signals: signals.map((signal) => signal.name),
     settings,
-    auditHead: () => audit.book.head,
+    auditHead: () => audit.recorder.head,
     clock,
     log: log.child("pull"),
     metrics,
@@ -44,33 +44,33 @@ export async function openIntake(setting: ColonySetting, { store, registry, audi
       metrics,
       log: log.child("segments"),
     });
-  return { scheduler, segmentPuller, inbox: await inboxOf(setting, store, metrics, stack) };
+  return { scheduler, segmentPuller, inbox: await inboxOf(context, store, metrics, stack) };
 }
 
 export type Intake = Awaited<ReturnType<typeof openIntake>>;
 
 async function inboxOf(
-  setting: ColonySetting,
+  context: ColonyContext,
   store: ColonyStore,
   metrics: ColonyMetrics,
   stack: ResourceStack,
 ): Promise<Inbox | undefined> {
-  if (!store.segments || !setting.config.otlp.enabled) return undefined;
-  const inbox = stack.use(await openInbox(setting, store.segments, store));
+  if (!store.segments || !context.config.otlp.enabled) return undefined;
+  const inbox = stack.use(await openInbox(context, store.segments, store));
   addOtlpMetrics(metrics.registry, () => inbox.status());
   return inbox;
 }
 
 /** Remembers why the last write failed, for status; nothing else changes. */
-function watched(store: ColonyStore, setting: Pick<ColonySetting, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
+function watched(store: ColonyStore, context: Pick<ColonyContext, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
   return {
     applyPulls: async (pulls) => {
       try {
         const outcomes = await store.applyPulls(pulls);
-        setting.writeProblem = "";
+        context.writeProblem = "";
         return outcomes;
       } catch (error) {
-        setting.writeProblem = CoralError.from(error).message;
+        context.writeProblem = CoralError.from(error).message;
         throw error;
       }
     },

@@ -2,26 +2,26 @@
 
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { Authority } from "../transport/index.ts";
-import type { ColonySetting } from "./core/colony-setting.ts";
+import type { ColonyContext } from "./core/colony-context.ts";
 import { answersHello } from "./pull/tunnel-host.ts";
 import { AgentRegistry } from "./registry/agent-registry.ts";
 import { Revocations } from "./registry/revocations.ts";
-import { RuntimeBook } from "./registry/runtime-book.ts";
-import { TokenBook } from "./registry/token-book.ts";
+import { RuntimeRegistry } from "./registry/runtime-registry.ts";
+import { TokenStore } from "./registry/token-store.ts";
 
-export async function openMembers(setting: ColonySetting, store: ColonyStore, authority: Authority) {
-  const { paths, clock } = setting;
-  const log = setting.log.child("registry");
-  const thresholds = { ...setting.config.health };
+export async function openMembers(context: ColonyContext, store: ColonyStore, authority: Authority) {
+  const { paths, clock } = context;
+  const log = context.log.child("registry");
+  const thresholds = { ...context.config.health };
   const revocations = await Revocations.open(`${paths.caDirectory}/revoked`);
-  const runtimes = await RuntimeBook.open({ store, clock, log });
+  const runtimes = await RuntimeRegistry.open({ store, clock, log });
   const registry = await AgentRegistry.open({ store, revocations, runtimes, clock, thresholds, log, isAlive: answersHello });
-  const tokens = new TokenBook({
+  const tokens = new TokenStore({
     store,
     clock,
-    colonyId: setting.config.id,
+    colonyId: context.config.id,
     caFingerprint: authority.fingerprint,
-    endpoints: () => (setting.config.advertise.length > 0 ? setting.config.advertise : [setting.endpoint]),
+    endpoints: () => (context.config.advertise.length > 0 ? context.config.advertise : [context.endpoint]),
   });
   return { authority, registry, runtimes, tokens, thresholds };
 }

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { type ColonyStore } from "../store/colony/index.ts";
 import { loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "../store/discovery/index.ts";
+import type { ColonyContext } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
-import type { ColonySetting } from "./core/colony-setting.ts";
 import { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./discovery/endpoint-names/create-endpoint-names.ts";
@@ -13,11 +13,11 @@ import { createEndpointNames, type StoredEndpointName } from "./discovery/endpoi
 /** Rows are on their way this long at the most: a window of requests, and two pulls. */
 const deploymentLagMs = 10_000;
 
-export async function openWatchers(setting: ColonySetting, store: ColonyStore, metrics: ColonyMetrics, stack: ResourceStack) {
-  const { paths, clock, log } = setting;
+export async function openWatchers(context: ColonyContext, store: ColonyStore, metrics: ColonyMetrics, stack: ResourceStack) {
+  const { paths, clock, log } = context;
   const names = stack.use(
     await createEndpointNames({
-      settings: setting.config.serviceDiscovery.externalResolution,
+      settings: context.config.serviceDiscovery.externalResolution,
       rangesDirectory: join(paths.directory, "ranges"),
       store: {
         load: async () => (await loadEndpointNames(store)).map(storedName),
@@ -27,13 +27,13 @@ export async function openWatchers(setting: ColonySetting, store: ColonyStore, m
       log: log.child("names"),
     }),
   );
-  const config = () => setting.config.serviceDiscovery;
+  const config = () => context.config.serviceDiscovery;
   const discovery = new DiscoveryLoop({ store, config, names, clock, log: log.child("discovery"), metrics });
   const deployments = new DeploymentWatch({
     store,
     settings: () => ({
-      windowMs: setting.config.deployments.windowMs,
-      lagMs: Math.min(deploymentLagMs, setting.config.deployments.windowMs / 60) + 2 * setting.config.pull.intervalMs,
+      windowMs: context.config.deployments.windowMs,
+      lagMs: Math.min(deploymentLagMs, context.config.deployments.windowMs / 60) + 2 * context.config.pull.intervalMs,
     }),
     clock,
     log: log.child("deployments"),

@@ -3,7 +3,7 @@
 import { background } from "../base/background.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { type HttpHandler, startColonyServer, startControlServer, type Tunnel } from "../transport/index.ts";
-import type { ColonySetting } from "./core/colony-setting.ts";
+import type { ColonyContext } from "./core/colony-context.ts";
 import { addColonyService, type ColonyServiceOptions } from "./http/colony-service.ts";
 import type { Intake } from "./open-intake.ts";
 import type { Members } from "./open-members.ts";
@@ -16,13 +16,13 @@ interface ServerParts {
   http: HttpHandler;
 }
 
-export async function startColonyServers(setting: ColonySetting, { members, intake, http }: ServerParts, stack: ResourceStack) {
-  const { config, paths, owner, clock, log } = setting;
+export async function startColonyServers(context: ColonyContext, { members, intake, http }: ServerParts, stack: ResourceStack) {
+  const { config, paths, owner, clock, log } = context;
   const { authority, registry } = members;
   const certificate = await createOwnCertificate(authority);
   const tunnels = new Set<Promise<void>>();
   const onTunnel = (tunnel: Tunnel): void => {
-    const hosted = hostTunnel(tunnel, { ...intake, registry, log: log.child("agents"), signal: setting.stopped });
+    const hosted = hostTunnel(tunnel, { ...intake, registry, log: log.child("agents"), signal: context.stopped });
     tunnels.add(hosted);
     background(
       log,
@@ -33,10 +33,10 @@ export async function startColonyServers(setting: ColonySetting, { members, inta
   const server = stack.use(
     await startColonyServer({
       ...config.listen,
-      portSearch: setting.portSearch,
+      portSearch: context.portSearch,
       colonyId: config.id,
       tls: () => certificate.current(),
-      routes: (router) => addColonyService(router, serviceOf(setting, members)),
+      routes: (router) => addColonyService(router, serviceOf(context, members)),
       http,
       onTunnel,
       isRevoked: (agentId) => registry.isRevoked(agentId),
@@ -44,11 +44,11 @@ export async function startColonyServers(setting: ColonySetting, { members, inta
       log: log.child("server"),
     }),
   );
-  setting.endpoint = joinHostPort(server.host, server.port);
+  context.endpoint = joinHostPort(server.host, server.port);
   const control = stack.use(
     await startControlServer({
       path: paths.socketFile,
-      peerCredentials: setting.peerCredentials,
+      peerCredentials: context.peerCredentials,
       http,
       log: log.child("control"),
       owner,
@@ -57,19 +57,19 @@ export async function startColonyServers(setting: ColonySetting, { members, inta
   return { server, control, certificate, tunnels };
 }
 
-function serviceOf(setting: ColonySetting, { authority, tokens, registry }: Members): ColonyServiceOptions {
+function serviceOf(context: ColonyContext, { authority, tokens, registry }: Members): ColonyServiceOptions {
   return {
-    colonyId: setting.config.id,
-    name: setting.config.name,
-    environment: setting.config.environment,
+    colonyId: context.config.id,
+    name: context.config.name,
+    environment: context.config.environment,
     authority,
     tokens,
     registry,
-    agentTtlMs: () => setting.config.certificates.agentTtlMs,
-    pullIntervalMs: () => setting.config.pull.intervalMs,
-    registration: () => setting.config.registry,
-    clock: setting.clock,
-    log: setting.log.child("agents"),
+    agentTtlMs: () => context.config.certificates.agentTtlMs,
+    pullIntervalMs: () => context.config.pull.intervalMs,
+    registration: () => context.config.registry,
+    clock: context.clock,
+    log: context.log.child("agents"),
   };
 }
 

@@ -2,9 +2,9 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import type { VerifyAuditRequest } from "../../proto/coral/agent/v1/audit_pb.ts";
-import { ApprovalBook } from "./approval-book.ts";
 import { openAuditWorld, registryOf } from "./audit.fixture.ts";
 import { createAuditBackend } from "./audit-backend.ts";
+import { PendingApprovals } from "./pending-approvals.ts";
 
 type World = Awaited<ReturnType<typeof openAuditWorld>>;
 
@@ -35,9 +35,9 @@ function claiming({ agent }: World, anchors: { chainId: string; entry: number; h
 
 function backendOf(world: World, agents: Parameters<typeof registryOf>[0]) {
   const registry = registryOf(agents);
-  const { store, chain, clock, book } = world;
-  const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => false, clock, log: silentLogger });
-  return createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: clock.wallMs });
+  const { store, chain, clock, recorder } = world;
+  const approvals = new PendingApprovals({ store, registry, audit: recorder, allowsOwn: () => false, clock, log: silentLogger });
+  return createAuditBackend({ settled: () => recorder.settled(), store, chain, registry, approvals, wallMs: clock.wallMs });
 }
 
 async function filled(entries: number): Promise<World> {
@@ -51,7 +51,7 @@ async function filled(entries: number): Promise<World> {
     })),
   );
   await world.pull();
-  await world.book.note({ kind: "sql", phase: "ended", command: "select 1", isSql: true });
+  await world.recorder.note({ kind: "sql", phase: "ended", command: "select 1", isSql: true });
   return world;
 }
 
@@ -139,7 +139,8 @@ test("verifyAudit() finds that the colony's copy was rewritten", async () => {
 
 test("verifyAudit() finds by what agents remember that the colony's own chain was rewritten or cut", async () => {
   await using world = await filled(1);
-  for (let index = 0; index < 4; index++) await world.book.note({ kind: "sql", phase: "ended", command: `select ${index}`, isSql: true });
+  for (let index = 0; index < 4; index++)
+    await world.recorder.note({ kind: "sql", phase: "ended", command: `select ${index}`, isSql: true });
   const { chainId } = world.chain;
   const [row] = (await world.entries()).slice(2, 3);
   const honest = { chainId, entry: 3, hash: String(row?.["hash"]) };

@@ -18,8 +18,8 @@ import { type ChainReport } from "../../store/signals/index.ts";
 import type { AuditChain, AuditRecordFact, AuditVerification, ColonyBackend, ExpectedLink, ToolCallContext } from "../../tools/index.ts";
 import { fromConnectError } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
-import type { ApprovalBook } from "./approval-book.ts";
 import { compareWithAgent } from "./compare-audit.ts";
+import type { PendingApprovals } from "./pending-approvals.ts";
 
 export interface AuditBackendOptions {
   /** Resolves when what the colony wrote down so far can be queried. */
@@ -27,7 +27,7 @@ export interface AuditBackendOptions {
   store: ColonyStore;
   chain: ColonyAudit;
   registry: Pick<AgentRegistry, "find" | "entries">;
-  approvals: ApprovalBook;
+  approvals: PendingApprovals;
   wallMs: () => number;
 }
 

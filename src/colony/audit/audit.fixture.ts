@@ -21,7 +21,7 @@ import {
   type Signal,
 } from "../../store/signals/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
-import { AuditBook } from "./audit-book.ts";
+import { AuditRecorder } from "./audit-recorder.ts";
 
 export class SteppedClock implements Clock {
   nowMs = Date.UTC(2026, 0, 1);
@@ -38,21 +38,21 @@ export async function openAuditWorld() {
   const agent = await openAgentStore(engine, { file: join(directory, "agent.duckdb"), ...shared });
   const chain = await openColonyAudit(store, { maxAgeMs: 1e12, maxRows: 1_000_000, clock });
   const journalFile = join(directory, "audit-journal.jsonl");
-  let book = await AuditBook.open({ chain, journalFile, clock, log: silentLogger }, store);
+  let recorder = await AuditRecorder.open({ chain, journalFile, clock, log: silentLogger }, store);
   return {
     clock,
     store,
     agent,
     chain,
     /** As the next process does. */
-    openBook: async (): Promise<AuditBook> => {
-      await book.close();
-      book = await AuditBook.open({ chain, journalFile, clock, log: silentLogger }, store);
-      return book;
+    reopen: async (): Promise<AuditRecorder> => {
+      await recorder.close();
+      recorder = await AuditRecorder.open({ chain, journalFile, clock, log: silentLogger }, store);
+      return recorder;
     },
-    book,
+    recorder,
     entries: async () => {
-      await book.settled();
+      await recorder.settled();
       return store.query('SELECT * FROM "colony".audit.entries ORDER BY seq');
     },
     ...writerOf(agent, clock),
@@ -62,7 +62,7 @@ export async function openAuditWorld() {
       await store.applyPulls([{ agentId: "web-1", epoch: agent.epoch, slices: [slice], losses: [] }]);
     },
     [Symbol.asyncDispose]: async () => {
-      await book.close();
+      await recorder.close();
       await agent.close();
       await store.close();
       await engine.close();

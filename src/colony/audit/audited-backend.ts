@@ -4,28 +4,28 @@ import { randomUUID } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { CaptureEvent, ColonyBackend, ToolCallContext } from "../../tools/index.ts";
-import type { AuditBook, AuditNote } from "./audit-book.ts";
+import type { AuditNote, AuditRecorder } from "./audit-recorder.ts";
 import type { QueryBudget } from "./query-budget.ts";
 
 export interface AuditedBackendOptions {
-  book: Pick<AuditBook, "note">;
+  recorder: Pick<AuditRecorder, "note">;
   /** Absent: every query has an entry of its own. */
   queries?: Pick<QueryBudget, "take">;
   log: Logger;
 }
 
 export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOptions): ColonyBackend {
-  const { book } = options;
+  const { recorder } = options;
   const change = async <T>(note: Omit<AuditNote, "phase">, context: ToolCallContext, work: () => Promise<T>): Promise<T> => {
     const about = { ...note, ...askerOf(context), command_id: randomUUID() };
-    await book.note({ ...about, phase: "asked" });
+    await recorder.note({ ...about, phase: "asked" });
     const startedMs = performance.now();
     try {
       const result = await work();
-      await book.note({ ...about, phase: "ended", reason: "done", exit_code: 0, duration_ms: performance.now() - startedMs });
+      await recorder.note({ ...about, phase: "ended", reason: "done", exit_code: 0, duration_ms: performance.now() - startedMs });
       return result;
     } catch (error) {
-      await book.note({ ...about, phase: "ended", reason: CoralError.from(error).code, duration_ms: performance.now() - startedMs });
+      await recorder.note({ ...about, phase: "ended", reason: CoralError.from(error).code, duration_ms: performance.now() - startedMs });
       throw error;
     }
   };
@@ -53,11 +53,11 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
         () => ({}),
       );
     },
-    capture: (request, context) => auditedCapture(backend, book, request, context),
+    capture: (request, context) => auditedCapture(backend, recorder, request, context),
     recording: async function* (request, context) {
       // What a terminal showed may hold anything: who looks is written down, too.
       const what = { kind: "replay", phase: "ended", target: `agent ${request.agentId}`, command: request.recording, reason: "replayed" };
-      await book.note({ ...what, ...askerOf(context), command_id: randomUUID(), recording: request.recording });
+      await recorder.note({ ...what, ...askerOf(context), command_id: randomUUID(), recording: request.recording });
       yield* backend.recording(request, context);
     },
     createToken: (request, context) => {
@@ -76,7 +76,7 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
 
 /** One entry each, as far as the budget goes, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
 async function auditedQuery<T>(
-  { book, queries, log }: AuditedBackendOptions,
+  { recorder, queries, log }: AuditedBackendOptions,
   what: Omit<AuditNote, "phase">,
   context: ToolCallContext,
   ask: () => Promise<T>,
@@ -86,7 +86,7 @@ async function auditedQuery<T>(
   const tell = async (reason: string, details: Record<string, unknown>): Promise<void> => {
     if (queries?.take(context.caller ?? "", startedMs) === false) return;
     const result = { reason, details, exit_code: reason === "answered" ? 0 : 1, duration_ms: performance.now() - startedMs };
-    await book
+    await recorder
       .note({ ...what, phase: "ended", ...askerOf(context), ...result, command_id: randomUUID() })
       .catch((error: unknown) => log.error(`Cannot write a query of ${context.caller ?? "somebody"} into the audit`, { error }));
   };
@@ -102,7 +102,7 @@ async function auditedQuery<T>(
 
 async function* auditedCapture(
   backend: ColonyBackend,
-  book: Pick<AuditBook, "note">,
+  recorder: Pick<AuditRecorder, "note">,
   request: Parameters<ColonyBackend["capture"]>[0],
   context: ToolCallContext,
 ): AsyncGenerator<CaptureEvent> {
@@ -121,7 +121,7 @@ async function* auditedCapture(
     for await (const event of backend.capture(request, context)) {
       if (event.kind === "started") {
         commandId = event.captureId;
-        await book.note({ ...about, phase: "asked", command_id: commandId, details });
+        await recorder.note({ ...about, phase: "asked", command_id: commandId, details });
         isBegun = true;
       }
       if (event.kind === "request") requests++;
@@ -133,7 +133,7 @@ async function* auditedCapture(
     throw error;
   } finally {
     const result = { reason, duration_ms: performance.now() - startedMs, details: { ...details, requests } };
-    await book.note({ ...about, ...result, phase: isBegun ? "ended" : "denied", command_id: commandId });
+    await recorder.note({ ...about, ...result, phase: isBegun ? "ended" : "denied", command_id: commandId });
   }
 }
 

@@ -7,10 +7,10 @@ import { openColonyAudit } from "../../store/audit/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { audit } from "../../store/signals/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
-import { ApprovalBook } from "./approval-book.ts";
 import { createAuditBackend } from "./audit-backend.ts";
-import { AuditBook } from "./audit-book.ts";
+import { AuditRecorder } from "./audit-recorder.ts";
 import { AuditWatch } from "./audit-watch.ts";
+import { PendingApprovals } from "./pending-approvals.ts";
 import { QueryBudget } from "./query-budget.ts";
 
 export interface OpenAuditOptions {
@@ -33,16 +33,30 @@ export async function openAudit({ journalFile, owner, store, registry, config, c
   const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
   const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
   const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
-  const book = await AuditBook.open({ chain, journalFile, owner, clock, log }, store);
-  const approvals = new ApprovalBook({ store, registry, audit: book, allowsOwn: () => config().approvals.allowOwn, clock, log });
-  const backend = createAuditBackend({ settled: () => book.settled(), store, chain, registry, approvals, wallMs: () => clock.wallMs() });
+  const recorder = await AuditRecorder.open({ chain, journalFile, owner, clock, log }, store);
+  const approvals = new PendingApprovals({ store, registry, audit: recorder, allowsOwn: () => config().approvals.allowOwn, clock, log });
+  const backend = createAuditBackend({
+    settled: () => recorder.settled(),
+    store,
+    chain,
+    registry,
+    approvals,
+    wallMs: () => clock.wallMs(),
+  });
   const watch = new AuditWatch({ store, registry, clock, log });
   const queries = new QueryBudget();
   const tellCounted = async (): Promise<void> => {
     for (const { caller, queries: count, sinceMs } of queries.takeCounted(performance.now()))
-      await book.note({ kind: "sql", phase: "ended", caller, target: "colony", reason: "counted", details: { queries: count, sinceMs } });
+      await recorder.note({
+        kind: "sql",
+        phase: "ended",
+        caller,
+        target: "colony",
+        reason: "counted",
+        details: { queries: count, sinceMs },
+      });
   };
-  return { book, approvals, backend, watch, queries, tellCounted, prune: () => chain.prune() };
+  return { recorder, approvals, backend, watch, queries, tellCounted, prune: () => chain.prune() };
 }
 
 export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import type { CommandKind } from "../../tools/index.ts";
 import type { CommandEnd } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
-import type { ApprovalBook } from "./approval-book.ts";
+import type { PendingApprovals } from "./pending-approvals.ts";
 
 /** Who asks, in the words of the audit. */
 export interface CommandAsker {
@@ -43,7 +43,7 @@ export interface CommandsOptions {
   /** Absent: only agents write it down. */
   audit?: CommandRouteAudit | undefined;
   /** Absent: whoever asked waits in vain for an approval, until the agent ends it. */
-  approvals?: Pick<ApprovalBook, "held" | "gone">;
+  approvals?: Pick<PendingApprovals, "held" | "gone">;
   /** Told of what agents write; absent: nobody wants to know. */
   load?: FlowLoad;
   log: Logger;

@@ -5,7 +5,7 @@ import { sleep } from "../../base/clock.ts";
 import { AgentService } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { CommandOrder } from "../../proto/coral/agent/v1/commands_pb.ts";
 import { brokenEnd, type CommandEnd, type FrameStream, fromConnectError, relayResponses, type TargetInput } from "../../transport/index.ts";
-import type { ApprovalBook } from "../audit/approval-book.ts";
+import type { PendingApprovals } from "../audit/pending-approvals.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import { watchApprovals } from "./watch-approvals.ts";
 
@@ -15,7 +15,7 @@ const lossGraceMs = 200;
 export interface FollowOptions {
   registry: Pick<AgentRegistry, "find">;
   /** Learns of it when the agent holds the command back. */
-  approvals?: Pick<ApprovalBook, "held" | "gone">;
+  approvals?: Pick<PendingApprovals, "held" | "gone">;
   agentId: string;
   order: CommandOrder;
   input: TargetInput;

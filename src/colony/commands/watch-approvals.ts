@@ -1,9 +1,9 @@
 import type { CommandOrder } from "../../proto/coral/agent/v1/commands_pb.ts";
 import type { FrameStream } from "../../transport/index.ts";
-import type { ApprovalBook } from "../audit/approval-book.ts";
+import type { PendingApprovals } from "../audit/pending-approvals.ts";
 
 export interface WatchApprovalsOptions {
-  approvals?: Pick<ApprovalBook, "held" | "gone">;
+  approvals?: Pick<PendingApprovals, "held" | "gone">;
   agentId: string;
   order: CommandOrder;
   sink: Pick<FrameStream, "send">;

@@ -25,7 +25,7 @@ import {
   verdictOf,
   whatWasDeployed,
 } from "../../tools/index.ts";
-import { BuildBook, type FoundDeployment } from "./build-book.ts";
+import { type FoundDeployment, KnownBuilds } from "./known-builds.ts";
 
 export interface DeploymentSettings {
   /** How long after a deployment it is compared with the time before. */
@@ -54,7 +54,7 @@ const maxAgeMs = 24 * 3_600_000;
 
 export class DeploymentWatch {
   readonly #options: DeploymentWatchOptions;
-  #book: BuildBook | undefined;
+  #builds: KnownBuilds | undefined;
   /** Detection and marks one after the other, so that none is made twice. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -88,9 +88,9 @@ export class DeploymentWatch {
   async #detect(): Promise<void> {
     const { store, clock } = this.#options;
     const nowMs = clock.wallMs();
-    this.#book ??= new BuildBook(await loadKnownBuilds(store), nowMs);
+    this.#builds ??= new KnownBuilds(await loadKnownBuilds(store), nowMs);
     const running = [...(await queryRunningBuilds(store)), ...(await querySpanVersions(store, { sinceMs: spansBackMs, nowMs }))];
-    const news = this.#book.observe(running, ["process", "span"], nowMs);
+    const news = this.#builds.observe(running, ["process", "span"], nowMs);
     const isQuiet = news.found.length === 0 && news.builds.length === 0;
     const open = isQuiet && news.arrived.length === 0 ? [] : await this.#recent(nowMs);
     const changed = new Map<string, DeploymentRecord>();

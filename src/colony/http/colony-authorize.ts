@@ -3,9 +3,9 @@
 import { CoralError } from "../../base/errors.ts";
 import { permits } from "../../tools/index.ts";
 import type { Authorize } from "../../transport/index.ts";
-import type { TokenBook } from "../registry/token-book.ts";
+import type { TokenStore } from "../registry/token-store.ts";
 
-export function createAuthorize(tokens: TokenBook): Authorize {
+export function createAuthorize(tokens: TokenStore): Authorize {
   return async (caller, permission) => {
     switch (caller.kind) {
       case "local":

@@ -12,14 +12,14 @@ import { type Authority, isProofValid, requireAgent, runtimeFromWire } from "../
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import { checkLegacy } from "../registry/legacy-policy.ts";
 import { checkRegistrationSize } from "../registry/registration-size.ts";
-import type { TokenBook } from "../registry/token-book.ts";
+import type { TokenStore } from "../registry/token-store.ts";
 
 export interface ColonyServiceOptions {
   colonyId: string;
   name: string;
   environment: string;
   authority: Authority;
-  tokens: TokenBook;
+  tokens: TokenStore;
   registry: AgentRegistry;
   agentTtlMs: () => number;
   pullIntervalMs: () => number;

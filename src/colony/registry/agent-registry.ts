@@ -24,7 +24,7 @@ import { type NamingLimits, storeNamingWish } from "../../store/discovery/index.
 import type { Tunnel } from "../../transport/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
 import type { Revocations } from "./revocations.ts";
-import type { RuntimeBook } from "./runtime-book.ts";
+import type { RuntimeRegistry } from "./runtime-registry.ts";
 
 export interface Session {
   readonly id: string;
@@ -61,7 +61,7 @@ export interface AgentRegistryOptions {
   store: ColonyStore;
   revocations: Pick<Revocations, "has" | "add">;
   /** Absent: nothing is kept of where agents run. */
-  runtimes?: RuntimeBook;
+  runtimes?: RuntimeRegistry;
   clock: Clock;
   thresholds: HealthThresholds;
   log: Logger;

@@ -3,7 +3,7 @@
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { AgentKinds } from "../core/colony-metrics.ts";
 import type { AgentEntry, AgentRegistry } from "./agent-registry.ts";
-import type { RuntimeBook } from "./runtime-book.ts";
+import type { RuntimeRegistry } from "./runtime-registry.ts";
 
 export function countByHealth(registry: AgentRegistry): Record<string, number> {
   const counts: Record<string, number> = { healthy: 0, degraded: 0, unhealthy: 0 };
@@ -14,7 +14,7 @@ export function countByHealth(registry: AgentRegistry): Record<string, number> {
   return counts;
 }
 
-export function countByKind(registry: AgentRegistry, runtimes: RuntimeBook): AgentKinds {
+export function countByKind(registry: AgentRegistry, runtimes: RuntimeRegistry): AgentKinds {
   const agents = trusted(registry);
   const counts = new Map<string, { runtimeType: string; sidecarMode: string; agents: number }>();
   for (const { record } of agents) {

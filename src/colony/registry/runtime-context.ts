@@ -8,7 +8,7 @@ import type { ColonyBackend, RuntimeContextFacts } from "../../tools/index.ts";
 import { fromConnectError, runtimeFromWire, type Tunnel } from "../../transport/index.ts";
 import type { AgentRegistry } from "./agent-registry.ts";
 import { checkRuntime } from "./check-runtime.ts";
-import type { RuntimeBook } from "./runtime-book.ts";
+import type { RuntimeRegistry } from "./runtime-registry.ts";
 
 const askTimeoutMs = 3_000;
 /** A look asks the container runtime and the cluster. */
@@ -17,7 +17,7 @@ const refreshTimeoutMs = 15_000;
 export interface RuntimeContextOptions {
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find">;
-  runtimes: Pick<RuntimeBook, "of">;
+  runtimes: Pick<RuntimeRegistry, "of">;
 }
 
 export function createRuntimeContext({ store, registry, runtimes }: RuntimeContextOptions): ColonyBackend["runtimeContext"] {

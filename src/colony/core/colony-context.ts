@@ -22,7 +22,7 @@ export interface ColonyOptions {
 }
 
 /** What all parts of a running colony are made with. `config` is that of the last reload: whoever must see changes reads it each time. */
-export interface ColonySetting extends ColonyOptions {
+export interface ColonyContext extends ColonyOptions {
   /** Why the last write failed; empty while writes succeed. */
   writeProblem: string;
   /** `host:port` for agents and the CLI; empty until it listens. */

@@ -14,7 +14,7 @@ import { type ColonyStore } from "../../store/colony/index.ts";
 import type { ApprovalDecision, ApprovalInfo, ApprovalOutcome, ToolCallContext } from "../../tools/index.ts";
 import { fromConnectError } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
-import type { AuditBook } from "./audit-book.ts";
+import type { AuditRecorder } from "./audit-recorder.ts";
 
 /** A command that an agent holds back, as its stream tells. */
 export interface HeldCommand {
@@ -29,10 +29,10 @@ export interface HeldCommand {
   expiresAtMs: number;
 }
 
-export interface ApprovalBookOptions {
+export interface PendingApprovalsOptions {
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find">;
-  audit: Pick<AuditBook, "note">;
+  audit: Pick<AuditRecorder, "note">;
   /** Whether the one who asked may also approve. */
   allowsOwn: () => boolean;
   clock: Clock;
@@ -52,13 +52,13 @@ const longestWaitMs = 86_400_000;
 const shortestPrefix = 4;
 const decideTimeoutMs = 10_000;
 
-export class ApprovalBook {
-  readonly #options: ApprovalBookOptions;
+export class PendingApprovals {
+  readonly #options: PendingApprovalsOptions;
   readonly #waiting = new Map<string, Waiting>();
   /** What was pulled of an agent's audit may end with the wait: the end comes with a later pull. Oldest first. */
   readonly #gone = new Set<string>();
 
-  constructor(options: ApprovalBookOptions) {
+  constructor(options: PendingApprovalsOptions) {
     this.#options = options;
   }
 

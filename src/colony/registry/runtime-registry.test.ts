@@ -7,7 +7,7 @@ import { silentLogger } from "../../base/log.ts";
 import { possibleCapabilities, sampleRuntime, sampleSidecar } from "../../model/runtime-facts.fixture.ts";
 import { type ColonyStore, listRuntimeHistory, openColonyStore } from "../../store/colony/index.ts";
 import { openEngine } from "../../store/engine/index.ts";
-import { RuntimeBook } from "./runtime-book.ts";
+import { RuntimeRegistry } from "./runtime-registry.ts";
 
 class HandClock implements Clock {
   nowMs = 1_000_000;
@@ -19,8 +19,8 @@ class HandClock implements Clock {
   }
 }
 
-async function open(clock: Clock): Promise<AsyncDisposable & { store: ColonyStore; book: () => Promise<RuntimeBook> }> {
-  const directory = mkdtempSync(join(tmpdir(), "coral-book-"));
+async function openWorld(clock: Clock): Promise<AsyncDisposable & { store: ColonyStore; open: () => Promise<RuntimeRegistry> }> {
+  const directory = mkdtempSync(join(tmpdir(), "coral-runtimes-"));
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log: silentLogger });
   const store = await openColonyStore(engine, {
     file: join(directory, "c.duckdb"),
@@ -31,7 +31,7 @@ async function open(clock: Clock): Promise<AsyncDisposable & { store: ColonyStor
   });
   return {
     store,
-    book: () => RuntimeBook.open({ store, clock, log: silentLogger }),
+    open: () => RuntimeRegistry.open({ store, clock, log: silentLogger }),
     [Symbol.asyncDispose]: async () => {
       await store.close();
       await engine.close();
@@ -42,37 +42,37 @@ async function open(clock: Clock): Promise<AsyncDisposable & { store: ColonyStor
 
 test("take() writes a change at once, the next ones once a minute, and the last one counts", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const book = await world.book();
-  await book.take("a", sampleSidecar("passive"), "");
+  await using world = await openWorld(clock);
+  const runtimes = await world.open();
+  await runtimes.take("a", sampleSidecar("passive"), "");
   for (let round = 0; round < 10; round++) {
     clock.nowMs += 1_000;
-    await book.take("a", sampleSidecar(round % 2 ? "shared-ns" : "cri"), "refresh");
+    await runtimes.take("a", sampleSidecar(round % 2 ? "shared-ns" : "cri"), "refresh");
     // What is asked is always the newest.
-    expect(book.of("a")?.facts.sidecarMode).toBe(round % 2 ? "shared-ns" : "cri");
+    expect(runtimes.of("a")?.facts.sidecarMode).toBe(round % 2 ? "shared-ns" : "cri");
   }
   expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
-  await book.flush();
+  await runtimes.flush();
   expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
   clock.nowMs += 60_000;
-  await book.flush();
-  await book.flush();
+  await runtimes.flush();
+  await runtimes.flush();
   const history = await listRuntimeHistory(world.store, "a", 100);
   expect(history.map(({ sidecarMode, reason }) => [sidecarMode, reason])).toEqual([
     ["shared-ns", "refresh"],
     ["passive", "registration"],
   ]);
   expect(history[0]?.changes).toContain("sidecar mode passive → shared-ns");
-  expect(book.deferred).toBe(10);
+  expect(runtimes.deferred).toBe(10);
 });
 
 test("take() writes nothing when nothing changed but the time, also after a restart", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const first = await world.book();
+  await using world = await openWorld(clock);
+  const first = await world.open();
   await first.take("a", sampleRuntime(), "");
   clock.nowMs += 3_600_000;
-  const second = await world.book();
+  const second = await world.open();
   expect(second.of("a")?.facts).toEqual(sampleRuntime());
   await second.take("a", sampleRuntime({ detectedAt: "2025-01-01T00:00:00.000Z" }), "");
   expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
@@ -81,10 +81,10 @@ test("take() writes nothing when nothing changed but the time, also after a rest
 
 test("take() names the reason of a change", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const book = await world.book();
+  await using world = await openWorld(clock);
+  const runtimes = await world.open();
   const cri = sampleSidecar("cri");
-  const steps: [Parameters<RuntimeBook["take"]>[1], string, string][] = [
+  const steps: [Parameters<RuntimeRegistry["take"]>[1], string, string][] = [
     [cri, "", "registration"],
     [{ ...cri, version: "0.2.0" }, "", "upgrade"],
     [{ ...cri, version: "0.2.0", containerRuntime: { socketPath: "/s", type: "containerd", version: "1.7.1" } }, "refresh", "upgrade"],
@@ -93,30 +93,30 @@ test("take() names the reason of a change", async () => {
   ];
   for (const [facts, told, reason] of steps) {
     clock.nowMs += 60_000;
-    await book.take("a", facts, told);
+    await runtimes.take("a", facts, told);
     expect((await listRuntimeHistory(world.store, "a", 1))[0]?.reason).toBe(reason);
   }
 });
 
 test("take() flags what an agent claims and cannot do, once, and does not believe it", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const book = await world.book();
+  await using world = await openWorld(clock);
+  const runtimes = await world.open();
   const lie = sampleSidecar("passive", { capabilities: possibleCapabilities("native", "") });
-  await book.take("a", lie, "");
-  await book.take("a", lie, "");
-  expect(book.of("a")?.problems).toHaveLength(3);
-  expect(book.of("a")?.facts.capabilities.find(({ name }) => name === "exec")?.available).toBe(false);
+  await runtimes.take("a", lie, "");
+  await runtimes.take("a", lie, "");
+  expect(runtimes.of("a")?.problems).toHaveLength(3);
+  expect(runtimes.of("a")?.facts.capabilities.find(({ name }) => name === "exec")?.available).toBe(false);
   const events = await world.store.query("SELECT kind FROM registry.events WHERE agent_id = 'a'");
   expect(events.map(({ kind }) => kind)).toEqual(["agent-runtime-doubtful"]);
 });
 
 test("a change that takes abilities away is a warning among the events", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const book = await world.book();
+  await using world = await openWorld(clock);
+  const runtimes = await world.open();
   for (const mode of ["cri", "passive", "cri"]) {
-    await book.take("a", sampleSidecar(mode), "refresh");
+    await runtimes.take("a", sampleSidecar(mode), "refresh");
     clock.nowMs += 60_000;
   }
   const events = await world.store.query(`SELECT severity, message FROM ${world.store.database.name}.views.events ORDER BY "time"`);
@@ -128,10 +128,10 @@ test("a change that takes abilities away is a warning among the events", async (
 
 test("take() forgets an agent that does not tell any more", async () => {
   const clock = new HandClock();
-  await using world = await open(clock);
-  const book = await world.book();
-  await book.take("b", sampleSidecar("cri"), "");
-  await book.take("b", null, "");
-  expect(book.of("b")).toBeNull();
-  expect((await world.book()).of("b")).toBeNull();
+  await using world = await openWorld(clock);
+  const runtimes = await world.open();
+  await runtimes.take("b", sampleSidecar("cri"), "");
+  await runtimes.take("b", null, "");
+  expect(runtimes.of("b")).toBeNull();
+  expect((await world.open()).of("b")).toBeNull();
 });

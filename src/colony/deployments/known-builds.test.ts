@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RunningBuild } from "../../store/queries/index.ts";
-import { BuildBook } from "./build-book.ts";
+import { KnownBuilds } from "./known-builds.ts";
 
 const minuteMs = 60_000;
 const startMs = Date.UTC(2026, 0, 1);
@@ -10,9 +10,9 @@ function run(build: string, startedMs: number, more: Partial<RunningBuild> = {})
 }
 
 /** Observes one scan after the other, each half a minute later, and tells what was deployed. */
-function watch(scans: RunningBuild[][], book = new BuildBook([], startMs)): string[] {
+function watch(scans: RunningBuild[][], known = new KnownBuilds([], startMs)): string[] {
   return scans.flatMap((running, index) =>
-    book
+    known
       .observe(running, ["process", "span"], startMs + index * (minuteMs / 2))
       .found.map(({ foundBy, build, previousBuild, version, previousVersion }) =>
         foundBy === "build" ? `${previousBuild} → ${build}` : `${previousVersion} → ${version}`,
@@ -22,7 +22,7 @@ function watch(scans: RunningBuild[][], book = new BuildBook([], startMs)): stri
 
 const many = <T>(count: number, one: T): T[] => Array.from({ length: count }, () => one);
 
-describe("BuildBook", () => {
+describe("KnownBuilds", () => {
   it("finds another build of a service, once", () => {
     const later = startMs + minuteMs;
     expect(watch([[run("a", startMs)], [run("a", startMs)], [run("b", later)], [run("b", later)], [run("b", later)]])).toEqual(["a → b"]);
@@ -45,9 +45,9 @@ describe("BuildBook", () => {
   });
 
   it("tells where a build has arrived since", () => {
-    const book = new BuildBook([], startMs);
-    watch([[run("a", startMs)], [run("b", startMs + minuteMs)]], book);
-    const news = book.observe(
+    const known = new KnownBuilds([], startMs);
+    watch([[run("a", startMs)], [run("b", startMs + minuteMs)]], known);
+    const news = known.observe(
       [run("b", startMs + minuteMs), run("b", startMs + 2 * minuteMs, { agentId: "web-2" })],
       ["process"],
       startMs + 2 * minuteMs,
@@ -80,11 +80,11 @@ describe("BuildBook", () => {
   });
 
   it("goes on after a restart of the colony where it was", () => {
-    const book = new BuildBook([], startMs);
+    const known = new KnownBuilds([], startMs);
     const stored = new Map<string, Parameters<typeof storedOf>[0]>();
-    const storedOf = (build: ReturnType<BuildBook["observe"]>["builds"][number]) => stored.set(`${build.build} ${build.version}`, build);
-    for (const build of book.observe([run("a", startMs)], ["process"], startMs).builds) storedOf(build);
-    const again = new BuildBook([...stored.values()], startMs + 3_600_000);
+    const storedOf = (build: ReturnType<KnownBuilds["observe"]>["builds"][number]) => stored.set(`${build.build} ${build.version}`, build);
+    for (const build of known.observe([run("a", startMs)], ["process"], startMs).builds) storedOf(build);
+    const again = new KnownBuilds([...stored.values()], startMs + 3_600_000);
     // Nothing has been heard of it for an hour, because nobody listened.
     expect(again.observe([], ["process"], startMs + 3_600_000).builds).toEqual([]);
     expect(again.observe([run("b", startMs + 1_800_000)], ["process"], startMs + 3_601_000).found).toMatchObject([

@@ -13,7 +13,7 @@ import { type AuditEntry, blankAuditEntry, type ChainLink } from "../../store/si
 import type { CommandEnd } from "../../transport/index.ts";
 import type { CommandRouteAudit, RoutedCommand } from "./routed-command.ts";
 
-export interface AuditBookOptions {
+export interface AuditRecorderOptions {
   chain: ColonyAudit;
   /** Holds entries until they are committed. */
   journalFile: string;
@@ -34,32 +34,32 @@ const maxDetailsLength = 8_192;
 const maxListed = 100;
 const maxLost = 1_000;
 
-export class AuditBook implements CommandRouteAudit, AsyncDisposable {
-  readonly #options: AuditBookOptions;
+export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
+  readonly #options: AuditRecorderOptions;
 
   readonly #writer: AuditWriter;
 
-  private constructor(options: AuditBookOptions, writer: AuditWriter) {
+  private constructor(options: AuditRecorderOptions, writer: AuditWriter) {
     this.#options = options;
     this.#writer = writer;
   }
 
   /** Closes what a killed colony has left open as `lost`. */
-  static async open(options: AuditBookOptions, store: ColonyStore): Promise<AuditBook> {
+  static async open(options: AuditRecorderOptions, store: ColonyStore): Promise<AuditRecorder> {
     const { chain, journalFile: file, owner, log } = options;
     const isCommitted = (entry: AuditEntry): Promise<boolean> => isOwnEntry(store, entry);
-    const book = new AuditBook(
+    const recorder = new AuditRecorder(
       options,
       await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
     );
     try {
       const open = await openCommands(store, maxLost);
-      await chain.append(open.map((record) => book.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
+      await chain.append(open.map((record) => recorder.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
     } catch (error) {
-      await book.close();
+      await recorder.close();
       throw error;
     }
-    return book;
+    return recorder;
   }
 
   /** How far its chain is, for agents to remember. */

@@ -10,7 +10,7 @@ import { type ColonyStore } from "../../store/colony/index.ts";
 import type { ColonyBackend } from "../../tools/index.ts";
 import { brokenEnd } from "../../transport/index.ts";
 import { openAuditWorld } from "./audit.fixture.ts";
-import { AuditBook } from "./audit-book.ts";
+import { AuditRecorder } from "./audit-recorder.ts";
 import { auditedBackend } from "./audited-backend.ts";
 import type { RoutedCommand } from "./routed-command.ts";
 
@@ -24,11 +24,11 @@ const command: RoutedCommand = {
 };
 const end = { ...brokenEnd("failed", "", ""), reason: "exited" as const, exitCode: 3, stdoutBytes: 5, rule: "diagnostics" };
 
-test("AuditBook writes who asked for what before it is routed, and what came of it", async () => {
+test("AuditRecorder writes who asked for what before it is routed, and what came of it", async () => {
   await using world = await openAuditWorld();
-  await world.book.asked(command);
-  await world.book.ended(command, [end, brokenEnd("lost", "unavailable", "gone")], 1_234.6);
-  await world.book.refused({ ...command, commandId: "c2" }, "no agent can");
+  await world.recorder.asked(command);
+  await world.recorder.ended(command, [end, brokenEnd("lost", "unavailable", "gone")], 1_234.6);
+  await world.recorder.refused({ ...command, commandId: "c2" }, "no agent can");
   const rows = await world.entries();
   expect(rows.map((row) => [row["command_id"], row["phase"], row["reason"]])).toEqual([
     ["c1", "asked", ""],
@@ -55,35 +55,35 @@ test("AuditBook writes who asked for what before it is routed, and what came of 
   expect((await verifyOwnChain(world.store, world.chain)).problems).toEqual([]);
 });
 
-test("AuditBook bounds what it is told", async () => {
+test("AuditRecorder bounds what it is told", async () => {
   await using world = await openAuditWorld();
   const long = "\u0000x\ud800".repeat(200_000);
-  await world.book.asked({
+  await world.recorder.asked({
     ...command,
     target: long,
     command: long,
     agentIds: Array.from({ length: 5_000 }, (_, index) => `a${index}-${"x".repeat(100)}`),
   });
-  await world.book.note({ kind: "sql", phase: "ended", command: `select '${long}'`, isSql: true, reason: long });
+  await world.recorder.note({ kind: "sql", phase: "ended", command: `select '${long}'`, isSql: true, reason: long });
   for (const row of await world.entries()) expect(JSON.stringify(row).length).toBeLessThan(30_000);
   expect((await verifyOwnChain(world.store, world.chain)).problems).toEqual([]);
 });
 
-test("AuditBook closes what a killed colony has left open as lost, once", async () => {
+test("AuditRecorder closes what a killed colony has left open as lost, once", async () => {
   await using world = await openAuditWorld();
-  await world.book.asked(command);
-  await world.book.asked({ ...command, commandId: "c2" });
-  await world.book.ended({ ...command, commandId: "c2" }, [end], 1);
-  await world.openBook();
-  await world.openBook();
+  await world.recorder.asked(command);
+  await world.recorder.asked({ ...command, commandId: "c2" });
+  await world.recorder.ended({ ...command, commandId: "c2" }, [end], 1);
+  await world.reopen();
+  await world.reopen();
   const lost = (await world.entries()).filter((row) => row["reason"] === "lost");
   expect(lost.map((row) => [row["command_id"], row["phase"], row["caller"]])).toEqual([["c1", "ended", "token:ann"]]);
 });
 
-test("AuditBook says that nothing was done when it cannot write", async () => {
+test("AuditRecorder says that nothing was done when it cannot write", async () => {
   await using world = await openAuditWorld();
-  await world.book.close();
-  await expect(world.book.asked(command)).rejects.toThrow("Cannot write the audit, so that nothing was done");
+  await world.recorder.close();
+  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so that nothing was done");
 });
 
 const context = { signal: new AbortController().signal, caller: "local:uid=1000", from: "socket pid=4", through: "cli" as const };
@@ -98,7 +98,7 @@ test("auditedBackend() writes down SQL with its outcome, redacted, and answers a
     if (text.includes("broken")) throw new CoralError({ code: "invalid", message: "no" });
     return { rows: [[1], [2]] } as never;
   };
-  const backend = auditedBackend(backendOf({ sql }), { book: world.book, log: silentLogger });
+  const backend = auditedBackend(backendOf({ sql }), { recorder: world.recorder, log: silentLogger });
   const ask = (text: string) => backend.sql({ sql: text, maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context);
   await ask("select * from host where password = 'hunter22'");
   await expect(ask("select broken")).rejects.toMatchObject({ code: "invalid" });
@@ -110,14 +110,17 @@ test("auditedBackend() writes down SQL with its outcome, redacted, and answers a
   expect(rows[0]?.["details"]).toBe('{"rows":2}');
   expect(String(rows[0]?.["command"])).toMatch(/^select \* from host/);
   expect(String(rows[0]?.["command"])).not.toContain("hunter22");
-  const failing = auditedBackend(backendOf({ sql }), { book: { note: () => Promise.reject(new Error("disk full")) }, log: silentLogger });
+  const failing = auditedBackend(backendOf({ sql }), {
+    recorder: { note: () => Promise.reject(new Error("disk full")) },
+    log: silentLogger,
+  });
   expect(await failing.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context)).toBeDefined();
 });
 
 test("auditedBackend() writes down who asked where an agent runs", async () => {
   await using world = await openAuditWorld();
   const runtimeContext = async () => ({}) as never;
-  const backend = auditedBackend(backendOf({ runtimeContext }), { book: world.book, log: silentLogger });
+  const backend = auditedBackend(backendOf({ runtimeContext }), { recorder: world.recorder, log: silentLogger });
   await backend.runtimeContext({ agentId: "web-1", refresh: true, history: 0 }, context);
   expect(await world.entries()).toMatchObject([
     {
@@ -136,7 +139,7 @@ test("auditedBackend() does not write queries that are beyond the budget, and an
   let left = 2;
   const queries = { take: () => left-- > 0 };
   const sql = async () => ({ rows: [] }) as never;
-  const backend = auditedBackend(backendOf({ sql }), { book: world.book, queries, log: silentLogger });
+  const backend = auditedBackend(backendOf({ sql }), { recorder: world.recorder, queries, log: silentLogger });
   for (let index = 0; index < 5; index++) await backend.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context);
   expect(await world.entries()).toHaveLength(2);
 });
@@ -148,13 +151,13 @@ test("auditedBackend() writes down changes before and after, and does none that 
     revoked++;
     return { agentId, hostname: "", revokedAt: "" };
   };
-  await auditedBackend(backendOf({ revokeAgent }), { book: world.book, log: silentLogger }).revokeAgent("web-1", context);
+  await auditedBackend(backendOf({ revokeAgent }), { recorder: world.recorder, log: silentLogger }).revokeAgent("web-1", context);
   expect((await world.entries()).map((row) => [row["kind"], row["phase"], row["target"], row["command"], row["reason"]])).toEqual([
     ["agent", "asked", "agent web-1", "revoke", ""],
     ["agent", "ended", "agent web-1", "revoke", "done"],
   ]);
   const failing = auditedBackend(backendOf({ revokeAgent }), {
-    book: { note: () => Promise.reject(new Error("disk full")) },
+    recorder: { note: () => Promise.reject(new Error("disk full")) },
     log: silentLogger,
   });
   await expect(failing.revokeAgent("web-1", context)).rejects.toThrow("disk full");
@@ -167,7 +170,7 @@ test("auditedBackend() writes down captures from their beginning to their end, a
     yield { kind: "started", captureId: "cap-1", service: "api", agents: [] } as never;
     for (;;) yield { kind: "request", request: {} } as never;
   };
-  const backend = auditedBackend(backendOf({ capture }), { book: world.book, log: silentLogger });
+  const backend = auditedBackend(backendOf({ capture }), { recorder: world.recorder, log: silentLogger });
   const request = { service: "api", agentIds: ["web-1"], minDurationMs: 0, limit: 5, durationMs: 1, includeBody: true, route: "/pay" };
   let seen = 0;
   for await (const _event of backend.capture(request, context)) if (++seen > 3) break;
@@ -179,11 +182,13 @@ test("auditedBackend() writes down captures from their beginning to their end, a
   expect(JSON.parse(String(rows[1]?.["details"]))).toMatchObject({ requests: 3 });
 });
 
-test("AuditBook keeps nothing open when it cannot be opened", async () => {
+test("AuditRecorder keeps nothing open when it cannot be opened", async () => {
   await using world = await openAuditWorld();
-  const journalFile = join(tmpdir(), `coral-audit-book-${process.pid}.jsonl`);
+  const journalFile = join(tmpdir(), `coral-audit-recorder-${process.pid}.jsonl`);
   const store = { database: world.store.database, query: () => Promise.reject(new Error("gone")) } as unknown as ColonyStore;
-  await expect(AuditBook.open({ chain: world.chain, journalFile, clock: world.clock, log: silentLogger }, store)).rejects.toThrow("gone");
+  await expect(AuditRecorder.open({ chain: world.chain, journalFile, clock: world.clock, log: silentLogger }, store)).rejects.toThrow(
+    "gone",
+  );
   expect(openFiles()).not.toContain(journalFile);
   rmSync(journalFile);
 });
@@ -193,7 +198,7 @@ test("auditedBackend() writes down who looks at a recording before it is read", 
   const recording = async function* () {
     yield Buffer.from("x");
   };
-  const backend = auditedBackend(backendOf({ recording }), { book: world.book, log: silentLogger });
+  const backend = auditedBackend(backendOf({ recording }), { recorder: world.recorder, log: silentLogger });
   for await (const _part of backend.recording({ agentId: "web-1", recording: "r1" }, context)) {
     expect((await world.entries()).map((row) => [row["kind"], row["recording"], row["caller"]])).toEqual([
       ["replay", "r1", "local:uid=1000"],

@@ -8,7 +8,7 @@ import { type ColonyStore, insertToken, listTokens, revokeToken, type TokenRecor
 import type { CreateTokenRequest, Permission, TokenCreated, TokenInfo } from "../../tools/index.ts";
 import { createSecret, formatToken, hashSecret, parseToken } from "../../transport/index.ts";
 
-export interface TokenBookOptions {
+export interface TokenStoreOptions {
   store: ColonyStore;
   clock: Clock;
   colonyId: string;
@@ -28,12 +28,12 @@ const refusals: Record<"unknown" | "revoked" | "expired" | "used-up", string> = 
 const repeatMs = 3_600_000;
 const maxRemembered = 1_000;
 
-export class TokenBook {
-  readonly #options: TokenBookOptions;
+export class TokenStore {
+  readonly #options: TokenStoreOptions;
   /** Joins that succeeded, by token, secret and key, with their time, monotonic. */
   readonly #joins = new Map<string, number>();
 
-  constructor(options: TokenBookOptions) {
+  constructor(options: TokenStoreOptions) {
     this.#options = options;
   }
 

@@ -35,7 +35,7 @@ interface Group extends Pick<KnownBuild, "service" | "foundBy" | "build" | "vers
   startedMs: number;
 }
 
-export class BuildBook {
+export class KnownBuilds {
   /** By service and origin. */
   readonly #known = new Map<string, KnownBuild[]>();
   readonly #writtenMs = new Map<KnownBuild, number>();

@@ -7,13 +7,13 @@ import type { RuntimeFacts } from "../../model/runtime-facts.ts";
 import { type ColonyStore, forgetRuntime, loadRuntimes, recordEvent, storeRuntime } from "../../store/colony/index.ts";
 import { type CheckedRuntime, checkRuntime } from "./check-runtime.ts";
 
-export interface RuntimeBookOptions {
+export interface RuntimeRegistryOptions {
   store: ColonyStore;
   clock: Clock;
   log: Logger;
 }
 
-interface BookEntry extends CheckedRuntime {
+interface RuntimeEntry extends CheckedRuntime {
   /** What the store has; undefined before the first write. */
   stored: CheckedRuntime | undefined;
   /** Of the last write, monotonic. */
@@ -25,19 +25,19 @@ interface BookEntry extends CheckedRuntime {
 /** An agent whose runtime flickers is written down this often. */
 const writeIntervalMs = 60_000;
 
-export class RuntimeBook {
-  readonly #options: RuntimeBookOptions;
-  readonly #entries = new Map<string, BookEntry>();
+export class RuntimeRegistry {
+  readonly #options: RuntimeRegistryOptions;
+  readonly #entries = new Map<string, RuntimeEntry>();
   #deferred = 0;
 
-  private constructor(options: RuntimeBookOptions) {
+  private constructor(options: RuntimeRegistryOptions) {
     this.#options = options;
   }
 
-  static async open(options: RuntimeBookOptions): Promise<RuntimeBook> {
-    const book = new RuntimeBook(options);
+  static async open(options: RuntimeRegistryOptions): Promise<RuntimeRegistry> {
+    const registry = new RuntimeRegistry(options);
     for (const { agentId, facts, problems } of await loadRuntimes(options.store)) {
-      book.#entries.set(agentId, {
+      registry.#entries.set(agentId, {
         facts,
         problems,
         stored: { facts, problems },
@@ -45,7 +45,7 @@ export class RuntimeBook {
         pending: undefined,
       });
     }
-    return book;
+    return registry;
   }
 
   /** Null for an agent that does not tell. */
@@ -69,7 +69,7 @@ export class RuntimeBook {
     }
     const checked = checkRuntime(told);
     const isSame = before?.stored !== undefined && contentOf(before.stored) === contentOf(checked);
-    const entry: BookEntry = {
+    const entry: RuntimeEntry = {
       ...checked,
       stored: before?.stored,
       storedAtMs: before?.storedAtMs ?? Number.NEGATIVE_INFINITY,
@@ -90,7 +90,7 @@ export class RuntimeBook {
     }
   }
 
-  async #write(agentId: string, entry: BookEntry): Promise<void> {
+  async #write(agentId: string, entry: RuntimeEntry): Promise<void> {
     const { store, clock } = this.#options;
     const { facts, problems, stored, pending = "registration" } = entry;
     const changes = stored ? describeRuntimeChanges(stored.facts, facts) : [];

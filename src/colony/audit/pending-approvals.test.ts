@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { CommandOrderSchema, type DecideApprovalRequest } from "../../proto/coral/agent/v1/commands_pb.ts";
 import { watchApprovals } from "../commands/watch-approvals.ts";
-import { ApprovalBook, type HeldCommand } from "./approval-book.ts";
 import { openAuditWorld, registryOf } from "./audit.fixture.ts";
+import { type HeldCommand, PendingApprovals } from "./pending-approvals.ts";
 
 const contextOf = (caller: string) => ({ signal: new AbortController().signal, caller, from: "socket", through: "cli" as const });
 
@@ -18,8 +18,8 @@ async function setUp(options: { allowsOwn?: boolean; decide?: () => void } = {})
     return {};
   };
   const registry = registryOf({ "web-1": { decideApproval }, "web-2": { decideApproval }, away: null });
-  const { store, clock, book: audit } = world;
-  const book = new ApprovalBook({ store, registry, audit, allowsOwn: () => options.allowsOwn ?? false, clock, log: silentLogger });
+  const { store, clock, recorder: audit } = world;
+  const approvals = new PendingApprovals({ store, registry, audit, allowsOwn: () => options.allowsOwn ?? false, clock, log: silentLogger });
   const held = (more: Partial<HeldCommand> = {}): HeldCommand => ({
     agentId: "web-1",
     commandId: "abcd1234",
@@ -32,99 +32,99 @@ async function setUp(options: { allowsOwn?: boolean; decide?: () => void } = {})
     expiresAtMs: clock.nowMs + 60_000,
     ...more,
   });
-  return { world, book, held, decisions, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
+  return { world, approvals, held, decisions, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
 
-test("ApprovalBook lists what waits, redacted, and forgets what is gone or long over", async () => {
+test("PendingApprovals lists what waits, redacted, and forgets what is gone or long over", async () => {
   await using it = await setUp();
-  it.book.held(it.held({ command: "mysql -phunter22" }));
-  it.book.held(it.held({ agentId: "away" }));
-  expect(await it.book.list()).toEqual([
+  it.approvals.held(it.held({ command: "mysql -phunter22" }));
+  it.approvals.held(it.held({ agentId: "away" }));
+  expect(await it.approvals.list()).toEqual([
     expect.objectContaining({ approvalId: "abcd1234", hostname: "web-1.host", caller: "token:ann", command: "mysql -p***" }),
   ]);
-  it.book.gone("web-1", "abcd1234");
-  expect(await it.book.list()).toEqual([]);
-  it.book.held(it.held());
+  it.approvals.gone("web-1", "abcd1234");
+  expect(await it.approvals.list()).toEqual([]);
+  it.approvals.held(it.held());
   it.world.clock.nowMs += 180_000;
-  expect(await it.book.list()).toEqual([]);
+  expect(await it.approvals.list()).toEqual([]);
 });
 
-test("ApprovalBook sends a decision to the agent and writes it down first", async () => {
+test("PendingApprovals sends a decision to the agent and writes it down first", async () => {
   await using it = await setUp();
-  it.book.held(it.held());
-  const outcomes = await it.book.decide({ approvalId: "abcd", isApproved: true, reason: "planned" }, contextOf("token:bob"));
+  it.approvals.held(it.held());
+  const outcomes = await it.approvals.decide({ approvalId: "abcd", isApproved: true, reason: "planned" }, contextOf("token:bob"));
   expect(outcomes).toEqual([{ approvalId: "abcd1234", agentId: "web-1", hostname: "web-1.host", isApproved: true, problem: null }]);
   expect(it.decisions).toMatchObject([{ approvalId: "abcd1234", isApproved: true, decidedBy: "token:bob", reason: "planned" }]);
   expect(await it.world.entries()).toMatchObject([
     { kind: "approval", phase: "decided", reason: "approved", caller: "token:bob", command_id: "abcd1234", rule: "restarts" },
   ]);
-  expect(await it.book.list()).toEqual([]);
+  expect(await it.approvals.list()).toEqual([]);
 });
 
-test("ApprovalBook does not let the one who asked approve; denying is always fine", async () => {
+test("PendingApprovals does not let the one who asked approve; denying is always fine", async () => {
   await using it = await setUp();
-  it.book.held(it.held());
-  await expect(it.book.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"))).rejects.toMatchObject({
+  it.approvals.held(it.held());
+  await expect(it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"))).rejects.toMatchObject({
     code: "not-permitted",
   });
   expect(it.decisions).toEqual([]);
-  await it.book.decide({ approvalId: "abcd1234", isApproved: false }, contextOf("token:ann"));
+  await it.approvals.decide({ approvalId: "abcd1234", isApproved: false }, contextOf("token:ann"));
   expect(it.decisions).toMatchObject([{ isApproved: false }]);
 });
 
-test("ApprovalBook lets the one who asked approve where the config does", async () => {
+test("PendingApprovals lets the one who asked approve where the config does", async () => {
   await using it = await setUp({ allowsOwn: true });
-  it.book.held(it.held());
-  await it.book.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"));
+  it.approvals.held(it.held());
+  await it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"));
   expect(it.decisions).toHaveLength(1);
 });
 
-test("ApprovalBook decides a command at all agents that hold it, or at one", async () => {
+test("PendingApprovals decides a command at all agents that hold it, or at one", async () => {
   await using it = await setUp();
-  it.book.held(it.held());
-  it.book.held(it.held({ agentId: "web-2" }));
-  await it.book.decide({ approvalId: "abcd1234", agentId: "web-2", isApproved: true }, contextOf("token:bob"));
-  expect((await it.book.list()).map(({ agentId }) => agentId)).toEqual(["web-1"]);
-  it.book.held(it.held({ agentId: "web-2" }));
-  expect(await it.book.decide({ approvalId: "abcd1234", isApproved: false }, contextOf("token:bob"))).toHaveLength(2);
+  it.approvals.held(it.held());
+  it.approvals.held(it.held({ agentId: "web-2" }));
+  await it.approvals.decide({ approvalId: "abcd1234", agentId: "web-2", isApproved: true }, contextOf("token:bob"));
+  expect((await it.approvals.list()).map(({ agentId }) => agentId)).toEqual(["web-1"]);
+  it.approvals.held(it.held({ agentId: "web-2" }));
+  expect(await it.approvals.decide({ approvalId: "abcd1234", isApproved: false }, contextOf("token:bob"))).toHaveLength(2);
 });
 
-test("ApprovalBook refuses unknown and ambiguous ids", async () => {
+test("PendingApprovals refuses unknown and ambiguous ids", async () => {
   await using it = await setUp();
-  it.book.held(it.held());
-  it.book.held(it.held({ approvalId: "abcd9999", commandId: "abcd9999" }));
-  const decide = (approvalId: string) => it.book.decide({ approvalId, isApproved: true }, contextOf("token:bob"));
+  it.approvals.held(it.held());
+  it.approvals.held(it.held({ approvalId: "abcd9999", commandId: "abcd9999" }));
+  const decide = (approvalId: string) => it.approvals.decide({ approvalId, isApproved: true }, contextOf("token:bob"));
   await expect(decide("ffff")).rejects.toMatchObject({ code: "not-found" });
   await expect(decide("abcd")).rejects.toMatchObject({ code: "invalid" });
   await expect(decide("abc")).rejects.toMatchObject({ code: "not-found" });
 });
 
-test("ApprovalBook tells when an agent does not take the decision", async () => {
+test("PendingApprovals tells when an agent does not take the decision", async () => {
   await using it = await setUp({
     decide: () => {
       throw new ConnectError("no such approval", Code.NotFound);
     },
   });
-  it.book.held(it.held());
-  const [outcome] = await it.book.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:bob"));
+  it.approvals.held(it.held());
+  const [outcome] = await it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:bob"));
   expect(outcome?.problem).toBe("it does not wait any more");
   expect((await it.world.entries()).map((row) => row["phase"])).toEqual(["decided", "ended"]);
-  expect(await it.book.list()).toEqual([]);
+  expect(await it.approvals.list()).toEqual([]);
 });
 
-test("ApprovalBook finds commands that did not come through the colony by the audit of their agent", async () => {
+test("PendingApprovals finds commands that did not come through the colony by the audit of their agent", async () => {
   await using it = await setUp();
   const said = { kind: "exec", caller: "local:uid=1000", target: "host", command: "reboot", rule: "restarts" };
   await it.world.write({ ...said, phase: "held", command_id: "local-1" }, { ...said, phase: "held", command_id: "local-2" });
   await it.world.write({ ...said, phase: "denied", command_id: "local-2", reason: "nobody approved it in time" });
   await it.world.pull();
-  expect(await it.book.list()).toEqual([
+  expect(await it.approvals.list()).toEqual([
     expect.objectContaining({ approvalId: "local-1", agentId: "web-1", command: "reboot", expiresAt: null }),
   ]);
-  await it.book.decide({ approvalId: "local-1", isApproved: true }, contextOf("token:bob"));
+  await it.approvals.decide({ approvalId: "local-1", isApproved: true }, contextOf("token:bob"));
   expect(it.decisions).toMatchObject([{ approvalId: "local-1", isApproved: true }]);
   // The audit that was pulled still ends with the wait.
-  expect(await it.book.list()).toEqual([]);
+  expect(await it.approvals.list()).toEqual([]);
 });
 
 test("watchApprovals() tells the book from the wait to its end", async () => {
@@ -138,14 +138,14 @@ test("watchApprovals() tells the book from the wait to its end", async () => {
     },
   };
   {
-    using watched = watchApprovals({ approvals: it.book, agentId: "web-1", order, sink });
+    using watched = watchApprovals({ approvals: it.approvals, agentId: "web-1", order, sink });
     const value = { kind: "approval-needed", approvalId: "abcd1234", rule: "restarts", expiresAtMs: it.world.clock.nowMs + 1_000 };
     await watched.sink.send({ kind: "control", value });
-    expect(await it.book.list()).toHaveLength(1);
+    expect(await it.approvals.list()).toHaveLength(1);
     await watched.sink.send({ kind: "control", value: { kind: "started" } });
-    expect(await it.book.list()).toHaveLength(0);
+    expect(await it.approvals.list()).toHaveLength(0);
     await watched.sink.send({ kind: "control", value });
   }
-  expect(await it.book.list()).toHaveLength(0);
+  expect(await it.approvals.list()).toHaveLength(0);
   expect(sent).toHaveLength(3);
 });
