@@ -9,6 +9,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
+import type { EdgesRequest } from "../src/model/edges.ts";
 import { type ColonyStore, openColonyStore } from "../src/store/colony/index.ts";
 import { batchFromRows } from "../src/store/columns/column-batch.ts";
 import { encodeBatch } from "../src/store/columns/column-codec.ts";
@@ -17,7 +18,7 @@ import { openEngine } from "../src/store/engine/index.ts";
 import { queryEdgeRed, queryEdges } from "../src/store/queries/index.ts";
 import { type Columns, connection, type RowOf, type Signal, serviceInstance, signals } from "../src/store/signals/index.ts";
 import { type AgentPull } from "../src/store/tables/index.ts";
-import { type ColonyBackend, colonyTools, type EdgesRequest, findTool, type Topology } from "../src/tools/index.ts";
+import { type ColonyBackend, colonyTools, findTool, type Topology } from "../src/tools/index.ts";
 import { CoralHome, coralFile } from "./lib/coral-process.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 

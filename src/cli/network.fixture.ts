@@ -1,6 +1,7 @@
 /** Answers about services and connections as a colony gives them: the world of the product's own documentation. */
 
-import type { EndpointUse, Service, ServiceList, ServiceProcess, Topology, TopologyEdge, TopologyNode } from "../tools/index.ts";
+import type { ServiceProcess } from "../model/services.ts";
+import type { EndpointUse, Service, ServiceList, Topology, TopologyEdge, TopologyNode } from "../tools/index.ts";
 
 const firstSeenAt = new Date(Date.now() - 3 * 86_400_000).toISOString();
 const lastSeenAt = new Date(Date.now() - 12_000).toISOString();

@@ -1,6 +1,7 @@
 /** Answers about traces, for tests of the command that shows them. */
 
-import type { TraceSpan, TraceSummary, TracesResult, WholeTrace } from "../tools/index.ts";
+import type { TraceSummary } from "../model/traces.ts";
+import type { TraceSpan, TracesResult, WholeTrace } from "../tools/index.ts";
 
 export const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const ms = 1_000_000;

@@ -23,12 +23,12 @@ export type {
 } from "./agents/managed-service.ts";
 export { colonyTools } from "./colony-tools.ts";
 export { resolveTargets, usableTargets, wishText } from "./commands/command-targets.ts";
-export type { ColonyBackend, ColonyFacts, CreateTokenRequest, EdgesRequest, LossFact } from "./contract/backend.ts";
+export type { ColonyBackend, ColonyFacts, CreateTokenRequest, LossFact } from "./contract/backend.ts";
 export { beginsWithWord } from "./contract/begins-with-word.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
-export { reasonOf, routeSubject, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { reasonOf, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
 export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
 export type { RangeFormat } from "./network/ranges/range-formats.ts";
@@ -61,14 +61,13 @@ export type {
   MarkDeploymentRequest,
   Verdict,
 } from "./schemas/deployment.ts";
-export type { ColonyEvent, EventList } from "./schemas/event.ts";
-export type { HostMetric, HostQueryResult, HostReport } from "./schemas/host.ts";
+export type { EventList } from "./schemas/event.ts";
+export type { HostQueryResult, HostReport } from "./schemas/host.ts";
 export type { LogPattern, LogRecord, LogResult } from "./schemas/logs.ts";
-export type { MetricNameFact, MetricResult, MetricRowFact, PromqlSeriesFact } from "./schemas/metrics.ts";
+export type { MetricResult } from "./schemas/metrics.ts";
 export type { EndpointList, EndpointUse, Topology, TopologyEdge, TopologyNode } from "./schemas/network.ts";
 export type { RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
-export type { Service, ServiceList, ServicePort, ServiceProcess } from "./schemas/service.ts";
-export type { SqlResult } from "./schemas/sql.ts";
+export type { Service, ServiceList } from "./schemas/service.ts";
 export type { ColonyInfo, ColonyStatus, StoreInfo } from "./schemas/status.ts";
 export type {
   ServiceSummary,
@@ -82,7 +81,7 @@ export type {
   SummaryRoute,
 } from "./schemas/summary.ts";
 export type { AgentRevoked, TokenCreated, TokenInfo, TokenList, TokenRevoked } from "./schemas/token.ts";
-export type { SpanFact, TraceFacts, TraceSpan, TraceSummary, TracesResult, WholeTrace } from "./schemas/trace.ts";
-export type { ConnectionList, ConnectionRow, RedFinding, RedGrouping, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
+export type { TraceSpan, TracesResult, WholeTrace } from "./schemas/trace.ts";
+export type { ConnectionList, RedFinding, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
 export { serviceAliases } from "./services/service-aliases.ts";
 export { startCapture } from "./traffic/capture-requests.ts";

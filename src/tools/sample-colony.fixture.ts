@@ -1,11 +1,11 @@
 /** A colony of made-up facts, for tests of the tools. */
 
-import type { ColonyBackend, NetworkFacts } from "./contract/backend.ts";
+import type { EdgeEnd, EdgeFact, NetworkFacts } from "../model/edges.ts";
+import type { HostFacts, HostMetric } from "../model/host.ts";
+import type { ServiceAtAgent } from "../model/services.ts";
+import type { ColonyBackend } from "./contract/backend.ts";
 import type { ToolCallContext } from "./contract/define-tool.ts";
 import type { AgentInfo } from "./schemas/agent.ts";
-import type { HostFacts, HostMetric } from "./schemas/host.ts";
-import type { EdgeEnd, EdgeFact } from "./schemas/network.ts";
-import type { ServiceAtAgent } from "./schemas/service.ts";
 
 export const context: ToolCallContext = { signal: new AbortController().signal };
 

@@ -7,16 +7,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bucketOf, fineLayout, sparse } from "../../src/base/latency-histogram.ts";
 import { SeededRandom } from "../../src/base/seeded-random.fixture.ts";
+import type { RedFact } from "../../src/model/red.ts";
 import { type Field, logRequest, metricRequest, packed, type TestSpan, traceRequest } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
-import {
-  queryLogPatterns,
-  queryMetric,
-  queryRed,
-  querySpanEdges,
-  querySpanRed,
-  queryTraces,
-  type RedGroupRow,
-} from "../../src/store/queries/index.ts";
+import { queryLogPatterns, queryMetric, queryRed, querySpanEdges, querySpanRed, queryTraces } from "../../src/store/queries/index.ts";
 import { type RowOf, red } from "../../src/store/signals/index.ts";
 import { temporaryFolder } from "../../src/store/test-support.ts";
 import { SimulatedWorld } from "../support/simulated-world.ts";
@@ -287,7 +280,7 @@ function expectNear(actual: number | null, expected: number, error: number): voi
 
 /** Counts exactly, percentiles within half a bucket. */
 function expectTruth(
-  row: Pick<RedGroupRow, "requests" | "errors" | "p50Us" | "p95Us" | "p99Us"> | undefined,
+  row: Pick<RedFact, "requests" | "errors" | "p50Us" | "p95Us" | "p99Us"> | undefined,
   expected: readonly KnownRequest[],
 ): void {
   expect([row?.requests, row?.errors]).toEqual([expected.length, expected.filter(({ isError }) => isError).length]);

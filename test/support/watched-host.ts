@@ -2,7 +2,8 @@
 
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import type { EventList, Service, ServiceList, ServiceProcess } from "../../src/tools/index.ts";
+import type { ServiceProcess } from "../../src/model/services.ts";
+import type { EventList, Service, ServiceList } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "./daemon.ts";
 import { cleanEnvironment, makeTestHome, type TestHome } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";

@@ -4,6 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import { Semaphore } from "../../base/semaphore.ts";
+import type { TraceRequest } from "../../model/traces.ts";
 import type { QueryRequest, QueryResponseSchema } from "../../proto/coral/agent/v1/agent_pb.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
 import {
@@ -17,7 +18,6 @@ import {
   queryMetricNames,
   queryTrace,
   queryTraces,
-  type TraceQuery,
   type TraceStore,
   type TracesQuery,
 } from "../../store/queries/index.ts";
@@ -33,7 +33,7 @@ const maxWaiting = 16;
 
 const kinds: Readonly<Record<string, { signal: string; answer: Answering }>> = {
   traces: { signal: "span", answer: (store, query) => queryTraces(store, query as unknown as TracesQuery) },
-  trace: { signal: "span", answer: (store, query) => queryTrace(store, query as unknown as TraceQuery) },
+  trace: { signal: "span", answer: (store, query) => queryTrace(store, query as unknown as TraceRequest) },
   logs: { signal: "log", answer: (store, query) => queryLogs(store, query as unknown as LogsQuery) },
   log_patterns: { signal: "log", answer: (store, query) => queryLogPatterns(store, query as unknown as LogsQuery) },
   metric: { signal: "metric_point", answer: (store, query) => queryMetric(store, query as unknown as MetricQuery) },

@@ -2,9 +2,9 @@
 
 import { createClient } from "@connectrpc/connect";
 import { CoralError } from "../../base/errors.ts";
+import type { AuditRecord } from "../../model/audit.ts";
 import { AgentService } from "../../proto/coral/agent/v1/agent_pb.ts";
 import {
-  type AuditRecord,
   type ColonyAudit,
   copiedLinks,
   ownLinks,
@@ -15,7 +15,7 @@ import {
 } from "../../store/audit/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { type ChainReport } from "../../store/signals/index.ts";
-import type { AuditChain, AuditRecordFact, AuditVerification, ColonyBackend, ExpectedLink, ToolCallContext } from "../../tools/index.ts";
+import type { AuditChain, AuditVerification, ColonyBackend, ExpectedLink, ToolCallContext } from "../../tools/index.ts";
 import { fromConnectError } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import { compareWithAgent } from "./compare-audit.ts";
@@ -39,15 +39,12 @@ export function createAuditBackend(options: AuditBackendOptions): AuditBackend {
     audit: async ({ sinceMs, ...request }) => {
       await options.settled();
       const records = await queryAudit(store, { ...request, sinceUs: (wallMs() - sinceMs) * 1_000 });
-      return records.map((record) => factOf(record, options.registry));
+      return records.map((record) => withHostname(record, options.registry));
     },
     auditEntries: async ({ id, limit }) => {
       await options.settled();
       const entries = await queryAuditEntries(store, id, limit);
-      return entries.map((entry) => {
-        const { entry: number, hash, previousHash, details } = entry;
-        return { ...factOf(entry, options.registry), entry: number, hash, previousHash, details };
-      });
+      return entries.map((entry) => withHostname(entry, options.registry));
     },
     verifyAudit: (request, context) => verify(options, request, context),
     recording: (request, context) => readRecording(options, request, context),
@@ -56,26 +53,12 @@ export function createAuditBackend(options: AuditBackendOptions): AuditBackend {
   };
 }
 
-function factOf({ commandId, at, ...record }: AuditRecord, registry: AuditBackendOptions["registry"]): AuditRecordFact {
+function withHostname<Record extends AuditRecord>(
+  record: Record,
+  registry: AuditBackendOptions["registry"],
+): Record & { hostname: string | null } {
   const { agentId } = record;
-  const hostname = agentId === null ? null : (registry.find(agentId)?.record.hostname ?? agentId);
-  const { kind, phase, caller, callerFrom, through, questionId, target, place, command, rule, runAs, reason } = record;
-  const { exitCode, stdoutBytes, stderrBytes, durationMs, recording } = record;
-  const who = { caller, callerFrom, through, questionId };
-  const outcome = { rule, runAs, reason, exitCode, stdoutBytes, stderrBytes, durationMs, recording };
-  return {
-    id: commandId,
-    at: new Date(at / 1_000).toISOString(),
-    agentId,
-    hostname,
-    kind,
-    phase,
-    ...who,
-    target,
-    place,
-    command,
-    ...outcome,
-  };
+  return { ...record, hostname: agentId === null ? null : (registry.find(agentId)?.record.hostname ?? agentId) };
 }
 
 async function verify(

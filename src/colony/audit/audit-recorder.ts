@@ -6,8 +6,9 @@
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import type { AuditRecord } from "../../model/audit.ts";
 import { bounded, redactCommand, redactText } from "../../redact/index.ts";
-import { type AuditRecord, AuditWriter, type ColonyAudit, isOwnEntry, openCommands } from "../../store/audit/index.ts";
+import { AuditWriter, type ColonyAudit, isOwnEntry, openCommands } from "../../store/audit/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { type AuditEntry, blankAuditEntry, type ChainLink } from "../../store/signals/index.ts";
 import type { CommandEnd } from "../../transport/index.ts";
@@ -145,10 +146,10 @@ function endOf(end: CommandEnd | undefined) {
 }
 
 function sameCommand(record: AuditRecord): Omit<AuditNote, "phase"> {
-  const { kind, commandId, caller, callerFrom, through, questionId, target, command } = record;
+  const { id, kind, caller, callerFrom, through, questionId, target, command } = record;
   return {
     kind,
-    command_id: commandId,
+    command_id: id,
     caller,
     caller_from: callerFrom,
     through,

@@ -94,9 +94,9 @@ export class PendingApprovals {
     const sinceUs = (clock.wallMs() - longestWaitMs) * 1_000;
     for (const record of await queryAudit(store, { sinceUs, limit: maxWaiting, outcome: "open" })) {
       if (record.phase !== "held" || record.agentId === null) continue;
-      const info = { ...record, agentId: record.agentId, approvalId: record.commandId };
+      const info = { ...record, agentId: record.agentId, approvalId: record.id, commandId: record.id };
       if (this.#gone.has(keyOf(info))) continue;
-      waiting.set(keyOf(info), this.#infoOf(info, record.at / 1_000, null));
+      waiting.set(keyOf(info), this.#infoOf(info, Date.parse(record.at), null));
     }
     for (const command of this.#waiting.values()) waiting.set(keyOf(command), this.#infoOf(command, command.heldAtMs, command.expiresAtMs));
     return [...waiting.values()]

@@ -111,7 +111,9 @@ async function stepAt(ms: number): Promise<void> {
 }
 
 const events = async (): Promise<string[]> =>
-  (await queryEvents(store, { sinceUs: 0, limit: 100, service: "api" })).map(({ kind, message }) => `${kind}: ${message}`).reverse();
+  (await queryEvents(store, { nowMs: 0, sinceMs: 0, limit: 100, service: "api" }))
+    .map(({ kind, message }) => `${kind}: ${message}`)
+    .reverse();
 const list = () => watch.list({ sinceMs: 86_400_000, limit: 10 });
 
 /** Runs `a` until the deployment, `b` afterwards. */

@@ -20,7 +20,6 @@ import {
   type DeploymentsRequest,
   type MarkDeploymentRequest,
   reasonOf,
-  routeSubject,
   type Verdict,
   verdictOf,
   whatWasDeployed,
@@ -193,10 +192,7 @@ export class DeploymentWatch {
     const cellMs = Math.max(1_000, windowMs / 180);
     if (afterMs < cellMs || beforeMs < cellMs) return { ...base, verdict: record.looks > 0 ? record.verdict : "not-enough-data" };
     const facts = await queryBuildFacts(store, { ...record, guardMs, warmUpMs, beforeMs, afterMs, cellMs });
-    const report = compareBuilds(
-      { ...facts, routes: facts.routes.map((route) => ({ ...route, subject: routeSubject(route) })) },
-      looks.length,
-    );
+    const report = compareBuilds(facts, looks.length);
     const verdict = verdictOf(report);
     // A service that went quiet has fewer parts to compare with every look: what was found while it was busy stands.
     if (verdict === "not-enough-data" && record.verdict !== "not-enough-data") return base;

@@ -81,9 +81,9 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
     execute: options.commands.execute,
     ...options.audit,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
-    events: async ({ sinceMs, ...request }) => {
+    events: async (request) => {
       await options.discovery.catchUp();
-      return await queryEvents(store, { sinceUs: Math.floor(sinceUs(sinceMs)), ...request });
+      return await queryEvents(store, { ...request, nowMs: clock.wallMs() });
     },
     losses: async (request) => {
       const gaps = await store.gaps(request.sinceMs === undefined ? {} : { since: sinceUs(request.sinceMs) });

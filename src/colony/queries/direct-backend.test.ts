@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../base/clock.ts";
-import type { SpanFact, TraceFacts } from "../../tools/index.ts";
+import type { SpanFact, TraceFacts } from "../../model/traces.ts";
 import { createDirectBackend } from "./direct-backend.ts";
 
 const spanOf = (spanId: string, parentSpanId: string | null): SpanFact =>

@@ -5,7 +5,8 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
-import type { ColonyBackend, SpanFact, ToolCallContext, TraceFacts } from "../../tools/index.ts";
+import type { SpanFact, TraceFacts } from "../../model/traces.ts";
+import type { ColonyBackend, ToolCallContext } from "../../tools/index.ts";
 import type { AgentQueries, AgentQueryKind } from "./agent-queries.ts";
 
 type AskedParts = Pick<ColonyBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;

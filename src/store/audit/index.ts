@@ -6,5 +6,5 @@
 export { AuditWriter } from "./audit-writer.ts";
 export { type ColonyAudit, isOwnEntry, openColonyAudit } from "./colony-audit.ts";
 export { CopyCheck } from "./copy-check.ts";
-export { type AuditRecord, openCommands, queryAudit, queryAuditEntries } from "./query-audit.ts";
+export { openCommands, queryAudit, queryAuditEntries } from "./query-audit.ts";
 export { type CopiedChain, copiedLinks, ownLinks, verifyCopies, verifyOwnChain } from "./verify-audit.ts";

@@ -62,7 +62,7 @@ async function openWorld() {
 test("queryAudit() gives one record for each command, by the agent where there is one, newest first", async () => {
   await using world = await openWorld();
   const records = await queryAudit(world.store, everything);
-  expect(records.map(({ agentId, commandId, phase }) => [agentId, commandId, phase])).toEqual([
+  expect(records.map(({ agentId, id, phase }) => [agentId, id, phase])).toEqual([
     [null, "c5", "asked"],
     [null, "c4", "ended"],
     ["web-1", "c3", "begun"],
@@ -95,24 +95,21 @@ test.each<[string, Partial<AuditQuery>, string[]]>([
   ["a limit", { limit: 1 }, ["c5"]],
 ])("queryAudit() filters by %s", async (_what, query, expected) => {
   await using world = await openWorld();
-  expect((await queryAudit(world.store, { ...everything, ...query })).map(({ commandId }) => commandId)).toEqual(expected);
+  expect((await queryAudit(world.store, { ...everything, ...query })).map(({ id }) => id)).toEqual(expected);
 });
 
 test("queryAudit() has decisions for themselves", async () => {
   await using world = await openWorld();
   await world.decide("c1");
   const records = await queryAudit(world.store, { ...everything, kind: "approval" });
-  expect(records.map(({ commandId, caller, reason }) => [commandId, caller, reason])).toEqual([["c1", "token:boss", "approved"]]);
-  expect((await queryAudit(world.store, everything)).filter(({ commandId }) => commandId === "c1").map(({ kind }) => kind)).toEqual([
-    "approval",
-    "exec",
-  ]);
+  expect(records.map(({ id, caller, reason }) => [id, caller, reason])).toEqual([["c1", "token:boss", "approved"]]);
+  expect((await queryAudit(world.store, everything)).filter(({ id }) => id === "c1").map(({ kind }) => kind)).toEqual(["approval", "exec"]);
 });
 
 test("queryAudit() leaves out what is older", async () => {
   await using world = await openWorld();
   const records = await queryAudit(world.store, { ...everything, sinceUs: (world.clock.wallMs() - 1_500) * 1_000 });
-  expect(records.map(({ commandId }) => commandId)).toEqual(["c5", "c4"]);
+  expect(records.map(({ id }) => id)).toEqual(["c5", "c4"]);
 });
 
 test("queryAuditEntries() gives every entry of a command with its place in its chain", async () => {
@@ -129,5 +126,5 @@ test("queryAuditEntries() gives every entry of a command with its place in its c
 
 test("openCommands() finds what the colony did not see the end of", async () => {
   await using world = await openWorld();
-  expect((await openCommands(world.store, 10)).map(({ commandId }) => commandId)).toEqual(["c5"]);
+  expect((await openCommands(world.store, 10)).map(({ id }) => id)).toEqual(["c5"]);
 });

@@ -1,61 +1,13 @@
 /** Finds audit entries, of the colony and of all agents, as commands with their outcome or one by one. */
 
+import type { AuditEntry, AuditRecord, AuditRequest } from "../../model/audit.ts";
 import type { ColonyStore } from "../colony/colony-store.ts";
 import type { Row, SqlParameter } from "../engine/sql-values.ts";
 import { audit } from "../signals/audit.ts";
 
-export interface AuditQuery {
+export interface AuditQuery extends Omit<AuditRequest, "sinceMs"> {
   /** Microseconds since 1970. */
   sinceUs: number;
-  limit: number;
-  /** Part of who asked. */
-  caller?: string;
-  /** Part of the command. */
-  command?: string;
-  /** Part of the target or the place. */
-  target?: string;
-  /** Agents that `target` may mean as well. */
-  targetAgentIds?: readonly string[];
-  /** Only these agents; the colony's own entries then do not count. */
-  agentIds?: readonly string[];
-  kind?: string;
-  /** `denied`, `failed`: other than exit 0; `open`: without an end. */
-  outcome?: "denied" | "failed" | "open";
-}
-
-/** All entries that one agent, or the colony, has of one command; a decision about it counts for itself. */
-export interface AuditRecord {
-  /** Null: the colony's own. */
-  agentId: string | null;
-  commandId: string;
-  /** Microseconds since 1970. */
-  at: number;
-  kind: string;
-  /** Of the newest entry. */
-  phase: string;
-  caller: string;
-  callerFrom: string;
-  through: string;
-  questionId: string;
-  target: string;
-  place: string;
-  command: string;
-  rule: string;
-  runAs: string;
-  reason: string;
-  exitCode: number | null;
-  stdoutBytes: number;
-  stderrBytes: number;
-  durationMs: number;
-  recording: string;
-}
-
-/** One entry, with its place in its chain. */
-export interface AuditEntryRecord extends AuditRecord {
-  entry: number;
-  hash: string;
-  previousHash: string;
-  details: string;
 }
 
 /** Entries that are about chains, not about what people do. */
@@ -117,7 +69,7 @@ function filtersOf(query: AuditQuery): { filters: string[]; parameters: Record<s
 }
 
 /** Every entry of the commands whose id begins so, at most `limit`: the colony's first, then by agent, each in the order of its chain. */
-export async function queryAuditEntries(store: ColonyStore, idPrefix: string, limit: number): Promise<AuditEntryRecord[]> {
+export async function queryAuditEntries(store: ColonyStore, idPrefix: string, limit: number): Promise<AuditEntry[]> {
   const rows = await store.query(
     `SELECT * FROM (${everyEntry(store.database.name)}) WHERE starts_with(command_id, ?) AND command_id <> ''
      ORDER BY command_id, agent_id NULLS FIRST, seq LIMIT ${Math.floor(limit)}`,
@@ -144,9 +96,9 @@ export async function openCommands(store: ColonyStore, limit: number): Promise<A
 
 function recordOf(row: Row): AuditRecord {
   return {
+    id: text(row["command_id"]),
+    at: new Date(Number(row["time"]) / 1_000).toISOString(),
     agentId: row["agent_id"] === null ? null : text(row["agent_id"]),
-    commandId: text(row["command_id"]),
-    at: Number(row["time"]),
     kind: text(row["kind"]),
     phase: text(row["phase"]),
     caller: text(row["caller"]),

@@ -4,6 +4,8 @@ import { addressesWithoutName, loadEndpointNames, storeEndpointNames } from "./e
 import { storeNamingWish } from "./naming-wishes.ts";
 import { calls, client, type InstanceValues, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 
+const sinceEver = { nowMs: 0, sinceMs: 0 };
+
 let watched: WatchedHosts;
 beforeEach(async () => {
   watched = await watchHosts();
@@ -225,7 +227,7 @@ describe("events of services", () => {
     });
     await scans(1, { node1: [postgres(), listens("nginx", 80, [])] });
     const ask = async (query: object): Promise<string[]> =>
-      (await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 100, ...query })).map((event) => `${event.kind} ${event.service}`);
+      (await queryEvents(watched.hosts.store, { ...sinceEver, limit: 100, ...query })).map((event) => `${event.kind} ${event.service}`);
     expect(await ask({})).toEqual([
       "service-discovered nginx",
       "binary-updated redis",
@@ -237,8 +239,8 @@ describe("events of services", () => {
     expect(await ask({ kind: "service-discovered", limit: 1 })).toEqual(["service-discovered nginx"]);
     expect(await ask({ agentIds: ["node2"] })).toEqual([]);
     expect(await ask({ agentIds: [] })).toEqual([]);
-    expect(await ask({ sinceUs: (atMs - 6_000) * 1_000 })).toEqual(["service-discovered nginx", "binary-updated redis"]);
-    const events = await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 3 });
+    expect(await ask({ nowMs: atMs, sinceMs: 6_000 })).toEqual(["service-discovered nginx", "binary-updated redis"]);
+    const events = await queryEvents(watched.hosts.store, { ...sinceEver, limit: 3 });
     expect(events.map(({ severity, details }) => [severity, details])).toMatchObject([
       ["info", { service: "nginx" }],
       ["info", { value: "no json" }],
@@ -297,7 +299,7 @@ describe("events of the outside", () => {
     expect(await watched.hosts.store.query("SELECT first_build, connections FROM endpoints WHERE address = '203.0.113.3'")).toEqual([
       { first_build: "b2", connections: 2 },
     ]);
-    expect((await queryEvents(watched.hosts.store, { sinceUs: 0, limit: 9, service: "api", kind: "egress-new" }))[0]?.severity).toBe(
+    expect((await queryEvents(watched.hosts.store, { ...sinceEver, limit: 9, service: "api", kind: "egress-new" }))[0]?.severity).toBe(
       "warning",
     );
   });

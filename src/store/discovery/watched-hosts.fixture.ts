@@ -1,6 +1,7 @@
 /** Made-up agents that see services and connections, over a real store, with a clock that stands still until moved. */
 
-import { type EdgeRow, type EdgesResult, queryEdges } from "../queries/query-edges.ts";
+import type { EdgeFact, NetworkFacts } from "../../model/edges.ts";
+import { queryEdges } from "../queries/query-edges.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
 import type { RowOf } from "../signals/define-signal.ts";
 import type { connection, serviceInstance } from "../signals/discovery.ts";
@@ -22,7 +23,7 @@ export interface WatchedHosts extends AsyncDisposable {
   cycle(): Promise<DiscoveryCycleResult>;
   /** Lets so much time pass that every end has settled; agents scan as before. */
   settle(): Promise<void>;
-  edges(query?: { sinceMs?: number; service?: string; agentIds?: string[] }): Promise<EdgesResult>;
+  edges(query?: { sinceMs?: number; service?: string; agentIds?: string[] }): Promise<NetworkFacts>;
   /** `api -> postgres:5432 INTERNAL 0.9`, sorted. */
   summary(): Promise<string[]>;
   events(): Promise<{ kind: string; message: string; details: Record<string, unknown> }[]>;
@@ -137,8 +138,8 @@ export function calls(service: string, hostAddresses: string[], more: InstanceVa
   };
 }
 
-export function edgeText(edge: EdgeRow): string {
-  const end = ({ kind, name }: EdgeRow["client"]): string => (kind === "service" ? name : `${kind}(${name})`);
+export function edgeText(edge: EdgeFact): string {
+  const end = ({ kind, name }: EdgeFact["client"]): string => (kind === "service" ? name : `${kind}(${name})`);
   const protocol = edge.protocol === "tcp" ? "" : `/${edge.protocol}`;
   return `${end(edge.client)} -> ${end(edge.server)}:${edge.serverPort}${protocol} ${edge.class} ${edge.confidence}`;
 }

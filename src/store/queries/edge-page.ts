@@ -3,39 +3,8 @@
  * to be counted and dropped costs more than all the rest.
  */
 
+import type { EdgePageFacts, EdgePageRequest, TopologyNodeFact } from "../../model/edges.ts";
 import { numberIn, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
-
-export interface EdgePageQuery {
-  /** Nodes with the most connections. */
-  nodes: number;
-  /** Edges between these nodes, those with the most connections, and of each class as many as fit. */
-  edges: number;
-  class?: "INTERNAL" | "INGRESS" | "EGRESS";
-  /** Leaves out the edges of this service. */
-  without?: string;
-}
-
-/** What edges lead to: a service, something outside under the name that people know, or a host. */
-export interface EdgeNodeRow {
-  /** `service:api`, `external:AWS S3`, `host:<agent id>`. */
-  id: string;
-  kind: "service" | "external" | "host";
-  name: string;
-  /** At most 5. */
-  addresses: string[];
-  /** At most 5 of `agentCount`. */
-  agentIds: string[];
-  agentCount: number;
-  provider: string | null;
-  product: string | null;
-}
-
-export interface EdgePage {
-  /** Most connections first. */
-  nodes: EdgeNodeRow[];
-  /** Of everything, shown or not; `edges` are those between the nodes that are shown. */
-  totals: { nodes: number; services: number; ingressSources: number; egressDestinations: number; edges: number };
-}
 
 const listMax = 5;
 const linkKey = "from_node, to_node, protocol, server_port, class";
@@ -45,7 +14,7 @@ const linkKey = "from_node, to_node, protocol, server_port, class";
  * nothing changes in between. `explain` adds to a relation of edges how they began. Without parameters: to prepare such a statement is to plan it twice.
  */
 export function edgePageSql(
-  page: EdgePageQuery,
+  page: EdgePageRequest,
   sql: { database: string; edges: string; edgeColumns: string; explain: (edges: string) => string },
 ): string {
   const own = page.without === undefined ? "" : ` AND NOT (${isEnd("client", page.without)} OR ${isEnd("server", page.without)})`;
@@ -115,8 +84,8 @@ function nameSql(end: "client" | "server"): string {
 
 /** Gathers what is no edge from the rows of edgePageSql(). */
 export class EdgePageReader {
-  readonly #nodes: { rank: number; node: EdgeNodeRow }[] = [];
-  #totals: EdgePage["totals"] = { nodes: 0, services: 0, ingressSources: 0, egressDestinations: 0, edges: 0 };
+  readonly #nodes: { rank: number; node: TopologyNodeFact }[] = [];
+  #totals: EdgePageFacts["totals"] = { nodes: 0, services: 0, ingressSources: 0, egressDestinations: 0, edges: 0 };
 
   /** False when the row is an edge. */
   read(row: QueryRow): boolean {
@@ -134,14 +103,14 @@ export class EdgePageReader {
     return part !== "edge";
   }
 
-  page(): EdgePage {
+  page(): EdgePageFacts {
     return { nodes: this.#nodes.sort((a, b) => a.rank - b.rank).map(({ node }) => node), totals: this.#totals };
   }
 }
 
-function nodeIn(row: QueryRow): EdgeNodeRow {
+function nodeIn(row: QueryRow): TopologyNodeFact {
   const id = textIn(row, "node");
-  const kind = id.slice(0, id.indexOf(":")) as EdgeNodeRow["kind"];
+  const kind = id.slice(0, id.indexOf(":")) as TopologyNodeFact["kind"];
   const name = id.slice(kind.length + 1);
   const agentIds = listIn(row, "agents");
   const isUnseenHost = kind === "host" && agentIds.length === 0;

@@ -27,19 +27,11 @@ export { type LogsQuery, type LogsStore, queryLogPatterns, queryLogs } from "./q
 export { queryMetricLosses } from "./query-metric-losses.ts";
 export { type MetricNamesQuery, queryMetricNames } from "./query-metric-names.ts";
 export { type MetricQuery, metricStepMs, queryMetric } from "./query-metrics.ts";
-export { queryRed, type RedGroupRow, type RedQuery } from "./query-red.ts";
+export { queryRed, type RedQuery } from "./query-red.ts";
 export { queryServices } from "./query-services.ts";
 export { querySpanEdges } from "./query-span-edges.ts";
 export { querySpanRed } from "./query-span-red.ts";
-export {
-  querySpanProcesses,
-  querySpanServices,
-  queryTrace,
-  queryTraces,
-  type TraceQuery,
-  type TraceStore,
-  type TracesQuery,
-} from "./query-traces.ts";
+export { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TraceStore, type TracesQuery } from "./query-traces.ts";
 export { queryTrafficLosses } from "./query-traffic-losses.ts";
 export { BaselineMemory } from "./summary/baseline-memory.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";

@@ -1,58 +1,18 @@
 /** Connections of services: how many are open, were opened, closed and failed, and how well they go. */
 
+import type { ConnectionRow, ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
 import { failures } from "../discovery/discovery-settings.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { partsSql, windowStartMs } from "./query-edges.ts";
 
-export interface ConnectionsQuery {
-  service?: string;
-  /** A service, an address, or a name outside. */
-  peer?: string;
-  role?: "server" | "client";
-  agentIds?: readonly string[];
-  /** From now back. */
-  sinceMs: number;
+export interface ConnectionsQuery extends ConnectionsRequest {
   nowMs: number;
-  limit: number;
-  /** The colony's file, as it is attached. */
+  /** Name under which the colony's database file is attached. */
   database: string;
 }
 
-/** One kind of connection of a service: its peer, port and role. */
-export interface ServiceConnectionsRow {
-  service: string;
-  role: "server" | "client" | "peer";
-  protocol: string;
-  /** The other end: a service, a name outside, or an address. */
-  peer: string;
-  peerAddress: string;
-  serverPort: number;
-  /** Open now. */
-  open: number;
-  opened: number;
-  closed: number;
-  /** Attempts that never became a connection, and connections cut; the three below as far as the reason is known. */
-  failed: number;
-  refused: number;
-  reset: number;
-  timedOut: number;
-  bytesSent: number;
-  bytesReceived: number;
-  rttUs: number | null;
-  retransmits: number | null;
-  lastSeenAt: string;
-}
-
-export interface ConnectionsAnswer {
-  /** Most opened first. */
-  rows: ServiceConnectionsRow[];
-  total: number;
-  /** Connections and failed attempts of processes that belong to no known service; they are in no row. */
-  unattributed: number;
-}
-
-export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsAnswer> {
+export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsFacts> {
   const startUs = Math.floor(windowStartMs(query.nowMs, query.sinceMs) * 1_000);
   const parts = partsSql(query.database, startUs, Math.floor(query.nowMs * 1_000), query.agentIds);
   const filters = [
@@ -86,7 +46,7 @@ export async function queryConnections(store: Queryable, query: ConnectionsQuery
       const rttCount = numberIn(row, "rtt_count");
       return {
         service: textIn(row, "service"),
-        role: textIn(row, "role") as ServiceConnectionsRow["role"],
+        role: textIn(row, "role") as ConnectionRow["role"],
         protocol: textIn(row, "protocol"),
         peer: textIn(row, "peer"),
         peerAddress: textIn(row, "peer_address"),

@@ -1,53 +1,17 @@
 /** Requests by edge of the topology: who asked whom, how often, with which outcome. */
 
+import type { EdgeEndKind, EdgeRedFacts, EdgeRedKey, EdgesRequest } from "../../model/edges.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
 import { numberIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { percentileIn, percentilesSql, redPartsSql, redWindow, withPeerSql } from "./red-parts.ts";
 
-export interface EdgeRedQuery {
-  /** From now back. */
-  sinceMs: number;
+export interface EdgeRedQuery extends EdgesRequest {
   nowMs: number;
-  /** Only what these agents saw. */
-  agentIds?: readonly string[];
-  /** Only edges with this service at either end. */
-  service?: string;
   /** Only these edges. */
   among?: readonly EdgeRedKey[];
-  /** The colony's file, as it is attached. */
+  /** Name under which the colony's database file is attached. */
   database?: string;
-}
-
-export type EdgeRedKey = Pick<EdgeRedRow, "client" | "server" | "serverPort">;
-
-export interface EdgeRedEnd {
-  kind: "service" | "external" | "host";
-  name: string;
-}
-
-/** Requests of one edge, as the end that saw more of them counted: what both ends saw is there once. Ends are named as those of an EdgeRow. */
-export interface EdgeRedRow {
-  client: EdgeRedEnd;
-  server: EdgeRedEnd;
-  serverPort: number;
-  /** The one with the most requests: `http`, `postgres`. */
-  protocol: string;
-  /** Which end counted. */
-  role: "server" | "client";
-  requests: number;
-  errors: number;
-  /** Microseconds. */
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-}
-
-export interface EdgeRedAnswer {
-  /** Most requests first. */
-  edges: EdgeRedRow[];
-  /** The time that the amounts cover. */
-  windowMs: number;
 }
 
 const edgesMax = 100_000;
@@ -56,7 +20,7 @@ const ends = "client_kind, client, server_kind, server, server_port";
 const viewKey = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address"];
 const [edgeSeparator, fieldSeparator] = ["\u001e", "\u001f"];
 
-export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedAnswer> {
+export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedFacts> {
   const window = await redWindow(store, { sinceMs: query.sinceMs, nowMs: query.nowMs, one: query.service !== undefined });
   const windowMs = Math.min(window.coveredMs, query.sinceMs);
   // Who is at the other end is found out for all connections at once, which nobody has to wait for where no hook has seen a request.
@@ -90,8 +54,8 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
   );
   return {
     edges: rows.map((row) => ({
-      client: { kind: textIn(row, "client_kind") as EdgeRedEnd["kind"], name: textIn(row, "client") },
-      server: { kind: textIn(row, "server_kind") as EdgeRedEnd["kind"], name: textIn(row, "server") },
+      client: { kind: textIn(row, "client_kind") as EdgeEndKind, name: textIn(row, "client") },
+      server: { kind: textIn(row, "server_kind") as EdgeEndKind, name: textIn(row, "server") },
       serverPort: numberIn(row, "server_port"),
       protocol: textIn(row, "protocol"),
       role: textIn(row, "role") === "client" ? "client" : "server",

@@ -1,3 +1,4 @@
+import type { EdgeEnd, EdgeFact, EdgePageFacts, EdgePageRequest, EdgesRequest, NetworkFacts } from "../../model/edges.ts";
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
@@ -11,71 +12,20 @@ import {
   textsIn,
   type VisitableStore,
 } from "../tables/queryable.ts";
-import { type EdgePage, type EdgePageQuery, EdgePageReader, edgePageSql } from "./edge-page.ts";
+import { EdgePageReader, edgePageSql } from "./edge-page.ts";
 
-export interface EdgesQuery {
-  /** From now back. */
-  sinceMs: number;
+export interface EdgesQuery extends EdgesRequest {
   nowMs: number;
-  /** Only what these agents saw. */
-  agentIds?: readonly string[];
-  /** Only edges with this service at either end. */
-  service?: string;
-  /** Only the most important ones, with the nodes that they belong to. */
-  page?: EdgePageQuery;
-  /** The colony's file, as it is attached. */
+  /** Only the busiest nodes, with the edges between them. */
+  page?: EdgePageRequest;
+  /** Name under which the colony's database file is attached. */
   database: string;
-}
-
-export interface EdgeEndRow {
-  kind: "service" | "external" | "host";
-  name: string;
-  /** One that was seen; none of something outside. */
-  addresses: string[];
-  agentIds: string[];
-  resolved: { name: string; method: string; provider: string | null; product: string | null } | null;
-}
-
-/** Who called whom within a time. Amounts are those of the end that saw more; retransmits are of both. */
-export interface EdgeRow {
-  class: "INTERNAL" | "INGRESS" | "EGRESS";
-  confidence: number;
-  evidence: string[];
-  protocol: string;
-  serverPort: number;
-  client: EdgeEndRow;
-  server: EdgeEndRow;
-  connections: number;
-  openConnections: number;
-  opened: number;
-  /** Attempts that were not answered, and connections that were cut. */
-  failures: number;
-  bytesToServer: number;
-  bytesToClient: number;
-  rttUs: number | null;
-  retransmits: number | null;
-  firstSeenAt: string;
-  lastSeenAt: string;
-  firstBuild: string | null;
-}
-
-export interface EdgesResult {
-  edges: EdgeRow[];
-  /** Edges beyond what one answer may take; those that a page leaves out are in its totals. */
-  cutEdges: number;
-  /** Present when one was asked for. */
-  page?: EdgePage;
-  skippedConnections: number;
-  skippedAgentIds: string[];
-  unsettledConnections: number;
-  /** The time that the amounts cover: totals are kept by five minutes, later by hours and days. */
-  windowMs: number;
 }
 
 /** Bounds what one answer takes in memory. */
 const edgesMax = 100_000;
 
-export async function queryEdges(store: VisitableStore, query: EdgesQuery): Promise<EdgesResult> {
+export async function queryEdges(store: VisitableStore, query: EdgesQuery): Promise<NetworkFacts> {
   const startMs = windowStartMs(query.nowMs, query.sinceMs);
   const startUs = Math.floor(startMs * 1_000);
   const nowUs = Math.floor(query.nowMs * 1_000);
@@ -102,8 +52,8 @@ export async function queryEdges(store: VisitableStore, query: EdgesQuery): Prom
 }
 
 interface ReadEdges {
-  edges: EdgeRow[];
-  page?: EdgePage;
+  edges: EdgeFact[];
+  page?: EdgePageFacts;
 }
 
 /** One more than an answer may take when there are more. */
@@ -113,8 +63,8 @@ async function readEdges(store: VisitableStore, { database, service }: EdgesQuer
   const parameters = service === undefined ? {} : { service };
   const select = `${edgeColumns} FROM (${edgesSql(database, parts, kindsOfFailure)}) ${wanted}`;
   const reader = new EdgeReader();
-  const read = async (sql: string): Promise<EdgeRow[]> => {
-    const edges: EdgeRow[] = [];
+  const read = async (sql: string): Promise<EdgeFact[]> => {
+    const edges: EdgeFact[] = [];
     await store.visit(sql, parameters, (row) => edges.push(reader.read(row)));
     return edges;
   };
@@ -124,8 +74,8 @@ async function readEdges(store: VisitableStore, { database, service }: EdgesQuer
   return { edges: await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`) };
 }
 
-async function readPage(store: VisitableStore, database: string, parts: string, page: EdgePageQuery): Promise<ReadEdges> {
-  const edges: EdgeRow[] = [];
+async function readPage(store: VisitableStore, database: string, parts: string, page: EdgePageRequest): Promise<ReadEdges> {
+  const edges: EdgeFact[] = [];
   const reader = new EdgeReader();
   const rest = new EdgePageReader();
   const explain = (relation: string): string => withFirstUse(database, relation);
@@ -235,15 +185,15 @@ function withFirstUse(database: string, edges: string): string {
 
 /** Makes edges of rows. Ends and evidences that are the same are one object: there are many edges and few of those. */
 class EdgeReader {
-  readonly #ends = new Map<string, EdgeEndRow>();
+  readonly #ends = new Map<string, EdgeEnd>();
   readonly #evidences = new Map<number, string[]>();
   /** Many edges were last seen by the same scan. */
   readonly #times = new Map<number, string>();
 
-  read(row: QueryRow): EdgeRow {
+  read(row: QueryRow): EdgeFact {
     const rttCount = numberIn(row, "rtt_count");
     return {
-      class: textIn(row, "class") as EdgeRow["class"],
+      class: textIn(row, "class") as EdgeFact["class"],
       confidence: numberIn(row, "confidence"),
       evidence: this.#evidenceOf(numberIn(row, "evidence")),
       protocol: textIn(row, "protocol"),
@@ -264,8 +214,8 @@ class EdgeReader {
     };
   }
 
-  #endOf(row: QueryRow, end: "client" | "server"): EdgeEndRow {
-    const kind = textIn(row, `${end}_kind`) as EdgeEndRow["kind"];
+  #endOf(row: QueryRow, end: "client" | "server"): EdgeEnd {
+    const kind = textIn(row, `${end}_kind`) as EdgeEnd["kind"];
     const name = textIn(row, end);
     const address = textIn(row, `${end}_address`);
     const agents = textIn(row, `${end}_agents`);
@@ -273,7 +223,7 @@ class EdgeReader {
     const known = this.#ends.get(key);
     if (known) return known;
     const agentIds = agents.split(",").filter((id) => id !== "");
-    const made: EdgeEndRow = {
+    const made: EdgeEnd = {
       kind,
       name,
       addresses: kind === "external" || address === "" ? [] : [address],
@@ -304,7 +254,7 @@ class EdgeReader {
   }
 }
 
-function resolvedIn(row: QueryRow): EdgeEndRow["resolved"] {
+function resolvedIn(row: QueryRow): EdgeEnd["resolved"] {
   const name = textOrNullIn(row, "resolved_name");
   if (name === null) return null;
   return {

@@ -1,31 +1,16 @@
+import type { ColonyEvent, EventsRequest } from "../../model/events.ts";
 import { isoTimeIn, placeholders, type Queryable, type QueryParameter, textIn, textOrNullIn } from "../tables/queryable.ts";
 
-export interface EventsQuery {
-  /** Microseconds since 1970. */
-  sinceUs: number;
-  limit: number;
-  agentIds?: readonly string[];
-  kind?: string;
-  /** Events that are about it, summaries that name it included. */
-  service?: string;
-}
-
-export interface EventRow {
-  at: string;
-  kind: string;
-  severity: "info" | "warning" | "error";
-  agentId: string | null;
-  service: string | null;
-  message: string;
-  details: Record<string, unknown>;
+export interface EventsQuery extends EventsRequest {
+  nowMs: number;
 }
 
 const severities = ["info", "warning", "error"] as const;
 
 /** What happened at the colony and at its agents, newest first. */
-export async function queryEvents(store: Queryable, query: EventsQuery): Promise<EventRow[]> {
+export async function queryEvents(store: Queryable, query: EventsQuery): Promise<ColonyEvent[]> {
   const conditions = ["time >= make_timestamp(?)"];
-  const parameters: QueryParameter[] = [query.sinceUs];
+  const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
   if (query.agentIds !== undefined) {
     if (query.agentIds.length === 0) return [];
     conditions.push(`agent_id IN (${placeholders(query.agentIds)})`);

@@ -1,6 +1,7 @@
 /** Log records, newest first, page by page; and the same records grouped by their pattern. */
 
 import { CoralError } from "../../base/errors.ts";
+import type { LogFact, LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { logRecord } from "../signals/log.ts";
 import {
@@ -19,76 +20,8 @@ export interface LogsStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
 
-/** Which records are meant; absent fields mean all. */
-export interface LogsQuery {
-  service?: string;
-  /** At least this severe, 1 to 24 by OpenTelemetry's scale. Records of unknown severity are left out then. */
-  minSeverity?: number;
-  /** Beginning of a pattern's id, 4 to 12 hex digits, or a text that its template holds. */
-  pattern?: string;
-  /** A text that the body or the attributes hold, in any case; between slashes a regular expression (RE2). */
-  grep?: string;
-  /** 32 hex digits. */
-  traceId?: string;
-  agentIds?: readonly string[];
-  /** From now back. */
-  sinceMs: number;
+export interface LogsQuery extends LogsRequest {
   nowMs: number;
-  limit: number;
-  /** `next` of the page before. */
-  page?: string;
-}
-
-export interface LogRow {
-  at: string;
-  service: string;
-  agentId: string;
-  severity: string;
-  severityText: string | null;
-  /** Shortened to 4,000 characters. */
-  body: string;
-  /** Characters of the whole body. */
-  bodyLength: number;
-  traceId: string | null;
-  spanId: string | null;
-  eventName: string | null;
-  exceptionType: string | null;
-  pattern: string | null;
-  /** JSON; null when there are none or more than 2,000 characters of them. */
-  attributes: string | null;
-}
-
-export interface LogsAnswer {
-  /** Newest first. */
-  rows: LogRow[];
-  /** For the page after this one; null at the end. */
-  next: string | null;
-  /** Names in the time asked about, when there is no record of the one asked for. */
-  services: string[];
-}
-
-export interface LogPatternRow {
-  service: string;
-  /** Null for records without a text. */
-  pattern: string | null;
-  template: string;
-  /** The worst that was seen. */
-  severity: string;
-  records: number;
-  firstAt: string;
-  lastAt: string;
-  example: string;
-  /** Whether an agent saw it for the first time within the time asked about. */
-  isNew: boolean;
-}
-
-export interface LogPatternsAnswer {
-  /** Most records first. */
-  rows: LogPatternRow[];
-  /** Patterns before the limit. */
-  total: number;
-  records: number;
-  services: string[];
 }
 
 /** The newest minute is read first, then four times as much, and so on: most questions end there. */
@@ -107,7 +40,7 @@ interface Condition {
 /** Same times stand in one order, so that pages neither repeat nor miss a row. */
 const order = `"time" DESC, observed_time_us DESC, agent_id, service, span_id, hash(body), hash(attributes)`;
 
-export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<LogsAnswer> {
+export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<LogsFacts> {
   const { segments } = store;
   if (segments === undefined) return { rows: [], next: null, services: [] };
   const start = startOf(query);
@@ -138,7 +71,7 @@ export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<Log
   };
 }
 
-export async function queryLogPatterns(store: LogsStore, query: LogsQuery): Promise<LogPatternsAnswer> {
+export async function queryLogPatterns(store: LogsStore, query: LogsQuery): Promise<LogPatternsFacts> {
   const { segments } = store;
   if (segments === undefined) return { rows: [], total: 0, records: 0, services: [] };
   const condition = conditionOf(query);
@@ -239,7 +172,7 @@ async function run(store: Queryable, { grep }: LogsQuery, sql: string, parameter
   }
 }
 
-function rowIn(row: QueryRow): LogRow {
+function rowIn(row: QueryRow): LogFact {
   return {
     at: isoTimeIn(row, "time"),
     service: textIn(row, "service"),

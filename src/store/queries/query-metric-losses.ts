@@ -1,17 +1,11 @@
+import type { MetricLossFact } from "../../model/metrics.ts";
 import { numberIn, placeholders, type Queryable, textIn } from "../tables/queryable.ts";
-
-/** Points that were not kept. `loss` as in the signal `metric_loss`. */
-export interface MetricLossRow {
-  service: string;
-  loss: string;
-  count: number;
-}
 
 /** Most first. */
 export async function queryMetricLosses(
   store: Queryable,
   query: { agentIds?: readonly string[]; sinceMs: number; nowMs: number },
-): Promise<MetricLossRow[]> {
+): Promise<MetricLossFact[]> {
   const { agentIds } = query;
   const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;
   const rows = await store.query(

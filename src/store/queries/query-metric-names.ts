@@ -1,38 +1,18 @@
 /** Which metrics programs sent. */
 
+import type { MetricKind, MetricNameFact, MetricNamesRequest } from "../../model/metrics.ts";
 import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "../tables/queryable.ts";
 import { type PointSource, sentPoints } from "./metrics/choose-points.ts";
-import type { MetricKind } from "./metrics/load-series.ts";
 
-export interface MetricNamesQuery {
-  service?: string;
-  agentIds?: readonly string[];
-  /** Part of a name. */
-  contains?: string;
-  sinceMs: number;
+export interface MetricNamesQuery extends MetricNamesRequest {
   nowMs: number;
-  limit: number;
-  /** What is read; default: points as they were sent. */
+  /** The points to read; default: points as they were sent. */
   points?: PointSource;
-}
-
-export interface MetricNameRow {
-  name: string;
-  unit: string;
-  kind: MetricKind;
-  /** It only rises: asked for as a rate. */
-  isCounter: boolean;
-  /** The first few. */
-  services: string[];
-  serviceCount: number;
-  series: number;
-  /** ISO 8601. */
-  lastAt: string;
 }
 
 const servicesShown = 5;
 
-export async function queryMetricNames(store: Queryable, query: MetricNamesQuery): Promise<{ rows: MetricNameRow[]; total: number }> {
+export async function queryMetricNames(store: Queryable, query: MetricNamesQuery): Promise<{ rows: MetricNameFact[]; total: number }> {
   const parts = [`"time" > make_timestamp(?)`];
   const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
   if (query.service !== undefined) {

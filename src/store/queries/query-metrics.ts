@@ -1,66 +1,18 @@
 /** One metric that programs sent, over time. */
 
+import type { MetricFacts, MetricRequest, MetricRowFact } from "../../model/metrics.ts";
 import type { Queryable } from "../tables/queryable.ts";
 import type { PointSource } from "./metrics/choose-points.ts";
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "./metrics/distribution.ts";
 import { distributionIncrements, type Increment, shareWithin, valueIncrements } from "./metrics/increments.ts";
-import { attributeText, loadSeries, type MetricKind, type MetricSeriesPoints } from "./metrics/load-series.ts";
+import { attributeText, loadSeries, type MetricSeriesPoints } from "./metrics/load-series.ts";
 import { heldUs, sumOverTime } from "./metrics/sum-over-time.ts";
 import { Turn } from "./metrics/turn.ts";
 
-export interface MetricQuery {
-  name: string;
-  service?: string;
-  agentIds?: readonly string[];
-  /** An attribute, or `service`, `instance` or `agent`; absent: one row per service. */
-  by?: string;
-  sinceMs: number;
+export interface MetricQuery extends MetricRequest {
   nowMs: number;
-  /** Length of one part of the series, at multiples of itself since 1970; absent: chosen so that there are at most `maxPoints`. */
-  stepMs?: number;
-  /** Upper bound of parts; 0 = none. */
-  maxPoints: number;
-  limit: number;
-  /** What is read; default: points as they were sent. */
+  /** The points to read; default: points as they were sent. */
   points?: PointSource;
-}
-
-/** Numbers are in the metric's unit; rates per second. Null where nothing was measured, or where it has no meaning for the kind. */
-export interface MetricGroupRow {
-  service: string;
-  /** What was asked for with `by`; null when a series has no such attribute. */
-  group: string | null;
-  unit: string;
-  kind: MetricKind;
-  isCounter: boolean;
-  series: number;
-  /** Of counters and histograms: per second. */
-  rate: number | null;
-  /** Of counters: how much was counted. Of histograms: how many observations. */
-  total: number | null;
-  /** Of gauges: the newest; the mean over series that still send. Of sums that go up and down all four are of the sum over series. */
-  last: number | null;
-  mean: number | null;
-  min: number | null;
-  max: number | null;
-  p50: number | null;
-  p95: number | null;
-  p99: number | null;
-  /** Oldest first. Rates of counters, means of gauges, p95 of histograms. */
-  points: (number | null)[];
-  /** Of histograms: observations per second. */
-  ratePoints: (number | null)[];
-}
-
-export interface MetricAnswer {
-  rows: MetricGroupRow[];
-  /** Groups before the limit. */
-  total: number;
-  /** Start of the first part, milliseconds since 1970; parts follow each other without holes up to now. */
-  startMs: number;
-  stepMs: number;
-  /** Histograms whose buckets are of different kinds, which cannot be counted together. */
-  unmergedSeries: number;
 }
 
 /** Points read for one answer. */
@@ -71,7 +23,7 @@ const niceStepsMs = [1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_00
   [2, 4, 6, 12, 24, 48, 168].map((hours) => hours * 3_600_000),
 );
 
-export async function queryMetric(store: Queryable, query: MetricQuery): Promise<MetricAnswer> {
+export async function queryMetric(store: Queryable, query: MetricQuery): Promise<MetricFacts> {
   const window = windowOf(query);
   const series = await loadSeries(store, {
     names: [query.name],
@@ -84,7 +36,7 @@ export async function queryMetric(store: Queryable, query: MetricQuery): Promise
   });
   const groups = groupSeries(series, query.by);
   let unmergedSeries = 0;
-  const rows: MetricGroupRow[] = [];
+  const rows: MetricRowFact[] = [];
   const turn = new Turn();
   for (const group of groups.values()) {
     await turn.yield();
@@ -173,11 +125,11 @@ function groupText(series: MetricSeriesPoints, by: string): string | null {
   }
 }
 
-function rowOf({ service, group, series }: Group, window: Window): { row: MetricGroupRow; unmerged: number } | undefined {
+function rowOf({ service, group, series }: Group, window: Window): { row: MetricRowFact; unmerged: number } | undefined {
   const [first] = series;
   if (first === undefined) return undefined;
   const isCounter = first.kind === "sum" && first.isMonotonic;
-  const base: MetricGroupRow = {
+  const base: MetricRowFact = {
     service,
     group,
     unit: first.unit,
@@ -202,7 +154,7 @@ function rowOf({ service, group, series }: Group, window: Window): { row: Metric
   return histogramRow(base, series, window);
 }
 
-function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+function gaugeRow(base: MetricRowFact, series: readonly MetricSeriesPoints[], window: Window) {
   if (base.kind === "sum" && series.length > 1) {
     const sum = sumOverTime(series, window);
     return sum.mean === null ? undefined : { unmerged: 0, row: { ...base, ...sum } };
@@ -246,7 +198,7 @@ function gaugeRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], w
   return { unmerged: 0, row: { ...base, last, mean: all / allCount, min, max, points } };
 }
 
-function counterRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+function counterRow(base: MetricRowFact, series: readonly MetricSeriesPoints[], window: Window) {
   const covered = new Coverage(window);
   const steps = new Array<number>(window.steps).fill(0);
   let total = 0;
@@ -265,7 +217,7 @@ function counterRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[],
   return { unmerged: 0, row: { ...base, total, rate: covered.rate(total), points } };
 }
 
-function histogramRow(base: MetricGroupRow, series: readonly MetricSeriesPoints[], window: Window) {
+function histogramRow(base: MetricRowFact, series: readonly MetricSeriesPoints[], window: Window) {
   const covered = new Coverage(window);
   let all: Distribution | null = null;
   const steps = new Array<Distribution | null>(window.steps).fill(null);
@@ -371,7 +323,7 @@ function forSteps(increment: Increment<unknown>, { startUs, stepUs, steps }: Win
 }
 
 /** What there is most of comes first. */
-function weightOf({ rate, last }: MetricGroupRow): number {
+function weightOf({ rate, last }: MetricRowFact): number {
   return Math.abs(rate ?? last ?? 0);
 }
 

@@ -1,10 +1,10 @@
 /** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the time before. */
 
+import type { RedFact, RedFacts, RedGrouping, RedRequest } from "../../model/red.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import {
   percentileIn,
   percentilesSql,
-  type RedFilterQuery,
   type RedRange,
   type RedResolution,
   redBuckets,
@@ -13,80 +13,20 @@ import {
   type SqlWithParameters,
 } from "./red-parts.ts";
 
-export type RedGroupBy = "service" | "route" | "peer" | "status";
-
-export interface RedQuery extends RedFilterQuery {
-  /** Rows are always apart by service, role and protocol: the same request seen at both ends is in two rows, never twice in one. */
-  by: RedGroupBy;
-  /** From now back. */
-  sinceMs: number;
+export interface RedQuery extends RedRequest {
   nowMs: number;
-  /** Upper bound of each series; 0 = none. */
-  maxPoints: number;
-  /** Groups with the most requests are kept. */
-  limit: number;
-  /** With `before`: costs the same again. */
-  compare: boolean;
 }
 
-/** Requests that agree in the keys. Times in microseconds; null when nothing was measured, percentiles of queue and first byte also after 200 groups. */
-export interface RedGroupRow {
-  service: string;
-  role: "server" | "client";
-  protocol: string;
-  /** Whether any of them was read inside TLS. */
-  isTls: boolean;
-  /** Null unless asked by peer: a service, a name outside, or an address. */
-  peer: string | null;
-  method: string | null;
-  route: string | null;
-  status: string | null;
-  requests: number;
-  /** Of them, those that were read inside TLS. */
-  tlsRequests: number;
-  errors: number;
-  requestBytes: number;
-  responseBytes: number;
-  meanUs: number | null;
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-  queueMeanUs: number | null;
-  queueP50Us: number | null;
-  queueP95Us: number | null;
-  /** Share of the time in queue in the duration, 0..1, of the requests whose queue is known. */
-  queueRatio: number | null;
-  firstByteP50Us: number | null;
-  firstByteP95Us: number | null;
-  before: { requests: number; errors: number; p95Us: number | null } | null;
-  /** Requests in each part of the time, oldest first. */
-  points: number[];
-  errorPoints: number[];
-  /** Null in parts without requests; empty when there are too many groups for it. */
-  p95PointsUs: (number | null)[];
-}
-
-export interface RedAnswer {
-  /** Most requests first. */
-  rows: RedGroupRow[];
-  /** Groups before the limit. */
-  total: number;
-  /** The time that the amounts cover: at most `sinceMs`, less when the first row is younger. */
-  windowMs: number;
-  /** Length of one part of the series; 0 without. */
-  bucketMs: number;
+export interface RedAnswer extends RedFacts {
   resolution: RedResolution;
 }
 
-const groupColumns: Record<RedGroupBy, string[]> = {
+const groupColumns: Record<RedGrouping, string[]> = {
   service: [],
   route: ["method", "route"],
   peer: ["who"],
   status: ["status"],
 };
-
-/** Percentiles by point are kept for so few groups: each of them costs a group of its own per point. */
-const p95PointsMaxGroups = 50;
 
 export async function queryRed(store: Queryable, query: RedQuery): Promise<RedAnswer> {
   const window = await redWindow(store, {
@@ -142,8 +82,8 @@ function groupsSql(query: RedQuery, parts: SqlWithParameters, keys: readonly str
     ORDER BY g.gid`;
 }
 
-function groupsIn(rows: readonly QueryRow[]): RedGroupRow[] {
-  const groups: RedGroupRow[] = [];
+function groupsIn(rows: readonly QueryRow[]): RedFact[] {
+  const groups: RedFact[] = [];
   for (const row of rows) {
     const index = numberIn(row, "gid") - 1;
     const group = (groups[index] ??= groupIn(row));
@@ -154,7 +94,6 @@ function groupsIn(rows: readonly QueryRow[]): RedGroupRow[] {
         group.p99Us = percentileIn(row, "p99");
         break;
       case 1:
-        group.queueP50Us = percentileIn(row, "p50");
         group.queueP95Us = percentileIn(row, "p95");
         break;
       case 2:
@@ -168,7 +107,7 @@ function groupsIn(rows: readonly QueryRow[]): RedGroupRow[] {
   return groups;
 }
 
-function groupIn(row: QueryRow): RedGroupRow {
+function groupIn(row: QueryRow): RedFact {
   const requests = numberIn(row, "requests");
   const tlsRequests = numberIn(row, "tls_requests");
   const queueSamples = numberIn(row, "queue_samples");
@@ -193,15 +132,11 @@ function groupIn(row: QueryRow): RedGroupRow {
     p95Us: null,
     p99Us: null,
     queueMeanUs,
-    queueP50Us: null,
     queueP95Us: null,
-    queueRatio: meanUs !== null && meanUs > 0 && queueMeanUs !== null ? Math.min(1, queueMeanUs / meanUs) : null,
     firstByteP50Us: null,
     firstByteP95Us: null,
     before: null,
     points: [],
-    errorPoints: [],
-    p95PointsUs: [],
   };
 }
 
@@ -213,43 +148,23 @@ interface Series {
   points: number;
 }
 
-async function addPoints(store: Queryable, query: RedQuery, series: Series, groups: RedGroupRow[]): Promise<void> {
+async function addPoints(store: Queryable, query: RedQuery, series: Series, groups: RedFact[]): Promise<void> {
   const { parts, keys, window, bucketMs, points } = series;
-  const isP95Wanted = groups.length <= p95PointsMaxGroups;
   const point = `greatest(0, least(${points - 1}, (epoch_us(p."time") - ${Math.floor(window.startMs * 1_000)}) // ${bucketMs * 1_000}))`;
-  const rows = numberedPartsSql(keys, `${point}::BIGINT AS point, p.requests, p.is_error, p.duration_lo, p.duration_counts`);
-  // One number for group and point, so that percentiles need to know of one only.
-  const inPoint = `SELECT gid * ${points} + point AS gid, duration_lo, duration_counts FROM (${rows})`;
-  const p95 = isP95Wanted ? `LEFT JOIN (${percentilesSql(inPoint, "duration")}) d ON d.gid = s.gid * ${points} + s.point` : "";
+  const rows = numberedPartsSql(keys, `${point}::BIGINT AS point, p.requests`);
   const found = await store.query(
     `WITH ${partSql(query, parts)}, grouped AS MATERIALIZED (${numberedSql(keys, query.limit)})
-     SELECT s.gid, s.point, s.requests, s.errors${isP95Wanted ? ", d.p95" : ""} FROM (
-       SELECT gid, point, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM (${rows}) GROUP BY gid, point
-     ) s ${p95}`,
+     SELECT gid, point, sum(requests) AS requests FROM (${rows}) GROUP BY gid, point`,
     parts.parameters,
   );
-  for (const group of groups) {
-    group.points = new Array<number>(points).fill(0);
-    group.errorPoints = new Array<number>(points).fill(0);
-    if (isP95Wanted) group.p95PointsUs = new Array<null>(points).fill(null);
-  }
+  for (const group of groups) group.points = new Array<number>(points).fill(0);
   for (const row of found) {
     const group = groups[numberIn(row, "gid") - 1];
-    const at = numberIn(row, "point");
-    if (!group) continue;
-    group.points[at] = numberIn(row, "requests");
-    group.errorPoints[at] = numberIn(row, "errors");
-    if (isP95Wanted) group.p95PointsUs[at] = percentileIn(row, "p95", 0);
+    if (group) group.points[numberIn(row, "point")] = numberIn(row, "requests");
   }
 }
 
-async function addBefore(
-  store: Queryable,
-  query: RedQuery,
-  window: RedRange,
-  keys: readonly string[],
-  groups: RedGroupRow[],
-): Promise<void> {
+async function addBefore(store: Queryable, query: RedQuery, window: RedRange, keys: readonly string[], groups: RedFact[]): Promise<void> {
   const range = { ...window, startMs: window.startMs - query.sinceMs, endMs: window.startMs };
   const parts = redPartsSql(range, query, query.by === "peer");
   const rows = numberedPartsSql(keys, "p.duration_lo, p.duration_counts");

@@ -1,3 +1,4 @@
+import type { CheckHealth, ServiceAtAgent, ServicePort, ServiceStatus, ServicesRequest } from "../../model/services.ts";
 import {
   booleanIn,
   isoTimeIn,
@@ -10,68 +11,10 @@ import {
   textsIn,
 } from "../tables/queryable.ts";
 
-export interface ServicesQuery {
-  /** This name only. */
-  service?: string;
-  /** With every process. */
-  processes: boolean;
-}
-
-export type ServiceStatusText = "managed" | "discovered" | "stale";
-export type CheckHealthText = "healthy" | "unhealthy" | "unknown";
-
-export interface ServicePortRow {
-  port: number | null;
-  protocol: string | null;
-  status: ServiceStatusText;
-  method: string;
-  previousMethod: string | null;
-  confidence: number;
-  firstSeenAt: string;
-  lastSeenAt: string;
-}
-
-export interface ServiceProcessRow {
-  pid: number | null;
-  startedAt: string | null;
-  exe: string | null;
-  build: string | null;
-  buildKind: string | null;
-  commandLine: string | null;
-  user: string | null;
-  unit: string | null;
-  containerId: string | null;
-  containerName: string | null;
-  listens: string[];
-  health: CheckHealthText | null;
-  healthDetail: string | null;
-}
-
-/** One service at one agent, as the registry has it. */
-export interface ServiceAtAgentRow {
-  agentId: string;
-  service: string;
-  namedBy: string;
-  confidence: number;
-  status: ServiceStatusText;
-  ports: ServicePortRow[];
-  instances: number;
-  pids: number[];
-  exe: string | null;
-  build: string | null;
-  health: CheckHealthText | null;
-  addresses: string[];
-  ingress: boolean;
-  egress: boolean;
-  firstSeenAt: string;
-  lastSeenAt: string;
-  processes?: ServiceProcessRow[];
-}
-
 const hostPort = "CASE WHEN contains(address, ':') THEN '[' || address || ']' ELSE address END || ':' || port";
 
 /** By service, then agent. */
-export async function queryServices(store: Queryable, query: ServicesQuery = { processes: false }): Promise<ServiceAtAgentRow[]> {
+export async function queryServices(store: Queryable, query: ServicesRequest = { processes: false }): Promise<ServiceAtAgent[]> {
   const chosen = query.service === undefined ? "" : "WHERE service = $service";
   const parameters = query.service === undefined ? {} : { service: query.service };
   const rows = await store.query(
@@ -90,22 +33,22 @@ export async function queryServices(store: Queryable, query: ServicesQuery = { p
      ORDER BY r.service, r.agent_id, r.port, r.protocol`,
     parameters,
   );
-  const places = new Map<string, ServiceAtAgentRow>();
+  const places = new Map<string, ServiceAtAgent>();
   for (const row of rows) addRow(places, row);
   if (query.processes) await addProcesses(store, places, chosen, parameters);
   return [...places.values()];
 }
 
-const statusOrder: ServiceStatusText[] = ["stale", "discovered", "managed"];
+const statusOrder: ServiceStatus[] = ["stale", "discovered", "managed"];
 const healthOrder = [null, "healthy", "unknown", "unhealthy"] as const;
 const keyOf = (row: QueryRow): string => `${textIn(row, "agent_id")}\n${textIn(row, "service")}`;
-const healthIn = (row: QueryRow): CheckHealthText | null => healthOrder.find((health) => health === textOrNullIn(row, "health")) ?? null;
+const healthIn = (row: QueryRow): CheckHealth | null => healthOrder.find((health) => health === textOrNullIn(row, "health")) ?? null;
 
-function addRow(places: Map<string, ServiceAtAgentRow>, row: QueryRow): void {
-  const port: ServicePortRow = {
+function addRow(places: Map<string, ServiceAtAgent>, row: QueryRow): void {
+  const port: ServicePort = {
     port: numberIn(row, "port") || null,
     protocol: textIn(row, "protocol") || null,
-    status: textIn(row, "status") as ServiceStatusText,
+    status: textIn(row, "status") as ServiceStatus,
     method: textIn(row, "method"),
     previousMethod: textOrNullIn(row, "previous_method"),
     confidence: numberIn(row, "confidence"),
@@ -150,7 +93,7 @@ function addRow(places: Map<string, ServiceAtAgentRow>, row: QueryRow): void {
 
 async function addProcesses(
   store: Queryable,
-  places: Map<string, ServiceAtAgentRow>,
+  places: Map<string, ServiceAtAgent>,
   chosen: string,
   parameters: Record<string, string>,
 ): Promise<void> {

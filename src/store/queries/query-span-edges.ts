@@ -1,43 +1,12 @@
 /** Who called whom, by spans: one of a service whose parent is of another. Nothing is concluded from times. */
 
+import type { SpanEdgeFact, SpanEdgeFacts, SpanEdgesRequest } from "../../model/edges.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
-export interface SpanEdgesQuery {
-  /** From now back; in whole minutes, or ten of them when it is long. */
-  sinceMs: number;
+/** `sinceMs` is read in whole minutes, or ten of them when it is long. */
+export interface SpanEdgesQuery extends SpanEdgesRequest {
   nowMs: number;
-  /** Only calls that arrived at these agents. */
-  agentIds?: readonly string[];
-  /** Only calls from or to this service. */
-  service?: string;
-  /** Only calls between these. */
-  among?: readonly { client: string; server: string }[];
-  /** Of how many edges, the busiest, percentiles are told: taking histograms apart is most of the work. Default 5,000. */
-  percentiles?: number;
-}
-
-/** Calls that arrived, weighted by what sampled spans stand for. */
-export interface SpanEdgeRow {
-  client: string;
-  server: string;
-  /** `http`, `grpc`, `kafka`: as spans tell; `span` when they do not. */
-  protocol: string;
-  requests: number;
-  errors: number;
-  /** Of the called, in microseconds, to 3.1 %, of the busiest edges; null also when all that is there is only there to complete other traces. */
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-  firstSeenAt: string;
-  lastSeenAt: string;
-}
-
-export interface SpanEdgesAnswer {
-  /** Most calls first. */
-  edges: SpanEdgeRow[];
-  /** The time that the amounts cover: about `sinceMs`, less when the first span is younger. */
-  windowMs: number;
 }
 
 const minuteMs = 60_000;
@@ -49,7 +18,7 @@ const edgesMax = 100_000;
 /** Clocks may be ahead by this much. */
 const clockAheadMs = 60 * minuteMs;
 
-export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): Promise<SpanEdgesAnswer> {
+export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): Promise<SpanEdgeFacts> {
   const range = await rangeOf(store, query);
   const { startMs } = range;
   const { sql, parameters } = partsSql(range, query);
@@ -135,7 +104,7 @@ function partsSql(
   return { sql, parameters };
 }
 
-function edgeIn(row: QueryRow): SpanEdgeRow {
+function edgeIn(row: QueryRow): SpanEdgeFact {
   return {
     client: textIn(row, "client"),
     server: textIn(row, "server"),

@@ -1,10 +1,10 @@
 /** Rate, errors and durations by spans: sums, percentiles and histograms of any time, from what was counted when the spans came. */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
+import type { SpanRedFact, SpanRedFacts } from "../../model/red.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 
-export type SpanRole = "server" | "client" | "internal";
 export type SpanRedGroupBy = "route" | "status" | "version";
 
 export interface SpanRedQuery {
@@ -15,7 +15,7 @@ export interface SpanRedQuery {
   /** Rows are always apart by service, role and protocol. */
   by: readonly SpanRedGroupBy[];
   service?: string;
-  role?: SpanRole;
+  role?: SpanRedFact["role"];
   /** Without spans of what happens inside a service. Default false. */
   onlyRequests?: boolean;
   /** Part of `GET /users/{id}`, in any case. */
@@ -31,42 +31,18 @@ export interface SpanRedQuery {
   points?: number;
 }
 
-/** Spans that agree in the keys; what was not asked for is null. Times in microseconds. */
-export interface SpanRedRow {
-  service: string;
-  role: SpanRole;
-  protocol: string;
-  method: string | null;
-  route: string | null;
-  status: string | null;
+export interface SpanRedRow extends SpanRedFact {
   version: string | null;
-  /** Weighted by what sampled spans stand for, as is `errors`. */
-  requests: number;
-  errors: number;
   /** Spans that were stored. */
   spans: number;
-  meanUs: number | null;
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-  /** Buckets of `fineLayout`; null unless asked for. */
+  /** Buckets of `fineLayout`; null unless requested. */
   histogram: SparseHistogram | null;
-  /** Requests and errors of each step, oldest first; empty unless asked for. */
-  points: number[];
   errorPoints: number[];
 }
 
-export interface SpanRedAnswer {
-  /** Most requests first. */
+export interface SpanRedAnswer extends SpanRedFacts {
   rows: SpanRedRow[];
-  /** Groups before the limit. */
-  total: number;
-  /** What was read: the asked time in whole windows of `resolution`; milliseconds since 1970. */
-  startMs: number;
-  endMs: number;
   resolution: RedResolution;
-  /** The part of what was read that spans were counted in, up to the end that was asked for: what rates are over. */
-  coveredMs: number;
 }
 
 /** Rows without routes are few, and enough for most questions. */

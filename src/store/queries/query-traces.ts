@@ -1,5 +1,6 @@
 /** Traces: a search by what one of their spans is like, and all spans of one. Only files that can hold an answer are read. */
 
+import type { SpanFact, SpanProcessFact, TraceFacts, TraceRequest, TraceSummary, TracesFacts, TracesRequest } from "../../model/traces.ts";
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { span } from "../signals/span.ts";
 import { spanRed } from "../signals/spans-derived.ts";
@@ -20,101 +21,8 @@ export interface TraceStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
 
-/** A trace fits when one of its spans fits all that is given. */
-export interface TracesQuery {
-  service?: string;
-  /** Part of a route, name, path, method, statement or destination, in any case. */
-  route?: string;
-  minDurationNs?: number;
-  /** Only spans that failed. */
-  error: boolean;
-  /** From now back. */
-  sinceMs: number;
+export interface TracesQuery extends TracesRequest {
   nowMs: number;
-  order: "newest" | "slowest";
-  limit: number;
-  /** Only spans of these agents count for the search. */
-  agentIds?: readonly string[];
-}
-
-/** One trace. Of spans that were sent twice, one is counted. */
-export interface TraceRow {
-  traceId: string;
-  startedAt: string;
-  /** First start to last end of its spans. */
-  durationNs: number;
-  /** Of the span without parent; of the first span when that is missing. */
-  service: string;
-  name: string;
-  hasRoot: boolean;
-  spans: number;
-  errors: number;
-  /** Up to 20, by name. */
-  services: string[];
-  /** The longest span that fits. */
-  matchService: string;
-  matchName: string;
-  matchDurationNs: number;
-  /** How many traces of its kind it stands for; 0 when it was kept only to complete another answer. */
-  weight: number;
-}
-
-export interface TracesAnswer {
-  rows: TraceRow[];
-  /** Traces that fit; when they are tens of thousands, to a percent or two. */
-  traces: number;
-  /** Spans that fit, as they are stored, and how many they stand for. */
-  storedSpans: number;
-  estimatedSpans: number;
-}
-
-export interface TraceQuery {
-  /** 32 hex digits. */
-  traceId: string;
-  /** The rest, shortest first, is left out. */
-  maxSpans: number;
-  /** With `dropped`, `attributes`, `events`, `links` and `resource`. */
-  details: boolean;
-}
-
-export interface SpanRow {
-  spanId: string;
-  parentSpanId: string | null;
-  agentId: string;
-  service: string;
-  name: string;
-  kind: string;
-  /** Microseconds since 1970. */
-  startUs: number;
-  durationNs: number;
-  status: string;
-  statusMessage: string | null;
-  weight: number;
-  version: string | null;
-  host: string | null;
-  httpMethod: string | null;
-  httpRoute: string | null;
-  httpStatusCode: number | null;
-  dbSystem: string | null;
-  dbStatement: string | null;
-  rpcMethod: string | null;
-  messagingDestination: string | null;
-  peer: string | null;
-  errorType: string | null;
-  /** JSON, null unless asked for. */
-  /** Attributes, events and links that the sender left out, or that were too many or too long to be kept; 0 without details. */
-  dropped: number;
-  attributes: string | null;
-  events: string | null;
-  links: string | null;
-  resource: string | null;
-}
-
-export interface TraceAnswer {
-  /** By start. */
-  spans: SpanRow[];
-  /** Before `maxSpans`. */
-  total: number;
 }
 
 /** Spans of one trace are looked for this long before and after the one that fits. */
@@ -134,7 +42,7 @@ const processesMs = 300_000;
 
 const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
 
-export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesAnswer> {
+export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesFacts> {
   const { segments } = store;
   if (segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
   const all = await searchOf(segments, query, query.sinceMs);
@@ -164,7 +72,7 @@ function tracesSql(oneIn: number): string {
   return oneIn === 1 ? "count(DISTINCT trace_id)" : `${oneIn} * count(DISTINCT trace_id) FILTER (hash(trace_id) % ${oneIn} = 0)`;
 }
 
-export async function queryTrace(store: TraceStore, query: TraceQuery): Promise<TraceAnswer> {
+export async function queryTrace(store: TraceStore, query: TraceRequest): Promise<TraceFacts> {
   if (store.segments === undefined) return { spans: [], total: 0 };
   const source = await store.segments.segmentSource(span, { lookup: query.traceId });
   const details = query.details ? ["dropped", "attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
@@ -204,15 +112,8 @@ export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: {
   return rows.map((row) => textIn(row, "service"));
 }
 
-export interface SpanProcessRow {
-  agentId: string;
-  service: string;
-  /** JSON object. */
-  resource: string;
-}
-
 /** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
-export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessRow[]> {
+export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessFact[]> {
   if (store.segments === undefined) return [];
   const rows = await store.query(
     `SELECT s.agent_id, p.service, arg_max(p.resource, p.seen) AS resource FROM segment.span_processes p JOIN internal.sources s USING (source)
@@ -309,7 +210,7 @@ function foundIn(row: QueryRow): FoundTrace {
   };
 }
 
-async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): Promise<TraceRow[]> {
+async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): Promise<TraceSummary[]> {
   if (store.segments === undefined || found.length === 0) return [];
   const traceIds = found.map(({ traceId }) => traceId);
   const source = await store.segments.segmentSource(span, {
@@ -341,7 +242,7 @@ async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): 
   });
 }
 
-function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDurationNs, weight }: FoundTrace): TraceRow {
+function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDurationNs, weight }: FoundTrace): TraceSummary {
   return {
     traceId,
     startedAt: isoTimeIn(row, "start"),
@@ -359,7 +260,7 @@ function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDuratio
   };
 }
 
-function spanIn(row: QueryRow): SpanRow {
+function spanIn(row: QueryRow): SpanFact {
   return {
     spanId: textIn(row, "span_id"),
     parentSpanId: textOrNullIn(row, "parent_id"),

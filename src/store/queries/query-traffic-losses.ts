@@ -1,17 +1,11 @@
+import type { TrafficLossFact } from "../../model/red.ts";
 import { numberIn, placeholders, type Queryable, textIn } from "../tables/queryable.ts";
-
-/** What hooks did not see, summed over the time asked about. `loss` as in the signal `traffic_loss`. */
-export interface TrafficLossRow {
-  agentId: string;
-  loss: string;
-  count: number;
-}
 
 /** By agent and kind. */
 export async function queryTrafficLosses(
   store: Queryable,
   query: { agentIds?: readonly string[]; sinceMs: number; nowMs: number },
-): Promise<TrafficLossRow[]> {
+): Promise<TrafficLossFact[]> {
   const { agentIds } = query;
   const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;
   const rows = await store.query(

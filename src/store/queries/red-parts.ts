@@ -1,23 +1,11 @@
 /** Rows of requests in a time, from raw rows or their roll-ups, as one relation that the queries about requests share. */
 
 import { bucketMiddleNs, coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
+import type { RedFilter } from "../../model/red.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow } from "../tables/queryable.ts";
 
 export type RedResolution = "raw" | "1m" | "10m";
-
-/** Which rows are meant; absent fields mean all. */
-export interface RedFilterQuery {
-  service?: string;
-  /** Whole name of a service or a name outside, or an address. */
-  peer?: string;
-  /** Part of `GET /users/{id}`, in any case. */
-  route?: string;
-  status?: string;
-  protocol?: string;
-  role?: "server" | "client";
-  agentIds?: readonly string[];
-}
 
 /** Milliseconds since 1970; `endMs` is exclusive. */
 export interface RedRange {
@@ -130,7 +118,7 @@ export interface SqlWithParameters {
  * The rows of a range that pass the filter. Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so
  * that every request is there exactly once. `who` names the other end as far as it is known.
  */
-export function redPartsSql(range: RedRange, filter: RedFilterQuery, withWho: boolean): SqlWithParameters {
+export function redPartsSql(range: RedRange, filter: RedFilter, withWho: boolean): SqlWithParameters {
   const { where, parameters } = conditions(filter);
   const inTime = (column: string): string => {
     const end = Number.isFinite(range.endMs) ? ` AND ${column} < make_timestamp(${Math.floor(range.endMs * 1_000)})` : "";
@@ -151,7 +139,7 @@ export function redPartsSql(range: RedRange, filter: RedFilterQuery, withWho: bo
   return { sql: `SELECT * FROM (${withPeerSql(rows)}) ${chosen}`, parameters: { ...parameters, ...named } };
 }
 
-function conditions(filter: RedFilterQuery): { where: string; parameters: Record<string, QueryParameter> } {
+function conditions(filter: RedFilter): { where: string; parameters: Record<string, QueryParameter> } {
   const parameters: Record<string, QueryParameter> = {};
   let where = "";
   for (const name of ["service", "role", "protocol", "status"] as const) {

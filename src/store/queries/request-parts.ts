@@ -1,10 +1,8 @@
 /** Requests as hooks or as spans counted them, in one form, for questions that take either. */
 
+import type { RequestSource } from "../../model/summary.ts";
 import { numberIn, numberOrNullIn, type Queryable } from "../tables/queryable.ts";
 import type { RedResolution } from "./red-parts.ts";
-
-/** `hooks`: the signal `red`; `spans`: `span_red`. */
-export type RequestSource = "hooks" | "spans";
 
 /** Milliseconds since 1970; `endMs` is exclusive. */
 export interface PartsRange {

@@ -5,10 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
 import { createLogger } from "../../base/log.ts";
+import type { SqlResult } from "../../model/sql.ts";
 import type { Database } from "../engine/database.ts";
 import { type Engine, openEngine } from "../engine/engine.ts";
 import type { PublishedView } from "./published-views.ts";
-import { type ReadOnlySqlOptions, type ReadOnlySqlResult, type ReadOnlySqlSource, runReadOnlySql } from "./read-only-sql.ts";
+import { type ReadOnlySqlOptions, type ReadOnlySqlSource, runReadOnlySql } from "./read-only-sql.ts";
 
 const views: readonly PublishedView[] = [
   {
@@ -65,7 +66,7 @@ export class PublishedDatabase implements AsyncDisposable {
     return new PublishedDatabase(directory, engine, database);
   }
 
-  run(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<ReadOnlySqlResult> {
+  run(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<SqlResult> {
     return runReadOnlySql(this.#source, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000, ...options });
   }
 

@@ -4,6 +4,7 @@ import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../../base/errors.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { formatDurationMs } from "../../base/units.ts";
+import type { SqlRequest, SqlResult } from "../../model/sql.ts";
 import type { Connection } from "../engine/connection.ts";
 import { failureOf, isUnexplained } from "../engine/duckdb-errors.ts";
 import { approveStatement } from "./guard/approve-statement.ts";
@@ -13,23 +14,8 @@ import { type SqlWatch, watchSql } from "./guard/watch-sql.ts";
 import type { PublishedView } from "./published-views.ts";
 import type { ViewPreparation, ViewUse } from "./segment-views.ts";
 
-export interface ReadOnlySqlOptions {
-  sql: string;
-  maxRows: number;
-  /** Of the rows as JSON, roughly. */
-  maxBytes: number;
-  timeoutMs: number;
+export interface ReadOnlySqlOptions extends SqlRequest {
   signal?: AbortSignal;
-}
-
-export interface ReadOnlySqlResult {
-  columns: { name: string; type: string }[];
-  /** JSON values, in the order of `columns`. */
-  rows: unknown[][];
-  truncated: boolean;
-  elapsedMs: number;
-  /** The published views that were read. */
-  views: string[];
 }
 
 /** The part of a store that this needs: a read connection whose unqualified names are the published views. */
@@ -48,7 +34,7 @@ const maxWaiting = 16;
 const gates = new WeakMap<ReadOnlySqlSource, Semaphore>();
 
 /** Throws `not-permitted` for a statement outside what is allowed, `invalid` for wrong SQL, `timeout`, `exhausted` or `cancelled`. */
-export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<ReadOnlySqlResult> {
+export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<SqlResult> {
   const gate = gates.get(source) ?? new Semaphore(maxRunning);
   gates.set(source, gate);
   if (gate.waiting >= maxWaiting) {
@@ -63,7 +49,7 @@ export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnl
   });
 }
 
-async function runGuarded(connection: Connection, source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<ReadOnlySqlResult> {
+async function runGuarded(connection: Connection, source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<SqlResult> {
   const startMs = performance.now();
   const watch = watchSql(connection, options);
   let prepared: ViewPreparation | undefined;
@@ -83,7 +69,7 @@ async function runGuarded(connection: Connection, source: ReadOnlySqlSource, opt
   }
 }
 
-type Rows = Pick<ReadOnlySqlResult, "columns" | "rows" | "truncated">;
+type Rows = Pick<SqlResult, "columns" | "rows" | "truncated">;
 
 function bounded({ columns, rows }: Omit<Rows, "truncated">, maxRows: number): Rows {
   return { columns, rows: rows.slice(0, maxRows), truncated: rows.length > maxRows };
@@ -139,7 +125,7 @@ function appendRows(rows: unknown[][], chunk: duckdb.DataChunk, columnCount: num
   return true;
 }
 
-function columnsOf(result: duckdb.Result): ReadOnlySqlResult["columns"] {
+function columnsOf(result: duckdb.Result): SqlResult["columns"] {
   return Array.from({ length: duckdb.column_count(result) }, (_, index) => ({
     name: duckdb.column_name(result, index),
     type: typeName(duckdb.column_logical_type(result, index)),

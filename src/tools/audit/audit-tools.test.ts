@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { AuditRequest } from "../../model/audit.ts";
 import { agentOf, colonyOf, context } from "../sample-colony.fixture.ts";
-import type { AuditEntryFact, AuditRequest } from "../schemas/audit.ts";
+import type { AuditEntryFact } from "../schemas/audit.ts";
 import { decideApproval, listApprovals } from "./approval-tools.ts";
 import { getAudit, listAudit, verifyAudit } from "./audit-tools.ts";
 

@@ -3,23 +3,20 @@
  * are the tools' own work, so that they are the same everywhere and tested here.
  */
 
-import type { AgentInfo } from "../schemas/agent.ts";
+import type { AuditRequest } from "../../model/audit.ts";
+import type { ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
 import type {
-  ApprovalDecision,
-  ApprovalInfo,
-  ApprovalOutcome,
-  AuditEntryFact,
-  AuditRecordFact,
-  AuditRequest,
-  AuditVerification,
-  ExpectedLink,
-} from "../schemas/audit.ts";
-import type { CaptureEvent, CaptureRequest } from "../schemas/capture.ts";
-import type { CommandRequest, CommandResult } from "../schemas/command.ts";
-import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "../schemas/deployment.ts";
-import type { ColonyEvent } from "../schemas/event.ts";
-import type { HostFacts } from "../schemas/host.ts";
-import type { LogPatternsFacts, LogsFacts, LogsRequest } from "../schemas/logs.ts";
+  EdgePageRequest,
+  EdgeRedFacts,
+  EdgeRedKey,
+  EdgesRequest,
+  NetworkFacts,
+  SpanEdgeFacts,
+  SpanEdgesRequest,
+} from "../../model/edges.ts";
+import type { ColonyEvent, EventsRequest } from "../../model/events.ts";
+import type { HostFacts, HostNow, HostRequest } from "../../model/host.ts";
+import type { LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
 import type {
   MetricFacts,
   MetricLossFact,
@@ -28,27 +25,28 @@ import type {
   MetricRequest,
   PromqlFacts,
   PromqlRequest,
-} from "../schemas/metrics.ts";
-import type { ConnectionClass, EdgeFact, TopologyNodeFact } from "../schemas/network.ts";
-import type { LegacyPhase, RuntimeContextFacts } from "../schemas/runtime.ts";
-import type { ServiceAtAgent } from "../schemas/service.ts";
-import type { SqlResult } from "../schemas/sql.ts";
-import type { ColonyInfo, HostNow, StoreInfo } from "../schemas/status.ts";
-import type { ServiceDetailsFacts, ServiceDetailsRequest, SummaryFacts, SummaryRequest } from "../schemas/summary.ts";
-import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "../schemas/token.ts";
-import type { SpanEdgeFacts, SpanProcessFact, TraceFacts, TracesFacts, TracesRequest } from "../schemas/trace.ts";
+} from "../../model/metrics.ts";
+import type { RedFacts, RedRequest, ServiceCpuFact, SpanRedFacts, SpanRedRequest, TrafficLossFact } from "../../model/red.ts";
+import type { ServiceAtAgent, ServicesRequest } from "../../model/services.ts";
+import type { SqlRequest, SqlResult } from "../../model/sql.ts";
+import type { ServiceDetailsFacts, ServiceDetailsRequest, SummaryFacts, SummaryRequest } from "../../model/summary.ts";
+import type { SpanProcessFact, TraceFacts, TraceRequest, TracesFacts, TracesRequest } from "../../model/traces.ts";
+import type { AgentInfo } from "../schemas/agent.ts";
 import type {
-  ConnectionsFacts,
-  ConnectionsRequest,
-  EdgeRedFacts,
-  EdgeRedKey,
-  RedFacts,
-  RedRequest,
-  ServiceCpuFact,
-  SpanRedFacts,
-  SpanRedRequest,
-  TrafficLossFact,
-} from "../schemas/traffic.ts";
+  ApprovalDecision,
+  ApprovalInfo,
+  ApprovalOutcome,
+  AuditEntryFact,
+  AuditRecordFact,
+  AuditVerification,
+  ExpectedLink,
+} from "../schemas/audit.ts";
+import type { CaptureEvent, CaptureRequest } from "../schemas/capture.ts";
+import type { CommandRequest, CommandResult } from "../schemas/command.ts";
+import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "../schemas/deployment.ts";
+import type { LegacyPhase, RuntimeContextFacts } from "../schemas/runtime.ts";
+import type { ColonyInfo, StoreInfo } from "../schemas/status.ts";
+import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "../schemas/token.ts";
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 
 /** Rows that are known to be missing: pruned before the pull, dropped at the agent, or gone with a store. */
@@ -96,84 +94,9 @@ export interface RuntimeContextRequest {
   history: number;
 }
 
-export interface HostRequest {
-  agentIds: string[];
-  /** From now back, milliseconds. */
-  sinceMs: number;
-  /** Upper bound of points in each series; 0 = none. */
-  maxPoints: number;
-}
-
-export interface SqlRequest {
-  sql: string;
-  maxRows: number;
-  maxBytes: number;
-  timeoutMs: number;
-}
-
-export interface ServicesRequest {
-  /** This name only. */
-  service?: string;
-  /** With every process; costs more. */
-  processes: boolean;
-}
-
-export interface EdgesRequest {
-  /** From now back, milliseconds. */
-  sinceMs: number;
-  /** Only what these agents saw. */
-  agentIds?: string[];
-  /** Only edges that this service is an end of. */
-  service?: string;
-}
-
-/** As much of the topology as one answer shows. */
-export interface EdgePageRequest {
-  /** Nodes with the most connections. */
-  nodes: number;
-  /** Edges between these nodes, those with the most connections, and of each class as many as fit. */
-  edges: number;
-  class?: ConnectionClass;
-  /** Leaves out the edges of this service. */
-  without?: string;
-}
-
-export interface EdgePageFacts {
-  /** Most connections first. */
-  nodes: TopologyNodeFact[];
-  /** Of everything, shown or not; `edges` are those between the nodes that are shown. */
-  totals: { nodes: number; services: number; ingressSources: number; egressDestinations: number; edges: number };
-}
-
-/** Who called whom, and what the colony could not make out. */
-export interface NetworkFacts {
-  /** Most connections first. */
-  edges: EdgeFact[];
-  /** The time that the amounts cover: a little more than asked for, or less when the agents have not watched for so long. */
-  windowMs: number;
-  /** Edges that were left out because there are too many. */
-  cutEdges: number;
-  /** Present when `edges` are only a page, as it was asked for. */
-  page?: EdgePageFacts;
-  /** Connections neither end of which belongs to a known service. */
-  skippedConnections: number;
-  /** Why: their agents may not read whose they are. */
-  skippedAgentIds: string[];
-  /** Connections whose other end is still awaited: they may yet turn out to be internal. */
-  unsettledConnections: number;
-}
-
-export interface EventsRequest {
-  agentIds?: string[];
-  kind?: string;
-  service?: string;
-  sinceMs: number;
-  limit: number;
-}
-
 export interface LossesRequest {
-  agentIds?: string[];
-  signals?: string[];
+  agentIds?: readonly string[];
+  signals?: readonly string[];
   /** Absent: all that the ledger has. */
   sinceMs?: number;
 }
@@ -214,7 +137,7 @@ export interface ColonyBackend {
   deployments(request: DeploymentsRequest, context: ToolCallContext): Promise<Deployment[]>;
   markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
   /** What the hooks of agents did not see. */
-  trafficLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
+  trafficLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */
   logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
   /** The same records by pattern, most first; `page` means nothing here. */
@@ -226,21 +149,13 @@ export interface ColonyBackend {
   /** Throws `invalid` for what is no PromQL, with the place. */
   promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
   /** What was not kept of them. */
-  metricLosses(request: { agentIds?: string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
+  metricLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
   /** Traces that have a span that fits. */
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
-  trace(request: { traceId: string; maxSpans: number; details: boolean }, context: ToolCallContext): Promise<TraceFacts>;
+  trace(request: TraceRequest, context: ToolCallContext): Promise<TraceFacts>;
   /** Calls between services by the parents of spans. */
-  spanEdges(
-    request: EdgesRequest & {
-      /** Only these, by the names that spans have. */
-      among?: { client: string; server: string }[];
-      /** Of how many edges percentiles are wanted, the busiest; default 5,000. They are most of the work. */
-      percentiles?: number;
-    },
-    context: ToolCallContext,
-  ): Promise<SpanEdgeFacts>;
+  spanEdges(request: SpanEdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
   /** Rate, errors and durations of requests by spans. */
   spanRed(request: SpanRedRequest, context: ToolCallContext): Promise<SpanRedFacts>;
   /** One process for each service and agent that sent spans lately. */
@@ -273,7 +188,7 @@ export interface ColonyBackend {
   /** Entries of all commands whose id begins so. */
   auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
   /** Absent: all agents and the colony. */
-  verifyAudit(request: { agentIds?: string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
+  verifyAudit(request: { agentIds?: readonly string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
   /** Parts of an asciicast v2 file, as the agent has kept it. */
   recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
   approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type BuildFacts, compareBuilds, percentileUs, verdictOf } from "./compare-builds.ts";
+import type { BuildFacts } from "../../model/deployments.ts";
+import { compareBuilds, percentileUs, verdictOf } from "./compare-builds.ts";
 import { type Simulation, simulate, untilMs } from "./simulated-service.fixture.ts";
 
 const minuteMs = 60_000;

@@ -4,38 +4,10 @@
  */
 
 import { bucketStartNs, fineLayout, mergeHistograms, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
+import type { BuildFacts, RouteCell } from "../../model/deployments.ts";
 import type { BuildChange, BuildReport, Verdict } from "../schemas/deployment.ts";
+import { routeSubject } from "./describe-deployment.ts";
 import { type Cell, cliffsDelta, cohensH, compareMeans, compareShares, holm, type ShareTest, studentTail } from "./statistics.ts";
-
-/** Requests of one route in one short part of the time. */
-export interface RouteCell {
-  /** Milliseconds since the side's begin. */
-  atMs: number;
-  requests: number;
-  errors: number;
-  histogram: SparseHistogram;
-}
-
-export interface RouteFacts {
-  subject: string;
-  before: RouteCell[];
-  after: RouteCell[];
-}
-
-/** What is known of the time before and after. */
-export interface BuildFacts {
-  source: BuildReport["source"];
-  beforeMs: number;
-  afterMs: number;
-  /** Shortest part of the time that `RouteCell`s stand for. */
-  cellMs: number;
-  routes: RouteFacts[];
-  /** One value a minute, of all processes of the service. */
-  cpuCores: { before: number[]; after: number[] };
-  memoryBytes: { before: number[]; after: number[] };
-  newEgress: string[];
-  newErrors: BuildReport["newErrors"];
-}
 
 /** A false alarm in so many deployments that change nothing, over all looks at one of them. */
 export const falseAlarmRate = 0.01;
@@ -60,6 +32,13 @@ const minChange = {
 const routesMax = 20;
 const changesMax = 20;
 
+interface ComparedRoute {
+  /** `GET /users/{id}`; empty for all routes together. */
+  subject: string;
+  before: RouteCell[];
+  after: RouteCell[];
+}
+
 interface Comparison {
   change: Omit<BuildChange, "pValue" | "outcome">;
   pValue: number;
@@ -69,7 +48,8 @@ interface Comparison {
 
 /** `looks`: how often a deployment is looked at in all; each look has its share of the false alarms. */
 export function compareBuilds(facts: BuildFacts, looks: number): BuildReport {
-  const ordered = [...facts.routes].sort((a, b) => requestsOf(b) - requestsOf(a)).slice(0, routesMax);
+  const routes = facts.routes.map((route): ComparedRoute => ({ ...route, subject: routeSubject(route) }));
+  const ordered = routes.sort((a, b) => requestsOf(b) - requestsOf(a)).slice(0, routesMax);
   const perRoute = ordered.map((route) => compareRoute(route, facts));
   let judged = perRoute.flat();
   const tooFew = perRoute.filter((comparisons) => comparisons.length === 0).length;
@@ -118,7 +98,7 @@ function severity({ metric, before, after }: BuildChange): number {
   return weight * Math.abs(Math.log((after + 1e-6) / (before + 1e-6)));
 }
 
-function compareRoute(route: RouteFacts, facts: BuildFacts): Comparison[] {
+function compareRoute(route: ComparedRoute, facts: BuildFacts): Comparison[] {
   const [before, after] = [sumOf(route.before, "requests"), sumOf(route.after, "requests")];
   const comparisons: (Comparison | null)[] = [];
   const durations = { before: histogramOf(route.before), after: histogramOf(route.after) };
@@ -133,7 +113,7 @@ function compareRoute(route: RouteFacts, facts: BuildFacts): Comparison[] {
  * test of the median.
  */
 function compareLatency(
-  route: RouteFacts,
+  route: ComparedRoute,
   { before, after }: { before: SparseHistogram; after: SparseHistogram },
   facts: BuildFacts,
   metric: "p50" | "p95",
@@ -161,7 +141,7 @@ function compareLatency(
   };
 }
 
-function compareErrors(route: RouteFacts, facts: BuildFacts): Comparison | null {
+function compareErrors(route: ComparedRoute, facts: BuildFacts): Comparison | null {
   if (sumOf(route.before, "errors") + sumOf(route.after, "errors") < minErrors) {
     // Nothing failed: that is a comparison, too, and one without a find.
     return {
@@ -186,7 +166,7 @@ function compareErrors(route: RouteFacts, facts: BuildFacts): Comparison | null 
  * By parts of both sides. What drifts more slowly than a part lasts makes neighbours alike, so a short time after is also compared as one piece
  * with as long pieces of the time before, and the more doubtful of both answers counts.
  */
-function shareTest(route: RouteFacts, facts: BuildFacts, hits: (cell: RouteCell) => Cell): ShareTest | null {
+function shareTest(route: ComparedRoute, facts: BuildFacts, hits: (cell: RouteCell) => Cell): ShareTest | null {
   const partMs = Math.max(facts.cellMs, Math.ceil(facts.afterMs / partsAfter / facts.cellMs) * facts.cellMs);
   const test = compareShares(cellsOf(route.before, partMs, hits), cellsOf(route.after, partMs, hits));
   if (test === null) return null;
@@ -206,7 +186,7 @@ function pieceTest(pieces: readonly Cell[], share: number): number {
   return 2 * studentTail(t, shares.length - 1);
 }
 
-function compareRates(routes: readonly RouteFacts[], facts: BuildFacts): Comparison[] {
+function compareRates(routes: readonly ComparedRoute[], facts: BuildFacts): Comparison[] {
   const partMs = Math.max(facts.cellMs, Math.ceil(facts.afterMs / partsAfter / facts.cellMs) * facts.cellMs);
   return routes.flatMap((route): Comparison[] => {
     const rates = (cells: readonly RouteCell[], sideMs: number): number[] => {
@@ -227,7 +207,7 @@ function compareRates(routes: readonly RouteFacts[], facts: BuildFacts): Compari
 }
 
 /** CPU by request where requests are known: more work is no regression. Of memory only growth counts: a young process has little. */
-function compareResources({ cpuCores, memoryBytes, beforeMs, afterMs }: BuildFacts, routes: readonly RouteFacts[]): Comparison[] {
+function compareResources({ cpuCores, memoryBytes, beforeMs, afterMs }: BuildFacts, routes: readonly ComparedRoute[]): Comparison[] {
   const comparisons: Comparison[] = [];
   const perSecond = (side: "before" | "after", sideMs: number): number =>
     (routes.reduce((total, route) => total + sumOf(route[side], "requests"), 0) * 1_000) / sideMs;
@@ -257,11 +237,11 @@ function compareResources({ cpuCores, memoryBytes, beforeMs, afterMs }: BuildFac
   return comparisons;
 }
 
-function togetherOf(routes: readonly RouteFacts[]): RouteFacts {
+function togetherOf(routes: readonly ComparedRoute[]): ComparedRoute {
   return { subject: "", before: routes.flatMap((route) => route.before), after: routes.flatMap((route) => route.after) };
 }
 
-function requestsOf({ before, after }: RouteFacts): number {
+function requestsOf({ before, after }: ComparedRoute): number {
   return sumOf(before, "requests") + sumOf(after, "requests");
 }
 

@@ -2,7 +2,7 @@
 
 import { bucketOf, fineLayout, sparse } from "../../base/latency-histogram.ts";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import type { BuildFacts, RouteCell, RouteFacts } from "./compare-builds.ts";
+import type { BuildFacts, RouteCell, RouteFacts } from "../../model/deployments.ts";
 
 export interface SimulatedRoute {
   subject: string;
@@ -52,7 +52,10 @@ export function simulate(simulation: Simulation): BuildFacts {
     spare = radius * Math.sin(angle);
     return radius * Math.cos(angle);
   };
-  const facts: RouteFacts[] = routes.map(({ subject }) => ({ subject, before: [], after: [] }));
+  const facts: RouteFacts[] = routes.map(({ subject }) => {
+    const [method = "", route = ""] = subject.split(" ");
+    return { role: "server", method, route, before: [], after: [] };
+  });
   let level = normal();
   const cells = (beforeMs + afterMs) / cellMs;
   for (let cell = 0; cell < cells; cell++) {

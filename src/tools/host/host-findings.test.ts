@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { HostFacts } from "../../model/host.ts";
 import { hostFactsOf } from "../sample-colony.fixture.ts";
-import type { HostFacts } from "../schemas/host.ts";
 import { hostFindings } from "./host-findings.ts";
 
 const calm = hostFactsOf("a");

@@ -4,7 +4,8 @@
  */
 
 import { formatBytes } from "../../base/units.ts";
-import type { HostFacts, HostFinding } from "../schemas/host.ts";
+import type { HostFacts } from "../../model/host.ts";
+import type { HostFinding } from "../schemas/host.ts";
 
 type Severity = HostFinding["severity"];
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { HostFacts } from "../../model/host.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
@@ -6,7 +7,7 @@ import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { type HostFacts, type HostReport, hostQueryResultSchema } from "../schemas/host.ts";
+import { type HostReport, hostQueryResultSchema } from "../schemas/host.ts";
 import { hostFindings } from "./host-findings.ts";
 
 const dayMs = 86_400_000;

@@ -1,7 +1,7 @@
 /** Requests by edge, for answers that are made of connections. */
 
-import type { EdgeFact, TopologyEdge } from "../schemas/network.ts";
-import type { EdgeRedFact, EdgeRedFacts } from "../schemas/traffic.ts";
+import type { EdgeFact, EdgeRedFact, EdgeRedFacts } from "../../model/edges.ts";
+import type { TopologyEdge } from "../schemas/network.ts";
 import { ratio } from "../traffic/red-rows.ts";
 
 export type EdgeRequests = NonNullable<TopologyEdge["requests"]>;

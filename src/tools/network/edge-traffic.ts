@@ -1,4 +1,4 @@
-import type { EdgeFact } from "../schemas/network.ts";
+import type { EdgeFact } from "../../model/edges.ts";
 
 /** The amounts of edges, as every answer about the network carries them. */
 export interface EdgeTraffic {

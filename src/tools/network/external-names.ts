@@ -1,4 +1,4 @@
-import type { EdgeEnd } from "../schemas/network.ts";
+import type { EdgeEnd } from "../../model/edges.ts";
 
 /** What people call something outside: its product, else its host name, else its address. One product has many host names and addresses. */
 export function outsideName({ name, resolved }: EdgeEnd): string {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { EdgeFact } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
@@ -6,7 +7,7 @@ import { activeAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { type EdgeFact, type EndpointUse, endpointListSchema } from "../schemas/network.ts";
+import { type EndpointUse, endpointListSchema } from "../schemas/network.ts";
 import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { networkInput, readNetwork } from "./network-input.ts";

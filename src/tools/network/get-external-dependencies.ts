@@ -1,10 +1,11 @@
 import * as z from "zod";
+import type { EdgeFact } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { dependencyListSchema, type EdgeFact, type ExternalDependency } from "../schemas/network.ts";
+import { dependencyListSchema, type ExternalDependency } from "../schemas/network.ts";
 import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { matchesOutside, outsideName } from "./external-names.ts";

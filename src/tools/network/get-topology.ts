@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
-import type { ColonyBackend, EdgePageFacts } from "../contract/backend.ts";
+import type { EdgePageFacts } from "../../model/edges.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext, type ToolResult } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";

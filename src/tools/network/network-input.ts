@@ -1,10 +1,10 @@
 import * as z from "zod";
-import type { ColonyBackend, EdgePageRequest, NetworkFacts } from "../contract/backend.ts";
+import type { EdgeFact, EdgePageRequest, NetworkFacts } from "../../model/edges.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
-import type { EdgeFact } from "../schemas/network.ts";
 import { networkNotes, networkSignals } from "./network-notes.ts";
 
 /** Coral's own processes are a service of this name. */

@@ -1,4 +1,5 @@
-import type { LossFact, NetworkFacts } from "../contract/backend.ts";
+import type { NetworkFacts } from "../../model/edges.ts";
+import type { LossFact } from "../contract/backend.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";

@@ -1,11 +1,12 @@
 import { describe, expect, it, vi } from "vitest";
 import { startCpuClock } from "../../base/cpu-time.fixture.ts";
+import type { EdgeFact, ResolvedName } from "../../model/edges.ts";
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
 import { agentOf, colonyOf, context, edgeOf, networkOf, serviceOf } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { DependencyList, EdgeFact, EndpointList, ResolvedName, Topology } from "../schemas/network.ts";
+import type { DependencyList, EndpointList, Topology } from "../schemas/network.ts";
 import type { ServiceList } from "../schemas/service.ts";
 import { addressScope } from "./address-scope.ts";
 

@@ -1,12 +1,13 @@
 import * as z from "zod";
 import { given } from "../../base/given.ts";
+import type { ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { type ConnectionsFacts, type ConnectionsRequest, connectionListSchema, trafficRoleSchema } from "../schemas/traffic.ts";
+import { connectionListSchema, trafficRoleSchema } from "../schemas/traffic.ts";
 import { findService } from "../services/find-service.ts";
 
 export const queryConnections = defineTool({

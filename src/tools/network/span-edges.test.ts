@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
+import type { EdgeRedFact, SpanEdgeFact } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { agentOf, colonyOf, context, edgeOf, networkOf, serviceOf } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
 import type { Topology } from "../schemas/network.ts";
-import type { SpanEdgeFact } from "../schemas/trace.ts";
-import type { EdgeRedFact } from "../schemas/traffic.ts";
 import { getTopology } from "./get-topology.ts";
 
 const at = "2026-01-02T00:00:00.000Z";

@@ -1,12 +1,10 @@
 /** Edges from spans beside those from connections: the same call is there once, however many ways it was seen. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { ColonyBackend, EdgesRequest } from "../contract/backend.ts";
+import type { EdgeFact, EdgeRedFact, EdgeRedFacts, EdgesRequest, SpanEdgeFact, SpanEdgeFacts } from "../../model/edges.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
-import type { EdgeFact } from "../schemas/network.ts";
-import type { SpanEdgeFact, SpanEdgeFacts } from "../schemas/trace.ts";
-import type { EdgeRedFact, EdgeRedFacts } from "../schemas/traffic.ts";
 import { serviceAliases } from "../services/service-aliases.ts";
 
 /** Programs say so themselves, in two places that agree. */

@@ -1,7 +1,8 @@
 /** The graph of who calls whom, and walks over it. */
 
+import type { EdgeEnd, EdgeFact, TopologyNodeFact } from "../../model/edges.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
-import type { EdgeEnd, EdgeFact, TopologyEdge, TopologyNode, TopologyNodeFact } from "../schemas/network.ts";
+import type { TopologyEdge, TopologyNode } from "../schemas/network.ts";
 import type { EdgeRequestBook } from "./edge-requests.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { outsideName } from "./external-names.ts";

@@ -1,12 +1,10 @@
 import * as z from "zod";
+import type { AuditRecord } from "../../model/audit.ts";
 import { isoTimeSchema } from "./agent.ts";
 
-/** One command, capture, query or decision, as an agent or the colony has written it down. */
 export const auditRecordSchema = z.object({
-  /** Shared by the entries of colony and agents; empty for what is about the audit itself. */
   id: z.string(),
   at: isoTimeSchema,
-  /** Null: written by the colony. */
   agentId: z.string().nullable(),
   hostname: z.string().nullable(),
   kind: z.string().describe("exec, shell, run, capture, sql, approval, token, agent; chain, pruned, anchor"),
@@ -26,7 +24,7 @@ export const auditRecordSchema = z.object({
   stderrBytes: z.number(),
   durationMs: z.number(),
   recording: z.string(),
-});
+}) satisfies z.ZodType<AuditRecord>;
 export type AuditRecordFact = z.infer<typeof auditRecordSchema>;
 
 /** Output of coral_list_audit. */
@@ -122,19 +120,4 @@ export interface ExpectedLink {
   entry: number;
   /** SHA-256, hex. */
   hash: string;
-}
-
-export interface AuditRequest {
-  /** From now back, milliseconds. */
-  sinceMs: number;
-  limit: number;
-  /** Parts of texts. */
-  caller?: string;
-  command?: string;
-  target?: string;
-  agentIds?: string[];
-  /** Agents that `target` may mean as well. */
-  targetAgentIds?: string[];
-  kind?: string;
-  outcome?: "denied" | "failed" | "open";
 }

@@ -1,8 +1,23 @@
+/** One host over time, with what is wrong with it. */
+
 import * as z from "zod";
+import {
+  type HostCgroup,
+  type HostCore,
+  type HostDisk,
+  type HostFacts,
+  type HostInterface,
+  type HostMetric,
+  type HostMount,
+  type HostProcess,
+  type HostSample,
+  type HostSeries,
+  type HostTotals,
+  seriesResolutions,
+} from "../../model/host.ts";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 
-/** The newest `host` row. Ratios are 0..1; null = this kernel does not say. */
-export const hostSampleSchema = z.object({
+const hostSampleSchema = z.object({
   cpuCount: z.number(),
   cpuBusyRatio: z.number(),
   cpuUserRatio: z.number(),
@@ -36,86 +51,74 @@ export const hostSampleSchema = z.object({
   tcpResetsSentPerS: z.number(),
   tcpAttemptFailsPerS: z.number(),
   uptimeS: z.number(),
-});
+}) satisfies z.ZodType<HostSample>;
 
-/** One metric over the asked-for time. Null when nothing was stored or the kernel does not say. */
-export const hostMetricSchema = z.object({
+const hostMetricSchema = z.object({
   min: z.number().nullable(),
   avg: z.number().nullable(),
   max: z.number().nullable(),
-  /** Averages per bucket from `series.startAt` on, `series.bucketMs` apart; null where there is no row. */
   points: z.array(z.number().nullable()),
-});
-export type HostMetric = z.infer<typeof hostMetricSchema>;
+}) satisfies z.ZodType<HostMetric>;
 
-export const hostSeriesSchema = z.object({
+const hostSeriesSchema = z.object({
   startAt: isoTimeSchema,
   bucketMs: z.number(),
-  /** `raw` samples, or the one- or ten-minute roll-up that they were read from. */
-  resolution: z.enum(["raw", "1m", "10m"]),
+  resolution: z.enum(seriesResolutions),
   cpuBusyRatio: hostMetricSchema,
   cpuIowaitRatio: hostMetricSchema,
   cpuStealRatio: hostMetricSchema,
   load1m: hostMetricSchema,
-  /** 1 - available / total. */
   memUsedRatio: hostMetricSchema,
   psiCpuSomeRatio: hostMetricSchema,
   psiMemorySomeRatio: hostMetricSchema,
   psiIoSomeRatio: hostMetricSchema,
-  /** The busiest device of each bucket. */
   diskBusyRatio: hostMetricSchema,
-});
+}) satisfies z.ZodType<HostSeries>;
 
-/** Counts over the asked-for time. */
-export const hostTotalsSchema = z.object({
+const hostTotalsSchema = z.object({
   samples: z.number(),
   oomKills: z.number(),
   tcpListenOverflows: z.number(),
   tcpListenDrops: z.number(),
-  /** Retransmitted / sent segments; null when nothing was sent. */
   tcpRetransmitRatio: z.number().nullable(),
   tcpRetransmits: z.number(),
-});
+}) satisfies z.ZodType<HostTotals>;
 
-export const hostCoreSchema = z.object({
+const hostCoreSchema = z.object({
   core: z.number(),
   busyRatio: z.number(),
   iowaitRatio: z.number(),
   stealRatio: z.number(),
   softirqRatio: z.number(),
-});
+}) satisfies z.ZodType<HostCore>;
 
-export const hostMountSchema = z.object({
+const hostMountSchema = z.object({
   mount: z.string(),
   device: z.string(),
   fsType: z.string(),
   sizeBytes: z.number(),
   usedBytes: z.number(),
   availableBytes: z.number(),
-  /** Of what users may fill: used / (used + available). */
   usedRatio: z.number(),
   inodesUsedRatio: z.number().nullable(),
   readOnly: z.boolean(),
-});
+}) satisfies z.ZodType<HostMount>;
 
-/** Averages over the asked-for time, with the worst sample where it is named `max`. */
-export const hostDiskSchema = z.object({
+const hostDiskSchema = z.object({
   device: z.string(),
   readBytesPerS: z.number(),
   writeBytesPerS: z.number(),
   readsPerS: z.number(),
   writesPerS: z.number(),
-  /** Mean over the operations of the time; null when there were none. */
   readLatencyMs: z.number().nullable(),
   writeLatencyMs: z.number().nullable(),
   maxReadLatencyMs: z.number().nullable(),
   maxWriteLatencyMs: z.number().nullable(),
   busyRatio: z.number(),
   maxBusyRatio: z.number(),
-});
+}) satisfies z.ZodType<HostDisk>;
 
-/** Rates are averages, errors and drops are counts over the asked-for time. */
-export const hostInterfaceSchema = z.object({
+const hostInterfaceSchema = z.object({
   interface: z.string(),
   rxBytesPerS: z.number(),
   txBytesPerS: z.number(),
@@ -123,10 +126,9 @@ export const hostInterfaceSchema = z.object({
   txErrors: z.number(),
   rxDrops: z.number(),
   txDrops: z.number(),
-});
+}) satisfies z.ZodType<HostInterface>;
 
-/** A control group that uses the most CPU or memory, is throttled, or had an OOM kill. */
-export const hostCgroupSchema = z.object({
+const hostCgroupSchema = z.object({
   cgroup: z.string(),
   cpuCores: z.number().nullable(),
   cpuLimitCores: z.number().nullable(),
@@ -135,9 +137,9 @@ export const hostCgroupSchema = z.object({
   memUsedBytes: z.number().nullable(),
   memLimitBytes: z.number().nullable(),
   oomKills: z.number(),
-});
+}) satisfies z.ZodType<HostCgroup>;
 
-export const hostProcessSchema = z.object({
+const hostProcessSchema = z.object({
   pid: z.number(),
   name: z.string(),
   exe: z.string().nullable(),
@@ -147,17 +149,14 @@ export const hostProcessSchema = z.object({
   rssBytes: z.number(),
   threads: z.number(),
   openFiles: z.number().nullable(),
-});
+}) satisfies z.ZodType<HostProcess>;
 
-/** What the store knows of one host; coral_query_host adds the agent's identity and the findings. */
-export const hostFactsSchema = z.object({
+const hostFactsSchema = z.object({
   agentId: z.string(),
-  /** Of the newest sample; null when the store has none of this agent. */
   sampledAt: isoTimeSchema.nullable(),
   latest: hostSampleSchema.nullable(),
   totals: hostTotalsSchema,
   series: hostSeriesSchema,
-  /** Busiest first. */
   cores: z.array(hostCoreSchema),
   mounts: z.array(hostMountSchema),
   disks: z.array(hostDiskSchema),
@@ -165,8 +164,7 @@ export const hostFactsSchema = z.object({
   cgroups: z.array(hostCgroupSchema),
   topByCpu: z.array(hostProcessSchema),
   topByRss: z.array(hostProcessSchema),
-});
-export type HostFacts = z.infer<typeof hostFactsSchema>;
+}) satisfies z.ZodType<HostFacts>;
 
 /** A rule that fired: the number, the threshold and what it means. */
 export const hostFindingSchema = z.object({

@@ -1,11 +1,10 @@
 /** Who calls whom: what the colony made of its agents' connections. */
 
 import * as z from "zod";
+import { connectionClasses, type TopologyNodeFact } from "../../model/edges.ts";
 import { isoTimeSchema } from "./agent.ts";
 
-/** INTERNAL: both ends are known here; INGRESS: from outside; EGRESS: to outside. */
-export const connectionClassSchema = z.enum(["INTERNAL", "INGRESS", "EGRESS"]);
-export type ConnectionClass = z.infer<typeof connectionClassSchema>;
+export const connectionClassSchema = z.enum(connectionClasses);
 
 /** Amounts of the time asked about. Rates are over that time, or over the time that agents have watched when that is shorter. */
 const trafficFields = {
@@ -113,7 +112,7 @@ export const topologyNodeSchema = z.object({
   distance: z.number().nullable(),
   /** What was asked about, something that breaks with it, something that it needs, or both; null when nothing was asked about. */
   relation: z.enum(["asked", "dependent", "dependency", "both"]).nullable(),
-});
+}) satisfies z.ZodType<Omit<TopologyNodeFact, "agentIds">>;
 export type TopologyNode = z.infer<typeof topologyNodeSchema>;
 
 /** From the caller to the called. */
@@ -154,56 +153,3 @@ export const topologySchema = z.object({
   edges: z.array(topologyEdgeSchema),
 });
 export type Topology = z.infer<typeof topologySchema>;
-
-/**
- * One edge as the store has it: each end is a service, an address outside or a host. Facts only; grouping by name, walking and bounding are
- * the tools' work.
- */
-export interface EdgeFact {
-  class: ConnectionClass;
-  confidence: number;
-  evidence: string[];
-  protocol: string;
-  serverPort: number;
-  client: EdgeEnd;
-  server: EdgeEnd;
-  connections: number;
-  openConnections: number;
-  /** Of `connections`: opened within the time asked about. */
-  opened: number;
-  failures: number;
-  bytesToServer: number;
-  bytesToClient: number;
-  rttUs: number | null;
-  retransmits: number | null;
-  /** ISO 8601, by the agents' clocks. */
-  firstSeenAt: string;
-  lastSeenAt: string;
-  /** The build of the service that first showed it; null unless the other end is outside. */
-  firstBuild: string | null;
-}
-
-/** A node with the agents that saw it, by their ids. */
-export interface TopologyNodeFact extends Omit<TopologyNode, "agents" | "distance" | "relation"> {
-  /** At most 5 of `agentCount`. */
-  agentIds: string[];
-}
-
-/** `kind` says what it is: `name` is the service's name, the address outside, or the agent id of a host whose process was not seen. */
-export interface EdgeEnd {
-  kind: "service" | "external" | "host";
-  name: string;
-  /** Of a service, a few. */
-  addresses: string[];
-  /** Agents that saw this end. */
-  agentIds: string[];
-  /** Of an address outside; null while nobody knows. */
-  resolved: ResolvedName | null;
-}
-
-export interface ResolvedName {
-  name: string;
-  method: string;
-  provider: string | null;
-  product: string | null;
-}

@@ -1,13 +1,16 @@
 import * as z from "zod";
+import type { CapabilityFact, RuntimeFacts } from "../../model/runtime-facts.ts";
 
-/** One command or feature of an agent, with why it is absent and what to do about that. */
-export const capabilityFactSchema = z.object({ name: z.string(), available: z.boolean(), reason: z.string(), fix: z.string() });
+export const capabilityFactSchema = z.object({
+  name: z.string(),
+  available: z.boolean(),
+  reason: z.string(),
+  fix: z.string(),
+}) satisfies z.ZodType<CapabilityFact>;
 
-/** Where an agent runs and what it can do there; see src/base/runtime-facts.ts for the words. */
 export const runtimeFactsSchema = z.object({
   platform: z.object({ os: z.string(), arch: z.string(), osVersion: z.string(), kernel: z.string() }),
   runtimeType: z.string(),
-  /** Empty for all but a Kubernetes sidecar. */
   sidecarMode: z.string(),
   containerRuntime: z.object({ socketPath: z.string(), type: z.string(), version: z.string() }).nullable(),
   capabilities: z.array(capabilityFactSchema),
@@ -23,7 +26,7 @@ export const runtimeFactsSchema = z.object({
   version: z.string(),
   evidence: z.array(z.string()),
   isOverridden: z.boolean(),
-});
+}) satisfies z.ZodType<RuntimeFacts>;
 
 /** Of the policy for agents from before runtime contexts. */
 export const legacyPhaseSchema = z.enum(["off", "quiet", "grace", "transition", "enforced"]);

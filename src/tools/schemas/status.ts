@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { HostNow } from "../../model/host.ts";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 import { runtimeDistributionSchema } from "./runtime.ts";
 
@@ -28,7 +29,6 @@ export const storeInfoSchema = z.object({
 });
 export type StoreInfo = z.infer<typeof storeInfoSchema>;
 
-/** The newest values of one host; null before its first sample. */
 export const hostNowSchema = z.object({
   agentId: z.string(),
   sampledAt: isoTimeSchema.nullable(),
@@ -37,8 +37,7 @@ export const hostNowSchema = z.object({
   memUsedRatio: z.number().nullable(),
   memTotalBytes: z.number().nullable(),
   load1m: z.number().nullable(),
-});
-export type HostNow = z.infer<typeof hostNowSchema>;
+}) satisfies z.ZodType<HostNow>;
 
 export const statusWarningSchema = z.object({
   kind: z.enum([

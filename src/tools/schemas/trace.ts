@@ -1,30 +1,24 @@
 /** Traces and their spans, as OpenTelemetry sent them. */
 
 import * as z from "zod";
+import type { SpanFact, TraceSummary } from "../../model/traces.ts";
 import { isoTimeSchema } from "./agent.ts";
-import type { OwnStoreFacts } from "./own-stores.ts";
 
 export const traceSummarySchema = z.object({
   traceId: z.string(),
   startedAt: isoTimeSchema,
-  /** First start to last end of its spans. */
   durationNs: z.number(),
-  /** Of the span that began it; of the first span that is there when that one is missing. */
   service: z.string(),
   name: z.string(),
   hasRoot: z.boolean(),
   spans: z.number(),
   errors: z.number(),
-  /** Up to 20. */
   services: z.array(z.string()),
-  /** The longest span that fits. */
   matchService: z.string(),
   matchName: z.string(),
   matchDurationNs: z.number(),
-  /** How many traces of its kind it stands for: more than 1 when traces were sampled. */
   weight: z.number(),
-});
-export type TraceSummary = z.infer<typeof traceSummarySchema>;
+}) satisfies z.ZodType<TraceSummary>;
 
 export const traceSpanSchema = z.object({
   spanId: z.string(),
@@ -67,7 +61,7 @@ export const traceSpanSchema = z.object({
   events: z.string().nullable(),
   links: z.string().nullable(),
   resource: z.string().nullable(),
-});
+}) satisfies z.ZodType<Omit<SpanFact, "startUs" | "weight" | "agentId">>;
 export type TraceSpan = z.infer<typeof traceSpanSchema>;
 
 export const wholeTraceSchema = z.object({
@@ -99,65 +93,3 @@ export const tracesResultSchema = z.object({
   ownStores: z.array(z.string()).optional(),
 });
 export type TracesResult = z.infer<typeof tracesResultSchema>;
-
-/** A trace fits when one of its spans fits all that is given. */
-export interface TracesRequest {
-  service?: string;
-  route?: string;
-  minDurationNs?: number;
-  error: boolean;
-  /** From now back, milliseconds. */
-  sinceMs: number;
-  order: "newest" | "slowest";
-  limit: number;
-  agentIds?: string[];
-}
-
-export interface TracesFacts extends OwnStoreFacts {
-  rows: TraceSummary[];
-  traces: number;
-  storedSpans: number;
-  estimatedSpans: number;
-}
-
-/** One span as the store has it. */
-export type SpanFact = Omit<TraceSpan, "depth" | "descendants" | "startNs" | "selfNs" | "criticalNs" | "isOrphan" | "clockShiftNs"> & {
-  /** Microseconds since 1970. */
-  startUs: number;
-  weight: number;
-};
-
-export interface TraceFacts extends OwnStoreFacts {
-  spans: SpanFact[];
-  /** Before the limit. */
-  total: number;
-}
-
-/** Calls of one service to another, as spans tell: weighted by what sampled ones stand for. */
-export interface SpanEdgeFact {
-  client: string;
-  server: string;
-  /** `http`, `grpc`, `kafka`; `span` when nothing tells. */
-  protocol: string;
-  requests: number;
-  errors: number;
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-  firstSeenAt: string;
-  lastSeenAt: string;
-}
-
-export interface SpanEdgeFacts {
-  edges: SpanEdgeFact[];
-  /** The time that the amounts cover. */
-  windowMs: number;
-}
-
-/** One process that sent spans, of those of a service at an agent. */
-export interface SpanProcessFact {
-  agentId: string;
-  service: string;
-  /** JSON object of what it says of itself. */
-  resource: string;
-}

@@ -1,5 +1,6 @@
+import type { ServiceAtAgent, ServicePort, ServiceStatus } from "../../model/services.ts";
 import type { AgentHealth, AgentInfo } from "../schemas/agent.ts";
-import type { Service, ServiceAtAgent, ServicePort, ServiceStatus } from "../schemas/service.ts";
+import type { Service } from "../schemas/service.ts";
 
 const healths: AgentHealth[] = ["healthy", "degraded", "unhealthy"];
 const checks = [null, "healthy", "unknown", "unhealthy"] as const;

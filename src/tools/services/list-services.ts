@@ -1,11 +1,12 @@
 import * as z from "zod";
+import type { ServiceAtAgent } from "../../model/services.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import { cutList, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { discoveryMethods, type Service, type ServiceAtAgent, serviceListSchema, serviceStatusSchema } from "../schemas/service.ts";
+import { discoveryMethods, type Service, serviceListSchema, serviceStatusSchema } from "../schemas/service.ts";
 import { groupServices } from "./group-services.ts";
 
 /** Hosts shown for one service. */

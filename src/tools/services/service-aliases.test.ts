@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { SpanProcessFact } from "../../model/traces.ts";
 import { serviceOf } from "../sample-colony.fixture.ts";
-import type { SpanProcessFact } from "../schemas/trace.ts";
 import { serviceAliases } from "./service-aliases.ts";
 
 const told = (service: string, pid: unknown, program: unknown = "/usr/bin/node", agentId = "web-1"): SpanProcessFact => ({

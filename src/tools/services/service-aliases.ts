@@ -1,7 +1,7 @@
 /** Programs name themselves in their spans, agents name processes by what they see: the same process is the same service, whatever it is called. */
 
-import type { ServiceAtAgent } from "../schemas/service.ts";
-import type { SpanProcessFact } from "../schemas/trace.ts";
+import type { ServiceAtAgent } from "../../model/services.ts";
+import type { SpanProcessFact } from "../../model/traces.ts";
 
 /**
  * From a name in spans to the service that the same process was found as. A process is the same when its agent, pid and program agree; a pid

@@ -1,15 +1,8 @@
 /** The details of one service: what it is asked, by whom, what it asks, where it runs, what happened, and since when it is ill. */
 
+import type { ServiceDetailsFacts } from "../../model/summary.ts";
 import { routeSubject, share } from "../deployments/describe-deployment.ts";
-import type {
-  ServiceDetailsFacts,
-  SummaryDetails,
-  SummaryFinding,
-  SummaryHost,
-  SummaryPeer,
-  SummaryRequests,
-  SummaryRoute,
-} from "../schemas/summary.ts";
+import type { SummaryDetails, SummaryFinding, SummaryHost, SummaryPeer, SummaryRequests, SummaryRoute } from "../schemas/summary.ts";
 import { perSecond, ratio } from "../traffic/red-rows.ts";
 import { finding, thresholds } from "./finding.ts";
 import { amountsOf, baselineOf } from "./summarize-services.ts";

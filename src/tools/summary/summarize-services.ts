@@ -1,5 +1,6 @@
 /** Facts of all services become summaries, worst first. */
 
+import type { SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
 import { whatWasDeployed } from "../deployments/describe-deployment.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { Deployment } from "../schemas/deployment.ts";
@@ -7,11 +8,9 @@ import {
   healthLevels,
   type ServiceSummary,
   type SummaryBaseline,
-  type SummaryFacts,
   type SummaryFinding,
   type SummaryHealth,
   type SummaryRequests,
-  type SummaryRequestsFact,
 } from "../schemas/summary.ts";
 import { perSecond, ratio } from "../traffic/red-rows.ts";
 import { type ServiceFacts, summaryFindings } from "./summary-rules.ts";

@@ -4,18 +4,10 @@
  */
 
 import { formatDurationMs } from "../../base/units.ts";
+import type { SummaryCgroupFact, SummaryEventFact, SummaryHostFact, SummaryPatternFact, SummaryPlaceFact } from "../../model/summary.ts";
 import { microseconds, share } from "../deployments/describe-deployment.ts";
 import type { Deployment } from "../schemas/deployment.ts";
-import type {
-  SummaryBaseline,
-  SummaryCgroupFact,
-  SummaryEventFact,
-  SummaryFinding,
-  SummaryHostFact,
-  SummaryPatternFact,
-  SummaryPlaceFact,
-  SummaryRequests,
-} from "../schemas/summary.ts";
+import type { SummaryBaseline, SummaryFinding, SummaryRequests } from "../schemas/summary.ts";
 import { finding, thresholds } from "./finding.ts";
 import { cgroupFindings, hostFindings } from "./load-rules.ts";
 

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
+import type { ServiceDetailsFacts, SummaryFacts, SummaryPlaceFact, SummaryRequestsFact } from "../../model/summary.ts";
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
 import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
 import type { Deployment, DeploymentList } from "../schemas/deployment.ts";
-import type { ServiceDetailsFacts, SummaryFacts, SummaryPlaceFact, SummaryRequestsFact, SummaryResult } from "../schemas/summary.ts";
+import type { SummaryResult } from "../schemas/summary.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);
 const minuteMs = 60_000;

@@ -1,10 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
+import type { LogFact } from "../../model/logs.ts";
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
 import { colonyOf, context } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { LogFact, LogResult } from "../schemas/logs.ts";
+import type { LogResult } from "../schemas/logs.ts";
 
 async function call(input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<LogResult>> {
   return (await findTool(colonyTools, "coral_query_logs", "read").call(colonyOf(colony), input, context)) as Answer<LogResult>;

@@ -1,13 +1,14 @@
 import * as z from "zod";
 import { parseExactJson } from "../../base/exact-json.ts";
 import { given } from "../../base/given.ts";
+import type { LogFact, LogsRequest } from "../../model/logs.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { type LogFact, type LogRecord, type LogResult, type LogsRequest, logLevels, logResultSchema } from "../schemas/logs.ts";
+import { type LogRecord, type LogResult, logLevels, logResultSchema } from "../schemas/logs.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
 import { findSender } from "../services/find-service.ts";
 

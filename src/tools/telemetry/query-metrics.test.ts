@@ -1,8 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import type { MetricNameFact, MetricRowFact } from "../../model/metrics.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { colonyOf, context } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { MetricNameFact, MetricResult, MetricRowFact } from "../schemas/metrics.ts";
+import type { MetricResult } from "../schemas/metrics.ts";
 import { queryMetrics } from "./query-metrics.ts";
 
 const call = async (input: object, backend: Partial<ColonyBackend> = {}): Promise<Answer<MetricResult>> =>

@@ -1,13 +1,14 @@
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
+import type { MetricLossFact } from "../../model/metrics.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { type MetricLossFact, type MetricResult, metricResultSchema } from "../schemas/metrics.ts";
+import { type MetricResult, metricResultSchema } from "../schemas/metrics.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
 
 const dayMs = 86_400_000;

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import type { SpanFact, TraceSummary, TracesRequest } from "../../model/traces.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { agentOf, colonyOf, context } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { SpanFact, TraceSummary, TracesRequest, TracesResult } from "../schemas/trace.ts";
+import type { TracesResult } from "../schemas/trace.ts";
 import { queryTraces } from "./query-traces.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -11,6 +12,7 @@ function spanOf(spanId: string, parentSpanId: string | null, more: Partial<SpanF
   return {
     spanId,
     parentSpanId,
+    agentId: "web-1",
     service: "api",
     name: "work",
     kind: "internal",

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
+import type { SpanFact, TracesFacts, TracesRequest } from "../../model/traces.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
@@ -7,14 +8,7 @@ import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
-import {
-  type SpanFact,
-  type TraceSpan,
-  type TracesFacts,
-  type TracesRequest,
-  tracesResultSchema,
-  type WholeTrace,
-} from "../schemas/trace.ts";
+import { type TraceSpan, tracesResultSchema, type WholeTrace } from "../schemas/trace.ts";
 import { buildTraceTree, type TraceTree } from "./trace-tree.ts";
 
 const dayMs = 86_400_000;

@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
+import type { SpanRedFacts } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { agentOf, context, serviceOf } from "../sample-colony.fixture.ts";
-import type { RedResult, SpanRedFacts } from "../schemas/traffic.ts";
+import type { RedResult } from "../schemas/traffic.ts";
 import { call, messages, redFact, redOf } from "./traffic-tools.fixture.ts";
 
 describe("coral_query_red", () => {

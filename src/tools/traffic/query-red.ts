@@ -1,12 +1,13 @@
 import * as z from "zod";
 import { given } from "../../base/given.ts";
 import { trafficProtocols } from "../../model/protocols.ts";
+import { type RedFacts, type RedRequest, redGroupings } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { type RedFacts, type RedRequest, redGroupings, redResultSchema, trafficRoleSchema } from "../schemas/traffic.ts";
+import { redResultSchema, trafficRoleSchema } from "../schemas/traffic.ts";
 import { findSender } from "../services/find-service.ts";
 import { redFindings } from "./red-findings.ts";
 import { redRowOf } from "./red-rows.ts";

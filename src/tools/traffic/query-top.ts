@@ -1,11 +1,12 @@
 import * as z from "zod";
+import type { ServiceCpuFact } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { type RedRow, type ServiceCpuFact, type TopRow, topResultSchema } from "../schemas/traffic.ts";
+import { type RedRow, type TopRow, topResultSchema } from "../schemas/traffic.ts";
 import { ratio, redRowOf } from "./red-rows.ts";
 import { trafficNotes } from "./traffic-notes.ts";
 

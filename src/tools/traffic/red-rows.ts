@@ -1,4 +1,5 @@
-import type { RedFact, RedFacts, RedRow } from "../schemas/traffic.ts";
+import type { RedFact, RedFacts } from "../../model/red.ts";
+import type { RedRow } from "../schemas/traffic.ts";
 
 /** Rates and shares of the sums. */
 export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "bucketMs">): RedRow {

@@ -1,9 +1,10 @@
 /** Requests by spans, of services that no hook saw: so that none is counted twice, and none is missing where there are no hooks. */
 
 import { given } from "../../base/given.ts";
+import type { RedFacts, RedRequest, SpanRedFacts, SpanRedRequest } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
-import type { RedFacts, RedRequest, RedRow, SpanRedFacts, SpanRedRequest } from "../schemas/traffic.ts";
+import type { RedRow } from "../schemas/traffic.ts";
 import { serviceAliases } from "../services/service-aliases.ts";
 import { perSecond, ratio } from "./red-rows.ts";
 

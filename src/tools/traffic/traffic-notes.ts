@@ -1,11 +1,11 @@
 /** What answers about requests could not see: silent agents, hooks that are off, and everything that hooks counted as lost. */
 
+import type { TrafficLossFact } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
-import type { TrafficLossFact } from "../schemas/traffic.ts";
 
 const hostsShown = 3;
 

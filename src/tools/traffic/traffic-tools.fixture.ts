@@ -1,11 +1,11 @@
 /** Calls of the tools that show requests, and facts to call them with. */
 
+import type { RedFact } from "../../model/red.ts";
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
 import { colonyOf, context } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { RedFact } from "../schemas/traffic.ts";
 
 export async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
   return (await findTool(colonyTools, name, "debug").call(colonyOf(colony), input, context)) as Answer<T>;

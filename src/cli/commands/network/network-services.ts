@@ -1,4 +1,5 @@
-import type { Service, ServiceList, ServicePort } from "../../../tools/index.ts";
+import type { ServicePort } from "../../../model/services.ts";
+import type { Service, ServiceList } from "../../../tools/index.ts";
 import { type DotNode, renderDot } from "../../output/dot.ts";
 import { renderScreen } from "../../output/screen.ts";
 import { type Column, tableOf } from "../../output/table.ts";

@@ -2,7 +2,8 @@
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
-import type { HostMetric, HostReport } from "../../../tools/index.ts";
+import type { HostMetric } from "../../../model/host.ts";
+import type { HostReport } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { sparkline } from "../../output/sparkline.ts";
 import type { Style, StyleName } from "../../output/style.ts";

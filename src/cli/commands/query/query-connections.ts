@@ -1,4 +1,5 @@
-import type { ConnectionList, ConnectionRow } from "../../../tools/index.ts";
+import type { ConnectionRow } from "../../../model/connections.ts";
+import type { ConnectionList } from "../../../tools/index.ts";
 import { protocolName } from "../../output/known-ports.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { addressWithPort, bytes, relative } from "../../output/values.ts";

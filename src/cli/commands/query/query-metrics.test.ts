@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { MetricResult, MetricRowFact } from "../../../tools/index.ts";
+import type { MetricRowFact } from "../../../model/metrics.ts";
+import type { MetricResult } from "../../../tools/index.ts";
 import { useColony } from "../../daemon.fixture.ts";
 import { course, metricRate, metricValue, plainNumber } from "./metric-text.ts";
 

@@ -1,6 +1,7 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
-import type { MetricNameFact, MetricResult, MetricRowFact } from "../../../tools/index.ts";
+import type { MetricNameFact, MetricRowFact } from "../../../model/metrics.ts";
+import type { MetricResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
 import { relative, shortList } from "../../output/values.ts";

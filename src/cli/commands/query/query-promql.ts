@@ -1,5 +1,6 @@
 import { CoralError } from "../../../base/errors.ts";
-import type { MetricResult, PromqlSeriesFact } from "../../../tools/index.ts";
+import type { PromqlSeriesFact } from "../../../model/metrics.ts";
+import type { MetricResult } from "../../../tools/index.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";

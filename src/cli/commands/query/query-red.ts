@@ -1,6 +1,7 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
-import type { RedGrouping, RedResult, RedRow } from "../../../tools/index.ts";
+import type { RedGrouping } from "../../../model/red.ts";
+import type { RedResult, RedRow } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { bytes, grouped, percent, rate } from "../../output/values.ts";

@@ -1,5 +1,5 @@
 import { CoralError } from "../../../base/errors.ts";
-import type { SqlResult } from "../../../tools/index.ts";
+import type { SqlResult } from "../../../model/sql.ts";
 import { type CellValue, type Table, tableOf } from "../../output/table.ts";
 import { plural } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";

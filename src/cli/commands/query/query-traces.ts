@@ -1,5 +1,6 @@
 import { CoralError } from "../../../base/errors.ts";
-import type { TraceSpan, TraceSummary, TracesResult } from "../../../tools/index.ts";
+import type { TraceSummary } from "../../../model/traces.ts";
+import type { TraceSpan, TracesResult } from "../../../tools/index.ts";
 import { type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
 import { localTime, number } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";

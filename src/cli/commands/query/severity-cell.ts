@@ -1,4 +1,4 @@
-import type { ColonyEvent } from "../../../tools/index.ts";
+import type { ColonyEvent } from "../../../model/events.ts";
 import type { StyleName } from "../../output/style.ts";
 import type { Cell } from "../../output/table.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { CoralError } from "../../../base/errors.ts";
-import type { CaptureEvent, ConnectionRow } from "../../../tools/index.ts";
+import type { ConnectionRow } from "../../../model/connections.ts";
+import type { CaptureEvent } from "../../../tools/index.ts";
 import { useColony } from "../../daemon.fixture.ts";
 import type { TerminalControl } from "../../output/cli-io.ts";
 import { capturedRequest, captureEnd, captureStart, redResult, redRow, topResult, topRow } from "../../traffic.fixture.ts";

@@ -1,7 +1,9 @@
 /** The page of one service: what it is, where it runs, who calls it, whom it calls, what happened to it. */
 
 import { escapeText } from "../../../base/escape-text.ts";
-import type { ColonyEvent, Service, ServiceProcess, TopologyEdge, TopologyNode } from "../../../tools/index.ts";
+import type { ColonyEvent } from "../../../model/events.ts";
+import type { ServiceProcess } from "../../../model/services.ts";
+import type { Service, TopologyEdge, TopologyNode } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { padText, textWidth, truncateText } from "../../output/text-width.ts";

@@ -1,10 +1,11 @@
 /** What is known of a service before and after a deployment, cut into short parts. */
 
-import type { SparseHistogram } from "../../../base/latency-histogram.ts";
+import type { BuildFacts, RouteCell } from "../../../model/deployments.ts";
+import type { RequestSource } from "../../../model/summary.ts";
 import { gatheredSql, mergedCountsSql, mergedLoSql } from "../../engine/histogram-sql.ts";
 import { numberIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../../tables/queryable.ts";
 import type { RedResolution } from "../red-parts.ts";
-import { hasRequests, oldestParts, type RequestSource, requestPartsSql } from "../request-parts.ts";
+import { hasRequests, oldestParts, requestPartsSql } from "../request-parts.ts";
 import type { DeploymentPlace } from "./deployment-tables.ts";
 
 export interface BuildFactsQuery {
@@ -21,37 +22,14 @@ export interface BuildFactsQuery {
   cellMs: number;
 }
 
-export interface RouteCellRow {
-  /** Milliseconds since the side's begin. */
-  atMs: number;
-  requests: number;
-  errors: number;
-  histogram: SparseHistogram;
-}
-
-export interface BuildFactsAnswer {
-  source: RequestSource | "none";
-  /** As far as rows go back. */
-  beforeMs: number;
-  afterMs: number;
-  cellMs: number;
-  /** Most requests first. */
-  routes: { role: "server" | "client"; method: string; route: string; before: RouteCellRow[]; after: RouteCellRow[] }[];
-  /** One value a minute, of its processes together. */
-  cpuCores: { before: number[]; after: number[] };
-  memoryBytes: { before: number[]; after: number[] };
-  newEgress: string[];
-  newErrors: { template: string; severity: string; records: number }[];
-}
-
 const routesMax = 20;
 const listedMax = 20;
 /** What was logged so long before is not new. */
 const patternsBackMs = 24 * 3_600_000;
 
-export async function queryBuildFacts(store: Queryable, query: BuildFactsQuery): Promise<BuildFactsAnswer> {
+export async function queryBuildFacts(store: Queryable, query: BuildFactsQuery): Promise<BuildFacts> {
   const empty = { source: "none" as const, beforeMs: query.beforeMs, afterMs: query.afterMs, cellMs: query.cellMs, routes: [] };
-  let requests: Pick<BuildFactsAnswer, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes"> = empty;
+  let requests: Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes"> = empty;
   for (const source of ["hooks", "spans"] as const) {
     if (requests.routes.length === 0 && (await hasRequests(store, source))) requests = await readRequests(store, query, source);
   }
@@ -74,7 +52,7 @@ async function readRequests(
   store: Queryable,
   query: BuildFactsQuery,
   source: RequestSource,
-): Promise<Pick<BuildFactsAnswer, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes">> {
+): Promise<Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes">> {
   const { sql: places, parameters, firstMs, lastMs } = placesSql(query);
   const { before } = sidesOf(query, firstMs);
   const { after } = sidesOf(query, lastMs);
@@ -111,7 +89,7 @@ async function readRequests(
   };
 }
 
-const shifted = (cells: RouteCellRow[], byMs: number): RouteCellRow[] => cells.map((cell) => ({ ...cell, atMs: cell.atMs - byMs }));
+const shifted = (cells: RouteCell[], byMs: number): RouteCell[] => cells.map((cell) => ({ ...cell, atMs: cell.atMs - byMs }));
 
 /** Begin of the side that a row lies in, microseconds since 1970. */
 function sideUs(at: string, { guardMs, warmUpMs, beforeMs }: BuildFactsQuery): string {
@@ -150,8 +128,8 @@ function placesSql({ places, startedMs }: BuildFactsQuery): {
   };
 }
 
-function routesIn(rows: readonly QueryRow[], cellMs: number): BuildFactsAnswer["routes"] {
-  const routes = new Map<string, BuildFactsAnswer["routes"][number]>();
+function routesIn(rows: readonly QueryRow[], cellMs: number): BuildFacts["routes"] {
+  const routes = new Map<string, BuildFacts["routes"][number]>();
   for (const row of rows) {
     const [method, route] = [textIn(row, "method"), textIn(row, "route")];
     const role = textIn(row, "role") === "client" ? "client" : "server";
@@ -169,7 +147,7 @@ function routesIn(rows: readonly QueryRow[], cellMs: number): BuildFactsAnswer["
 }
 
 /** Of processes that are among the busiest of their hosts: the others are not sampled. */
-async function readResources(store: Queryable, query: BuildFactsQuery): Promise<Pick<BuildFactsAnswer, "cpuCores" | "memoryBytes">> {
+async function readResources(store: Queryable, query: BuildFactsQuery): Promise<Pick<BuildFacts, "cpuCores" | "memoryBytes">> {
   const { sql: places, parameters, firstMs, lastMs } = placesSql(query);
   const [fromMs, untilMs] = [sidesOf(query, firstMs).before.fromMs, sidesOf(query, lastMs).after.untilMs];
   const inTime = `"time" BETWEEN make_timestamp(${Math.floor(fromMs * 1_000)}) AND make_timestamp(${Math.floor(untilMs * 1_000)})`;
@@ -201,7 +179,7 @@ async function readResources(store: Queryable, query: BuildFactsQuery): Promise<
   return answer;
 }
 
-async function readNews(store: Queryable, query: BuildFactsQuery): Promise<Pick<BuildFactsAnswer, "newEgress" | "newErrors">> {
+async function readNews(store: Queryable, query: BuildFactsQuery): Promise<Pick<BuildFacts, "newEgress" | "newErrors">> {
   const { service, startedMs, afterMs, warmUpMs } = query;
   const [fromUs, untilUs] = [Math.floor(startedMs * 1_000), Math.floor((startedMs + warmUpMs + afterMs) * 1_000)];
   const egress = await store.query(

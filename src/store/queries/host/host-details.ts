@@ -1,5 +1,6 @@
 /** Per-device, per-group and per-process facts of hosts: the newest sample, or averages over the asked-for time (at most its last hour). */
 
+import type { HostCgroup, HostCore, HostDisk, HostInterface, HostMount, HostProcess, HostSample } from "../../../model/host.ts";
 import {
   booleanIn,
   groupByAgent,
@@ -12,15 +13,6 @@ import {
   textIn,
   textOrNullIn,
 } from "../../tables/queryable.ts";
-import type {
-  HostCgroupRow,
-  HostCoreRow,
-  HostDiskRow,
-  HostInterfaceRow,
-  HostMountRow,
-  HostProcessRow,
-  HostSampleRow,
-} from "./host-facts.ts";
 import { latestSampleSql } from "./latest-sample.ts";
 
 /** What a list of one host holds at most. */
@@ -34,14 +26,14 @@ const throttledRatioMin = 0.01;
 
 export interface HostDetails {
   sampledAt: string | null;
-  latest: HostSampleRow | null;
-  cores: HostCoreRow[];
-  mounts: HostMountRow[];
-  disks: HostDiskRow[];
-  interfaces: HostInterfaceRow[];
-  cgroups: HostCgroupRow[];
-  topByCpu: HostProcessRow[];
-  topByRss: HostProcessRow[];
+  latest: HostSample | null;
+  cores: HostCore[];
+  mounts: HostMount[];
+  disks: HostDisk[];
+  interfaces: HostInterface[];
+  cgroups: HostCgroup[];
+  topByCpu: HostProcess[];
+  topByRss: HostProcess[];
 }
 
 type RowsByAgent = Map<string, QueryRow[]>;
@@ -92,7 +84,7 @@ function top<T>(items: T[], limit: number, score: (item: T) => number): T[] {
 }
 
 /** The throttled and killed ones first, then those that use the most CPU and memory. */
-function notableCgroups(groups: HostCgroupRow[]): HostCgroupRow[] {
+function notableCgroups(groups: HostCgroup[]): HostCgroup[] {
   const trouble = top(
     groups.filter((group) => group.oomKills > 0 || (group.throttledRatio ?? 0) > throttledRatioMin),
     cgroupsMax,
@@ -103,7 +95,7 @@ function notableCgroups(groups: HostCgroupRow[]): HostCgroupRow[] {
   return [...new Set([...trouble, ...byCpu, ...byMemory])].slice(0, cgroupsMax);
 }
 
-function sampleOf(row: QueryRow): HostSampleRow {
+function sampleOf(row: QueryRow): HostSample {
   const number = (name: string): number => numberIn(row, name);
   return {
     cpuCount: number("cpu_count"),
@@ -142,7 +134,7 @@ function sampleOf(row: QueryRow): HostSampleRow {
   };
 }
 
-function coreOf(row: QueryRow): HostCoreRow {
+function coreOf(row: QueryRow): HostCore {
   return {
     core: numberIn(row, "core"),
     busyRatio: numberIn(row, "busy_ratio"),
@@ -152,7 +144,7 @@ function coreOf(row: QueryRow): HostCoreRow {
   };
 }
 
-function mountOf(row: QueryRow): HostMountRow {
+function mountOf(row: QueryRow): HostMount {
   const usedBytes = numberIn(row, "used_bytes");
   const availableBytes = numberIn(row, "available_bytes");
   const inodesTotal = numberIn(row, "inodes_total");
@@ -178,7 +170,7 @@ const diskColumns = `avg(read_bytes_per_s) AS read_bytes_per_s, avg(write_bytes_
   max(read_latency_ms) AS max_read_latency_ms, max(write_latency_ms) AS max_write_latency_ms,
   avg(busy_ratio) AS busy_ratio, max(busy_ratio) AS max_busy_ratio`;
 
-function diskOf(row: QueryRow): HostDiskRow {
+function diskOf(row: QueryRow): HostDisk {
   return {
     device: textIn(row, "device"),
     readBytesPerS: numberIn(row, "read_bytes_per_s"),
@@ -197,7 +189,7 @@ function diskOf(row: QueryRow): HostDiskRow {
 const interfaceColumns = `avg(rx_bytes_per_s) AS rx_bytes_per_s, avg(tx_bytes_per_s) AS tx_bytes_per_s,
   sum(rx_errors) AS rx_errors, sum(tx_errors) AS tx_errors, sum(rx_drops) AS rx_drops, sum(tx_drops) AS tx_drops`;
 
-function interfaceOf(row: QueryRow): HostInterfaceRow {
+function interfaceOf(row: QueryRow): HostInterface {
   return {
     interface: textIn(row, "interface"),
     rxBytesPerS: numberIn(row, "rx_bytes_per_s"),
@@ -213,7 +205,7 @@ const cgroupColumns = `avg(cpu_cores) AS cpu_cores, arg_max(cpu_limit_cores, seq
   avg(throttled_ratio) AS throttled_ratio, max(throttled_ratio) AS max_throttled_ratio,
   arg_max(mem_used_bytes, seq) AS mem_used_bytes, arg_max(mem_limit_bytes, seq) AS mem_limit_bytes, coalesce(sum(oom_kills), 0) AS oom_kills`;
 
-function cgroupOf(row: QueryRow): HostCgroupRow {
+function cgroupOf(row: QueryRow): HostCgroup {
   return {
     cgroup: textIn(row, "cgroup"),
     cpuCores: numberOrNullIn(row, "cpu_cores"),
@@ -226,7 +218,7 @@ function cgroupOf(row: QueryRow): HostCgroupRow {
   };
 }
 
-function processOf(row: QueryRow): HostProcessRow {
+function processOf(row: QueryRow): HostProcess {
   return {
     pid: numberIn(row, "pid"),
     name: textIn(row, "name"),

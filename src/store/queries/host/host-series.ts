@@ -1,14 +1,14 @@
 /** Series and totals of the host signals over time buckets, from raw samples or, over long times, from their roll-ups. */
 
-import { groupByAgent, numberIn, numberOrNullIn, placeholders, type Queryable, type QueryRow } from "../../tables/queryable.ts";
 import {
+  type HostMetric,
   type HostMetricName,
-  type HostMetricRow,
-  type HostSeriesRow,
-  type HostTotalsRow,
+  type HostSeries,
+  type HostTotals,
   hostMetricNames,
   type SeriesResolution,
-} from "./host-facts.ts";
+} from "../../../model/host.ts";
+import { groupByAgent, numberIn, numberOrNullIn, placeholders, type Queryable, type QueryRow } from "../../tables/queryable.ts";
 
 export interface SeriesRange {
   /** Inclusive, milliseconds since 1970. */
@@ -86,8 +86,8 @@ function totalsSql(resolution: SeriesResolution): string {
 }
 
 export interface HostHistory {
-  series: HostSeriesRow;
-  totals: HostTotalsRow;
+  series: HostSeries;
+  totals: HostTotals;
 }
 
 /** The history of each asked-for agent, also of those without a row. */
@@ -128,19 +128,19 @@ export async function queryHostHistory(
   );
 }
 
-function seriesOf(range: SeriesRange, hostRows: QueryRow[], diskRows: QueryRow[], wantPoints: boolean): HostSeriesRow {
+function seriesOf(range: SeriesRange, hostRows: QueryRow[], diskRows: QueryRow[], wantPoints: boolean): HostSeries {
   const points = wantPoints ? range.points : 0;
   const metrics = hostMetricNames.map((name) => [name, metricOf(name, name === "diskBusyRatio" ? diskRows : hostRows, points)]);
   return {
     startAt: new Date(range.startMs).toISOString(),
     bucketMs: range.bucketMs,
     resolution: range.resolution,
-    ...(Object.fromEntries(metrics) as Record<HostMetricName, HostMetricRow>),
+    ...(Object.fromEntries(metrics) as Record<HostMetricName, HostMetric>),
   };
 }
 
-function metricOf(name: HostMetricName, rows: QueryRow[], pointCount: number): HostMetricRow {
-  const metric: HostMetricRow = { min: null, avg: null, max: null, points: Array.from({ length: pointCount }, () => null) };
+function metricOf(name: HostMetricName, rows: QueryRow[], pointCount: number): HostMetric {
+  const metric: HostMetric = { min: null, avg: null, max: null, points: Array.from({ length: pointCount }, () => null) };
   let weight = 0;
   let sum = 0;
   for (const row of rows) {
@@ -161,7 +161,7 @@ function metricOf(name: HostMetricName, rows: QueryRow[], pointCount: number): H
   return metric;
 }
 
-function totalsOf(rows: QueryRow[]): HostTotalsRow {
+function totalsOf(rows: QueryRow[]): HostTotals {
   const sum = (name: string): number => rows.reduce((total, row) => total + numberIn(row, name), 0);
   const segments = sum("segments");
   const retransmits = sum("retransmits");

@@ -1,22 +1,12 @@
+import type { HostNow } from "../../../model/host.ts";
 import { isoTimeIn, numberOrNullIn, type Queryable, textIn } from "../../tables/queryable.ts";
 import { latestSampleSql } from "./latest-sample.ts";
-
-/** The newest values of one host. Ratios are 0..1. */
-export interface HostNowRow {
-  agentId: string;
-  sampledAt: string;
-  cpuBusyRatio: number | null;
-  cpuCount: number | null;
-  memUsedRatio: number | null;
-  memTotalBytes: number | null;
-  load1m: number | null;
-}
 
 /** Older samples are not "now". */
 const windowMs = 3_600_000;
 
 /** One row for each agent that was sampled within the last hour. */
-export async function queryHostsNow(store: Queryable, options: { nowMs?: number } = {}): Promise<HostNowRow[]> {
+export async function queryHostsNow(store: Queryable, options: { nowMs?: number } = {}): Promise<HostNow[]> {
   const sinceUs = ((options.nowMs ?? Date.now()) - windowMs) * 1_000;
   const columns =
     "agent_id, time, cpu_busy_ratio, cpu_count, 1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m";

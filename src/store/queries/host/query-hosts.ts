@@ -1,22 +1,17 @@
+import type { HostFacts, HostRequest } from "../../../model/host.ts";
 import type { Queryable } from "../../tables/queryable.ts";
 import { queryHostDetails } from "./host-details.ts";
-import type { HostFactsRow } from "./host-facts.ts";
 import { queryHostHistory, seriesRange } from "./host-series.ts";
 
-export interface HostsQuery {
-  agentIds: readonly string[];
+export interface HostsQuery extends HostRequest {
   nowMs: number;
-  /** From `nowMs` back. */
-  sinceMs: number;
-  /** Upper bound of each series; 0 = none. */
-  maxPoints: number;
 }
 
 /** Devices, control groups and processes describe the present: their averages reach back this far at most. */
 const detailsMaxMs = 3_600_000;
 
 /** Everything that is known of some hosts over some time; one entry for each asked-for agent, in that order. */
-export async function queryHosts(store: Queryable, query: HostsQuery): Promise<HostFactsRow[]> {
+export async function queryHosts(store: Queryable, query: HostsQuery): Promise<HostFacts[]> {
   const agentIds = [...new Set(query.agentIds)];
   if (agentIds.length === 0) return [];
   const range = seriesRange(query.nowMs, query.sinceMs, query.maxPoints);

@@ -1,19 +1,12 @@
+import type { ServiceCpuFact } from "../../../model/red.ts";
 import { numberIn, type Queryable, textIn } from "../../tables/queryable.ts";
 import { latestSampleSql } from "./latest-sample.ts";
-
-/** Processor time of the processes of one service, from the newest samples of its hosts. */
-export interface ServiceCpuRow {
-  service: string;
-  /** 1 = one core fully used. */
-  cpuCores: number;
-  rssBytes: number;
-}
 
 /** Older samples are not "now". */
 const windowMs = 300_000;
 
 /** Only of services with a process among the busiest of its host: the others are not sampled. Most first. */
-export async function queryServiceCpu(store: Queryable, query: { nowMs: number }): Promise<ServiceCpuRow[]> {
+export async function queryServiceCpu(store: Queryable, query: { nowMs: number }): Promise<ServiceCpuFact[]> {
   const sinceUs = Math.floor((query.nowMs - windowMs) * 1_000);
   const rows = await store.query(
     `WITH busy AS (${latestSampleSql("host_process", "time >= make_timestamp(?)", "agent_id, pid, start_ticks, cpu_cores, rss_bytes")}),

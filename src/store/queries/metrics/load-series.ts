@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../../base/errors.ts";
 import { parseExactJson } from "../../../base/exact-json.ts";
+import type { MetricKind } from "../../../model/metrics.ts";
 import {
   booleanIn,
   numberIn,
@@ -16,8 +17,6 @@ import {
 import { type PointSource, sentPoints } from "./choose-points.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
 import { Turn } from "./turn.ts";
-
-export type MetricKind = "gauge" | "sum" | "histogram" | "exponential_histogram" | "summary";
 
 /** Times in microseconds since 1970. A point without either says that the series ended. */
 export interface SeriesPoint {

@@ -1,6 +1,6 @@
 /** How metrics and attributes of OpenTelemetry are called in PromQL. */
 
-import type { MetricKind } from "../metrics/load-series.ts";
+import type { MetricKind } from "../../../model/metrics.ts";
 
 const unitWords: Record<string, string> = {
   s: "seconds",

@@ -1,9 +1,10 @@
 /** PromQL over the metrics of the store, at equal steps. */
 
 import { CoralError } from "../../../base/errors.ts";
+import type { MetricKind, PromqlFacts, PromqlRequest, PromqlSeriesFact } from "../../../model/metrics.ts";
 import { booleanIn, type Queryable, textIn } from "../../tables/queryable.ts";
 import type { PointSource } from "../metrics/choose-points.ts";
-import { loadSeries, type MetricKind, type MetricSeriesPoints } from "../metrics/load-series.ts";
+import { loadSeries, type MetricSeriesPoints } from "../metrics/load-series.ts";
 import { Turn } from "../metrics/turn.ts";
 import type { Expression, Matcher, Selector } from "./ast.ts";
 import { evaluate } from "./evaluate.ts";
@@ -13,30 +14,13 @@ import type { Labels, PromSeries } from "./samples.ts";
 import { promSeriesOf } from "./series-of-metric.ts";
 import { keyOf } from "./vector.ts";
 
-export interface PromqlQuery {
-  expression: string;
-  /** Milliseconds since 1970; both belong to it. */
+export interface PromqlQuery extends Omit<PromqlRequest, "sinceMs"> {
+  /** Milliseconds since 1970; both are evaluated. */
   startMs: number;
   endMs: number;
-  stepMs: number;
-  agentIds?: readonly string[];
-  /** Series with the greatest newest values are kept. */
-  limit: number;
-  /** What is read; default: points as they were sent. */
+  /** The points to read; default: points as they were sent. */
   points?: PointSource;
   signal?: AbortSignal;
-}
-
-export interface PromqlSeriesRow {
-  labels: Labels;
-  /** At the start and each step after it; null where there is none. NaN and infinities are null, too. */
-  points: (number | null)[];
-}
-
-export interface PromqlAnswer {
-  rows: PromqlSeriesRow[];
-  /** Series before the limit. */
-  total: number;
 }
 
 const lookBackMs = 5 * 60_000;
@@ -48,7 +32,7 @@ const maxSteps = 11_000;
 const maxValues = 1_000_000;
 
 /** Throws `invalid` for what is no PromQL or not supported, with the place. */
-export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<PromqlAnswer> {
+export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<Pick<PromqlFacts, "rows" | "total">> {
   const expression = parsePromql(query.expression);
   const steps = Math.floor((query.endMs - query.startMs) / query.stepMs) + 1;
   if (!(steps >= 1 && steps <= maxSteps))
@@ -61,7 +45,7 @@ export async function queryPromql(store: Queryable, query: PromqlQuery): Promise
     throw new CoralError({ code: "invalid", message: `Cannot evaluate PromQL with more than ${maxSelectors} selectors` });
   const chosen = new Map<Selector, PromSeries[]>();
   for (const selector of selectors) chosen.set(selector, await chooseSeries(store, selector, query));
-  const found = new Map<string, PromqlSeriesRow>();
+  const found = new Map<string, PromqlSeriesFact>();
   const turn = new Turn();
   for (let step = 0; step < steps; step++) {
     if (await turn.yield()) query.signal?.throwIfAborted();
@@ -72,7 +56,12 @@ export async function queryPromql(store: Queryable, query: PromqlQuery): Promise
   return { rows: rows.slice(0, query.limit), total: rows.length };
 }
 
-function put(found: Map<string, PromqlSeriesRow>, { labels, value }: { labels: Labels; value: number }, step: number, steps: number): void {
+function put(
+  found: Map<string, PromqlSeriesFact>,
+  { labels, value }: { labels: Labels; value: number },
+  step: number,
+  steps: number,
+): void {
   const key = keyOf(labels);
   let row = found.get(key);
   if (row === undefined) {
@@ -87,7 +76,7 @@ function put(found: Map<string, PromqlSeriesRow>, { labels, value }: { labels: L
   row.points[step] = Number.isFinite(value) ? value : null;
 }
 
-function newestOf({ points }: PromqlSeriesRow): number {
+function newestOf({ points }: PromqlSeriesFact): number {
   return points.findLast((point) => point !== null) ?? Number.NEGATIVE_INFINITY;
 }
 

@@ -1,14 +1,14 @@
-import type { SummaryRequestsRow } from "./query-summary.ts";
+import type { SummaryRequestsFact } from "../../../model/summary.ts";
 
 const baselinesKeptMs = 60_000;
 const baselinesMax = 8;
 
 /** Baselines of all services, which change every ten minutes only, for who asks again. One for each store. */
 export class BaselineMemory {
-  readonly #kept = new Map<string, { atMs: number; rows: Promise<SummaryRequestsRow[]> }>();
+  readonly #kept = new Map<string, { atMs: number; rows: Promise<SummaryRequestsFact[]> }>();
 
   /** Late rows are seen a minute later; at most eight different questions are remembered. */
-  async rows(key: string, nowMs: number, read: () => Promise<SummaryRequestsRow[]>): Promise<SummaryRequestsRow[]> {
+  async rows(key: string, nowMs: number, read: () => Promise<SummaryRequestsFact[]>): Promise<SummaryRequestsFact[]> {
     for (const [old, { atMs }] of this.#kept)
       if (Math.abs(nowMs - atMs) > baselinesKeptMs || this.#kept.size > baselinesMax) this.#kept.delete(old);
     const kept = this.#kept.get(key);

@@ -1,51 +1,20 @@
 /** What a summary of one service tells beyond the one of all: routes, callers and callees, the course of the last hour, CPU and memory. */
 
+import type {
+  ServiceDetailsFacts,
+  ServiceDetailsRequest,
+  SummaryPeerFact,
+  SummaryPeriod,
+  SummaryRouteFact,
+} from "../../../model/summary.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { percentileIn, percentilesSql, redPartsSql } from "../red-parts.ts";
-import { type PartsRange, type RequestSource, requestPartsSql } from "../request-parts.ts";
-import { amountsIn, roleIn, type SummaryRequestsRow } from "./query-summary.ts";
-import { type Period, type PeriodRange, summaryRanges } from "./summary-window.ts";
+import { type PartsRange, requestPartsSql } from "../request-parts.ts";
+import { amountsIn, roleIn } from "./query-summary.ts";
+import { type PeriodRange, summaryRanges } from "./summary-window.ts";
 
-export interface ServiceDetailsQuery {
-  service: string;
-  source: RequestSource;
-  sinceMs: number;
+export interface ServiceDetailsQuery extends ServiceDetailsRequest {
   nowMs: number;
-}
-
-type Amounts = Pick<SummaryRequestsRow, "requests" | "errors" | "meanUs" | "queueMeanUs" | "p50Us" | "p95Us" | "p99Us">;
-
-export interface SummaryRouteRow extends Amounts {
-  period: Period;
-  coveredMs: number;
-  role: "server" | "client";
-  method: string;
-  route: string;
-}
-
-/** The other end: who asks it (`server`), or whom it asks (`client`). */
-export interface SummaryPeerRow extends Amounts {
-  period: Period;
-  coveredMs: number;
-  role: "server" | "client";
-  peer: string;
-}
-
-/** Of what it answers, oldest first. */
-export interface SummaryCourse {
-  startMs: number;
-  stepMs: number;
-  requests: number[];
-  errors: number[];
-  p95Us: (number | null)[];
-}
-
-export interface ServiceDetailsAnswer {
-  routes: SummaryRouteRow[];
-  peers: SummaryPeerRow[];
-  course: SummaryCourse;
-  /** Of its processes together, on average; null when none is among the busiest of its host. */
-  load: { period: "now" | "before"; cpuCores: number; rssBytes: number }[];
 }
 
 const minuteMs = 60_000;
@@ -54,7 +23,7 @@ const hourMs = 60 * minuteMs;
 const rowsMax = 200;
 const loadMaxMs = 900_000;
 
-export async function queryServiceDetails(store: Queryable, query: ServiceDetailsQuery): Promise<ServiceDetailsAnswer> {
+export async function queryServiceDetails(store: Queryable, query: ServiceDetailsQuery): Promise<ServiceDetailsFacts> {
   const ranges = await summaryRanges(store, query.source, query);
   const periods = (["now", "before"] as const).flatMap((period) => {
     const range = ranges[period];
@@ -69,7 +38,7 @@ export async function queryServiceDetails(store: Queryable, query: ServiceDetail
   return { routes, peers, course, load };
 }
 
-type Periods = readonly { period: Period; range: PeriodRange }[];
+type Periods = readonly { period: SummaryPeriod; range: PeriodRange }[];
 
 /** Groups of both periods in one statement: those that are busiest now, and their like before. */
 function groupedSql(parts: readonly string[], keys: readonly string[]): string {
@@ -91,7 +60,7 @@ function groupedSql(parts: readonly string[], keys: readonly string[]): string {
 const columns =
   "requests, CASE WHEN is_error THEN requests ELSE 0 END AS errors, duration_us, queue_us, queue_samples, duration_lo, duration_counts::UBIGINT[] AS duration_counts";
 
-async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryRouteRow[]> {
+async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryRouteFact[]> {
   const parts = periods.map(
     ({ range }, index) =>
       `SELECT ${index} AS period, role, method, route, ${columns} FROM (${requestPartsSql(query.source, range, "AND service = $service AND role IN ('server', 'client') AND protocol <> 'tls'")})`,
@@ -102,7 +71,7 @@ async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods:
   );
 }
 
-async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryPeerRow[]> {
+async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryPeerFact[]> {
   const named = periods.map(({ range }, index) => {
     const sql =
       query.source === "hooks"
@@ -132,13 +101,16 @@ function spanPeersSql({ startMs, endMs, resolution }: PartsRange): string {
     0 AS duration_us, 0 AS queue_us, 0 AS queue_samples, duration_lo, duration_counts FROM (${rows})`;
 }
 
-function withPeriod<T>(row: QueryRow, periods: Periods, make: () => T): (T & { period: Period; coveredMs: number })[] {
+function withPeriod<T>(row: QueryRow, periods: Periods, make: () => T): (T & { period: SummaryPeriod; coveredMs: number })[] {
   const found = periods[numberIn(row, "period")];
   return found ? [{ ...make(), period: found.period, coveredMs: found.range.coveredMs }] : [];
 }
 
 /** An hour before the time asked about and that time, in at most 90 steps of whole minutes. */
-async function readCourse(store: Queryable, { service, source, sinceMs, nowMs }: ServiceDetailsQuery): Promise<SummaryCourse> {
+async function readCourse(
+  store: Queryable,
+  { service, source, sinceMs, nowMs }: ServiceDetailsQuery,
+): Promise<ServiceDetailsFacts["course"]> {
   const stepMs = Math.max(1, Math.ceil((sinceMs + hourMs) / 90 / minuteMs)) * minuteMs;
   const points = Math.ceil((sinceMs + hourMs) / stepMs);
   // The step that is not over yet would look like a fall.
@@ -156,7 +128,13 @@ async function readCourse(store: Queryable, { service, source, sinceMs, nowMs }:
     { service },
   );
   const zeros = (): number[] => new Array<number>(points).fill(0);
-  const course: SummaryCourse = { startMs, stepMs, requests: zeros(), errors: zeros(), p95Us: new Array<null>(points).fill(null) };
+  const course: ServiceDetailsFacts["course"] = {
+    startMs,
+    stepMs,
+    requests: zeros(),
+    errors: zeros(),
+    p95Us: new Array<null>(points).fill(null),
+  };
   for (const row of rows) {
     const at = numberIn(row, "gid");
     if (at < 0 || at >= points) continue;
@@ -168,7 +146,7 @@ async function readCourse(store: Queryable, { service, source, sinceMs, nowMs }:
 }
 
 /** Of processes that are among the busiest of their hosts: the others are not sampled. */
-async function readLoad(store: Queryable, { service, sinceMs, nowMs }: ServiceDetailsQuery): Promise<ServiceDetailsAnswer["load"]> {
+async function readLoad(store: Queryable, { service, sinceMs, nowMs }: ServiceDetailsQuery): Promise<ServiceDetailsFacts["load"]> {
   const startMs = nowMs - Math.min(sinceMs, loadMaxMs);
   const [startUs, fromUs] = [startMs, startMs - hourMs].map((ms) => Math.floor(ms * 1_000));
   const inTime = `"time" >= make_timestamp(${fromUs})`;

@@ -1,5 +1,17 @@
 /** The facts of a summary: few statements, over what was added up when rows came. */
 
+import type {
+  RequestSource,
+  SummaryCgroupFact,
+  SummaryEventFact,
+  SummaryFacts,
+  SummaryHostFact,
+  SummaryPatternFact,
+  SummaryPeriod,
+  SummaryPlaceFact,
+  SummaryRequest,
+  SummaryRequestsFact,
+} from "../../../model/summary.ts";
 import {
   booleanIn,
   isoTimeIn,
@@ -14,108 +26,17 @@ import {
 } from "../../tables/queryable.ts";
 import { queryLogServices } from "../query-log-services.ts";
 import { percentileIn } from "../red-parts.ts";
-import { hasRequests, type RequestSource, requestPartsSql } from "../request-parts.ts";
+import { hasRequests, requestPartsSql } from "../request-parts.ts";
 import type { BaselineMemory } from "./baseline-memory.ts";
-import { type Period, type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
+import { type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
 
-export interface SummaryQuery {
-  /** In full; absent: all, in short. */
-  service?: string;
-  sinceMs: number;
+export interface SummaryQuery extends SummaryRequest {
   nowMs: number;
 }
 
-/** Requests of one service in one period, by hooks or by spans. Times in microseconds. */
-export interface SummaryRequestsRow {
-  source: RequestSource;
-  period: Period;
-  service: string;
-  role: "server" | "client";
-  requests: number;
-  errors: number;
-  /** The time that rows cover, for rates. */
-  coveredMs: number;
-  meanUs: number | null;
-  queueMeanUs: number | null;
-  p50Us: number | null;
-  p95Us: number | null;
-  p99Us: number | null;
-}
-
-/** One service at one host, as the newest scan shows it. */
-export interface SummaryPlaceRow {
-  service: string;
-  agentId: string;
-  instances: number;
-  isPresent: boolean;
-  /** Not seen for a while. */
-  isStale: boolean;
-  health: string | null;
-  healthDetail: string | null;
-}
-
-export interface SummaryHostRow {
-  agentId: string;
-  cpuBusyRatio: number | null;
-  cpuStealRatio: number | null;
-  memUsedRatio: number | null;
-  psiCpuRatio: number | null;
-  psiMemoryRatio: number | null;
-  psiIoRatio: number | null;
-  oomKills: number;
-}
-
-/** A control group that processes of services are in. */
-export interface SummaryCgroupRow {
-  agentId: string;
-  cgroup: string;
-  services: string[];
-  cpuCores: number | null;
-  cpuLimitCores: number | null;
-  throttledRatio: number | null;
-  memUsedBytes: number | null;
-  memLimitBytes: number | null;
-  oomKills: number;
-}
-
-/** Error records of one pattern; with one service, new patterns of any severity, too. */
-export interface SummaryPatternRow {
-  service: string;
-  pattern: string;
-  template: string;
-  severity: string;
-  isNew: boolean;
-  records: number;
-  /** In the hour before. */
-  recordsBefore: number;
-  firstAt: string | null;
-  example: string | null;
-}
-
-export interface SummaryEventRow {
-  at: string;
-  kind: string;
-  severity: string;
-  service: string;
-  agentId: string | null;
-  message: string;
-  details: string;
-}
-
-export interface SummaryAnswer {
-  /** What `now` covers. */
-  windowMs: number;
+export interface SummaryAnswer extends Omit<SummaryFacts, "nowMs" | "aliases"> {
   startMs: number;
-  requests: SummaryRequestsRow[];
-  places: SummaryPlaceRow[];
-  hosts: SummaryHostRow[];
-  cgroups: SummaryCgroupRow[];
-  patterns: SummaryPatternRow[];
-  /** Newest first. */
-  events: SummaryEventRow[];
-  /** Services that log records came of. */
-  logServices: string[];
-  /** Whether there is anything by spans at all. */
+  /** Whether any spans are stored. */
   hasSpans: boolean;
 }
 
@@ -176,7 +97,7 @@ async function readRequests(
   source: RequestSource,
   ranges: PeriodRanges | undefined,
   memory: BaselineMemory | undefined,
-): Promise<SummaryRequestsRow[]> {
+): Promise<SummaryRequestsFact[]> {
   if (ranges === undefined) return [];
   const periods = (["now", "before", "yesterday"] as const).flatMap((period): PeriodOfRange[] => {
     const range = ranges[period];
@@ -187,7 +108,7 @@ async function readRequests(
   const settled = periods.filter(({ period, range }) => period !== "now" && range.resolution === "10m");
   const others = periods.filter((period) => !settled.includes(period));
   const key = JSON.stringify([source, settled]);
-  const readSettled = (): Promise<SummaryRequestsRow[]> => readPeriods(store, query, source, settled);
+  const readSettled = (): Promise<SummaryRequestsFact[]> => readPeriods(store, query, source, settled);
   const parts = await Promise.all([
     readPeriods(store, query, source, others),
     settled.length === 0 ? [] : memory ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
@@ -196,7 +117,7 @@ async function readRequests(
 }
 
 interface PeriodOfRange {
-  period: Period;
+  period: SummaryPeriod;
   range: PeriodRange;
 }
 
@@ -205,7 +126,7 @@ async function readPeriods(
   query: SummaryQuery,
   source: RequestSource,
   periods: readonly PeriodOfRange[],
-): Promise<SummaryRequestsRow[]> {
+): Promise<SummaryRequestsFact[]> {
   const { where, parameters } = oneService(query);
   const columns = "service, role, is_error, requests, duration_us, queue_us, queue_samples, duration_lo, duration_counts";
   const parts = periods.map(
@@ -233,7 +154,7 @@ async function readPeriods(
      ) d ON d.gid = g.gid`,
     parameters,
   );
-  return rows.flatMap((row): SummaryRequestsRow[] => {
+  return rows.flatMap((row): SummaryRequestsFact[] => {
     const found = periods[numberIn(row, "period")];
     if (!found) return [];
     return [
@@ -256,7 +177,7 @@ export function roleIn(row: QueryRow): "server" | "client" {
 /** Sums and percentiles of a row that has `requests`, `errors`, `duration_us`, `queue_us`, `queue_samples` and the buckets of percentiles. */
 export function amountsIn(
   row: QueryRow,
-): Pick<SummaryRequestsRow, "requests" | "errors" | "meanUs" | "queueMeanUs" | "p50Us" | "p95Us" | "p99Us"> {
+): Pick<SummaryRequestsFact, "requests" | "errors" | "meanUs" | "queueMeanUs" | "p50Us" | "p95Us" | "p99Us"> {
   const [requests, samples] = [numberIn(row, "requests"), numberIn(row, "queue_samples")];
   return {
     requests,
@@ -269,7 +190,7 @@ export function amountsIn(
   };
 }
 
-async function readPlaces(store: Queryable, query: SummaryQuery): Promise<SummaryPlaceRow[]> {
+async function readPlaces(store: Queryable, query: SummaryQuery): Promise<SummaryPlaceFact[]> {
   const { where, parameters } = oneService(query);
   const rows = await store.query(
     `SELECT service, agent_id, max(instances) AS instances, bool_or(present) AS present, bool_and(status = 'stale') AS stale,
@@ -293,7 +214,7 @@ function since(nowMs: number, backMs: number): string {
   return `"time" >= make_timestamp(${Math.floor((nowMs - backMs) * 1_000)})`;
 }
 
-async function readHosts(store: Queryable, query: SummaryQuery): Promise<SummaryHostRow[]> {
+async function readHosts(store: Queryable, query: SummaryQuery): Promise<SummaryHostFact[]> {
   const { parameters } = oneService(query);
   const chosen = query.service === undefined ? "" : "AND agent_id IN (SELECT agent_id FROM net.service_registry WHERE service = $service)";
   const rows = await store.query(
@@ -314,7 +235,7 @@ async function readHosts(store: Queryable, query: SummaryQuery): Promise<Summary
   }));
 }
 
-async function readCgroups(store: Queryable, query: SummaryQuery): Promise<SummaryCgroupRow[]> {
+async function readCgroups(store: Queryable, query: SummaryQuery): Promise<SummaryCgroupFact[]> {
   const { parameters } = oneService(query);
   const inTime = since(query.nowMs, Math.min(query.sinceMs, loadMaxMs));
   // Of all services only those groups matter that were at a limit; few are, and the others are not even named.
@@ -345,7 +266,7 @@ async function readCgroups(store: Queryable, query: SummaryQuery): Promise<Summa
   }));
 }
 
-async function readPatterns(store: Queryable, query: SummaryQuery): Promise<SummaryPatternRow[]> {
+async function readPatterns(store: Queryable, query: SummaryQuery): Promise<SummaryPatternFact[]> {
   const { where, parameters } = oneService(query);
   const startUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
   const isNow = `"time" >= make_timestamp(${startUs})`;
@@ -353,7 +274,7 @@ async function readPatterns(store: Queryable, query: SummaryQuery): Promise<Summ
   const rows = await store.query(
     `SELECT service, pattern, any_value(template) AS template, any_value(severity) AS severity, coalesce(bool_or(is_new) FILTER (${isNow}), false) AS is_new,
        coalesce(sum(records) FILTER (${isNow}), 0)::DOUBLE AS records, coalesce(sum(records) FILTER (NOT (${isNow})), 0)::DOUBLE AS before,
-       min("time") FILTER (${isNow}) AS first_at, any_value(example) FILTER (${isNow}) AS example
+       min("time") FILTER (${isNow}) AS first_at
      FROM raw.log_pattern WHERE ${since(query.nowMs, query.sinceMs + hourMs)} AND (${chosen}) ${where}
      GROUP BY service, pattern HAVING records > 0 ORDER BY records DESC, service, pattern LIMIT ${patternsMax}`,
     parameters,
@@ -367,15 +288,14 @@ async function readPatterns(store: Queryable, query: SummaryQuery): Promise<Summ
     records: numberIn(row, "records"),
     recordsBefore: numberIn(row, "before"),
     firstAt: row["first_at"] === null ? null : isoTimeIn(row, "first_at"),
-    example: textOrNullIn(row, "example"),
   }));
 }
 
-async function readEvents(store: Queryable, query: SummaryQuery): Promise<SummaryEventRow[]> {
+async function readEvents(store: Queryable, query: SummaryQuery): Promise<SummaryEventFact[]> {
   const { where, parameters } = oneService(query);
   const backMs = Math.max(query.sinceMs, query.service === undefined ? eventsMinMs : hourMs);
   const rows = await store.query(
-    `SELECT "time", kind, severity, service, agent_id, message, details::VARCHAR AS details FROM events
+    `SELECT "time", kind, severity, service, agent_id, message FROM events
      WHERE ${since(query.nowMs, backMs)} AND service IS NOT NULL AND kind IN (${eventKinds.map((kind) => `'${kind}'`).join(", ")}) ${where}
      ORDER BY "time" DESC, kind, message LIMIT ${eventsMax}`,
     parameters,
@@ -387,6 +307,5 @@ async function readEvents(store: Queryable, query: SummaryQuery): Promise<Summar
     service: textIn(row, "service"),
     agentId: textOrNullIn(row, "agent_id"),
     message: textIn(row, "message"),
-    details: textIn(row, "details"),
   }));
 }

@@ -1,11 +1,9 @@
 /** Which times a summary compares, and which rows it reads for them. */
 
+import type { RequestSource, SummaryPeriod } from "../../../model/summary.ts";
 import { numberOrNullIn, type Queryable } from "../../tables/queryable.ts";
 import { clockAheadMs } from "../query-traces.ts";
-import type { PartsRange, RequestSource } from "../request-parts.ts";
-
-/** `now` is asked about; `before` is the hour before, `yesterday` the hour around the same time of the day before. */
-export type Period = "now" | "before" | "yesterday";
+import type { PartsRange } from "../request-parts.ts";
 
 export interface PeriodRange extends PartsRange {
   /** The part of it that rows cover. */
@@ -14,7 +12,7 @@ export interface PeriodRange extends PartsRange {
 
 /** Absent: nothing is known of that time. */
 export type PeriodRanges = { now: PeriodRange /** False when nothing was ever counted. */; isWatched: boolean } & Partial<
-  Record<Period, PeriodRange>
+  Record<SummaryPeriod, PeriodRange>
 >;
 
 const secondMs = 1_000;

@@ -1,20 +1,33 @@
-/** What the store knows of one host over some time. Ratios are 0..1; null = the kernel does not say, or nothing was stored. */
-export interface HostFactsRow {
-  agentId: string;
-  sampledAt: string | null;
-  latest: HostSampleRow | null;
-  totals: HostTotalsRow;
-  series: HostSeriesRow;
-  cores: HostCoreRow[];
-  mounts: HostMountRow[];
-  disks: HostDiskRow[];
-  interfaces: HostInterfaceRow[];
-  cgroups: HostCgroupRow[];
-  topByCpu: HostProcessRow[];
-  topByRss: HostProcessRow[];
+/** What the store knows of hosts. Ratios are 0..1; null = the kernel does not report it, or nothing was stored. */
+
+export interface HostRequest {
+  agentIds: readonly string[];
+  /** From now back, milliseconds. */
+  sinceMs: number;
+  /** Upper bound of points in each series; 0 = none. */
+  maxPoints: number;
 }
 
-export interface HostSampleRow {
+/** One host over the window. */
+export interface HostFacts {
+  agentId: string;
+  /** Of the newest sample; null when the store has none of this agent. */
+  sampledAt: string | null;
+  latest: HostSample | null;
+  totals: HostTotals;
+  series: HostSeries;
+  /** Busiest first. */
+  cores: HostCore[];
+  mounts: HostMount[];
+  disks: HostDisk[];
+  interfaces: HostInterface[];
+  cgroups: HostCgroup[];
+  topByCpu: HostProcess[];
+  topByRss: HostProcess[];
+}
+
+/** The newest `host` row. */
+export interface HostSample {
   cpuCount: number;
   cpuBusyRatio: number;
   cpuUserRatio: number;
@@ -50,21 +63,23 @@ export interface HostSampleRow {
   uptimeS: number;
 }
 
-/** Counts over the asked-for time. */
-export interface HostTotalsRow {
+/** Counts over the window. */
+export interface HostTotals {
   samples: number;
   oomKills: number;
   tcpListenOverflows: number;
   tcpListenDrops: number;
+  /** Retransmitted / sent segments; null when nothing was sent. */
   tcpRetransmitRatio: number | null;
   tcpRetransmits: number;
 }
 
-export interface HostMetricRow {
+/** One metric over the window. */
+export interface HostMetric {
   min: number | null;
   avg: number | null;
   max: number | null;
-  /** Averages per bucket; null where there is no row. */
+  /** Averages per bucket of the series; null where there is no row. */
   points: (number | null)[];
 }
 
@@ -73,23 +88,27 @@ export const hostMetricNames = [
   "cpuIowaitRatio",
   "cpuStealRatio",
   "load1m",
+  /** 1 - available / total. */
   "memUsedRatio",
   "psiCpuSomeRatio",
   "psiMemorySomeRatio",
   "psiIoSomeRatio",
+  /** The busiest device of each bucket. */
   "diskBusyRatio",
 ] as const;
 export type HostMetricName = (typeof hostMetricNames)[number];
 
-export type SeriesResolution = "raw" | "1m" | "10m";
+/** Raw samples, or the one- or ten-minute roll-up. */
+export const seriesResolutions = ["raw", "1m", "10m"] as const;
+export type SeriesResolution = (typeof seriesResolutions)[number];
 
-export interface HostSeriesRow extends Record<HostMetricName, HostMetricRow> {
+export interface HostSeries extends Record<HostMetricName, HostMetric> {
   startAt: string;
   bucketMs: number;
   resolution: SeriesResolution;
 }
 
-export interface HostCoreRow {
+export interface HostCore {
   core: number;
   busyRatio: number;
   iowaitRatio: number;
@@ -97,24 +116,27 @@ export interface HostCoreRow {
   softirqRatio: number;
 }
 
-export interface HostMountRow {
+export interface HostMount {
   mount: string;
   device: string;
   fsType: string;
   sizeBytes: number;
   usedBytes: number;
   availableBytes: number;
+  /** Of what users may fill: used / (used + available). */
   usedRatio: number;
   inodesUsedRatio: number | null;
   readOnly: boolean;
 }
 
-export interface HostDiskRow {
+/** Averages over the window, with the worst sample in the `max…` fields. */
+export interface HostDisk {
   device: string;
   readBytesPerS: number;
   writeBytesPerS: number;
   readsPerS: number;
   writesPerS: number;
+  /** Mean over the operations; null when there were none. */
   readLatencyMs: number | null;
   writeLatencyMs: number | null;
   maxReadLatencyMs: number | null;
@@ -123,7 +145,8 @@ export interface HostDiskRow {
   maxBusyRatio: number;
 }
 
-export interface HostInterfaceRow {
+/** Rates are averages; errors and drops are counts over the window. */
+export interface HostInterface {
   interface: string;
   rxBytesPerS: number;
   txBytesPerS: number;
@@ -133,7 +156,8 @@ export interface HostInterfaceRow {
   txDrops: number;
 }
 
-export interface HostCgroupRow {
+/** A control group that uses the most CPU or memory, is throttled, or had an OOM kill. */
+export interface HostCgroup {
   cgroup: string;
   cpuCores: number | null;
   cpuLimitCores: number | null;
@@ -144,7 +168,7 @@ export interface HostCgroupRow {
   oomKills: number;
 }
 
-export interface HostProcessRow {
+export interface HostProcess {
   pid: number;
   name: string;
   exe: string | null;
@@ -154,4 +178,16 @@ export interface HostProcessRow {
   rssBytes: number;
   threads: number;
   openFiles: number | null;
+}
+
+/** The newest values of one host. */
+export interface HostNow {
+  agentId: string;
+  /** Null before its first sample, as everything else then. */
+  sampledAt: string | null;
+  cpuBusyRatio: number | null;
+  cpuCount: number | null;
+  memUsedRatio: number | null;
+  memTotalBytes: number | null;
+  load1m: number | null;
 }

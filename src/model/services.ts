@@ -1,0 +1,75 @@
+/** The service registry: every service at every agent. */
+
+/** `managed`: named by a person (`coral connect`) or promoted by rule; `stale`: not seen for a while. */
+export const serviceStatuses = ["managed", "discovered", "stale"] as const;
+export type ServiceStatus = (typeof serviceStatuses)[number];
+
+/** Result of the health check of a managed service. */
+export const checkHealths = ["healthy", "unhealthy", "unknown"] as const;
+export type CheckHealth = (typeof checkHealths)[number];
+
+export interface ServicesRequest {
+  /** Only this name. */
+  service?: string;
+  /** With every process; costs more. */
+  processes: boolean;
+}
+
+/** One port of a service at one agent, or the service there when it only makes calls. */
+export interface ServicePort {
+  /** Null for a worker that does not listen. */
+  port: number | null;
+  protocol: string | null;
+  status: ServiceStatus;
+  method: string;
+  /** Before it was promoted; null when it never was. */
+  previousMethod: string | null;
+  confidence: number;
+  firstSeenAt: string;
+  lastSeenAt: string;
+}
+
+/** One process of a service, identified by agent, pid and start time. */
+export interface ServiceProcess {
+  pid: number | null;
+  startedAt: string | null;
+  exe: string | null;
+  /** GNU build-id or SHA-256, hex. */
+  build: string | null;
+  buildKind: string | null;
+  /** Redacted at the agent. */
+  commandLine: string | null;
+  user: string | null;
+  unit: string | null;
+  containerId: string | null;
+  containerName: string | null;
+  /** `tcp 0.0.0.0:8080` */
+  listens: string[];
+  health: CheckHealth | null;
+  healthDetail: string | null;
+}
+
+export interface ServiceAtAgent {
+  agentId: string;
+  service: string;
+  /** `config`, `manual`, `kubernetes`, `environment`, `systemd-unit`, `container`, `pattern`, `script`, `executable`, `process-name`, `port`. */
+  namedBy: string;
+  confidence: number;
+  status: ServiceStatus;
+  ports: ServicePort[];
+  /** Processes; at least 1, even when their pids cannot be read. */
+  instances: number;
+  pids: number[];
+  exe: string | null;
+  /** Of the newest instance. */
+  build: string | null;
+  health: CheckHealth | null;
+  addresses: string[];
+  /** It is called from outside; it calls the outside. */
+  ingress: boolean;
+  egress: boolean;
+  firstSeenAt: string;
+  lastSeenAt: string;
+  /** Only when requested. */
+  processes?: ServiceProcess[] | undefined;
+}
