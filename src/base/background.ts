@@ -1,6 +1,6 @@
 import type { Logger } from "./log.ts";
 
-/** The only place where a promise may float: its failure is logged with a name, and cancellation is not a failure. */
+/** Runs a promise in the background: a failure is logged under a name, a cancellation is not. The only place where a promise may float. */
 export function background(log: Logger, name: string, promise: Promise<unknown>): void {
   promise.catch((error: unknown) => {
     if (error instanceof Error && error.name === "AbortError") return;

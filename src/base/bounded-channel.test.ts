@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { BoundedChannel } from "./bounded-channel.ts";
 
-test("BoundedChannel gives items in order, and ends after the last", async () => {
+test("BoundedChannel delivers items in order and ends after the last", async () => {
   const channel = new BoundedChannel<number>(2);
   const read: number[] = [];
   const reading = (async () => {
@@ -26,7 +26,7 @@ test("BoundedChannel.offer() counts what does not fit", async () => {
   expect(read).toEqual(["a", "b"]);
 });
 
-test("BoundedChannel lets writers go when its reader leaves", async () => {
+test("BoundedChannel releases waiting writers when its reader leaves", async () => {
   const channel = new BoundedChannel<number>(1);
   await channel.put(1);
   const waiting = channel.put(2);
@@ -34,12 +34,12 @@ test("BoundedChannel lets writers go when its reader leaves", async () => {
     expect(item).toBe(1);
     break;
   }
-  // The writer was woken by the room that reading made; then the channel ended.
+  // Reading freed a slot and woke the writer; then the channel ended.
   await waiting;
   expect(await channel.put(3)).toBe(false);
 });
 
-test("BoundedChannel.takeWhile() hands over what fits from the front and makes room", async () => {
+test("BoundedChannel.takeWhile() returns what fits from the front and frees its slots", async () => {
   const channel = new BoundedChannel<number>(3);
   for (const item of [1, 2, 9]) await channel.put(item);
   const waiting = channel.put(4);

@@ -11,7 +11,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     this.#maxItems = maxItems;
   }
 
-  /** Items that `offer` could not take. */
+  /** Items that `offer` dropped because the channel was full or had ended. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -26,7 +26,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return true;
   }
 
-  /** Waits for room; false when the channel has ended meanwhile. */
+  /** Waits for a free slot; false if the channel ends meanwhile. */
   async put(item: T): Promise<boolean> {
     while (!this.#isEnded && this.#items.length >= this.#maxItems) {
       await new Promise<void>((resolve) => {
@@ -38,7 +38,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return true;
   }
 
-  /** For the reader, between two items: what is there already, from the front, as long as `fits` says so. */
+  /** For the reader, between two items: takes queued items from the front while `fits` accepts them. */
   takeWhile(fits: (item: T) => boolean): T[] {
     const end = this.#items.findIndex((item) => !fits(item));
     const taken = this.#items.splice(0, end < 0 ? this.#items.length : end);
@@ -46,7 +46,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return taken;
   }
 
-  /** The reader gets what is there already, `last` as the last of it, also beyond the bound. Idempotent. */
+  /** The reader still gets what is queued, then `last`, even beyond the bound. Idempotent. */
   end(last?: T): void {
     if (this.#isEnded) return;
     this.#isEnded = true;

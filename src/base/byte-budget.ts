@@ -1,4 +1,4 @@
-/** Bytes that may be held at the same time by all who share it. */
+/** A byte limit shared by several holders. */
 export class ByteBudget {
   readonly maxBytes: number;
   #usedBytes = 0;
@@ -11,14 +11,14 @@ export class ByteBudget {
     return this.#usedBytes;
   }
 
-  /** False when they do not fit; then nothing was taken. */
+  /** False if they do not fit; then nothing is taken. */
   take(bytes: number): boolean {
     if (this.#usedBytes + bytes > this.maxBytes) return false;
     this.#usedBytes += bytes;
     return true;
   }
 
-  /** Gives back what was taken. */
+  /** Returns bytes taken earlier. */
   give(bytes: number): void {
     this.#usedBytes = Math.max(0, this.#usedBytes - bytes);
   }

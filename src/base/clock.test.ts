@@ -10,7 +10,7 @@ it("sleep() rejects with the signal's reason, before and while sleeping", async 
   await expect(sleeping).rejects.toBe(reason);
 });
 
-it("systemClock.monotonicMs() never goes back", () => {
+it("systemClock.monotonicMs() never decreases", () => {
   let last = systemClock.monotonicMs();
   for (let index = 0; index < 1_000; index++) {
     const now = systemClock.monotonicMs();

@@ -3,7 +3,7 @@
 export interface Clock {
   /** Wall clock, milliseconds since 1970. May jump, also backwards. */
   wallMs(): number;
-  /** Never goes back. Milliseconds, origin unspecified (CLOCK_MONOTONIC on Linux). */
+  /** Never decreases. Milliseconds, origin unspecified (CLOCK_MONOTONIC on Linux). */
   monotonicMs(): number;
 }
 

@@ -1,8 +1,8 @@
-/** "Did you mean": the candidate that differs from `word` by the fewest typing slips, or undefined when none is near. */
+/** "Did you mean": the candidate with the smallest edit distance to `word`, or undefined if none is close. */
 export function closest(word: string, candidates: Iterable<string>): string | undefined {
   const typed = word.toLowerCase();
   let best: string | undefined;
-  // A slip per three letters, at least one; more than that is another word.
+  // One typo per three letters, at least one; more than that is another word.
   let bestDistance = Math.max(1, Math.floor(typed.length / 3)) + 1;
   for (const candidate of candidates) {
     const distance = editDistance(typed, candidate.toLowerCase(), bestDistance);

@@ -1,4 +1,4 @@
-/** Tells the milliseconds of processor time that this process has taken since: others on the same machine do not make them more. */
+/** Measures CPU milliseconds of this process only, so load from other processes does not count. */
 export function startCpuClock(): () => number {
   const before = process.cpuUsage();
   return () => {

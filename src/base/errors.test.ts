@@ -10,7 +10,7 @@ it("CoralError.from() keeps a CoralError, wraps others with their cause, and cal
   expect(CoralError.from(new DOMException("stop", "AbortError")).code).toBe("cancelled");
 });
 
-it("CoralError.from() tells the first failure when closing failed after it", () => {
+it("CoralError.from() reports the first failure when closing fails after it", () => {
   const first = new CoralError({ code: "already-exists", message: "port taken" });
   const suppressed = Object.assign(new Error("An error was suppressed during disposal"), {
     name: "SuppressedError",

@@ -49,7 +49,7 @@ export class CoralError extends Error {
   }
 }
 
-/** `await using` wraps the failure of its block when closing fails too. What went wrong first is what people need to read. */
+/** `await using` wraps the failure of its block if closing fails too. People need to read the first one. */
 function isSuppressed(error: unknown): error is { suppressed: unknown } {
   return error instanceof Error && error.name === "SuppressedError" && "suppressed" in error;
 }

@@ -16,7 +16,7 @@ it.each([
   expect(escapeText(text)).toBe(expected);
 });
 
-it("escapeText() leaves nothing that a terminal obeys, whatever comes in", () => {
+it("escapeText() leaves no control sequence, whatever the input", () => {
   let seed = 42;
   const random = (): number => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;

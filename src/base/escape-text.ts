@@ -1,6 +1,6 @@
 /** Values come from hosts that may be hostile: a process can name itself after a terminal escape sequence. */
 
-// Controls (C0, DEL, C1), lone surrogates, line separators, and the marks that turn the direction of text around.
+// Controls (C0, DEL, C1), lone surrogates, line separators, and marks that change the direction of text.
 const unsafe = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu;
 const names: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
@@ -23,7 +23,7 @@ function hex(character: string, digits: number): string {
   return character.charCodeAt(0).toString(16).padStart(digits, "0");
 }
 
-/** Control and format characters (the marks that reverse text among them), line and paragraph separators, lone surrogates. */
+/** Control and format characters (including marks that reverse text), line and paragraph separators, lone surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /** A name that came from outside, safe to store and to print: no control characters, at most `maxLength` UTF-16 units. */

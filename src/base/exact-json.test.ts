@@ -10,7 +10,7 @@ describe("parseExactJson()", () => {
     });
   });
 
-  it("leaves alone what a double holds, fractions, powers and texts", () => {
+  it("keeps numbers that a double holds, fractions, exponents and strings", () => {
     const value = {
       safe: 9_007_199_254_740_991,
       fraction: 0.123_456_789_012_345_6,
@@ -21,7 +21,7 @@ describe("parseExactJson()", () => {
     expect(parseExactJson(JSON.stringify(value))).toEqual(value);
   });
 
-  it("refuses what is no JSON", () => {
+  it("rejects text that is not valid JSON", () => {
     expect(() => parseExactJson('{"id":9223372036854775807')).toThrow(SyntaxError);
     expect(() => parseExactJson('"9223372036854775807')).toThrow(SyntaxError);
   });

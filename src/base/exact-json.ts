@@ -1,9 +1,9 @@
-/** A text, or a number with all that belongs to it: what looks like a number inside a text must be passed over. */
+/** A string, or a number with sign, fraction and exponent. Digits inside a string must be skipped. */
 const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /**
- * `JSON.parse` for what programs sent: whole numbers that a double cannot hold (64-bit ids) become texts of the same digits, as in the JSON form of OTLP,
- * instead of other numbers. Throws `SyntaxError` for what is no JSON.
+ * `JSON.parse` for input from programs: integers that a double cannot hold (64-bit ids) become strings of the same digits, as in OTLP/JSON,
+ * instead of rounded numbers. Throws `SyntaxError` for invalid JSON.
  */
 export function parseExactJson(json: string): unknown {
   if (!/\d{16}/.test(json)) return JSON.parse(json);

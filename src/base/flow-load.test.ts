@@ -3,7 +3,7 @@ import { FlowLoad } from "./flow-load.ts";
 
 const mebibyte = 1024 ** 2;
 
-test("FlowLoad tells of the first heavy flow and of the end of the last", () => {
+test("FlowLoad reports the first heavy flow and the end of the last", () => {
   const told: boolean[] = [];
   const load = new FlowLoad((isBusy) => told.push(isBusy));
   const [small, first, second] = [load.begin(), load.begin(), load.begin()];

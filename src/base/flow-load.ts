@@ -1,9 +1,9 @@
-/** Tells when so many bytes flow that being fast is worth memory, and when that is over. */
+/** Reports when so many bytes flow that speed is worth memory, and when that ends. */
 
-/** What flows without anyone noticing. */
+/** Below this many bytes a flow is not reported. */
 const lightBytes = 8 * 1024 * 1024;
 
-/** One thing that flows, such as the output of a command. `end` is idempotent. */
+/** One flow, such as the output of a command. `end` is idempotent. */
 export interface Flow {
   add(sizeBytes: number): void;
   end(): void;

@@ -1,4 +1,4 @@
-/** The parts that are there, for options which may be absent but not undefined. */
+/** Drops undefined values, for options that may be absent but not undefined. */
 export function given<T extends object>(parts: T): Given<T> {
   return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as Given<T>;
 }

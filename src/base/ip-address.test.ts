@@ -17,7 +17,7 @@ describe("decodeAddress()", () => {
     expect(decodeAddress(hex, "LE")).toBe(expected);
   });
 
-  it("reads the words of a big-endian machine", () => {
+  it("reads words in big-endian order", () => {
     expect(decodeAddress("7F000001", "BE")).toBe("127.0.0.1");
     expect(decodeAddress("20010DB8000000000000000000000001", "BE")).toBe("2001:db8::1");
   });
@@ -40,7 +40,7 @@ describe("createAddressTexts()", () => {
     }
   });
 
-  it("forgets when it knows too many", () => {
+  it("clears its cache when full", () => {
     const texts = createAddressTexts();
     for (let value = 0; value < 70_000; value++) texts.ipv4(value);
     expect(texts.ipv4(0)).toBe("0.0.0.0");
@@ -48,7 +48,7 @@ describe("createAddressTexts()", () => {
 });
 
 describe("kinds of addresses", () => {
-  it("knows loopback, link-local, wildcard and mapped ones", () => {
+  it("recognises loopback, link-local, wildcard and mapped addresses", () => {
     expect(["127.0.0.1", "127.8.8.8", "::1"].every(isLoopback)).toBe(true);
     expect(["128.0.0.1", "::", "::2"].some(isLoopback)).toBe(false);
     expect(["fe80::1", "febf::1", "169.254.1.2"].every(isLinkLocal)).toBe(true);

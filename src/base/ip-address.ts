@@ -2,7 +2,7 @@
 
 import { endianness } from "node:os";
 
-/** Addresses remembered as text; the same few hundred come again in every scan. The memory is emptied when full. */
+/** Size of the address cache: the same few hundred repeat in every scan. Cleared when full. */
 const maxRemembered = 65_536;
 const isLittleEndian = endianness() === "LE";
 
@@ -29,7 +29,7 @@ export function decodeAddress(hex: string, order: "LE" | "BE" = endianness()): s
   return bytes.length === 4 ? [...bytes].join(".") : formatIpv6(bytes);
 }
 
-/** `10.0.0.1` of `::ffff:10.0.0.1`: an IPv4 connection stays one when its socket is of the other family. */
+/** `10.0.0.1` of `::ffff:10.0.0.1`: an IPv4 connection remains one on an IPv6 socket. */
 export function withoutMapping(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }
@@ -42,7 +42,7 @@ export function isLoopback(address: string): boolean {
   return address.startsWith("127.") || address === "::1";
 }
 
-/** `fe80::/10` and 169.254/16: the same address may be on many hosts. */
+/** `fe80::/10` and 169.254/16: many hosts may have the same address. */
 export function isLinkLocal(address: string): boolean {
   return /^fe[89ab][0-9a-f]:/.test(address) || address.startsWith("169.254.");
 }
@@ -54,7 +54,7 @@ export interface AddressTexts {
   ipv6(word0: number, word1: number, word2: number, word3: number): string;
 }
 
-/** Turns addresses into text and remembers the texts. */
+/** Formats addresses and caches the results. */
 export function createAddressTexts(): AddressTexts {
   const ipv4Texts = new Map<number, string>();
   const ipv6Texts = new Map<string, string>();

@@ -28,7 +28,7 @@ export function parseIpv4(text: string): number | undefined {
   return dots === 3 && digits > 0 ? bits * 256 + octet : undefined;
 }
 
-/** Every form of RFC 4291, an IPv4 tail included. Undefined for anything else; zones such as `%eth0` are no part of an address. */
+/** Every form of RFC 4291, an IPv4 tail included. Undefined for anything else; zones such as `%eth0` are not part of an address. */
 export function parseIpv6(text: string): Ipv6Words | undefined {
   const length = text.length;
   if (length < 2 || length > 45) return undefined;

@@ -14,12 +14,12 @@ describe.each([
     }
   });
 
-  it("takes anything", () => {
+  it("accepts any number", () => {
     expect([0, -5, Number.NaN, 1023].map((ns) => bucketOf(layout, ns))).toEqual([0, 0, 0, 0]);
     expect([1e11, 2 ** 53].map((ns) => bucketOf(layout, ns))).toEqual(Array(2).fill(layout.bucketCount - 1));
   });
 
-  it("is off by no more than promised", () => {
+  it("stays within the stated error", () => {
     const random = new SeededRandom(3);
     for (let round = 0; round < 20_000; round++) {
       const ns = Math.floor(1024 * 2 ** (random.below(26_000) / 1000));

@@ -9,7 +9,7 @@ export type LogFields = Record<string, unknown>;
 export interface LogRecord {
   atMs: number;
   level: LogLevel;
-  /** Which part speaks: `agent`, `colony.pull`. */
+  /** Which part logs: `agent`, `colony.pull`. */
   scope: string;
   message: string;
   fields: LogFields;

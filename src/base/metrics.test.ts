@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { MetricsRegistry, processFigures } from "./metrics.ts";
 
 describe("MetricsRegistry", () => {
-  it("writes what others keep, with labels", async () => {
+  it("writes values read from their owners, with labels", async () => {
     const metrics = new MetricsRegistry();
     metrics.read({ name: "coral_agents", help: "Agents by health" }, () => [
       [{ health: "healthy" }, 3],
@@ -23,7 +23,7 @@ describe("MetricsRegistry", () => {
     );
   });
 
-  it("counts by labels, and shows a counter that never counted as 0", async () => {
+  it("counts by labels, and shows an unused counter as 0", async () => {
     const metrics = new MetricsRegistry();
     const calls = metrics.counter({ name: "calls_total", help: "Calls" });
     expect(await metrics.text()).toContain("calls_total 0\n");
@@ -33,7 +33,7 @@ describe("MetricsRegistry", () => {
     expect(await metrics.text()).toContain('calls_total{tool="a"} 3\ncalls_total{tool="b"} 1\n');
   });
 
-  it("writes histograms with running totals", async () => {
+  it("writes histograms with cumulative buckets", async () => {
     const metrics = new MetricsRegistry();
     const lag = metrics.histogram({ name: "lag_seconds", help: "Lag", bounds: [0.1, 1] });
     for (const value of [0.05, 0.1, 0.5, 7]) lag.observe(value);
@@ -54,17 +54,17 @@ describe("MetricsRegistry", () => {
     expect(await metrics.text()).toBe('# HELP odd Two\\nlines\n# TYPE odd gauge\nodd{path="a\\"b\\\\c\\nd"} +Inf\n');
   });
 
-  it("refuses a name twice, and names that are not snake_case", () => {
+  it("rejects duplicate names and names that are not snake_case", () => {
     const metrics = new MetricsRegistry();
     metrics.counter({ name: "calls_total", help: "Calls" });
-    expect(() => metrics.counter({ name: "calls_total", help: "Calls" })).toThrow("there is one of that name");
+    expect(() => metrics.counter({ name: "calls_total", help: "Calls" })).toThrow("the name is taken");
     expect(() => metrics.counter({ name: "Calls", help: "Calls" })).toThrow("not snake_case");
   });
 });
 
 const read = (name: string): number => processFigures.find((figure) => figure.name === name)?.read() ?? Number.NaN;
 
-it("processFigures read what this process uses", () => {
+it("processFigures report what this process uses", () => {
   expect(read("process_resident_memory_bytes")).toBeGreaterThan(10 * 1024 ** 2);
   expect(read("nodejs_heap_size_used_bytes")).toBeGreaterThan(1024 ** 2);
   expect(read("nodejs_external_memory_bytes")).toBeGreaterThan(0);
@@ -72,7 +72,7 @@ it("processFigures read what this process uses", () => {
   expect(read("process_start_time_seconds") * 1_000).toBeGreaterThan(Date.now() - 3_600_000);
 });
 
-it("processFigures count CPU time upwards", () => {
+it("processFigures report rising CPU time", () => {
   const before = read("process_cpu_seconds_total");
   const untilMs = performance.now() + 30;
   while (performance.now() < untilMs) Math.sqrt(untilMs);

@@ -1,6 +1,6 @@
 /**
- * What a daemon says of itself, in Prometheus' text format 0.0.4. Values that others keep are read when somebody asks; counters and histograms
- * are kept here. Label values must come from a bounded set: whoever adds a metric sees to it.
+ * A daemon's own metrics, in Prometheus' text format 0.0.4. Values kept elsewhere are read on each scrape; counters and histograms
+ * are kept here. Label values must come from a bounded set; the caller that adds a metric guarantees it.
  */
 
 type Labels = Readonly<Record<string, string>>;
@@ -31,7 +31,7 @@ export class Counter {
     this.#values.set(key, (this.#values.get(key) ?? 0) + by);
   }
 
-  /** Without labels, a counter that never counted is 0: an absent line would look like an absent metric. */
+  /** A counter without labels starts at 0: an absent line would look like an absent metric. */
   lines(name: string): string[] {
     return this.#values.size === 0 ? [`${name} 0`] : [...this.#values].map(([labels, value]) => `${name}${labels} ${valueText(value)}`);
   }
@@ -68,7 +68,7 @@ export class Histogram {
 export class MetricsRegistry {
   readonly #metrics = new Map<string, Metric>();
 
-  /** A value that somebody else keeps: read when asked for. `counter` for those that only rise. */
+  /** A value kept elsewhere, read on each scrape. `counter` for values that only rise. */
   read(
     options: MetricOptions & { kind?: "gauge" | "counter" },
     read: () => number | readonly Sample[] | Promise<number | readonly Sample[]>,
@@ -109,7 +109,7 @@ export class MetricsRegistry {
 
   #add(metric: Metric): void {
     if (!/^[a-z_][a-z0-9_]*$/.test(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name is not snake_case`);
-    if (this.#metrics.has(metric.name)) throw new Error(`Cannot add metric "${metric.name}": there is one of that name`);
+    if (this.#metrics.has(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name is taken`);
     this.#metrics.set(metric.name, metric);
   }
 }
@@ -127,7 +127,7 @@ function valueText(value: number): string {
   return String(value);
 }
 
-/** One number that a process knows of itself, under the name that Prometheus users expect. */
+/** One figure of this process, under the name that Prometheus users expect. */
 export interface ProcessFigure {
   name: string;
   help: string;
@@ -136,7 +136,7 @@ export interface ProcessFigure {
 }
 
 /**
- * What /metrics says of a daemon's process. No monitor of the event loop: it would wake the process a hundred times
+ * Process metrics of a daemon. No event-loop monitor: it would wake the process a hundred times
  * a second, which is a third of what an idle agent may use.
  */
 export const processFigures: readonly ProcessFigure[] = [
@@ -154,7 +154,7 @@ export const processFigures: readonly ProcessFigure[] = [
     name: "process_start_time_seconds",
     help: "When this process began, in seconds since 1970",
     kind: "gauge",
-    // Cut, not rounded: a start must not lie in the future.
+    // Truncated, not rounded: a start must not lie in the future.
     read: () => Math.floor(performance.timeOrigin) / 1_000,
   },
   { name: "nodejs_heap_size_used_bytes", help: "JavaScript heap in use", kind: "gauge", read: () => process.memoryUsage().heapUsed },

@@ -24,6 +24,6 @@ it("matcherOf([]) matches nothing", () => {
   expect(matcherOf([])("")).toBe(false);
 });
 
-it("matcherOf() takes no longer for a pattern of many stars", () => {
+it("matcherOf() stays linear for a pattern with many stars", () => {
   expect(matcherOf([`${"a*".repeat(100)}b`])("a".repeat(50_000))).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** Whether a name is one of the patterns, as a whole; `*` stands for anything. No pattern matches nothing. */
+/** Whether a whole name matches one of the patterns; `*` matches any text. An empty list matches nothing. */
 export function matcherOf(patterns: readonly string[]): (name: string) => boolean {
   if (patterns.length === 0) return () => false;
   const exact = new Set(patterns.filter((pattern) => !pattern.includes("*")));
@@ -6,7 +6,7 @@ export function matcherOf(patterns: readonly string[]): (name: string) => boolea
   return (name) => exact.has(name) || open.some((parts) => isMatch(parts, name));
 }
 
-/** The pieces between the stars, each at the first place after the one before: no backtracking, whatever the pattern. */
+/** Matches each literal piece at its first position after the previous one: no backtracking. */
 function isMatch(parts: readonly string[], name: string): boolean {
   const [first = "", ...rest] = parts;
   const last = rest.pop() ?? "";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { releaseBytes } from "./release-bytes.ts";
 
 describe("releaseBytes()", () => {
-  it("gives back bytes that have their memory for themselves", () => {
+  it("frees bytes that own their buffer", () => {
     const bytes = Buffer.alloc(64 * 1024);
     const before = process.memoryUsage().arrayBuffers;
     releaseBytes(bytes);
@@ -10,7 +10,7 @@ describe("releaseBytes()", () => {
     expect(process.memoryUsage().arrayBuffers).toBeLessThan(before);
   });
 
-  it("leaves small bytes and parts of others alone", () => {
+  it("keeps small buffers and views of shared ones", () => {
     const small = Buffer.alloc(100, 1);
     const whole = Buffer.alloc(64 * 1024, 2);
     const part = whole.subarray(8);

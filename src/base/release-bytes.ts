@@ -1,28 +1,28 @@
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 
-/** Smaller ones are left to the collector: letting go of them one by one costs more than they weigh. */
+/** Smaller buffers are left to the garbage collector: freeing them one by one costs more than it saves. */
 const worthwhileBytes = 16 * 1024;
 
-/** Nobody is at its other end. */
+/** Has no receiver: what is transferred to it is freed. */
 let nowhere: MessagePort | undefined;
 
 /**
- * Gives the memory of bytes back at once. V8 counts buffers towards its heap and collects all of it when many of them come and go, which costs more than
- * whatever was in them. Nobody may use the bytes afterwards: they are empty then. Bytes that share their memory with others are left alone.
+ * Frees the memory of bytes at once. V8 counts buffers towards its heap and runs full collections when many come and go, which costs more than
+ * processing them. The bytes must not be used afterwards: they are empty. Views of shared memory are kept.
  */
 export function releaseBytes(bytes: Uint8Array): void {
   if (bytes.byteLength === bytes.buffer.byteLength) releaseBuffer(bytes.buffer);
 }
 
-/** The same for memory that is known to be used by nobody else, whatever part of it was. */
+/** The same for a buffer that has no other user, even if the bytes cover only a part of it. */
 export function releaseBuffer(buffer: ArrayBufferLike): void {
   if (buffer.byteLength >= worthwhileBytes && buffer instanceof ArrayBuffer) releaseBuffers([buffer]);
 }
 
-/** The same for many at once, whatever their size; none may be named twice. */
+/** The same for many at once, of any size; each may be listed once only. */
 export function releaseBuffers(buffers: readonly ArrayBuffer[]): void {
   nowhere ??= openNowhere();
-  // What is transferred to nobody is freed.
+  // A buffer transferred to a port without a receiver is freed.
   nowhere.postMessage(undefined, buffers);
 }
 

@@ -1,4 +1,4 @@
-/** What the map holds under the key; made and kept there when it holds nothing yet. */
+/** The value under the key; created and stored if there is none yet. */
 export function remembered<K, V>(memory: Map<K, V>, key: K, make: () => V): V {
   const known = memory.get(key);
   if (known !== undefined) return known;

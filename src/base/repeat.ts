@@ -2,7 +2,7 @@ import { sleep } from "./clock.ts";
 import { CoralError } from "./errors.ts";
 import type { Logger } from "./log.ts";
 
-/** Runs a task every `intervalMs`, which may be another one each time, until aborted. A failure is logged once per kind in a row and does not end the loop. */
+/** Runs a task every `intervalMs` until aborted; the interval is read before each wait. Repeated identical failures are logged once and do not end the loop. */
 export async function repeat(
   name: string,
   intervalMs: number | (() => number),

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ResourceStack } from "./resource-stack.ts";
 
-it("closes last in, first out, goes on after a failure and throws the first error", async () => {
+it("closes last in, first out, continues after a failure and throws the first error", async () => {
   const closed: string[] = [];
   const stack = new ResourceStack();
   stack.defer(() => void closed.push("a"));
@@ -19,7 +19,7 @@ it("closes last in, first out, goes on after a failure and throws the first erro
   expect(closed).toEqual(["d", "c", "a"]);
 });
 
-it("closing twice closes once, and a closed stack takes nothing more", async () => {
+it("closes once however often it is called, and rejects additions after that", async () => {
   let count = 0;
   const stack = new ResourceStack();
   stack.defer(() => void count++);
@@ -28,7 +28,7 @@ it("closing twice closes once, and a closed stack takes nothing more", async () 
   expect(() => stack.defer(() => undefined)).toThrow(/closed/);
 });
 
-it("ResourceStack.assemble() closes what was opened when a part fails, and only then", async () => {
+it("ResourceStack.assemble() closes opened resources if a part fails, and only then", async () => {
   const closed: string[] = [];
   const build = async (stack: ResourceStack, isBroken: boolean): Promise<AsyncDisposable> => {
     stack.defer(() => void closed.push("first"));

@@ -6,7 +6,7 @@ export class ResourceStack implements AsyncDisposable {
   #closers: (() => void | Promise<void>)[] = [];
   #closed: Promise<void> | undefined;
 
-  /** Puts something together of several resources; what was opened is closed again when a part fails. The result closes the stack. */
+  /** Builds something from several resources; if a part fails, those already opened are closed. The result closes the stack. */
   static async assemble<T extends AsyncDisposable>(build: (stack: ResourceStack) => Promise<T>): Promise<T> {
     const stack = new ResourceStack();
     try {

@@ -33,7 +33,7 @@ it("a new RotatingFile appends to what is there, and files are private", () => {
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-it("write() counts a line that cannot be written and goes on", () => {
+it("write() counts a line that cannot be written and continues", () => {
   const path = join(directory, "x.log");
   using file = new RotatingFile({ path, maxBytes: 10 });
   file.write("0123456789");

@@ -1,4 +1,4 @@
-/** An append-only file that renames itself when full: `x.log` → `x.log.1` → … Writes are synchronous, so the last lines before a crash are there. */
+/** An append-only file that renames itself when full: `x.log` → `x.log.1` → … Writes are synchronous, so the last lines before a crash survive. */
 
 import { closeSync, fstatSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 
@@ -30,7 +30,7 @@ export class RotatingFile implements Disposable {
       if (this.#fd === undefined) this.#open();
       if (this.#fd !== undefined) this.#sizeBytes += writeSync(this.#fd, text);
     } catch {
-      // A log line is worth less than the daemon: count it and go on.
+      // A log line is worth less than the daemon: count it and continue.
       this.lost++;
     }
   }

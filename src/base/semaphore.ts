@@ -17,7 +17,7 @@ export class Semaphore {
     try {
       return await task();
     } finally {
-      // The slot is handed over rather than freed, so that a newcomer cannot overtake the queue.
+      // The slot is handed over rather than freed, so that a new caller cannot overtake the queue.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#free++;

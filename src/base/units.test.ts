@@ -12,7 +12,7 @@ describe("parseDurationMs()", () => {
     [" 2h ", 7_200_000],
   ])("reads %s", (text, expected) => expect(parseDurationMs(text)).toBe(expected));
 
-  it.each(["", "5", "s", "5 m", "5x", "-5s", "1h 30m", "5mins", "1e3s"])("refuses %j and says how to write it", (text) => {
+  it.each(["", "5", "s", "5 m", "5x", "-5s", "1h 30m", "5mins", "1e3s"])("rejects %j and shows the right form", (text) => {
     expect(() => parseDurationMs(text)).toThrow(/write a number with a unit/);
   });
 });

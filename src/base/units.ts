@@ -33,7 +33,7 @@ export function parseSizeBytes(text: string): number {
   return Math.round(Number(match[1]) * (sizeUnitsBytes[match[2] ?? ""] ?? Number.NaN));
 }
 
-/** Two units at the most: `3d 4h`, `5m 12s`, `840ms`. */
+/** At most two units: `3d 4h`, `5m 12s`, `840ms`. */
 export function formatDurationMs(durationMs: number): string {
   if (durationMs < 1_000) return `${Math.round(durationMs)}ms`;
   const units: [string, number][] = [

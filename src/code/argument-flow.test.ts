@@ -37,13 +37,13 @@ describe("followArguments()", () => {
     ["the address of the place is handed out", "4883ec18 48897c2408 488d742408 e800010000 90 4883c418 c3", [[], []]],
     ["the stack is aligned, so that its places are not known", "4889fb 4883e4f0 48893424 90 c3", [[], []]],
     ["a jump by register in place of a return", "53 4889fb 90 5b ffe0", [["rdi", "rbx"], ["rsi"]]],
-  ])("tells where arguments are: %s", (_, hex, expected) => {
+  ])("finds where arguments are: %s", (_, hex, expected) => {
     expect(keptAtNop(hex)).toEqual(expected);
   });
 
   it.each([
     ["jumps by a register", "53 4889fb 90 ffe0"],
-    ["goes on elsewhere", leaving],
+    ["continues elsewhere", leaving],
   ])("gives up when the function %s", (_, hex) => {
     expect(keptAtNop(hex)).toBeNull();
   });

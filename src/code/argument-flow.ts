@@ -1,12 +1,12 @@
 /**
- * Follows the arguments of a function through its machine code, along every way that it can take: which registers and places of the stack are certain to
- * hold which argument when it gets to an instruction. Calls of C on x86-64 (System V): arguments in registers, the first six.
+ * Follows the arguments of a function through its machine code, along every path: which registers and stack slots are certain to
+ * hold which argument at an instruction. C calling convention of x86-64 (System V): arguments in registers, the first six.
  */
 
 import type { MachineInstruction, RegisterName } from "./disassembler.ts";
 import type { MemoryPlace, ValuePlace } from "./instruction-effect.ts";
 
-/** Something that is certain to be in a place. */
+/** A value known to be in a register or stack slot. */
 interface Value {
   /** Number of the argument that it is, or comes from; or an address in the stack. */
   root: number | "stack";
@@ -40,7 +40,7 @@ export interface ArgumentFlowOptions {
   partAt?: (fromStartBytes: number) => MachineInstruction[] | null;
 }
 
-/** Null when it cannot be followed: it jumps by a table or register, or to a part that is not known. */
+/** Null if it cannot be followed: it jumps by a table or register, or to an unknown part. */
 export function followArguments(instructions: readonly MachineInstruction[], options: ArgumentFlowOptions): ArgumentFlow | null {
   return new Flow(options).follow(instructions);
 }
@@ -54,7 +54,7 @@ class Flow implements ArgumentFlow {
   readonly #before = new Map<number, Held>();
   readonly #waiting: number[] = [];
   #parts = 0;
-  /** Of places in the stack whose address is handed out: anybody may write there. */
+  /** Of places in the stack whose address is handed out: any callee may write there. */
   readonly #shown = new Set<number>();
 
   constructor(options: ArgumentFlowOptions) {
@@ -89,7 +89,7 @@ class Flow implements ArgumentFlow {
     });
   }
 
-  /** False when it cannot be told where the function goes. */
+  /** False if the next instruction cannot be determined. */
   #step(index: number): boolean {
     const instruction = this.instructions[index] as MachineInstruction;
     const { kind, targetBytes } = instruction;
@@ -126,7 +126,7 @@ class Flow implements ArgumentFlow {
     }
   }
 
-  /** Keeps what is certain whichever way the instruction is come to. */
+  /** Keeps what holds on every path to the instruction. */
   #reach(index: number, arriving: Held): void {
     const known = this.#before.get(index);
     if (known === undefined) {
@@ -208,7 +208,7 @@ function forgetStored(held: Held, store: MemoryPlace & { sizeBytes: number; isIn
   }
 }
 
-/** What lies below the top belongs to whoever is called next. */
+/** Memory below the top belongs to the next callee. */
 function moveTop(held: Held, offsetBytes: number): void {
   held.set("rsp", { root: "stack", offsetBytes, sizeBytes: wordBytes });
   for (const place of held.keys()) if (typeof place === "number" && place < offsetBytes) held.delete(place);

@@ -89,8 +89,8 @@ function load(): NonNullable<typeof loaded> {
 }
 
 /**
- * The instructions of one function, in order; one that is cut at the end is left out. A part that lies elsewhere begins `fromStartBytes` after the
- * function. Throws `invalid` when the bytes are no instructions.
+ * The instructions of one function, in order; one that is truncated at the end is dropped. A part that lies elsewhere begins `fromStartBytes` after the
+ * function. Throws `invalid` if the bytes are not instructions.
  */
 export function decodeFunction(code: Buffer, fromStartBytes = 0): MachineInstruction[] {
   const { iced, registers } = load();

@@ -1,6 +1,6 @@
-/** The GNU build-id of an ELF file: a name that the linker gives to what it made. */
+/** The GNU build-id of an ELF file: the linker's identifier for its output. */
 
-/** Reads from the file into the buffer; how many bytes there were. */
+/** Reads from the file into the buffer; returns the number of bytes read. */
 export type ReadAt = (into: Buffer, offset: number) => number;
 
 const elfMagic = 0x7f454c46;

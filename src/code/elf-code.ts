@@ -1,4 +1,4 @@
-/** What an ELF file without symbols still tells of its code: where a function ends, and which one a pointer in its data leads to. */
+/** What a stripped ELF file still reveals: where a function ends, and which function a pointer in its data refers to. */
 
 import { type ElfImage, readPart, readWord, segmentTypes } from "./elf-image.ts";
 
@@ -16,14 +16,14 @@ export interface CodeRange {
   sizeBytes: number;
 }
 
-/** What holds the address; null when the file does not tell. */
+/** What holds the address; null if the file has no such information. */
 export function findCodeRange(image: ElfImage, address: number): CodeRange | null {
   const segment = image.segments.find(({ type }) => type === unwindSegment);
   if (segment === undefined) return null;
   const table = segment.address;
   const header = image.readAddress(table, unwindHeaderBytes);
   if (header.length < unwindHeaderBytes || unwindEncodings.some((value, index) => header[index] !== value)) return null;
-  // Where each begins, rising, and where more is told of it.
+  // Start of each function, ascending, and the position of its entry.
   let [low, high] = [0, Math.min(header.readUInt32LE(8), maxFunctions)];
   let range: CodeRange | null = null;
   while (low < high) {
@@ -56,7 +56,7 @@ const relativeRelocation = 8;
 
 /**
  * The pointers in a part of the file's data, as they will be once it is loaded at its own addresses: as they are written there, or as the dynamic
- * linker is told to write them. Null where something else than a place of this file will be.
+ * linker will write them. Null for values that are not addresses in this file.
  */
 export function readPointers(image: ElfImage, address: number, count: number): (number | null)[] {
   const bytes = image.readAddress(address, count * 8);

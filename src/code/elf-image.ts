@@ -1,5 +1,5 @@
 /**
- * The outline of an ELF64 file: segments, sections, and bytes by address. Reads only what it is asked for, and never trusts a size that the
+ * The outline of an ELF64 file: segments, sections, and bytes by address. Reads only what is requested, and never trusts a size that the
  * file states: every read is cut at a limit.
  */
 
@@ -24,7 +24,7 @@ export interface ElfSection {
 }
 
 export interface ElfImage {
-  /** Null for processors that Coral does not know. */
+  /** Null for unsupported processors. */
   readonly machine: "x64" | "arm64" | null;
   readonly segments: readonly ElfSegment[];
   /** Empty when the file was stripped of them. */
@@ -54,7 +54,7 @@ const machines = new Map<number, "x64" | "arm64">([
   [183, "arm64"],
 ]);
 
-/** 64-bit little-endian files only: null for all others, and for what is no ELF file. */
+/** 64-bit little-endian files only: null for all others, and for files that are not ELF. */
 export function readElfImage(readAt: ReadAt): ElfImage | null {
   const header = readPart(readAt, 0, headerBytes);
   if (header.length < headerBytes || header.readUInt32BE(0) !== elfMagic || header[4] !== 2 || header[5] !== 1) return null;

@@ -26,7 +26,7 @@ function withFile<T>(path: string, use: (file: OpenedFile) => T): T {
       total += length;
       return length;
     });
-    if (image === null) throw new Error(`${path} is no ELF file`);
+    if (image === null) throw new Error(`${path} is not an ELF file`);
     return use({ image, bytesRead: () => total });
   } finally {
     closeSync(fd);

@@ -7,7 +7,7 @@ export interface ElfFunction {
   address: number;
   /** Where the function starts in the file. */
   fileOffset: number;
-  /** 0 when the file does not say. */
+  /** 0 if the file does not record it. */
   sizeBytes: number;
 }
 
@@ -15,7 +15,7 @@ const symbolBytes = 24;
 const maxChainSteps = 4096;
 const maxDynamicEntries = 1024;
 const pieceBytes = 256 * 1024;
-/** Above this a table is a mistake, or a debug build that no service runs. */
+/** A larger table is corrupt, or a debug build that no service runs. */
 const maxStringBytes = 256 * 1024 * 1024;
 const maxSymbols = 8_000_000;
 
@@ -188,7 +188,7 @@ function findStrings(image: ElfImage, strings: ElfSection, names: readonly strin
   return nameOf;
 }
 
-/** Hands over a part of the file in pieces that overlap, so that nothing of `overlapBytes` is cut; ends when `use` says so. */
+/** Hands over a part of the file in pieces that overlap, so that nothing of `overlapBytes` is cut; stops when `use` returns false. */
 export function eachPiece(
   image: ElfImage,
   fileOffset: number,

@@ -7,7 +7,7 @@ import { type ElfImage, readPart, readWord } from "./elf-image.ts";
 import { type ElfFunction, eachPiece } from "./elf-symbols.ts";
 
 export interface GoProgram {
-  /** Such as "go1.19.8"; null when the program does not tell. */
+  /** Such as "go1.19.8"; null if the program does not record it. */
   version: string | null;
   functions: Map<string, ElfFunction>;
 }
@@ -30,7 +30,7 @@ export function isGoProgram(image: ElfImage): boolean {
   return tableNames.some((name) => image.section(name) !== undefined);
 }
 
-/** Null when the file is no Go program, or one of an unknown layout. */
+/** Null if the file is not a Go program, or has an unknown layout. */
 export function readGoProgram(image: ElfImage, names: readonly string[]): GoProgram | null {
   const table = readTable(image);
   if (table === null) return null;

@@ -25,7 +25,7 @@ describe("chooseEntrySite()", () => {
     ["a guard of the stack", guarded, 22, costsNs.branch],
     ["Go's check of the stack", "493b6610 0f86c2030000 4883ec68 c3", 4, costsNs.branch],
     ["Go's check of a large frame", "4c8d642498 4d3b6610 0f8664070000 c3", 9, costsNs.branch],
-  ])("takes the cheap place at the start: %s", (_, hex, offsetBytes, costNs) => {
+  ])("chooses the cheap site at the start: %s", (_, hex, offsetBytes, costNs) => {
     expect(chooseEntrySite(code(hex), c)).toMatchObject({ offsetBytes, costNs });
   });
 
@@ -46,7 +46,7 @@ describe("chooseEntrySite()", () => {
     expect(chooseEntrySite(code(guarded), c)?.isStackIntact).toBe(false);
   });
 
-  it("tells the condition under which Go begins again", () => {
+  it("reports the condition under which Go restarts the function", () => {
     expect(chooseEntrySite(code("493b6610 0f86c2030000 c3"), c)?.condition).toBe(6);
     expect(chooseEntrySite(code("493b6610 7610 c3"), c)?.condition).toBe(6);
   });
@@ -71,7 +71,7 @@ describe("chooseExitSites()", () => {
 
   it.each([
     ["the result is written behind the cheap instruction", "55 90 b801000000 c3", [7]],
-    ["somebody jumps behind the cheap instruction", "55 85ff 7401 90 4889c1 c3", [9]],
+    ["a jump targets the instruction after the cheap one", "55 85ff 7401 90 4889c1 c3", [9]],
     ["a branch leads on to another return", "31c0 85ff 7501 c3 ffc0 c3", [6, 9]],
   ])("falls back to the returns when %s", (_, hex, offsets) => {
     const exits = chooseExitSites(code(hex), "rax");
@@ -151,7 +151,7 @@ describe("decodeFunction()", () => {
         expect(site === null || starts.has(site.offsetBytes)).toBe(true);
         for (const exit of chooseExitSites(instructions, "rax")?.sites ?? []) expect(starts.has(exit.offsetBytes)).toBe(true);
       } catch (error) {
-        // Bytes that are no instructions are refused as a whole.
+        // Bytes that are not instructions are rejected as a whole.
         expect(error).toMatchObject({ code: "invalid" });
       }
     }

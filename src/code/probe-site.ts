@@ -96,7 +96,7 @@ export function findForwarding(instructions: readonly MachineInstruction[], keep
     const { kind, targetBytes } = instruction;
     const isOutside = targetBytes !== null && (targetBytes < 0 || targetBytes >= end);
     if ((kind === "call" || kind === "jump") && isOutside) return targetBytes;
-    // A branch that is not taken goes on: the other way is the one for errors.
+    // Assume the branch is not taken: the other path handles errors.
     if (kind !== "branch" && !isStraight(instruction)) return null;
     for (const register of instruction.writes) written.add(register);
   }
@@ -137,7 +137,7 @@ export function findSpillFrame(
   return null;
 }
 
-/** Walks back from a return over straight-line code that nobody jumps into and that leaves the result alone. */
+/** Walks back from a return over straight-line code that is not a jump target and does not change the result. */
 function siteBeforeReturn(
   instructions: readonly MachineInstruction[],
   targets: ReadonlySet<number>,

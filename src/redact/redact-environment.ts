@@ -1,4 +1,4 @@
-/** Takes secrets out of environments before anything of them is kept; of command lines see base/redact-line.ts. */
+/** Removes secrets from environments before anything is stored. For command lines see redact-line.ts. */
 
 import { printable } from "../base/escape-text.ts";
 import { applyPatterns, noExtraRules, type RedactionRules, redactText } from "./redact-line.ts";
@@ -7,7 +7,7 @@ import { mask } from "./secret-shapes.ts";
 
 const maxValueLength = 256;
 
-/** Variables that are kept: what tells which service, version and place a process is. Everything else is left out altogether. */
+/** Variables that are kept: those that identify service, version and location. Everything else is dropped. */
 const keptVariables = wordSet(`
   OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_TRACES_SAMPLER
   SERVICE_NAME SERVICE_VERSION SERVICE_ID SERVICE_PORT SERVICE_ENV DD_SERVICE DD_ENV DD_VERSION ELASTIC_APM_SERVICE_NAME
@@ -20,7 +20,7 @@ const keptVariables = wordSet(`
 `);
 const maxVariables = 64;
 
-/** The variables that are kept, redacted, in the order of the process. `entries` are `NAME=value`. */
+/** The kept variables, redacted, in the order of the process. `entries` are `NAME=value`. */
 export function redactEnvironment(entries: Iterable<string>, rules: RedactionRules = noExtraRules): Record<string, string> {
   const kept: Record<string, string> = {};
   let count = 0;

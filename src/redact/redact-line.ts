@@ -1,6 +1,6 @@
 /**
- * Takes secrets out of command lines before anything of them is kept. What a secret is stands in secret-names.ts (by its name) and
- * secret-shapes.ts (by its look). When in doubt a value goes: a lost word costs less than a leaked one.
+ * Removes secrets from command lines before anything is stored. secret-names.ts decides by name what a secret is,
+ * secret-shapes.ts by shape. When in doubt a value is masked: a lost word costs less than a leaked one.
  */
 
 import { printable } from "../base/escape-text.ts";
@@ -15,7 +15,7 @@ export interface RedactionRules extends SecretNameRules {
 
 export const noExtraRules: RedactionRules = { names: [], patterns: [] };
 
-/** Characters that are kept of a command line, and looked at to do so. */
+/** Characters kept of a command line, and characters examined. */
 export const maxCommandLength = 4096;
 const maxLookedAt = 4 * maxCommandLength;
 const maxArguments = 1024;
@@ -59,7 +59,7 @@ interface Words {
   flags: ReturnType<typeof secretFlagsOf>;
 }
 
-/** The flag's name without hyphens; null when the word is no flag. */
+/** The flag's name without hyphens; null if the word is not a flag. */
 function flagNameOf(word: string): string | null {
   return /^["'`([{]*(?:--?|\/)([A-Za-z_][\w.-]*)$/.exec(word)?.[1] ?? null;
 }

@@ -12,7 +12,7 @@ describe("redactLogText()", () => {
     ["key AKIAIOSFODNN7EXAMPLE used", "key *** used"],
     ["token=abc123def456", "token=***"],
     ["DB_PASSWORD='a b c' set", "DB_PASSWORD=*** set"],
-  ])("takes the secret out of %j", (text, expected) => {
+  ])("masks the secret in %j", (text, expected) => {
     expect(redactLogText(text)).toBe(expected);
   });
 
@@ -31,11 +31,11 @@ describe("redactLogText()", () => {
     "GET /users/42 200 in 12ms",
     '{"message":"hello","keyboard":"de"}',
     "primary_key=42 token_ttl=300",
-  ])("leaves %j as it is", (text) => {
+  ])("keeps %j unchanged", (text) => {
     expect(redactLogText(text)).toBe(text);
   });
 
-  it("is quick for texts of any form", () => {
+  it("stays fast for texts of any form", () => {
     const cpuMs = cpuMsOf(() => {
       for (const text of ['"'.repeat(60_000), 'a":"'.repeat(15_000), "pass=".repeat(12_000), "key: ".repeat(12_000), "x".repeat(200_000)]) {
         redactLogText(text);

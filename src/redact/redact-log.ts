@@ -1,9 +1,9 @@
-/** Takes secrets out of log records before they are stored: by the names of values, and by the look of them. Ids stay: people search by them. */
+/** Removes secrets from log records before they are stored, by name and by shape. Ids stay: people search by them. */
 
 import { isHarmlessValue, isSecretName } from "./secret-names.ts";
 import { mask, redactKnownShapes } from "./secret-shapes.ts";
 
-/** Without any of these in it a text names no secret. */
+/** A text without any of these names no secret. */
 const worthALook =
   /pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|dsn|otp|pin|sig|seed|mnemonic|salt|hmac|psk|conn|license|\bpat\b|\bsas\b/i;
 /** `"name":"value"` of JSON, also inside of a text of JSON. */
@@ -13,10 +13,10 @@ const pair = /([A-Za-z_][\w.-]{0,60})(\s?=\s?|:\s?(?!\/\/))("[^"]*"|'[^']*'|[^\s
 /** Everyday words of logs, such as `key` of a cache: only what looks like a secret goes. */
 const everyday = /^(?:keys?|tokens?|auth|pin|sig|signature|seed|salt|license|pass)$/i;
 
-/** What stands before a secret that is masked already. */
+/** What precedes a secret that is already masked. */
 const scheme = /^(?:bearer|basic|digest|negotiate|token)$/i;
 
-/** Of the text that is looked at; the rest is cut off, because it cannot be vouched for. */
+/** Characters examined; the rest is truncated, because it was not checked. */
 const maxLength = 64 * 1_024;
 
 export function redactLogText(text: string): string {

@@ -1,4 +1,4 @@
-/** What names of options, settings and variables say about their values. */
+/** Decides by the name of an option, setting or variable whether its value is a secret. */
 
 import { basename } from "node:path";
 
@@ -77,7 +77,7 @@ const filePath = /^(?:\.{0,2}\/|~\/|[A-Za-z]:\\)?(?:[\w.@+-]{1,64}\/)*[\w.@+-]{1
 const keyFile = /\.(?:pem|key|crt|cer|cert|pfx|p12|jks|keystore|truststore|pub|json|ya?ml|toml|ini|conf|cfg|env|txt|keytab|gpg|asc|sock)$/i;
 
 /**
- * Values that are no secret whatever their name says: switches, small numbers, durations, nothing at all; for keys and tokens, not for
+ * Values that are never secret, whatever their name: switches, small numbers, durations, empty ones; for keys and tokens, not for
  * passwords, also the path of a file.
  */
 export function isHarmlessValue(name: string, value: string): boolean {

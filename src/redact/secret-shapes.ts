@@ -1,6 +1,6 @@
-/** Secrets that are known by their look, whatever they are called. */
+/** Recognises secrets by shape, whatever their name. */
 
-/** What stands in for a secret. */
+/** Replaces a secret. */
 export const mask = "***";
 
 /** `scheme://user:password@host`, also with a password that holds `@` or `/`; a token alone counts too. */
@@ -54,7 +54,7 @@ const shapes: readonly RegExp[] = [
   /([?&]sig=)[\w%+/=-]{10,}/gi,
 ];
 
-/** Most words of a command line hold none of this and are done at once. */
+/** Most words of a command line contain none of these and return at once. */
 const worthALook = /[\w~+/.=-]{15}|\d{4}[ -]\d{4}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b/i;
 
 /** Numbers of payment cards, whole or in groups: how Visa, Mastercard, Amex, Discover and JCB begin. The last digit must fit too (Luhn). */
@@ -105,7 +105,7 @@ function mixOf(text: string): Mix {
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** A long run of what looks like chance. Hexadecimal of 32 and more counts, UUIDs do not: they name things. */
+/** A long random-looking run. Hexadecimal of 32 digits and more counts, UUIDs do not: they are identifiers. */
 export function looksRandom(run: string, minLength = 20): boolean {
   if (run.length < minLength || uuid.test(run)) return false;
   if (/^(?:0x)?[0-9a-f]{32,}$/i.test(run)) return /\d/.test(run) && /[a-f]/i.test(run);
@@ -150,13 +150,13 @@ function maskRun(run: string, before: string): string {
     .join("/");
 }
 
-/** Masks URLs' user parts, known shapes, and long runs of chance. */
+/** Masks user parts of URLs, known shapes, and long random-looking runs. */
 export function redactShapes(text: string): string {
   const result = redactKnownShapes(text);
   return result.replace(runs, (run: string, offset: number) => maskRun(run, result.slice(Math.max(0, offset - 12), offset)));
 }
 
-/** The same without runs of chance: for texts that name things by ids, such as logs. */
+/** The same without random-looking runs: for texts that contain ids, such as logs. */
 export function redactKnownShapes(text: string): string {
   if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
   let result = text.includes("://") ? text.replace(userInfo, (_, scheme: string) => `${scheme}${mask}@`) : text;
