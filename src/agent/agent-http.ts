@@ -3,14 +3,20 @@
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { addMetricIntakeMetrics, type MetricIntake, type OtlpIntake } from "../otlp/index.ts";
-import { type Authorize, createHttpRoutes, type HttpHandler } from "../transport/index.ts";
+import {
+  type Authorize,
+  createHttpRoutes,
+  type HttpHandler,
+  type Route,
+  type RoutedTarget,
+  serveLocalCommand,
+} from "../transport/index.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { auditRoutes } from "./audit/audit-routes.ts";
 import type { Collectors } from "./collectors.ts";
-import { commandRoute } from "./commands/command-route.ts";
 import type { ExecuteService } from "./commands/execute-service.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
@@ -57,6 +63,21 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
     metrics: () => metrics.text(),
     log,
   });
+}
+
+/** Runs commands for callers on the agent's own socket, with the service that the tunnel uses. */
+function commandRoute(agent: RoutedTarget, commands: Pick<ExecuteService, "execute">): Route {
+  return {
+    kind: "frames",
+    path: "/v1/commands",
+    permission: "exec",
+    handle: (frames, { principal, from }) =>
+      serveLocalCommand(frames, {
+        agent,
+        caller: { name: principal?.name ?? "", from },
+        execute: (requests, signal) => commands.execute(requests, signal),
+      }),
+  };
 }
 
 /** The agent has no tokens of its own. */

@@ -8,8 +8,7 @@ import { type AgentStore } from "../store/agent/index.ts";
 import { event } from "../store/signals/index.ts";
 import { superviseTraffic } from "../traffic/index.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
-import { captureNote } from "./capture/capture-note.ts";
-import { type CaptureService, createCaptureService } from "./capture/capture-service.ts";
+import { type CaptureService, captureAuditNote, createCaptureService } from "./capture/capture-service.ts";
 import type { ScanWatcher } from "./discovery/discovery-collector.ts";
 import type { TrafficNames } from "./naming/traffic-names.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic/traffic-collector.ts";
@@ -74,7 +73,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
         return { isEnabled: capture.enabled, allowBody: capture.bodies, maxDurationMs, maxRequests, maxCaptures, headers };
       },
       audit: async (row) => {
-        await options.audit.note(captureNote(row));
+        await options.audit.note(captureAuditNote(row));
         await store.append(event, [row]);
       },
       clock,

@@ -52,7 +52,7 @@ async function start(register: RegistrationChanges = {}): Promise<void> {
     capture: (order) => orders.push(order) > 0,
     stopCapture: (captureId) => stops.push(captureId),
     problem: () => null,
-    awaited: () => null,
+    pendingStep: () => null,
   });
   const captures = createCaptureService({
     hub,

@@ -326,7 +326,7 @@ describe("coral capture", () => {
     const pid = await waitFor("the traffic process", async () => (await trafficStatus()).pid);
     process.kill(pid, "SIGKILL");
     expect((await first.ended).code).toBe(1);
-    expect(first.output).toContain("the traffic process of the agent has ended");
+    expect(first.output).toContain("traffic process exited and is restarting");
     await waitFor("hooks to be attached again", async () => (await trafficStatus()).pid !== pid && (await trafficStatus()).state === "on");
     await using second = startCapture(["--duration", "60s", "--route", "/never-requested"]);
     await second.waitForOutput(/watching \d+ process/);

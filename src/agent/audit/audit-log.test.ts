@@ -76,8 +76,8 @@ async function fill(log: AuditLog, commands: number): Promise<void> {
   }
 }
 
-/** Writes a chain, lets somebody at the file, and looks again as the next start of the agent does. */
-async function tamper(commands: number, statements: readonly string[], more: { forgetHead?: boolean } = {}): Promise<string[]> {
+/** Writes a chain, tampers with the file, and verifies it as the next start of the agent does. */
+async function problemsAfter(commands: number, statements: readonly string[], more: { removeHeadFile?: boolean } = {}): Promise<string[]> {
   {
     await using store = await openStore();
     await using log = await openLog(store);
@@ -87,7 +87,7 @@ async function tamper(commands: number, statements: readonly string[], more: { f
     await using store = await openStore();
     for (const statement of statements) await store.query(statement);
   }
-  if (more.forgetHead) rmSync(headFile());
+  if (more.removeHeadFile) rmSync(headFile());
   await using store = await openStore();
   await using log = await openLog(store);
   return (await log.verify()).problems.map(({ kind, entry: number }) => `${kind} ${number}`);
@@ -136,7 +136,7 @@ describe("AuditLog", () => {
     });
   });
 
-  it("keeps entries of any length and content, bounded and redacted", async () => {
+  it("truncates and redacts entries of any length and content", async () => {
     await using store = await openStore();
     await using log = await openLog(store);
     const long = "\u0000\ud800x\u001b[2J".repeat(100_000);
@@ -148,7 +148,7 @@ describe("AuditLog", () => {
     for (const row of rows) expect(JSON.stringify(row).length).toBeLessThan(20_000);
   });
 
-  it("refuses when too many entries wait, keeps what the store cannot take at once, and goes on with a whole chain", async () => {
+  it("rejects writes beyond the queue limit, and retries entries that the store rejected without breaking the chain", async () => {
     await using store = await openStore();
     const failing = { ...bound(store), fails: false };
     const log = await AuditLog.open({
@@ -173,7 +173,7 @@ describe("AuditLog", () => {
     await log.close();
   });
 
-  it("closes what a killed agent has left open as lost, once", async () => {
+  it("closes commands that a killed agent left open as lost, once", async () => {
     {
       await using store = await openStore();
       await using log = await openLog(store);
@@ -201,14 +201,14 @@ describe("AuditLog", () => {
     ["a changed hash", ["UPDATE audit SET hash = repeat('0', 64) WHERE seq = 6"], ["changed 6", "unlinked 7"]],
     ["a removed row", ["DELETE FROM audit WHERE seq = 5"], ["missing 5"]],
     [
-      "removed rows, with the others moved up",
+      "removed rows with later ones renumbered",
       ["DELETE FROM audit WHERE seq = 5", "UPDATE audit SET seq = seq - 1 WHERE seq > 5"],
       ["moved 6"],
     ],
     ["a removed beginning", ["DELETE FROM audit WHERE seq <= 3"], ["prefix-removed 1"]],
     ["a removed end", ["DELETE FROM audit WHERE seq > 17"], ["missing 18"]],
     [
-      "a removed end, with the count put back",
+      "a removed end with the sequence counter reset",
       ["DELETE FROM audit WHERE seq > 17", "UPDATE internal.heads SET least_next_seq = 18 WHERE signal = 'audit'"],
       ["cut 18"],
     ],
@@ -220,18 +220,18 @@ describe("AuditLog", () => {
     ],
     ["an added row", ["INSERT INTO audit SELECT * FROM audit WHERE seq = 5"], ["repeated 5"]],
   ])("finds %s", async (_what, statements, expected) => {
-    const found = await tamper(10, statements);
+    const found = await problemsAfter(10, statements);
     expect(found).toEqual(expect.arrayContaining(expected));
   });
 
-  it("writes into the chain itself that it was cut, and finds that without the remembered end too", async () => {
-    expect((await tamper(3, ["DELETE FROM audit WHERE seq > 4"]))[0]).toBe("missing 5");
+  it("records a truncated chain in the chain itself", async () => {
+    expect((await problemsAfter(3, ["DELETE FROM audit WHERE seq > 4"]))[0]).toBe("missing 5");
     await using store = await openStore();
     const rows = await store.query("SELECT reason, details FROM audit WHERE kind = 'chain'");
-    expect(rows).toEqual([{ reason: "broken", details: expect.stringContaining("it ends with entry 4, and entry 6 was written before") }]);
+    expect(rows).toEqual([{ reason: "broken", details: expect.stringContaining("it ends at entry 4, but entry 6 was written") }]);
   });
 
-  it("does not find a chain that was rewritten as a whole with its remembered end: only copies elsewhere do", async () => {
+  it("cannot detect a chain that was rewritten as a whole together with its head file", async () => {
     {
       await using store = await openStore();
       await using log = await openLog(store);
@@ -245,7 +245,7 @@ describe("AuditLog", () => {
     expect(await log.linksOf([1, 6])).toEqual([expect.objectContaining({ entry: 1 }), rewritten]);
   });
 
-  it("finds a rewritten chain by the end that it remembers", async () => {
+  it("detects a rewritten chain by its head file", async () => {
     {
       await using store = await openStore();
       await using log = await openLog(store);
@@ -255,11 +255,11 @@ describe("AuditLog", () => {
     await using store = await openStore();
     await using log = await openLog(store);
     const rows = await store.query("SELECT details FROM audit WHERE kind = 'chain'");
-    expect(rows).toEqual([{ details: expect.stringContaining("entry 6 is not the one that was written") }]);
+    expect(rows).toEqual([{ details: expect.stringContaining("entry 6 differs from the one that was written") }]);
     expect((await log.verify()).problems).toMatchObject([{ kind: "cut", entry: 7 }]);
   });
 
-  it("vouches for what retention takes away, so that it is told from a removed beginning", async () => {
+  it("vouches for rows that retention prunes, and reports a prefix removed by hand", async () => {
     let log: AuditLog | undefined;
     const current = (): AuditLog => log as AuditLog;
     {
@@ -289,7 +289,7 @@ describe("AuditLog", () => {
     }
   });
 
-  it("keeps its rows when nobody can write down how far they went", async () => {
+  it("prunes nothing while no audit log records how far", async () => {
     await using store = await openStore();
     await using log = await openLog(store);
     await fill(log, 2);
@@ -298,7 +298,7 @@ describe("AuditLog", () => {
     expect(await log.verify()).toMatchObject({ firstEntry: 1, entries: 4, problems: [] });
   });
 
-  it("keeps nothing open when it cannot be opened", async () => {
+  it("closes its journal when opening fails", async () => {
     await using store = await openStore();
     const query: AgentStore["query"] = (sql, ...rest) =>
       sql.includes("'begun'") ? Promise.reject(new Error("gone")) : store.query(sql, ...rest);
@@ -306,7 +306,7 @@ describe("AuditLog", () => {
     expect(openFiles()).not.toContain(`${headFile()}.journal`);
   });
 
-  it("begins a new chain with a new store, and says which one it follows", async () => {
+  it("starts a new chain with a new store, and links it to the old one", async () => {
     const first = await openStore();
     const current = { store: first };
     const swapping = swappingStore(current);
@@ -334,7 +334,7 @@ describe("AuditLog", () => {
     await log.close();
   });
 
-  it("says at its start that the store was removed", async () => {
+  it("records at its start that the store was removed", async () => {
     {
       await using store = await openStore();
       await using log = await openLog(store);
@@ -347,7 +347,7 @@ describe("AuditLog", () => {
     expect(await store.query("SELECT details FROM audit")).toEqual([{ details: expect.stringContaining('"entry":4') }]);
   });
 
-  it("remembers the colony's chain now and then", async () => {
+  it("anchors the colony's chain at most every ten minutes", async () => {
     await using store = await openStore();
     await using log = await openLog(store);
     await log.anchor("colony", { entry: 0, hash: "none yet" });
@@ -362,7 +362,7 @@ describe("AuditLog", () => {
     ]);
   });
 
-  it("is read over a removed row by the colony's pull", async () => {
+  it("lets the colony's pull skip a deleted row", async () => {
     {
       await using store = await openStore();
       await using log = await openLog(store);
@@ -377,7 +377,7 @@ describe("AuditLog", () => {
     expect(await store.readAfter("audit", 4, limits)).toMatchObject({ oldestSeq: 7, nextSeq: 7 });
   });
 
-  it("survives a remembered end that is no JSON", async () => {
+  it("opens with a head file that is not valid JSON", async () => {
     writeFileSync(headFile(), "{ not json");
     await using store = await openStore();
     {
@@ -412,15 +412,15 @@ function bound(store: AgentStore) {
   } as Pick<AgentStore, "epoch" | "heads" | "query" | "append">;
 }
 
-/** What somebody with the file, this code and patience can do. */
+/** Rewrites the chain with valid hashes, as an attacker with the file and this code could. */
 async function rewriteFrom(first: number, command: string): Promise<{ entry: number; hash: string }> {
   await using store = await openStore();
   const rows = await store.query("SELECT * FROM audit ORDER BY seq");
   let last = { entry: 0, hash: String(rows[0]?.["prev_hash"]) };
   for (const row of rows) {
-    const { seq: _seq, time, prev_hash: _previous, hash: _hash, entry: number, ...said } = row;
-    const text = Number(number) >= first ? command : String(said["command"]);
-    const linked = linkAuditEntry(last, { ...said, at: Number(time), command: text } as never);
+    const { seq: _seq, time, prev_hash: _previous, hash: _hash, entry: number, ...fields } = row;
+    const text = Number(number) >= first ? command : String(fields["command"]);
+    const linked = linkAuditEntry(last, { ...fields, at: Number(time), command: text } as never);
     await store.query("UPDATE audit SET command = ?, prev_hash = ?, hash = ? WHERE seq = ?", [
       text,
       linked.prev_hash,

@@ -1,6 +1,6 @@
 /**
- * The agent's audit: a chain of hashes in its store, pulled by the colony like any signal. Nothing else writes the signal `audit`. What becomes of
- * the chain when somebody touches the file is told by `verify` here, by the colony's copy, and by the two together.
+ * The agent's audit log: a hash chain in its store, pulled by the colony like any signal. Nothing else writes the signal `audit`.
+ * Tampering shows in `verify` here, in the colony's copy, or in a comparison of the two.
  */
 
 import { readFile } from "node:fs/promises";
@@ -29,22 +29,22 @@ import { type SeqRange } from "../../store/tables/index.ts";
 
 export interface AuditLogOptions {
   store: Pick<AgentStore, "epoch" | "append" | "query" | "heads">;
-  /** Holds entries until they are committed. */
+  /** Write-ahead journal: holds entries until they are committed. */
   journalFile: string;
-  /** Whom files are to belong to; absent: whoever runs this. */
+  /** Owner of the files; absent: the user of this process. */
   owner?: FileOwner | undefined;
-  /** Where the last entry is remembered outside the database, so that a cut shows also while the colony is away. */
+  /** Records the last entry outside the database, so that a truncated chain is found without the colony. */
   headFile: string;
-  /** On top of the built-in ones. */
+  /** Applied on top of the built-in rules. */
   redaction: () => RedactionRules;
   clock: Clock;
   log: Logger;
 }
 
-/** What somebody does beside commands, such as a capture. Texts are bounded here. */
+/** An audit entry for anything, such as a capture. Text fields are truncated and redacted on write. */
 export type AuditNote = Partial<AuditEntry> & Pick<AuditEntry, "kind" | "phase">;
 
-/** Commands that may have been open when the agent was killed. */
+/** Commands closed as `lost` at one start. */
 const maxLost = 999;
 const maxTextLength = 512;
 const maxDetailsLength = 8_192;
@@ -55,7 +55,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   #chainId: string;
   #head: ChainLink;
   #writer: AuditWriter | undefined;
-  #remembering: Promise<void> | undefined;
+  #writingHead: Promise<void> | undefined;
   #anchoredAtMs = Number.NEGATIVE_INFINITY;
   #anchored = "";
 
@@ -65,12 +65,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     this.#head = head;
   }
 
-  /** Finds the end of the chain, tells of one that was cut, and closes what a killed agent has left open as `lost`. */
+  /** Finds the end of the chain, reports a truncated one, and closes commands that a killed agent left open as `lost`. */
   static async open(options: AuditLogOptions): Promise<AuditLog> {
     const { store, headFile, log } = options;
-    const remembered = await readHeadFile(headFile);
+    const recorded = await readHeadFile(headFile);
     const last = await lastLink(store);
-    const opened = new AuditLog(options, headOf(store, last, remembered));
+    const opened = new AuditLog(options, headOf(store, last, recorded));
     opened.#writer = await AuditWriter.open({
       file: options.journalFile,
       owner: options.owner,
@@ -79,7 +79,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       log,
     });
     try {
-      await opened.#begin(remembered, last);
+      await opened.#begin(recorded, last);
     } catch (error) {
       await opened.close();
       throw error;
@@ -87,12 +87,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     return opened;
   }
 
-  /** The last entry on disk. */
+  /** The last committed entry. */
   get head(): ChainLink & { chainId: string } {
     return { chainId: this.#chainId, ...this.#head };
   }
 
-  /** Resolves when the entry is on disk; rejects when it cannot be kept. */
+  /** Resolves when the entry is on disk; rejects when it cannot be stored. */
   write(entry: CommandAuditEntry): Promise<void> {
     const { caller } = entry;
     const details = entry.recordingSha256 ? { recordingSha256: entry.recordingSha256 } : {};
@@ -119,12 +119,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     });
   }
 
-  /** As `write`, for everything else. */
+  /** Like `write`, for entries that are not commands. */
   async note(note: AuditNote): Promise<void> {
     await this.#writer?.write(this.#entryOf(note));
   }
 
-  /** Remembers how far the colony's own chain is, now and then: it cannot be rewritten unseen while an agent knows a later hash. */
+  /** Records the head of the colony's chain, at most every ten minutes: the colony cannot rewrite entries before it unnoticed. */
   async anchor(chainId: string, link: ChainLink): Promise<void> {
     const text = `${chainId} ${link.entry} ${link.hash}`;
     const nowMs = this.#options.clock.monotonicMs();
@@ -134,17 +134,17 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     await this.note({ kind: "anchor", phase: "noted", target: "colony", details: JSON.stringify({ chainId, ...link }) });
   }
 
-  /** For the store's retention: the entry that tells how far is on disk before anything goes. */
+  /** Called by the store's retention: the entry that states how far rows were pruned is on disk before any row goes. */
   async beforePrune({ firstSeq, lastSeq }: SeqRange): Promise<void> {
     const [row] = await this.#options.store.query(`SELECT entry, hash FROM "${audit.name}" WHERE seq = ?`, [lastSeq]);
-    // What is not there cannot be vouched for; the check of the chain tells of it.
+    // A missing row cannot be vouched for; `verify` reports it.
     if (!row) return;
     const details = JSON.stringify({ first: firstSeq, entry: Number(row["entry"]), hash: String(row["hash"]) });
     await this.note({ kind: "pruned", phase: "noted", target: "chain", details });
     await this.settled();
   }
 
-  /** Walks the whole chain. */
+  /** Checks every entry of the chain. */
   async verify(): Promise<ChainReport> {
     const { store, headFile } = this.#options;
     await this.settled();
@@ -170,12 +170,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     }
     await this.settled();
     if (lastEntry > this.#head.entry)
-      check.report("added", this.#head.entry + 1, `entries after ${this.#head.entry}, the last one that was written, were added`);
-    const remembered = await readHeadFile(headFile);
-    return check.finish(pruned, remembered?.chainId === this.#chainId ? laterOf(remembered, before) : before);
+      check.report("added", this.#head.entry + 1, `entries were added after entry ${this.#head.entry}, the last one written`);
+    const recorded = await readHeadFile(headFile);
+    return check.finish(pruned, recorded?.chainId === this.#chainId ? laterOf(recorded, before) : before);
   }
 
-  /** The hashes of some entries, as they are stored now. */
+  /** The hashes of the given entries, as stored now. */
   async linksOf(entries: readonly number[]): Promise<ChainLink[]> {
     const numbers = entries.filter((entry) => Number.isSafeInteger(entry) && entry > 0).slice(0, 1_000);
     if (numbers.length === 0) return [];
@@ -186,7 +186,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     return rows.map((row) => ({ entry: Number(row["entry"]), hash: String(row["hash"]) }));
   }
 
-  /** What it was told of the colony's chain, newest first. */
+  /** Recorded heads of the colony's chain, newest first. */
   async anchors(limit: number): Promise<(ChainLink & { chainId: string })[]> {
     await this.settled();
     const rows = await this.#options.store.query(
@@ -198,15 +198,15 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     });
   }
 
-  /** Resolves when what was written so far can be queried. */
+  /** Resolves when everything written so far can be queried. */
   async settled(): Promise<void> {
     await this.#writer?.settled();
-    await this.#remembering;
+    await this.#writingHead;
   }
 
   async close(): Promise<void> {
     await this.#writer?.close();
-    await this.#remembering;
+    await this.#writingHead;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -215,79 +215,79 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
 
   #entryOf(note: AuditNote): AuditEntry {
     const { clock, redaction } = this.#options;
-    const said = { ...blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs())), ...note };
-    for (const [name, value] of Object.entries(said)) {
-      if (typeof value === "string" && name !== "details") Object.assign(said, { [name]: bounded(value, maxTextLength) });
+    const entry = { ...blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs())), ...note };
+    for (const [name, value] of Object.entries(entry)) {
+      if (typeof value === "string" && name !== "details") Object.assign(entry, { [name]: bounded(value, maxTextLength) });
     }
-    for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) said[name] = wholeNumber(said[name]);
-    said.exit_code = said.exit_code === null ? null : Math.trunc(said.exit_code);
-    // Redacted already where it came from; a mistake there must not end up in a place from which nothing is ever taken out.
-    said.command = redactCommand(note.command ?? "", redaction());
-    said.details = boundedDetails(said.details);
-    return said;
+    for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) entry[name] = wholeNumber(entry[name]);
+    entry.exit_code = entry.exit_code === null ? null : Math.trunc(entry.exit_code);
+    // The caller has redacted it, too; nothing is ever removed from the audit, so a mistake there must not reach it.
+    entry.command = redactCommand(note.command ?? "", redaction());
+    entry.details = boundedDetails(entry.details);
+    return entry;
   }
 
   async #commit(group: readonly AuditEntry[]): Promise<void> {
     const { store, clock } = this.#options;
     const entries = [...group];
     if (store.epoch !== this.#chainId) {
-      // The store was begun anew: so is the chain, and it says which one it follows.
+      // The store was replaced: a new chain starts, and its first entry names the head of the old one.
       const before = this.head;
       this.#chainId = store.epoch;
       this.#head = chainStart(store.epoch);
       const blank = blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs()));
-      entries.unshift({ ...blank, ...begunAnew(before) });
+      entries.unshift({ ...blank, ...chainRestarted(before) });
     }
     const rows: AuditRow[] = [];
     let link = this.#head;
-    for (const said of entries) {
-      const row = linkAuditEntry(link, said);
+    for (const entry of entries) {
+      const row = linkAuditEntry(link, entry);
       rows.push(row);
       link = row;
     }
     await store.append(audit, rows);
     this.#head = { entry: link.entry, hash: link.hash };
-    this.#remembering ??= this.#remember();
+    this.#writingHead ??= this.#writeHeadFile();
   }
 
-  /** Behind the entries, one write at a time: a remembered place that lies behind finds less, never something wrong. Never rejects. */
-  async #remember(): Promise<void> {
+  /** Runs behind the commits, one write at a time. A head file that lags detects less, but never reports a false problem. Never rejects. */
+  async #writeHeadFile(): Promise<void> {
     const { headFile, log } = this.#options;
     for (let written = ""; ; ) {
       const text = `${JSON.stringify(this.head)}\n`;
       if (text === written) break;
-      // Not worth failing for: the colony's copy has it, too.
+      // Not fatal: the colony's copy has the head, too.
       await writePrivateFile(headFile, text).catch((error: unknown) =>
-        log.warn(`Cannot remember the end of the audit in "${headFile}"`, { error }),
+        log.warn(`Cannot write the head of the audit chain to "${headFile}"; it is written again with the next entry`, { error }),
       );
       written = text;
     }
-    this.#remembering = undefined;
+    this.#writingHead = undefined;
   }
 
-  async #begin(remembered: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<void> {
+  async #begin(recorded: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<void> {
     const { store, log } = this.#options;
-    if (remembered && remembered.chainId !== store.epoch) await this.note(begunAnew(remembered));
-    const problem = await this.#cutSince(remembered, last);
+    if (recorded && recorded.chainId !== store.epoch) await this.note(chainRestarted(recorded));
+    const problem = await this.#truncation(recorded, last);
     if (problem !== undefined) {
-      log.error(`The audit is not whole: ${problem}`);
+      log.error(`The audit chain is broken: ${problem}; recording this in the chain`);
       await this.note({
         kind: "chain",
         phase: "noted",
         target: "chain",
         reason: "broken",
-        details: JSON.stringify({ problem, remembered }),
+        details: JSON.stringify({ problem, remembered: recorded }),
       });
     }
     await this.#closeLost();
     await this.settled();
   }
 
-  async #cutSince(remembered: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<string | undefined> {
-    if (!remembered || remembered.chainId !== this.#chainId) return undefined;
-    if (remembered.entry > last.entry) return `it ends with entry ${last.entry}, and entry ${remembered.entry} was written before`;
-    const [link] = await this.linksOf([remembered.entry]);
-    if (link && link.hash !== remembered.hash) return `entry ${remembered.entry} is not the one that was written`;
+  async #truncation(recorded: (ChainLink & { chainId: string }) | undefined, last: ChainLink): Promise<string | undefined> {
+    if (!recorded || recorded.chainId !== this.#chainId) return undefined;
+    if (recorded.entry > last.entry) return `it ends at entry ${last.entry}, but entry ${recorded.entry} was written`;
+    const [link] = await this.linksOf([recorded.entry]);
+    if (link && link.hash !== recorded.hash) return `entry ${recorded.entry} differs from the one that was written`;
     return undefined;
   }
 
@@ -339,33 +339,33 @@ async function lastLink(store: AuditLogOptions["store"]): Promise<ChainLink> {
   return row ? { entry: Number(row["entry"]), hash: String(row["hash"]) } : chainStart(store.epoch);
 }
 
-/** Sequences are never used again, also when the rows that had them were removed: the chain goes on after the gap, which then shows. */
-function headOf(store: AuditLogOptions["store"], last: ChainLink, remembered: (ChainLink & { chainId: string }) | undefined): ChainLink {
+/** Sequences are never reused, even after rows were deleted: the chain continues behind the gap, so the gap shows. */
+function headOf(store: AuditLogOptions["store"], last: ChainLink, recorded: (ChainLink & { chainId: string }) | undefined): ChainLink {
   const entry = (store.heads().get(audit.name)?.nextSeq ?? 1) - 1;
   if (last.entry === entry) return last;
-  return { entry, hash: remembered?.chainId === store.epoch && remembered.entry === entry ? remembered.hash : last.hash };
+  return { entry, hash: recorded?.chainId === store.epoch && recorded.entry === entry ? recorded.hash : last.hash };
 }
 
 function laterOf(a: ChainLink, b: ChainLink): ChainLink {
   return a.entry > b.entry ? a : b;
 }
 
-function begunAnew(before: ChainLink & { chainId: string }) {
+function chainRestarted(before: ChainLink & { chainId: string }) {
   return { kind: "chain", phase: "noted", target: "chain", reason: "begun-anew", details: JSON.stringify({ before }) };
 }
 
-/** What was found at an earlier start: the entries after it belong together again, so that nothing else would tell. */
+/** A break found at an earlier start. Entries after it link to each other again, so only this entry shows the break. */
 export function brokenNote(row: Row): string | undefined {
   if (row["kind"] !== "chain" || row["reason"] !== "broken") return undefined;
   try {
     const { problem } = JSON.parse(String(row["details"])) as { problem?: unknown };
-    return `found at a start of the agent: ${String(problem)}`;
+    return `found when the agent started: ${String(problem)}`;
   } catch {
-    return "found at a start of the agent: it is not whole";
+    return "found when the agent started: the chain is broken";
   }
 }
 
-/** What an entry of kind `pruned` vouches for. */
+/** The last pruned entry, as stated by an entry of kind `pruned`. */
 function prunedLink(row: Row): ChainLink | undefined {
   return row["kind"] === "pruned" && row["target"] === "chain" ? linkIn(row["details"]) : undefined;
 }
@@ -376,7 +376,7 @@ function linkIn(text: unknown): (ChainLink & { chainId: string }) | undefined {
     if (typeof value?.entry !== "number" || typeof value.hash !== "string") return undefined;
     return { chainId: String(value.chainId ?? ""), entry: value.entry, hash: value.hash };
   } catch {
-    // Somebody else has written it.
+    // Not written by this program.
     return undefined;
   }
 }
@@ -385,7 +385,7 @@ async function readHeadFile(file: string): Promise<(ChainLink & { chainId: strin
   try {
     return linkIn(await readFile(file, "utf8"));
   } catch {
-    // Not there before the first entry; gone when somebody has removed it, which the colony's copy makes up for.
+    // Absent before the first entry; if it was deleted, the colony's copy still shows the truncation.
     return undefined;
   }
 }

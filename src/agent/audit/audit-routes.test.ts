@@ -49,12 +49,12 @@ async function openWorld() {
   return { store, log, ask, [Symbol.asyncDispose]: close };
 }
 
-test("auditRoutes() list commands with their outcome and filter them", async () => {
+test("auditRoutes() lists commands with their outcome, and filters them", async () => {
   await using world = await openWorld();
-  const said = { kind: "exec", caller: "local:uid=1000", target: "host" };
-  await world.log.note({ ...said, phase: "begun", command_id: "c1", command: "ps aux", rule: "diagnostics" });
-  await world.log.note({ ...said, phase: "ended", command_id: "c1", command: "ps aux", reason: "exited", exit_code: 0 });
-  await world.log.note({ ...said, phase: "denied", command_id: "c2", command: "rm -rf /", caller: "token:ann", reason: "no" });
+  const fields = { kind: "exec", caller: "local:uid=1000", target: "host" };
+  await world.log.note({ ...fields, phase: "begun", command_id: "c1", command: "ps aux", rule: "diagnostics" });
+  await world.log.note({ ...fields, phase: "ended", command_id: "c1", command: "ps aux", reason: "exited", exit_code: 0 });
+  await world.log.note({ ...fields, phase: "denied", command_id: "c2", command: "rm -rf /", caller: "token:ann", reason: "no" });
   await world.log.note({ kind: "anchor", phase: "noted" });
   const ids = async (query: string): Promise<string[]> => (await world.ask<AuditList>("/v1/audit", query)).records.map(({ id }) => id);
   expect((await ids("")).toSorted()).toEqual(["c1", "c2"]);
@@ -70,7 +70,7 @@ test("auditRoutes() list commands with their outcome and filter them", async () 
   await expect(ids("outcome=maybe")).rejects.toMatchObject({ code: "invalid" });
 });
 
-test("auditRoutes() verify the chain of this host", async () => {
+test("auditRoutes() verifies the chain of this host", async () => {
   await using world = await openWorld();
   for (let index = 0; index < 3; index++) await world.log.note({ kind: "exec", phase: "begun", command: "ls", command_id: `c${index}` });
   expect(await world.ask<AuditVerification>("/v1/audit/verify")).toMatchObject({ isWhole: true, chains: [{ entries: 3, where: "agent" }] });

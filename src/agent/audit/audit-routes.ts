@@ -1,4 +1,4 @@
-/** The audit of this host on the agent's own socket: also when the colony is away. */
+/** This host's audit log on the agent's own socket, available without the colony. */
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -43,11 +43,11 @@ async function verify({ agentId, hostname, log }: AuditRoutesOptions): Promise<A
   const { entries, firstEntry, head, problems, moreProblems } = await log.verify();
   const about = { agentId, hostname, chainId: log.head.chainId, where: "agent" as const };
   const chain = { ...about, entries, firstEntry, lastEntry: head.entry, head: head.hash, problems: [...problems], moreProblems };
-  const note = "only this host's own file was checked: whether it was rewritten as a whole shows at the colony, with coral audit verify";
+  const note = "only this host's own file was checked; coral audit verify at the colony also detects a chain that was rewritten as a whole";
   return { isWhole: problems.length === 0, chains: [chain], notes: [note] };
 }
 
-/** Filters as `coral_list_audit` has them: since (milliseconds back), user, command, target, kind, outcome, limit. */
+/** Takes the filters of `coral_list_audit`: since (milliseconds back), user, command, target, kind, outcome, limit. */
 async function listRecords(options: AuditRoutesOptions, query: URLSearchParams): Promise<AuditList> {
   const { agentId, hostname, store, clock } = options;
   await options.log.settled();
@@ -85,15 +85,15 @@ function outcomeFilters(outcome: string | null): string[] {
   if (outcome === "denied") return ["phase = 'denied'"];
   if (outcome === "failed") return ["(phase = 'denied' OR (phase = 'ended' AND coalesce(exit_code, -1) <> 0))"];
   if (outcome === "open") return ["phase IN ('begun', 'held', 'decided')"];
-  throw new CoralError({ code: "invalid", message: `Cannot list the audit: outcome "${outcome}" is none of denied, failed, open` });
+  throw new CoralError({ code: "invalid", message: `Cannot list the audit: unknown outcome "${outcome}"; use denied, failed or open` });
 }
 
-function numberIn(query: URLSearchParams, name: string, otherwise: number, max: number): number {
+function numberIn(query: URLSearchParams, name: string, fallback: number, max: number): number {
   const text = query.get(name);
-  if (text === null) return otherwise;
+  if (text === null) return fallback;
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= 1 && value <= max) return value;
-  throw new CoralError({ code: "invalid", message: `Cannot list the audit: ${name} "${text}" is not a whole number of 1 to ${max}` });
+  throw new CoralError({ code: "invalid", message: `Cannot list the audit: ${name} "${text}" is not a whole number from 1 to ${max}` });
 }
 
 function recordOf(row: Row, agentId: string, hostname: string): AuditRecordFact {

@@ -1,17 +1,17 @@
-/** What the colony may ask of the agent's audit. */
+/** The colony's RPCs on the agent's audit log. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AuditLink, VerifyAuditRequest, VerifyAuditResponseSchema } from "../../proto/coral/agent/v1/audit_pb.ts";
 import type { ChainLink } from "../../store/signals/index.ts";
 import type { AuditLog } from "./audit-log.ts";
 
-/** The part of an AuditLog that the colony may ask. */
-export type AskedAudit = Pick<AuditLog, "head" | "verify" | "linksOf" | "anchors" | "anchor">;
+/** The part of an AuditLog that the colony can reach. */
+export type RemoteAudit = Pick<AuditLog, "head" | "verify" | "linksOf" | "anchors" | "anchor">;
 
 const maxColonyLinks = 200;
 
-export async function answerVerifyAudit(
-  log: AskedAudit,
+export async function verifyAudit(
+  log: RemoteAudit,
   request: VerifyAuditRequest,
 ): Promise<MessageInitShape<typeof VerifyAuditResponseSchema>> {
   const wire = ({ entry, hash }: ChainLink, chainId = log.head.chainId) => ({ chainId, entry: BigInt(entry), hash });
@@ -33,8 +33,8 @@ export async function answerVerifyAudit(
   };
 }
 
-/** Behind the answer to a pull; what goes wrong is written at the next one. */
-export async function takeAnchor(log: AskedAudit, link: AuditLink | undefined): Promise<void> {
+/** Runs after a pull is answered; an anchor that fails is recorded with a later pull. */
+export async function recordAnchor(log: RemoteAudit, link: AuditLink | undefined): Promise<void> {
   if (!link || !/^[0-9a-f]{64}$/.test(link.hash) || link.chainId.length > 64) return;
   await log.anchor(link.chainId, { entry: Number(link.entry), hash: link.hash });
 }

@@ -1,27 +1,27 @@
-/** Captures that run now: hands orders to the traffic process and its reports to whoever asked. */
+/** Running captures: sends orders to the traffic process and routes its reports to the capture that they belong to. */
 
 import type { CapturedRequest, CaptureOrder } from "../../traffic/index.ts";
 
 export type CaptureReport =
   | CapturedRequest
   | { kind: "capture-ended"; captureId: string; reason: "limit" | "expired" }
-  /** The traffic process is gone, and what it followed with it. */
+  /** The traffic process exited, and its captures with it. */
   | { kind: "capture-lost"; captureId: string };
 
 export interface CaptureHubOptions {
   /** False when there is no traffic process. */
   capture: (order: CaptureOrder) => boolean;
   stopCapture: (captureId: string) => void;
-  /** Why no request can be seen now; null while hooks run. */
+  /** Why no requests are observed; null while hooks run. */
   problem: () => string | null;
-  /** What has yet to come since the agent was started, before it is known what can be captured; null when all has. */
-  awaited: () => string | null;
+  /** The start-up step that must finish before it is known what can be captured; null when all have finished. */
+  pendingStep: () => string | null;
 }
 
 export class CaptureHub {
   readonly #options: CaptureHubOptions;
   readonly #listeners = new Map<string, (report: CaptureReport) => void>();
-  readonly #waiters = new Set<() => void>();
+  readonly #startWaiters = new Set<() => void>();
 
   constructor(options: CaptureHubOptions) {
     this.#options = options;
@@ -35,32 +35,32 @@ export class CaptureHub {
     return this.#options.problem();
   }
 
-  /** Waits until the agent has started to the end, `timeoutMs` at the most; then what it still waits for, null when nothing. */
+  /** Waits for the end of start-up, at most `timeoutMs`. Returns the step still pending, or null. */
   async started(timeoutMs: number, signal: AbortSignal): Promise<string | null> {
-    const { awaited } = this.#options;
-    if (awaited() === null) return null;
+    const { pendingStep } = this.#options;
+    if (pendingStep() === null) return null;
     await new Promise<void>((resolve) => {
       const end = (): void => {
         clearTimeout(timer);
         signal.removeEventListener("abort", end);
-        this.#waiters.delete(end);
+        this.#startWaiters.delete(end);
         resolve();
       };
       const timer = setTimeout(end, timeoutMs);
       signal.addEventListener("abort", end);
-      this.#waiters.add(end);
+      this.#startWaiters.add(end);
       if (signal.aborted) end();
     });
-    return awaited();
+    return pendingStep();
   }
 
-  /** To be called whenever something may have come that was awaited. */
+  /** Call after each start-up step. */
   changed(): void {
-    if (this.#options.awaited() !== null) return;
-    for (const end of this.#waiters) end();
+    if (this.#options.pendingStep() !== null) return;
+    for (const end of this.#startWaiters) end();
   }
 
-  /** Takes a place for a capture, until `stop`; false when `maxRunning` have one. At once, because others are asked for while one is audited. */
+  /** Reserves a slot until `stop`; false when `maxRunning` are taken. Synchronous: others may start while this one is being audited. */
   claim(captureId: string, maxRunning: number): boolean {
     if (this.#listeners.size >= maxRunning) return false;
     this.#listeners.set(captureId, () => {});
@@ -72,17 +72,17 @@ export class CaptureHub {
     if (!this.#options.capture(order)) listener({ kind: "capture-lost", captureId: order.captureId });
   }
 
-  /** Idempotent; nothing is heard of it afterwards. */
+  /** Idempotent; the listener is not called afterwards. */
   stop(captureId: string): void {
     if (this.#listeners.delete(captureId)) this.#options.stopCapture(captureId);
   }
 
-  /** From the traffic process; reports of captures that are over are left alone. */
+  /** Takes a report of the traffic process; reports of ended captures are dropped. */
   accept(report: CapturedRequest | Extract<CaptureReport, { kind: "capture-ended" }>): void {
     this.#listeners.get(report.captureId)?.(report);
   }
 
-  /** The traffic process has ended: so have all captures. */
+  /** Call when the traffic process has exited: all captures fail. */
   lost(): void {
     for (const [captureId, listener] of this.#listeners) listener({ kind: "capture-lost", captureId });
   }

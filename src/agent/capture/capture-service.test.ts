@@ -20,12 +20,12 @@ const limits: CaptureLimits = {
 interface Change {
   limits?: Partial<CaptureLimits>;
   problem?: string | null;
-  awaited?: string | null;
+  pendingStep?: string | null;
   pids?: number[];
   isAway?: boolean;
 }
 
-/** What is in `change` counts when it is asked for. */
+/** `change` may be modified later: its fields are read on each use. */
 function setUp(change: Change = {}) {
   const orders: TrafficOrder[] = [];
   const rows: RowOf<typeof event.columns>[] = [];
@@ -36,7 +36,7 @@ function setUp(change: Change = {}) {
     },
     stopCapture: (captureId) => orders.push({ kind: "stop-capture", captureId }),
     problem: () => change.problem ?? null,
-    awaited: () => change.awaited ?? null,
+    pendingStep: () => change.pendingStep ?? null,
   });
   const service = createCaptureService({
     hub,
@@ -51,9 +51,9 @@ function setUp(change: Change = {}) {
   return { orders, rows, hub, service };
 }
 
-type Asked = Omit<Exclude<MessageInitShape<typeof CaptureRequestSchema>, CaptureRequest>, "$typeName">;
+type RequestFields = Omit<Exclude<MessageInitShape<typeof CaptureRequestSchema>, CaptureRequest>, "$typeName">;
 
-function request(change: Asked = {}): CaptureRequest {
+function request(change: RequestFields = {}): CaptureRequest {
   return create(CaptureRequestSchema, {
     captureId: "c1",
     service: "api",
@@ -100,7 +100,7 @@ function captured(change: Partial<CapturedRequest> = {}): CapturedRequest {
 
 const idle = new AbortController().signal;
 
-test("capture() sends what is seen until the limit, with allowed headers only, and audits both ends", async () => {
+test("capture() sends requests up to the limit, with allowed headers only, and audits start and end", async () => {
   const { orders, rows, hub, service } = setUp();
   const stream = service.capture(request({ route: "/users", status: "2xx", minDurationMs: 1 }), idle);
   expect((await stream.next()).value).toMatchObject({ event: { case: "started", value: { processes: 2, limit: 2, durationMs: 5_000 } } });
@@ -150,13 +150,13 @@ test("capture() sends what is seen until the limit, with allowed headers only, a
   expect(orders.at(-1)).toEqual({ kind: "stop-capture", captureId: "c1" });
   expect(rows[1]).toMatchObject({
     kind: "capture-ended",
-    message: "token:abc has captured 2 requests of api; it ended: as many as asked for",
+    message: "token:abc captured 2 requests of api; ended: request limit reached",
   });
   expect(JSON.parse(rows[1]?.details ?? "")).toMatchObject({ captureId: "c1", caller: "token:abc", requests: 2, reason: "limit" });
   expect(hub.running).toBe(0);
 });
 
-test("capture() sends bodies only when they were asked for", async () => {
+test("capture() sends bodies only when requested", async () => {
   const { hub, service } = setUp();
   const stream = service.capture(request({ includeBody: true }), idle);
   await stream.next();
@@ -165,7 +165,7 @@ test("capture() sends bodies only when they were asked for", async () => {
   await stream.return(undefined);
 });
 
-test("capture() clamps what is asked to what the config allows", async () => {
+test("capture() clamps a request to the config's limits", async () => {
   const { orders, service } = setUp({ limits: { maxRequests: 3, maxDurationMs: 1_000 } });
   const stream = service.capture(request({ limit: 1_000_000, durationMs: 3_600_000 }), idle);
   expect((await stream.next()).value).toMatchObject({ event: { value: { limit: 3, durationMs: 1_000 } } });
@@ -173,7 +173,7 @@ test("capture() clamps what is asked to what the config allows", async () => {
   await stream.return(undefined);
 });
 
-test("capture() ends when the traffic process says so, when that ends, and by itself when nobody does", async () => {
+test("capture() ends when the traffic process ends it, when that process exits, and otherwise by timeout", async () => {
   vi.useFakeTimers();
   try {
     const { hub, service } = setUp();
@@ -186,7 +186,7 @@ test("capture() ends when the traffic process says so, when that ends, and by it
     await lost.next();
     hub.lost();
     expect((await lost.next()).value).toMatchObject({
-      event: { value: { reason: "failed", problem: expect.stringContaining("has ended") } },
+      event: { value: { reason: "failed", problem: expect.stringContaining("exited and is restarting") } },
     });
     await lost.next();
     const silent = service.capture(request(), idle);
@@ -222,7 +222,7 @@ test("capture() ends and is audited when the caller hangs up or stops reading", 
   expect(hub.running).toBe(0);
 });
 
-test("capture() says when there is no traffic process", async () => {
+test("capture() fails when there is no traffic process", async () => {
   const { service } = setUp({ isAway: true });
   const stream = service.capture(request(), idle);
   await stream.next();
@@ -230,7 +230,7 @@ test("capture() says when there is no traffic process", async () => {
   await stream.next();
 });
 
-test("capture() counts what a slow reader misses", async () => {
+test("capture() counts requests dropped for a slow reader", async () => {
   const { hub, service } = setUp({ limits: { maxRequests: 5_000 } });
   const stream = service.capture(request({ limit: 5_000 }), idle);
   await stream.next();
@@ -241,14 +241,14 @@ test("capture() counts what a slow reader misses", async () => {
   expect(last).toMatchObject({ requests: 1_000, dropped: 200 });
 });
 
-test.each<[string, Parameters<typeof setUp>[0], Asked, string]>([
-  ["switched off", { limits: { isEnabled: false } }, {}, "traffic.capture.enabled is false"],
-  ["bodies switched off", { limits: { allowBody: false } }, { includeBody: true }, "traffic.capture.bodies is false"],
-  ["hooks off", { problem: "needs CAP_BPF" }, {}, "the agent sees no requests: needs CAP_BPF"],
-  ["nothing of it runs", { pids: [] }, {}, "no process of it runs here now"],
-])("capture() refuses when %s, and follows nothing", async (_what, change, asked, problem) => {
+test.each<[string, Parameters<typeof setUp>[0], RequestFields, string]>([
+  ["captures disabled", { limits: { isEnabled: false } }, {}, "traffic.capture.enabled is false"],
+  ["bodies disabled", { limits: { allowBody: false } }, { includeBody: true }, "traffic.capture.bodies is false"],
+  ["hooks off", { problem: "needs CAP_BPF" }, {}, "the agent observes no requests: needs CAP_BPF"],
+  ["no process of the service", { pids: [] }, {}, "it has no running process on this host"],
+])("capture() is refused: %s", async (_what, change, fields, problem) => {
   const { orders, rows, service } = setUp(change);
-  const stream = service.capture(request(asked), idle);
+  const stream = service.capture(request(fields), idle);
   expect((await stream.next()).value).toMatchObject({
     event: { case: "ended", value: { reason: "failed", problem: expect.stringContaining(problem) } },
   });
@@ -257,24 +257,24 @@ test.each<[string, Parameters<typeof setUp>[0], Asked, string]>([
   expect(rows).toEqual([]);
 });
 
-test("capture() waits for an agent that has just been started", async () => {
-  const change: Change = { awaited: "its first scan for services has not ended", pids: [] };
+test("capture() waits for an agent that is starting", async () => {
+  const change: Change = { pendingStep: "the first scan for services is not finished", pids: [] };
   const { orders, hub, service } = setUp(change);
   const stream = service.capture(request(), idle);
   const first = stream.next();
   hub.changed();
   await new Promise((resolve) => setImmediate(resolve));
   expect(orders).toEqual([]);
-  Object.assign(change, { awaited: null, pids: [7] });
+  Object.assign(change, { pendingStep: null, pids: [7] });
   hub.changed();
   expect((await first).value).toMatchObject({ event: { case: "started", value: { processes: 1 } } });
   await stream.return(undefined);
 });
 
-test("capture() tells to try again when the agent has not started in ten seconds, and ends its wait with the caller", async () => {
+test("capture() asks to retry when the agent is not ready in ten seconds, and stops waiting when the caller leaves", async () => {
   vi.useFakeTimers();
   try {
-    const { orders, rows, service } = setUp({ awaited: "its traffic process is still loading" });
+    const { orders, rows, service } = setUp({ pendingStep: "the traffic process is loading" });
     const first = service.capture(request(), idle).next();
     await vi.advanceTimersByTimeAsync(10_000);
     expect((await first).value).toMatchObject({
@@ -283,8 +283,7 @@ test("capture() tells to try again when the agent has not started in ten seconds
         value: {
           reason: "failed",
           code: "unavailable",
-          problem:
-            'Cannot capture "api": the agent was started a moment ago, and its traffic process is still loading; try again in a few seconds',
+          problem: 'Cannot capture "api": the agent is still starting: the traffic process is loading; try again in a few seconds',
         },
       },
     });
@@ -299,16 +298,16 @@ test("capture() tells to try again when the agent has not started in ten seconds
   }
 });
 
-test("capture() refuses more at once than the config allows", async () => {
+test("capture() refuses more concurrent captures than the config allows", async () => {
   const { service } = setUp({ limits: { maxCaptures: 1 } });
   const first = service.capture(request(), idle);
   await first.next();
   const second = service.capture(request({ captureId: "c2" }), idle);
-  expect((await second.next()).value).toMatchObject({ event: { value: { problem: expect.stringContaining("1 captures run") } } });
+  expect((await second.next()).value).toMatchObject({ event: { value: { problem: expect.stringContaining("1 of 1 captures") } } });
   await first.return(undefined);
 });
 
-test("capture() refuses more than the config allows also when they are asked for in the same moment", async () => {
+test("capture() enforces the limit on captures requested at the same moment", async () => {
   const { service, hub } = setUp({ limits: { maxCaptures: 2 } });
   const captures = ["c1", "c2", "c3", "c4"].map((captureId) => service.capture(request({ captureId }), idle));
   const answers = await Promise.all(captures.map((capture) => capture.next()));

@@ -1,4 +1,4 @@
-/** Capture at the agent: clamps what is asked, follows the service's processes, keeps to the allowed headers, and writes the audit. */
+/** Captures at the agent: clamps the request to the limits, selects the service's processes, drops headers not allowed, writes the audit. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { background } from "../../base/background.ts";
@@ -10,26 +10,27 @@ import { formatDurationMs } from "../../base/units.ts";
 import type { CaptureRequest, CaptureResponseSchema } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { event, RowOf } from "../../store/signals/index.ts";
 import type { CapturedRequest, CaptureOrder } from "../../traffic/index.ts";
+import type { AuditNote } from "../audit/audit-log.ts";
 import type { CaptureHub, CaptureReport } from "./capture-hub.ts";
 
 type Response = MessageInitShape<typeof CaptureResponseSchema>;
 type EndReason = "limit" | "expired" | "cancelled" | "failed";
 
-/** What this agent allows, whatever a colony asks for. */
+/** Limits of this agent; a colony's request cannot exceed them. */
 export interface CaptureLimits {
   isEnabled: boolean;
   maxDurationMs: number;
   maxRequests: number;
-  /** At the same time. */
+  /** Concurrent captures. */
   maxCaptures: number;
   allowBody: boolean;
-  /** Lower case; others are not sent. */
+  /** Lower case; other headers are not sent. */
   headers: readonly string[];
 }
 
 export interface CaptureServiceOptions {
   hub: CaptureHub;
-  /** The processes of a service now, by the newest scan. */
+  /** Processes of a service, by the newest scan. */
   pidsOf: (service: string) => Promise<number[]>;
   limits: () => CaptureLimits;
   audit: (row: RowOf<typeof event.columns>) => Promise<void>;
@@ -37,15 +38,15 @@ export interface CaptureServiceOptions {
   log: Logger;
 }
 
-/** Requests that wait for a slow reader; more are dropped and counted. */
+/** Requests buffered for a slow reader; more are dropped and counted. */
 const maxWaiting = 1_000;
-/** The traffic process ends a capture by itself; this is for one that does not. */
+/** The traffic process ends a capture by itself; this timeout covers one that does not. */
 const graceMs = 2_000;
-/** What an agent needs to load its hooks and to scan for services, with room to spare. */
+/** Enough for an agent to load its hooks and to scan for services. */
 const startMs = 10_000;
 
 export interface CaptureService {
-  /** Until it ends; aborting the signal, or no longer reading, ends it too. Never throws: a failure is the last message. */
+  /** Streams until the capture ends; aborting the signal or no longer reading ends it. Never throws: a failure is the last message. */
   capture(request: CaptureRequest, signal: AbortSignal): AsyncGenerator<Response>;
 }
 
@@ -59,7 +60,7 @@ async function* runCapture(options: CaptureServiceOptions, request: CaptureReque
     order = await orderOf(options, request, signal);
   } catch (error) {
     const { code, message } = CoralError.from(error);
-    options.log.warn(`Refused to capture ${request.service}: ${message}`, { caller: request.caller });
+    options.log.warn(message, { caller: request.caller });
     yield { event: { case: "ended", value: { reason: "failed", problem: message, code } } };
     return;
   }
@@ -79,7 +80,7 @@ async function* runCapture(options: CaptureServiceOptions, request: CaptureReque
 
 type WireRequest = Extract<NonNullable<Response["event"]>, { case: "request" }>["value"];
 
-/** One capture from its beginning to its audited end. */
+/** One capture from its start to its audited end. */
 class CaptureRun {
   readonly requests = new BoundedChannel<WireRequest>(maxWaiting);
   sent = 0;
@@ -89,25 +90,25 @@ class CaptureRun {
   readonly #request: CaptureRequest;
   readonly #order: CaptureOrder;
   readonly #allowedHeaders: ReadonlySet<string>;
-  #left: number;
+  #remaining: number;
   #timer: NodeJS.Timeout | undefined;
   #signal: AbortSignal | undefined;
   #isAudited = false;
-  /** Nobody may read on after that, so the end is written down here. */
-  readonly #onAbort = (): void => background(this.#options.log, "Audit of a capture", this.close());
+  /** The caller may stop reading after an abort, so the end is audited here. */
+  readonly #onAbort = (): void => background(this.#options.log, "capture audit", this.close());
 
   constructor(options: CaptureServiceOptions, request: CaptureRequest, order: CaptureOrder) {
     this.#options = options;
     this.#request = request;
     this.#order = order;
-    this.#left = order.limit;
+    this.#remaining = order.limit;
     this.#allowedHeaders = new Set(options.limits().headers.map((name) => name.toLowerCase()));
   }
 
-  /** The audit comes first: nothing is looked at that is not written down. */
+  /** Writes the audit entry first: no request is captured without one. */
   async begin(signal: AbortSignal): Promise<void> {
     const { hub } = this.#options;
-    await this.#audit("capture-started", `${this.#who()} captures requests of ${this.#request.service}${this.#filterText()}`);
+    await this.#audit("capture-started", `${this.#callerName()} captures requests of ${this.#request.service}${this.#filterText()}`);
     this.#isAudited = true;
     this.#signal = signal;
     signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -126,7 +127,7 @@ class CaptureRun {
     if (!this.#isAudited) return;
     this.#isAudited = false;
     const count = `${this.sent} ${this.sent === 1 ? "request" : "requests"}`;
-    const text = `${this.#who()} has captured ${count} of ${this.#request.service}; it ended: ${endTexts[this.reason ?? "cancelled"]}`;
+    const text = `${this.#callerName()} captured ${count} of ${this.#request.service}; ended: ${endTexts[this.reason ?? "cancelled"]}`;
     await this.#audit("capture-ended", text, {
       requests: this.sent,
       dropped: this.requests.dropped,
@@ -138,15 +139,15 @@ class CaptureRun {
   #accept(report: CaptureReport): void {
     switch (report.kind) {
       case "captured":
-        if (this.#left <= 0) return;
-        this.#left--;
+        if (this.#remaining <= 0) return;
+        this.#remaining--;
         this.requests.offer(this.#wireOf(report));
-        if (this.#left === 0) this.#end("limit");
+        if (this.#remaining === 0) this.#end("limit");
         return;
       case "capture-ended":
         return this.#end(report.reason);
       case "capture-lost":
-        this.problem = "the traffic process of the agent has ended; it is being started again";
+        this.problem = "the agent's traffic process exited and is restarting; try again in a few seconds";
         return this.#end("failed");
     }
   }
@@ -195,8 +196,8 @@ class CaptureRun {
     };
   }
 
-  #who(): string {
-    return this.#request.caller === "" ? "somebody" : this.#request.caller;
+  #callerName(): string {
+    return this.#request.caller === "" ? "unknown caller" : this.#request.caller;
   }
 
   #filterText(): string {
@@ -237,14 +238,31 @@ class CaptureRun {
   }
 }
 
+/** The audit entry for a capture's event row. */
+export function captureAuditNote(row: RowOf<typeof event.columns>): AuditNote {
+  const details = JSON.parse(row.details) as { captureId?: string; caller?: string; reason?: string };
+  const isStart = row.kind === "capture-started";
+  return {
+    kind: "capture",
+    phase: isStart ? "begun" : "ended",
+    command_id: details.captureId ?? "",
+    caller: details.caller ?? "",
+    target: `service ${row.service ?? ""}`,
+    place: "host",
+    command: "capture",
+    reason: isStart ? "" : (details.reason ?? ""),
+    details: row.details,
+  };
+}
+
 const endTexts: Record<EndReason, string> = {
-  limit: "as many as asked for",
-  expired: "the time was over",
-  cancelled: "the caller left",
-  failed: "it failed",
+  limit: "request limit reached",
+  expired: "duration elapsed",
+  cancelled: "cancelled by the caller",
+  failed: "failed",
 };
 
-/** What the traffic process is told, with a place claimed for it; throws what the caller should read. */
+/** The order for the traffic process, with a slot reserved for it; throws an error for the caller. */
 async function orderOf(
   { hub, pidsOf, limits }: CaptureServiceOptions,
   request: CaptureRequest,
@@ -255,14 +273,14 @@ async function orderOf(
     new CoralError({ code, message: `Cannot capture "${request.service}": ${state}` });
   if (!allowed.isEnabled) throw fail("not-permitted", "traffic.capture.enabled is false in the agent's config");
   if (request.includeBody && !allowed.allowBody) throw fail("not-permitted", "traffic.capture.bodies is false in the agent's config");
-  const awaited = await hub.started(startMs, signal);
-  if (awaited !== null) throw fail("unavailable", `the agent was started a moment ago, and ${awaited}; try again in a few seconds`);
+  const pendingStep = await hub.started(startMs, signal);
+  if (pendingStep !== null) throw fail("unavailable", `the agent is still starting: ${pendingStep}; try again in a few seconds`);
   const { problem } = hub;
-  if (problem !== null) throw fail("unsupported", `the agent sees no requests: ${problem}`);
+  if (problem !== null) throw fail("unsupported", `the agent observes no requests: ${problem}`);
   const pids = await pidsOf(request.service);
-  if (pids.length === 0) throw fail("not-found", "no process of it runs here now");
+  if (pids.length === 0) throw fail("not-found", "it has no running process on this host");
   if (!hub.claim(request.captureId, allowed.maxCaptures))
-    throw fail("exhausted", `${hub.running} captures run at this agent already; end one, or wait until it ends by itself`);
+    throw fail("exhausted", `${hub.running} of ${allowed.maxCaptures} captures are running at this agent; stop one or wait until it ends`);
   return {
     captureId: request.captureId,
     pids,

@@ -95,7 +95,7 @@ async function collect(responses: AsyncIterable<Response>) {
 const never = new AbortController().signal;
 
 describe("createExecuteService()", () => {
-  it("tells the beginning, the output and the end", async () => {
+  it("streams the start, the output and the end", async () => {
     const answer = await collect(
       service.execute(
         requests({ text: "cat | wc -c" }, [
@@ -113,7 +113,7 @@ describe("createExecuteService()", () => {
     expect(service.running).toBe(0);
   });
 
-  it("answers a refusal with its kind and rule, and never throws", async () => {
+  it("reports a refusal with its code and rule instead of throwing", async () => {
     const denied = await collect(service.execute(requests({ argv: ["rm", "x"], readOnly: true }), never));
     expect(denied).toMatchObject({
       cases: ["ended"],
@@ -131,7 +131,7 @@ describe("createExecuteService()", () => {
     });
   });
 
-  it("reports that a command waits, and lets it run when it is approved", async () => {
+  it("reports a command that needs approval, and runs it when approved", async () => {
     const commandId = randomUUID();
     const responses = service.execute(requests({ commandId, text: "date" }, [{ case: "inputEnds", value: true }]), never);
     const first = await responses.next();
@@ -144,23 +144,23 @@ describe("createExecuteService()", () => {
     expect(audit.map(({ phase }) => phase)).toEqual(["held", "decided", "begun", "ended"]);
   });
 
-  it("ends the command when nobody reads on, and when the connection breaks", async () => {
-    const left = (id: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${id}`);
+  it("ends the command when the reader stops or the connection breaks", async () => {
+    const processesOf = (id: string): number[] => processesWithVariable(`CORAL_COMMAND_ID=${id}`);
     const first = randomUUID();
     for await (const { event } of service.execute(requests({ commandId: first, argv: ["sleep", "1000"] }), never))
       if (event?.case === "started") break;
-    await expect.poll(() => left(first)).toEqual([]);
+    await expect.poll(() => processesOf(first)).toEqual([]);
     const second = randomUUID();
     const broken = new AbortController();
     const answer = collect(service.execute(requests({ commandId: second, argv: ["sleep", "1000"] }), broken.signal));
-    await expect.poll(() => left(second).length).toBeGreaterThan(0);
+    await expect.poll(() => processesOf(second).length).toBeGreaterThan(0);
     broken.abort();
     expect(await answer).toMatchObject({ ended: { reason: "cancelled" } });
-    expect(left(second)).toEqual([]);
+    expect(processesOf(second)).toEqual([]);
     await expect.poll(() => audit.filter(({ phase }) => phase === "ended").length).toBe(2);
   });
 
-  it("hands out recordings", async () => {
+  it("serves recordings", async () => {
     const commandId = randomUUID();
     const terminal = { columns: 80, rows: 24, type: "xterm" };
     const { ended, stdout } = await collect(

@@ -1,4 +1,4 @@
-/** Commands that the colony or the local socket asks for. The room that runs them is loaded with the first one. */
+/** Runs commands for the colony and the local socket. Loads `src/exec` with the first command. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { background } from "../../base/background.ts";
@@ -12,27 +12,27 @@ import type { ExecuteRequest, ExecuteResponseSchema, CommandOrder as WireOrder }
 type Response = MessageInitShape<typeof ExecuteResponseSchema>;
 
 export interface ExecuteService extends AsyncDisposable {
-  /** Until the command ends; aborting the signal ends it, unless it is detached. Never throws: a failure is the last message. */
+  /** Streams until the command ends. Aborting the signal kills it unless it is detached. Never throws: a failure is the last message. */
   execute(requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal): AsyncGenerator<Response>;
-  /** Throws `not-found` when the command does not wait. */
+  /** Throws `not-found` when the command is not waiting for approval. */
   decideApproval(decision: { approvalId: string; isApproved: boolean; decidedBy: string; reason: string }): Promise<void>;
   readRecording(name: string): AsyncGenerator<{ data: Uint8Array }>;
-  /** Commands that run or wait now. */
+  /** Commands that are running or waiting for approval. */
   readonly running: number;
 }
 
-/** Events beside output that wait for the reader. */
+/** Buffered events, output aside. */
 const maxWaiting = 8;
 
 export interface ExecuteServiceOptions extends CommandRunnerOptions {
-  /** Absent: nobody wants to know how much is written. */
+  /** Counts bytes of output; absent: not counted. */
   load?: FlowLoad;
 }
 
 export function createExecuteService(options: ExecuteServiceOptions): ExecuteService {
   let loaded: Promise<CommandRunner> | undefined;
   let current: CommandRunner | undefined;
-  let begun = 0;
+  let active = 0;
   const runner = (): Promise<CommandRunner> => {
     loaded ??= import("../../exec/index.ts").then(({ CommandRunner: Runner }) => {
       current = new Runner(options);
@@ -42,7 +42,7 @@ export function createExecuteService(options: ExecuteServiceOptions): ExecuteSer
   };
   return {
     execute: async function* (requests, signal) {
-      begun++;
+      active++;
       const flow = options.load?.begin();
       try {
         for await (const response of runOne(await runner(), requests, signal, options.log)) {
@@ -50,7 +50,7 @@ export function createExecuteService(options: ExecuteServiceOptions): ExecuteSer
           yield response;
         }
       } finally {
-        begun--;
+        active--;
         flow?.end();
       }
     },
@@ -59,7 +59,7 @@ export function createExecuteService(options: ExecuteServiceOptions): ExecuteSer
       for await (const data of (await runner()).readRecording(name)) yield { data };
     },
     get running() {
-      return Math.max(begun, current?.running ?? 0);
+      return Math.max(active, current?.running ?? 0);
     },
     [Symbol.asyncDispose]: async () => {
       await (await loaded)?.[Symbol.asyncDispose]();
@@ -74,40 +74,40 @@ async function* runOne(
   log: Logger,
 ): AsyncGenerator<Response> {
   const messages = requests[Symbol.asyncIterator]();
-  // Nobody may read on, or the stream may break without a word: both end what was asked for.
-  const left = new AbortController();
-  const both = AbortSignal.any([signal, left.signal]);
+  // The caller may stop reading, or the stream may break: both end the command.
+  const abandoned = new AbortController();
+  const both = AbortSignal.any([signal, abandoned.signal]);
   try {
     const order = await readOrder(messages);
     const held = new BoundedChannel<HeldCommand>(maxWaiting);
-    const starting = runner.start(order, both, (news) => held.offer(news)).finally(() => held.end());
-    // Its failure is handled below; until then a hold may be reported.
+    const starting = runner.start(order, both, (command) => held.offer(command)).finally(() => held.end());
+    // Awaited below; until then, approvals that it waits for are reported.
     starting.catch(() => undefined);
     for await (const { approvalId, rule, expiresAtMs } of held)
       yield { event: { case: "approvalNeeded", value: { approvalId, rule, expiresAtMs: BigInt(expiresAtMs) } } };
     const started = await starting;
-    background(log, "Input of a command", pumpInput(messages, started));
+    background(log, "command input", pumpInput(messages, started));
     yield startedMessage(started);
     for await (const { stream, data } of started.running.output()) yield { event: { case: "output", value: { stream, data } } };
-    // A detached program runs on; nobody is left to hear of its end.
+    // A detached command keeps running; there is no reader left for its end.
     if (both.aborted && order.isDetached) return;
-    // Its audit is written meanwhile; should the agent be killed before, the next start writes that the end is not known.
+    // The audit entry is written concurrently; if the agent is killed before that, its next start records the command as lost.
     yield endedMessage(started, await started.running.ended);
   } catch (error) {
     yield failedMessage(CoralError.from(error));
   } finally {
-    left.abort();
+    abandoned.abort();
   }
 }
 
 async function readOrder(messages: AsyncIterator<ExecuteRequest>): Promise<CommandOrder> {
   const first = await messages.next();
   if (first.done || first.value.message.case !== "order")
-    throw new CoralError({ code: "invalid", message: "Cannot run a command: the first message is not its order" });
+    throw new CoralError({ code: "invalid", message: "Cannot run a command: the first message of the stream is not an order" });
   return orderOf(first.value.message.value);
 }
 
-/** Ends with the stream. One that breaks is the caller's to notice: it ends the command by the signal. */
+/** Ends with the stream. When the stream breaks, the caller's signal ends the command. */
 async function pumpInput(messages: AsyncIterator<ExecuteRequest>, { running }: StartedCommand): Promise<void> {
   try {
     for (;;) {
@@ -120,7 +120,7 @@ async function pumpInput(messages: AsyncIterator<ExecuteRequest>, { running }: S
       else if (message.case === "signal") running.signal(message.value);
     }
   } catch {
-    // The stream was cut; nothing more can come.
+    // The stream broke: no more input can arrive.
     running.endInput();
   }
 }

@@ -13,7 +13,7 @@ import type {
 import type { AgentStore } from "../../store/agent/index.ts";
 import type { SignalSlice } from "../../store/tables/index.ts";
 import { runtimeToWire } from "../../transport/index.ts";
-import { type AskedAudit, answerVerifyAudit, takeAnchor } from "../audit/audit-service.ts";
+import { type RemoteAudit, recordAnchor, verifyAudit } from "../audit/audit-service.ts";
 import type { CaptureService } from "../capture/capture-service.ts";
 import type { ExecuteService } from "../commands/execute-service.ts";
 import type { QueryService } from "./query-service.ts";
@@ -29,7 +29,7 @@ export interface AgentServiceOptions {
   /** Absent: its own store cannot be asked. */
   queries?: QueryService;
   /** Absent: the agent keeps no audit. */
-  audit?: AskedAudit;
+  audit?: RemoteAudit;
   /** Absent: it does not tell where it runs. */
   runtime?: Pick<RuntimeWatch, "current" | "refresh">;
   /** Absent: the agent runs no commands. */
@@ -57,7 +57,7 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
         }
       : {}),
     ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
-    ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => answerVerifyAudit(audit, request) } : {}),
+    ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => verifyAudit(audit, request) } : {}),
     ...(commands ? commandMethods(commands) : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),
   });
@@ -76,7 +76,7 @@ function commandMethods(commands: ExecuteService) {
 
 async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
   // Refused entries are the store's trouble, of which the rest of the answer tells.
-  if (audit) await takeAnchor(audit, request.colonyAudit).catch(() => undefined);
+  if (audit) await recordAnchor(audit, request.colonyAudit).catch(() => undefined);
   const heads = store.heads();
   let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
   let more = false;

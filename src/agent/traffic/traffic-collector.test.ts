@@ -185,7 +185,7 @@ describe("TrafficCollector", () => {
     traffic.options?.onReport({ kind: "connections", events: [], peers: [], lost: 9, mark: null });
     expect((await stored("traffic_loss")).map(({ loss, count }) => [loss, count])).toEqual([["connections-full", 9]]);
     traffic.options?.onUnexpectedEnd?.("SIGKILL", 1_000);
-    expect(told).toEqual(["connections-state", "connections", "connections", "the traffic process is being started again"]);
+    expect(told).toEqual(["connections-state", "connections", "connections", "the traffic process is restarting"]);
     await collector[Symbol.asyncDispose]();
     expect(told.at(-1)).toBe("ended: the agent is stopping");
   });
@@ -212,12 +212,12 @@ describe("TrafficCollector", () => {
 
   it("lets captures wait until the process has told its state and a scan has ended, and not when nothing is watched", async () => {
     const idle = new AbortController().signal;
-    expect(await collector.captures.started(0, idle)).toBe("its traffic process is still loading");
+    expect(await collector.captures.started(0, idle)).toBe("the traffic process is loading");
     const waiting = collector.captures.started(600_000, idle);
     const state = { kind: "state", hooks: "sockets", problem: null, tls: [], step: 0 } as const;
     traffic.status.state = { ...state, tls: [] };
     traffic.options?.onReport({ ...state, tls: [] });
-    expect(await collector.captures.started(0, idle)).toBe("its first scan for services has not ended");
+    expect(await collector.captures.started(0, idle)).toBe("the first scan for services is not finished");
     scan(web);
     expect(await waiting).toBeNull();
     traffic.status.state = null;

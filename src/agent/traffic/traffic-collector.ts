@@ -98,7 +98,7 @@ export class TrafficCollector implements AsyncDisposable {
       capture: (order) => this.#supervisor?.capture(order) ?? false,
       stopCapture: (captureId) => this.#supervisor?.stopCapture(captureId),
       problem: () => this.#problem(),
-      awaited: () => this.#awaited(),
+      pendingStep: () => this.#pendingStep(),
     });
   }
 
@@ -199,11 +199,11 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   /** Whoever is known to be off needs not be waited for. */
-  #awaited(): string | null {
+  #pendingStep(): string | null {
     if (!this.#options.config().enabled) return null;
     const state = this.#supervisor?.status().state;
-    if (!state) return "its traffic process is still loading";
-    return this.#isScanned || state.hooks === "off" ? null : "its first scan for services has not ended";
+    if (!state) return "the traffic process is loading";
+    return this.#isScanned || state.hooks === "off" ? null : "the first scan for services is not finished";
   }
 
   #take(report: TrafficReport): void {
@@ -348,7 +348,7 @@ export class TrafficCollector implements AsyncDisposable {
 
   #restarted(reason: string, restartMs: number): void {
     this.captures.lost();
-    this.#options.connections?.lost("the traffic process is being started again");
+    this.#options.connections?.lost("the traffic process is restarting");
     this.#step = 0;
     this.#tell("traffic-process-restarted", "warning", `The traffic process ended (${reason}) and is started again`, {
       reason,
