@@ -1,4 +1,4 @@
-/** What a colony does by itself while it runs, and how often. */
+/** The colony's periodic tasks and their intervals. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -9,7 +9,7 @@ import type { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import type { Inbox } from "./inbox/open-inbox.ts";
 import type { AgentRegistry } from "./registry/agent-registry.ts";
-import type { OwnCertificate } from "./registry/own-certificate.ts";
+import type { ServerCertificate } from "./registry/server-certificate.ts";
 
 export interface ColonyLoopParts {
   store: ColonyStore;
@@ -17,9 +17,9 @@ export interface ColonyLoopParts {
   audit: OpenedAudit;
   discovery: DiscoveryLoop;
   deployments: DeploymentWatch;
-  /** Absent: programs send nothing to the colony itself. */
+  /** Absent: the colony does not receive OTLP itself. */
   inbox: Inbox | undefined;
-  certificate: OwnCertificate;
+  certificate: ServerCertificate;
   onCertificate: () => void;
   clock: Clock;
   log: Logger;
@@ -35,24 +35,24 @@ const auditWatchIntervalMs = 15_000;
 const deploymentIntervalMs = 10_000;
 const certificateIntervalMs = 3_600_000;
 
-/** One promise per loop; each resolves when aborted. */
+/** One promise per loop; each resolves on abort. A loop's name appears in the log as `<name> failed: …` and `<name> works again`. */
 export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Promise<void>[] {
   const { store, registry, audit, discovery, deployments, inbox, certificate, onCertificate, clock, log } = parts;
   const every = (intervalMs: number, name: string, work: () => Promise<unknown>): Promise<void> =>
     repeat(name, intervalMs, work, log, signal);
   return [
-    every(healthIntervalMs, "Watching health", () => registry.reportHealthChanges()),
-    every(flushIntervalMs, "Writing contacts", () => registry.flush()),
-    every(deriveIntervalMs, "Counting spans", () => store.derive()),
+    every(healthIntervalMs, "Agent health check", () => registry.reportHealthChanges()),
+    every(flushIntervalMs, "Writing last contacts", () => registry.flush()),
+    every(deriveIntervalMs, "Deriving span counts", () => store.derive()),
     every(rollupIntervalMs, "Roll-up", () => store.rollup()),
     every(pruneIntervalMs, "Retention", () => store.prune()),
-    every(auditPruneIntervalMs, "Retention of the audit", () => audit.prune()),
-    every(auditWatchIntervalMs, "Watching the audit", () => audit.watch.checkPulled()),
-    every(auditWatchIntervalMs, "Counting queries", () => audit.tellCounted()),
-    every(auditPruneIntervalMs, "Asking agents about the audit", () => audit.watch.askAgents(signal)),
+    every(auditPruneIntervalMs, "Audit retention", () => audit.prune()),
+    every(auditWatchIntervalMs, "Checking pulled audit entries", () => audit.watch.checkPulled()),
+    every(auditWatchIntervalMs, "Recording query counts", () => audit.recordCounted()),
+    every(auditPruneIntervalMs, "Comparing agents' audits", () => audit.watch.checkAgents(signal)),
     discovery.run(signal),
-    every(deploymentIntervalMs, "Watching deployments", () => deployments.step()),
+    every(deploymentIntervalMs, "Deployment detection", () => deployments.step()),
     ...(inbox ? inbox.run(signal) : []),
-    every(certificateIntervalMs, "Renewing the colony's certificate", () => certificate.renewWhenDue(clock.wallMs(), onCertificate)),
+    every(certificateIntervalMs, "Certificate renewal", () => certificate.renewWhenDue(clock.wallMs(), onCertificate)),
   ];
 }

@@ -1,4 +1,4 @@
-/** The colony: takes agents in, pulls their signals, keeps them, answers questions about them. */
+/** The colony: registers agents, pulls and stores their signals, and answers queries about them. */
 
 import { setMaxListeners } from "node:events";
 import { FlowLoad } from "../base/flow-load.ts";
@@ -11,15 +11,15 @@ import { type OpenedAudit, openAudit } from "./audit/open-audit.ts";
 import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
 import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
-import { type ColonyMetrics, createColonyMetrics } from "./core/colony-metrics.ts";
+import type { ColonyMetrics } from "./core/colony-metrics.ts";
 import { createAuthorize } from "./http/colony-authorize.ts";
 import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
 import { openIntake } from "./open-intake.ts";
 import { type Members, openMembers } from "./open-members.ts";
+import { openMetrics } from "./open-metrics.ts";
 import { openWatchers, type Watchers } from "./open-watchers.ts";
 import { createColonyBackend } from "./queries/colony-backend.ts";
-import { countByHealth, countByKind } from "./registry/count-agents.ts";
 import type { TokenStore } from "./registry/token-store.ts";
 import { startColonyServers } from "./start-colony-servers.ts";
 
@@ -28,7 +28,7 @@ export interface Colony extends AsyncDisposable {
   endpoint: string;
   socketFile: string;
   tokens: TokenStore;
-  /** Takes what can change without a restart; names what cannot. */
+  /** Applies what can change without a restart; returns the changed keys that need one. */
   reload(config: ColonyConfig): string[];
 }
 
@@ -38,7 +38,7 @@ export function startColony(options: ColonyOptions): Promise<Colony> {
 
 async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<Colony> {
   const stopping = new AbortController();
-  // Every loop and every tunnel waits on it; Node takes more than ten for a leak.
+  // Every loop and tunnel listens to it; Node would report more than ten listeners as a leak.
   setMaxListeners(0, stopping.signal);
   const context: ColonyContext = { ...options, writeProblem: "", endpoint: "", stopped: stopping.signal };
   const { clock, log } = context;
@@ -46,12 +46,12 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const store = await openColonyData(context, stack);
   const members = await openMembers(context, store, authority);
   const { registry } = members;
-  const metrics = metricsOf(context, store, members);
-  const audit = await openAuditOf(context, store, members);
+  const metrics = openMetrics(context, store, members);
+  const audit = await openAuditFor(context, store, members);
   stack.use(audit.recorder);
   const intake = await openIntake(context, { store, registry, audit, metrics }, stack);
   const watchers = await openWatchers(context, store, metrics, stack);
-  const http = answersOf(context, { store, members, metrics, audit, watchers });
+  const http = createHttp(context, { store, members, metrics, audit, watchers });
   const { server, control, certificate, tunnels } = await startColonyServers(context, { members, intake, http }, stack);
   const loops = runColonyLoops(
     { store, registry, audit, ...watchers, inbox: intake.inbox, certificate, onCertificate: () => server.reloadTls(), clock, log },
@@ -60,8 +60,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   stack.defer(async () => {
     stopping.abort();
     await Promise.allSettled([...loops, ...tunnels]);
-    // A full disk must not keep the colony from closing; the contacts are a convenience.
-    await registry.flush(true).catch((error: unknown) => log.warn("Cannot write the last contacts", { error }));
+    // A full disk must not block shutdown; last contacts are only informational.
+    await registry.flush(true).catch((error: unknown) => log.warn("Cannot write the last contacts at shutdown", { error }));
   });
   return {
     endpoint: context.endpoint,
@@ -70,30 +70,19 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
     reload: (next) => {
       watchers.names.reconfigure(next.serviceDiscovery.externalResolution);
       Object.assign(members.thresholds, next.health);
-      return takeConfig(context, next);
+      return applyConfig(context, next);
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   };
 }
 
-function metricsOf({ config }: ColonyContext, store: ColonyStore, { registry, runtimes }: Members): ColonyMetrics {
-  return createColonyMetrics({
-    agentsByHealth: () => countByHealth(registry),
-    agentKinds: { colonyId: config.id, read: () => countByKind(registry, runtimes) },
-    storeBytes: async () => {
-      const { usedBytes, walBytes } = await store.database.size();
-      return usedBytes + walBytes;
-    },
-  });
-}
-
-function openAuditOf(context: ColonyContext, store: ColonyStore, { registry }: Members): Promise<OpenedAudit> {
+function openAuditFor(context: ColonyContext, store: ColonyStore, { registry }: Members): Promise<OpenedAudit> {
   const { paths, owner, clock, log } = context;
   const journalFile = `${paths.dataDirectory}/audit-journal.jsonl`;
   return openAudit({ journalFile, owner, store, registry, config: () => context.config, clock, log: log.child("audit") });
 }
 
-interface KnowingParts {
+interface HttpParts {
   store: ColonyStore;
   members: Members;
   metrics: ColonyMetrics;
@@ -101,8 +90,8 @@ interface KnowingParts {
   watchers: Watchers;
 }
 
-/** Answers questions and runs commands, for whoever may, and writes down who asked. */
-function answersOf(context: ColonyContext, { store, members, metrics, audit, watchers }: KnowingParts): HttpHandler {
+/** The HTTP handler: authorized queries and commands, recorded in the audit. */
+function createHttp(context: ColonyContext, { store, members, metrics, audit, watchers }: HttpParts): HttpHandler {
   const { paths, version, clock, log } = context;
   const { registry, runtimes, tokens } = members;
   const { discovery, deployments, names } = watchers;
@@ -113,7 +102,7 @@ function answersOf(context: ColonyContext, { store, members, metrics, audit, wat
     load: new FlowLoad((isBusy) => context.onCommandLoad?.(isBusy)),
     log: log.child("commands"),
   });
-  const facts = createColonyBackend({
+  const backend = createColonyBackend({
     store,
     registry,
     runtimes,
@@ -134,7 +123,7 @@ function answersOf(context: ColonyContext, { store, members, metrics, audit, wat
     log: log.child("backend"),
   });
   return createColonyRoutes({
-    backend: auditedBackend(facts, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
+    backend: auditedBackend(backend, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
     commands,
     authorize: createAuthorize(tokens),
     metrics,
@@ -144,11 +133,11 @@ function answersOf(context: ColonyContext, { store, members, metrics, audit, wat
   });
 }
 
-/** What a change of needs a restart, as the config file calls it. */
+/** Config fields that need a restart, with their keys in the config file. */
 const fixedKeys = { id: "id", listen: "listen", store: "store", retentionMs: "retention", otlp: "otlp" } as const;
 
-/** Takes the config but for what is fixed; names what of that has changed. */
-function takeConfig(context: ColonyContext, next: ColonyConfig): string[] {
+/** Applies the config except for `fixedKeys`; returns those of them that changed. */
+function applyConfig(context: ColonyContext, next: ColonyConfig): string[] {
   const before = context.config;
   const { id, listen, store, retentionMs, otlp } = before;
   context.config = { ...next, id, listen, store, retentionMs, otlp };

@@ -1,5 +1,5 @@
 /**
- * The colony room: registry of agents, pull loop, tokens, and the facts behind the tools. Never imports the agent.
+ * The colony: registry of agents, pulls, tokens, audit, and the backend of the tools. Never imports the agent.
  * @module
  */
 

@@ -4,7 +4,7 @@ import { type ColonyStore, openColonyStore } from "../store/colony/index.ts";
 import { derivedSignals, segmentSignals, signals } from "../store/signals/index.ts";
 import type { ColonyContext } from "./core/colony-context.ts";
 
-/** The colony's store, which keeps every signal for as long as the config says; closed by the stack. */
+/** Opens the colony's store with the retention of the config; the stack closes it. */
 export async function openColonyData({ config, paths, engine, clock, log }: ColonyContext, stack: ResourceStack): Promise<ColonyStore> {
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
@@ -22,7 +22,7 @@ export async function openColonyData({ config, paths, engine, clock, log }: Colo
   return store;
 }
 
-/** The signals with the ages that the config sets. */
+/** The signals, with the config's retention where it sets one. */
 function withRetention<S extends (typeof signals)[number] | (typeof segmentSignals)[number]>(
   declared: readonly S[],
   config: ColonyConfig,

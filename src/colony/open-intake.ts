@@ -1,4 +1,4 @@
-/** The ways by which signals come into the store: rows and segments pulled from agents, and what programs send to the colony itself. */
+/** How signals reach the store: rows and segments pulled from agents, and OTLP sent to the colony itself. */
 
 import { CoralError } from "../base/errors.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
@@ -26,7 +26,7 @@ export async function openIntake(context: ColonyContext, { store, registry, audi
   const settings = () => context.config.pull;
   const scheduler = new PullScheduler({
     store,
-    ingest: new Ingest(watched(store, context)),
+    ingest: new Ingest(trackingWrites(store, context)),
     signals: signals.map((signal) => signal.name),
     settings,
     auditHead: () => audit.recorder.head,
@@ -44,12 +44,12 @@ export async function openIntake(context: ColonyContext, { store, registry, audi
       metrics,
       log: log.child("segments"),
     });
-  return { scheduler, segmentPuller, inbox: await inboxOf(context, store, metrics, stack) };
+  return { scheduler, segmentPuller, inbox: await openConfiguredInbox(context, store, metrics, stack) };
 }
 
 export type Intake = Awaited<ReturnType<typeof openIntake>>;
 
-async function inboxOf(
+async function openConfiguredInbox(
   context: ColonyContext,
   store: ColonyStore,
   metrics: ColonyMetrics,
@@ -61,8 +61,8 @@ async function inboxOf(
   return inbox;
 }
 
-/** Remembers why the last write failed, for status; nothing else changes. */
-function watched(store: ColonyStore, context: Pick<ColonyContext, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
+/** The store, with the error of the last failed write kept for status. */
+function trackingWrites(store: ColonyStore, context: Pick<ColonyContext, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
   return {
     applyPulls: async (pulls) => {
       try {

@@ -1,4 +1,4 @@
-/** Who belongs to the colony: agents that registered, where they run, who was turned away, and the tokens that let others in. */
+/** Who may take part in the colony: registered agents, their runtimes, revocations, and tokens for joining and querying. */
 
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { Authority } from "../transport/index.ts";

@@ -1,4 +1,4 @@
-/** What the colony finds out from stored signals: who calls whom, what addresses outside are called, and which versions run where. */
+/** What the colony derives from stored signals: services and calls, names of external addresses, deployments. */
 
 import { join } from "node:path";
 import type { ResourceStack } from "../base/resource-stack.ts";
@@ -10,7 +10,7 @@ import { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./discovery/endpoint-names/create-endpoint-names.ts";
 
-/** Rows are on their way this long at the most: a window of requests, and two pulls. */
+/** The longest window of requests that an agent reports at once; two pull intervals come on top. */
 const deploymentLagMs = 10_000;
 
 export async function openWatchers(context: ColonyContext, store: ColonyStore, metrics: ColonyMetrics, stack: ResourceStack) {

@@ -1,4 +1,4 @@
-/** Where the colony listens: one port for agents, tunnels and people, and a socket for the CLI of this machine. */
+/** The colony's listeners: one TCP port for agents and clients, and a unix socket for the local CLI. */
 
 import { background } from "../base/background.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
@@ -8,7 +8,7 @@ import { addColonyService, type ColonyServiceOptions } from "./http/colony-servi
 import type { Intake } from "./open-intake.ts";
 import type { Members } from "./open-members.ts";
 import { hostTunnel } from "./pull/tunnel-host.ts";
-import { createOwnCertificate } from "./registry/own-certificate.ts";
+import { createServerCertificate } from "./registry/server-certificate.ts";
 
 interface ServerParts {
   members: Members;
@@ -19,7 +19,7 @@ interface ServerParts {
 export async function startColonyServers(context: ColonyContext, { members, intake, http }: ServerParts, stack: ResourceStack) {
   const { config, paths, owner, clock, log } = context;
   const { authority, registry } = members;
-  const certificate = await createOwnCertificate(authority);
+  const certificate = await createServerCertificate(authority);
   const tunnels = new Set<Promise<void>>();
   const onTunnel = (tunnel: Tunnel): void => {
     const hosted = hostTunnel(tunnel, { ...intake, registry, log: log.child("agents"), signal: context.stopped });

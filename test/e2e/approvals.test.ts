@@ -118,7 +118,7 @@ describe("approvals", () => {
     const held = await waiting();
     const own = await runCoral(["approval", "approve", held.approvalId], asRoot());
     expect(own.code).not.toBe(0);
-    expect(own.stderr).toContain("somebody else has to approve");
+    expect(own.stderr).toContain("someone else must approve");
     running.kill("SIGKILL");
     await noneWaits();
     await waitFor("its end in the audit", async () =>

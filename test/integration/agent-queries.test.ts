@@ -9,9 +9,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { AgentQueries } from "../../src/colony/queries/agent-queries.ts";
 import { createDirectBackend } from "../../src/colony/queries/direct-backend.ts";
-import { createLogsBackend } from "../../src/colony/queries/logs-backend.ts";
-import { createMetricsBackend } from "../../src/colony/queries/metrics-backend.ts";
-import { createTraceBackend } from "../../src/colony/queries/trace-backend.ts";
+import { createTelemetryBackend } from "../../src/colony/queries/telemetry-backend.ts";
 import type { AgentRegistry } from "../../src/colony/registry/agent-registry.ts";
 import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
 import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.ts";
@@ -74,11 +72,7 @@ function backend() {
   const entry = () => ({ record: { agentId: "a1" }, session: isConnected ? { tunnel: { transport } } : undefined });
   const registry = { find: (id: string) => (id === "a1" ? entry() : undefined), entries: () => [entry()].values() };
   const store = colony;
-  const own = {
-    ...createTraceBackend({ store, clock: systemClock }),
-    ...createLogsBackend({ store, clock: systemClock }),
-    ...createMetricsBackend({ store, clock: systemClock }),
-  };
+  const own = createTelemetryBackend({ store, clock: systemClock });
   return createDirectBackend({ own, agents: new AgentQueries(registry as unknown as AgentRegistry), clock: systemClock });
 }
 

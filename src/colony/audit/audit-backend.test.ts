@@ -11,7 +11,7 @@ type World = Awaited<ReturnType<typeof openAuditWorld>>;
 const context = { signal: new AbortController().signal, caller: "local:uid=0" };
 const hash = (character: string): string => character.repeat(64);
 
-/** An agent that says of itself that all is well, whatever its file holds: what a comparison finds, it finds against that. */
+/** An agent that reports no problems whatever its file holds: only a comparison can find any. */
 function claiming({ agent }: World, anchors: { chainId: string; entry: number; hash: string }[] = []) {
   return {
     verifyAudit: async ({ entries }: VerifyAuditRequest) => {
@@ -58,7 +58,7 @@ async function filled(entries: number): Promise<World> {
 const problemsOf = (chains: { agentId: string | null; where: string; problems: { kind: string; entry: number }[] }[]): string[] =>
   chains.flatMap(({ agentId, where, problems }) => problems.map(({ kind, entry }) => `${agentId ?? "colony"} ${where}: ${kind} ${entry}`));
 
-test("verifyAudit() finds nothing wrong with what nobody has touched, and says who could not be asked", async () => {
+test("verifyAudit() reports no problem for intact chains, and notes agents that it could not check", async () => {
   await using world = await filled(5);
   const backend = backendOf(world, {
     "web-1": claiming(world),
@@ -74,24 +74,21 @@ test("verifyAudit() finds nothing wrong with what nobody has touched, and says w
   ]);
   expect(answer.notes).toEqual([
     "away.host is not connected: only the colony's copy of its audit was checked",
-    "old.host keeps no audit; update it",
+    "old.host keeps no audit: its version is too old; update it",
   ]);
 });
 
-test.each([1, 2, 77, 199, 200])(
-  "verifyAudit() finds where an agent's chain was rewritten though it fits together: entry %i",
-  async (first) => {
-    await using world = await filled(200);
-    await world.rewrite(first, "nothing");
-    await world.write({ kind: "exec", phase: "begun", command: "later" });
-    const backend = backendOf(world, { "web-1": claiming(world) });
-    const answer = await backend.verifyAudit({ agentIds: ["web-1"] }, context);
-    expect(answer.isWhole).toBe(false);
-    expect(problemsOf(answer.chains)).toEqual([`web-1 agent: rewritten ${first}`]);
-  },
-);
+test.each([1, 2, 77, 199, 200])("verifyAudit() locates a rewrite in an agent's consistent chain: entry %i", async (first) => {
+  await using world = await filled(200);
+  await world.rewrite(first, "nothing");
+  await world.write({ kind: "exec", phase: "begun", command: "later" });
+  const backend = backendOf(world, { "web-1": claiming(world) });
+  const answer = await backend.verifyAudit({ agentIds: ["web-1"] }, context);
+  expect(answer.isWhole).toBe(false);
+  expect(problemsOf(answer.chains)).toEqual([`web-1 agent: rewritten ${first}`]);
+});
 
-test("verifyAudit() finds a rewritten chain also when more of it was pulled since", async () => {
+test("verifyAudit() finds a rewritten chain after later entries were pulled", async () => {
   await using world = await filled(100);
   await world.rewrite(40, "nothing");
   await world.write({ kind: "exec", phase: "begun", command: "later" });
@@ -100,14 +97,14 @@ test("verifyAudit() finds a rewritten chain also when more of it was pulled sinc
   expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: rewritten 40", "web-1 colony: unlinked 101"]);
 });
 
-test("verifyAudit() finds that entries that were pulled are gone at the agent", async () => {
+test("verifyAudit() finds pulled entries that are missing at the agent", async () => {
   await using world = await filled(5);
   await world.agent.query("DELETE FROM audit WHERE seq > 3");
   const backend = backendOf(world, { "web-1": claiming(world) });
   expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 agent: cut 4"]);
 });
 
-test("verifyAudit() finds that entries were gone with the agent's store before they were pulled", async () => {
+test("verifyAudit() finds entries lost with the agent's store before they were pulled", async () => {
   await using world = await filled(5);
   const begunAnew = (chainId: string, entry: number) => ({
     kind: "chain",
@@ -115,7 +112,7 @@ test("verifyAudit() finds that entries were gone with the agent's store before t
     reason: "begun-anew",
     details: JSON.stringify({ before: { chainId, entry, hash: hash("a") } }),
   });
-  // What was pulled is here; and of a chain that was another colony's nothing can be said.
+  // Pulled entries are here; a chain of another colony cannot be judged.
   await world.write(begunAnew(world.agent.epoch, 5), begunAnew("elsewhere", 99));
   await world.pull();
   const backend = backendOf(world, { "web-1": claiming(world) });
@@ -125,7 +122,7 @@ test("verifyAudit() finds that entries were gone with the agent's store before t
   expect(problemsOf((await backend.verifyAudit({}, context)).chains)).toEqual(["web-1 colony: cut 10"]);
 });
 
-test("verifyAudit() finds that the colony's copy was rewritten", async () => {
+test("verifyAudit() finds a rewrite of the colony's copy", async () => {
   await using world = await filled(5);
   await world.store.write((transaction) => transaction.run("UPDATE raw.audit SET command = 'x' WHERE seq = 2"));
   await world.store.write((transaction) => transaction.run(`UPDATE raw.audit SET hash = '${hash("a")}' WHERE seq = 5`));
@@ -137,7 +134,7 @@ test("verifyAudit() finds that the colony's copy was rewritten", async () => {
   ]);
 });
 
-test("verifyAudit() finds by what agents remember that the colony's own chain was rewritten or cut", async () => {
+test("verifyAudit() finds a rewritten or truncated chain of the colony from the links that agents keep", async () => {
   await using world = await filled(1);
   for (let index = 0; index < 4; index++)
     await world.recorder.note({ kind: "sql", phase: "ended", command: `select ${index}`, isSql: true });
@@ -151,10 +148,10 @@ test("verifyAudit() finds by what agents remember that the colony's own chain wa
   expect(problemsOf((await check({ chainId, entry: 9, hash: hash("b") })).chains)).toEqual(["colony colony: cut 9"]);
   const other = await check({ chainId: "another", entry: 9, hash: hash("b") });
   expect(other.isWhole).toBe(true);
-  expect(other.notes).toEqual([expect.stringContaining("remembers another audit of this colony")]);
+  expect(other.notes).toEqual([expect.stringContaining("it has links of another audit chain of this colony")]);
 });
 
-test("verifyAudit() compares with what somebody has kept elsewhere", async () => {
+test("verifyAudit() compares with hashes that the caller kept elsewhere", async () => {
   await using world = await filled(3);
   const backend = backendOf(world, { "web-1": claiming(world) });
   const { chains } = await backend.verifyAudit({}, context);
@@ -168,10 +165,10 @@ test("verifyAudit() compares with what somebody has kept elsewhere", async () =>
   ];
   const answer = await backend.verifyAudit({ expected }, context);
   expect(problemsOf(answer.chains)).toEqual(["colony colony: rewritten 1", "web-1 colony: cut 9"]);
-  expect(answer.notes).toEqual(["chain unknown is not known here: entry 9 of it could not be looked for"]);
+  expect(answer.notes).toEqual(["chain unknown is unknown: cannot check its entry 9"]);
 });
 
-test("verifyAudit() bounds what an agent says", async () => {
+test("verifyAudit() bounds an agent's report", async () => {
   await using world = await filled(1);
   const problems = Array.from({ length: 10_000 }, (_, index) => ({
     kind: "x".repeat(1_000),
@@ -193,7 +190,7 @@ test("audit() and auditEntries() name agents and give ISO times", async () => {
   expect(entry).toMatchObject({ id: "id-2", entry: 2, phase: "begun" });
 });
 
-test("recording() passes on the parts, and fails for an agent that is away", async () => {
+test("recording() streams the parts, and fails when the agent is not connected", async () => {
   await using world = await filled(1);
   const readRecording = async function* ({ recording }: { recording: string }) {
     yield { data: Buffer.from(`${recording} one`) };

@@ -1,4 +1,4 @@
-/** The audit behind the tools: what was written down, and whether it is still what was written. */
+/** The backend of the audit tools: entries, verification of chains, recordings, approvals. */
 
 import { createClient } from "@connectrpc/connect";
 import { CoralError } from "../../base/errors.ts";
@@ -22,7 +22,7 @@ import { compareWithAgent } from "./compare-audit.ts";
 import type { PendingApprovals } from "./pending-approvals.ts";
 
 export interface AuditBackendOptions {
-  /** Resolves when what the colony wrote down so far can be queried. */
+  /** Resolves when all entries recorded so far can be queried. */
   settled: () => Promise<void>;
   store: ColonyStore;
   chain: ColonyAudit;
@@ -79,11 +79,11 @@ async function verify(
     const about = { agentId: copy.agentId, hostname: hostnameOf(copy.agentId), chainId: copy.chainId };
     chains.push(chainOf(copy.report, { ...about, where: "colony" }));
     if (!copy.isCurrent)
-      notes.push(`${about.hostname} has begun a new store since chain ${copy.chainId.slice(0, 8)}: only the colony has that one`);
+      notes.push(`${about.hostname} has a new store since chain ${copy.chainId.slice(0, 8)}: only the colony still has that chain`);
   }
-  const wanted = new Set(agentIds ?? [...registry.entries()].map(({ record }) => record.agentId));
+  const requested = new Set(agentIds ?? [...registry.entries()].map(({ record }) => record.agentId));
   const current = new Map(copies.filter((copy) => copy.isCurrent).map((copy) => [copy.agentId, copy]));
-  await inParallel([...wanted], 16, async (agentId) => {
+  await inParallel([...requested], 16, async (agentId) => {
     const entry = registry.find(agentId);
     if (!entry || entry.record.revokedAt) return;
     const tunnel = entry.session?.tunnel;
@@ -96,11 +96,13 @@ async function verify(
       const found = await compareWithAgent({ client, store, chain, copy: current.get(agentId), signal: context.signal });
       chains.push({ ...found.chain, agentId, hostname: hostnameOf(agentId), where: "agent" });
       for (const problem of found.ownProblems)
-        ownChain.problems.push({ ...problem, message: `${problem.message} (by what ${hostnameOf(agentId)} remembers)` });
+        ownChain.problems.push({ ...problem, message: `${problem.message} (according to ${hostnameOf(agentId)})` });
       notes.push(...found.notes.map((note) => `${hostnameOf(agentId)}: ${note}`));
     } catch (error) {
       const { code, message } = fromConnectError(error);
-      notes.push(`${hostnameOf(agentId)} ${code === "unsupported" ? "keeps no audit; update it" : `did not answer: ${message}`}`);
+      notes.push(
+        `${hostnameOf(agentId)} ${code === "unsupported" ? "keeps no audit: its version is too old; update it" : `did not answer: ${message}`}`,
+      );
     }
   });
   notes.push(...(await checkExpected(options, expected, [ownChain, ...chains])));
@@ -108,7 +110,7 @@ async function verify(
   return { isWhole: all.every(({ problems }) => problems.length === 0), chains: all, notes: notes.sort().slice(0, 200) };
 }
 
-/** What was kept elsewhere must still be in its chain. */
+/** Checks that entries which the caller kept elsewhere are still in their chains. */
 async function checkExpected(
   { store, chain }: AuditBackendOptions,
   expected: readonly ExpectedLink[],
@@ -120,11 +122,11 @@ async function checkExpected(
     const found = chains.find((candidate) => candidate.chainId === chainId && candidate.where === "colony");
     const [link] = links;
     if (link?.hash === hash) continue;
-    if (!found) notes.push(`chain ${chainId} is not known here: entry ${entry} of it could not be looked for`);
-    else if (link) found.problems.push({ kind: "rewritten", entry, message: `entry ${entry} is not the one that was kept elsewhere` });
+    if (!found) notes.push(`chain ${chainId} is unknown: cannot check its entry ${entry}`);
+    else if (link) found.problems.push({ kind: "rewritten", entry, message: `entry ${entry} differs from the expected hash` });
     else if (entry > found.lastEntry)
-      found.problems.push({ kind: "cut", entry, message: `entry ${entry}, which was kept elsewhere, is gone: the chain ends before it` });
-    else notes.push(`entry ${entry} of chain ${chainId} is older than what is kept`);
+      found.problems.push({ kind: "cut", entry, message: `expected entry ${entry} is missing: the chain ends before it` });
+    else notes.push(`cannot check entry ${entry} of chain ${chainId}: retention has removed it`);
   }
   return notes;
 }
@@ -159,7 +161,7 @@ async function* readRecording(
     const name = entry?.record.hostname ?? agentId;
     throw new CoralError({
       code: "unavailable",
-      message: `Cannot replay "${recording}": ${name}, which has it, is not connected; see coral agent list`,
+      message: `Cannot replay "${recording}": agent ${name}, which stores it, is not connected; see coral agent list`,
     });
   }
   try {

@@ -24,7 +24,7 @@ const command: RoutedCommand = {
 };
 const end = { ...brokenEnd("failed", "", ""), reason: "exited" as const, exitCode: 3, stdoutBytes: 5, rule: "diagnostics" };
 
-test("AuditRecorder writes who asked for what before it is routed, and what came of it", async () => {
+test("AuditRecorder records a command before it is routed, and its outcome", async () => {
   await using world = await openAuditWorld();
   await world.recorder.asked(command);
   await world.recorder.ended(command, [end, brokenEnd("lost", "unavailable", "gone")], 1_234.6);
@@ -55,7 +55,7 @@ test("AuditRecorder writes who asked for what before it is routed, and what came
   expect((await verifyOwnChain(world.store, world.chain)).problems).toEqual([]);
 });
 
-test("AuditRecorder bounds what it is told", async () => {
+test("AuditRecorder bounds the size of entries", async () => {
   await using world = await openAuditWorld();
   const long = "\u0000x\ud800".repeat(200_000);
   await world.recorder.asked({
@@ -69,7 +69,7 @@ test("AuditRecorder bounds what it is told", async () => {
   expect((await verifyOwnChain(world.store, world.chain)).problems).toEqual([]);
 });
 
-test("AuditRecorder closes what a killed colony has left open as lost, once", async () => {
+test("AuditRecorder ends commands left open by a killed colony as lost, once", async () => {
   await using world = await openAuditWorld();
   await world.recorder.asked(command);
   await world.recorder.asked({ ...command, commandId: "c2" });
@@ -80,10 +80,10 @@ test("AuditRecorder closes what a killed colony has left open as lost, once", as
   expect(lost.map((row) => [row["command_id"], row["phase"], row["caller"]])).toEqual([["c1", "ended", "token:ann"]]);
 });
 
-test("AuditRecorder says that nothing was done when it cannot write", async () => {
+test("AuditRecorder fails when it cannot write", async () => {
   await using world = await openAuditWorld();
   await world.recorder.close();
-  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so that nothing was done");
+  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so nothing was done");
 });
 
 const context = { signal: new AbortController().signal, caller: "local:uid=1000", from: "socket pid=4", through: "cli" as const };
@@ -92,7 +92,7 @@ function backendOf(more: Partial<ColonyBackend>): ColonyBackend {
   return more as ColonyBackend;
 }
 
-test("auditedBackend() writes down SQL with its outcome, redacted, and answers also when it cannot be written", async () => {
+test("auditedBackend() records SQL with its outcome, redacted, and answers even when the audit cannot be written", async () => {
   await using world = await openAuditWorld();
   const sql = async ({ sql: text }: { sql: string }) => {
     if (text.includes("broken")) throw new CoralError({ code: "invalid", message: "no" });
@@ -117,7 +117,7 @@ test("auditedBackend() writes down SQL with its outcome, redacted, and answers a
   expect(await failing.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context)).toBeDefined();
 });
 
-test("auditedBackend() writes down who asked where an agent runs", async () => {
+test("auditedBackend() records queries of an agent's runtime context", async () => {
   await using world = await openAuditWorld();
   const runtimeContext = async () => ({}) as never;
   const backend = auditedBackend(backendOf({ runtimeContext }), { recorder: world.recorder, log: silentLogger });
@@ -127,14 +127,14 @@ test("auditedBackend() writes down who asked where an agent runs", async () => {
       kind: "runtime",
       phase: "ended",
       target: "agent web-1",
-      command: "runtime context, looked at again",
+      command: "runtime context, refreshed",
       reason: "answered",
       caller: "local:uid=1000",
     },
   ]);
 });
 
-test("auditedBackend() does not write queries that are beyond the budget, and answers them", async () => {
+test("auditedBackend() answers queries over the budget without an entry", async () => {
   await using world = await openAuditWorld();
   let left = 2;
   const queries = { take: () => left-- > 0 };
@@ -144,7 +144,7 @@ test("auditedBackend() does not write queries that are beyond the budget, and an
   expect(await world.entries()).toHaveLength(2);
 });
 
-test("auditedBackend() writes down changes before and after, and does none that it cannot write", async () => {
+test("auditedBackend() records changes before and after, and refuses those that it cannot record", async () => {
   await using world = await openAuditWorld();
   let revoked = 0;
   const revokeAgent = async (agentId: string) => {
@@ -182,7 +182,7 @@ test("auditedBackend() writes down captures from their beginning to their end, a
   expect(JSON.parse(String(rows[1]?.["details"]))).toMatchObject({ requests: 3 });
 });
 
-test("AuditRecorder keeps nothing open when it cannot be opened", async () => {
+test("AuditRecorder.open() closes everything when it fails", async () => {
   await using world = await openAuditWorld();
   const journalFile = join(tmpdir(), `coral-audit-recorder-${process.pid}.jsonl`);
   const store = { database: world.store.database, query: () => Promise.reject(new Error("gone")) } as unknown as ColonyStore;
@@ -193,7 +193,7 @@ test("AuditRecorder keeps nothing open when it cannot be opened", async () => {
   rmSync(journalFile);
 });
 
-test("auditedBackend() writes down who looks at a recording before it is read", async () => {
+test("auditedBackend() records a replay before the recording is read", async () => {
   await using world = await openAuditWorld();
   const recording = async function* () {
     yield Buffer.from("x");

@@ -1,6 +1,6 @@
 /**
- * What the colony itself writes down: who asked for what before anything is sent to an agent, SQL, captures, approvals, tokens. Agents keep their
- * own audit of what they did; both have the same ids.
+ * Records the colony's own audit: commands before they are sent to agents, SQL, captures, approvals, tokens. Agents keep an audit of what they did;
+ * both use the same ids.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -18,19 +18,19 @@ export interface AuditRecorderOptions {
   chain: ColonyAudit;
   /** Holds entries until they are committed. */
   journalFile: string;
-  /** Whom it is to belong to; absent: whoever runs this. */
+  /** Owner of the journal file; absent: the user of this process. */
   owner?: { uid: number; gid: number } | undefined;
   clock: Clock;
   log: Logger;
 }
 
-/** What is not said is empty. Texts are bounded here; `command` is redacted here. */
+/** Absent fields are empty. The recorder bounds all texts and redacts `command`. */
 export type AuditNote = Partial<Omit<AuditEntry, "details">> &
   Pick<AuditEntry, "kind" | "phase"> & { details?: Readonly<Record<string, unknown>>; isSql?: boolean };
 
 const maxTextLength = 512;
 const maxCommandLength = 4_096;
-const maxLookedAt = 16_384;
+const maxRedactedLength = 16_384;
 const maxDetailsLength = 8_192;
 const maxListed = 100;
 const maxLost = 1_000;
@@ -45,7 +45,7 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
     this.#writer = writer;
   }
 
-  /** Closes what a killed colony has left open as `lost`. */
+  /** Ends commands that a killed colony left open as `lost`. */
   static async open(options: AuditRecorderOptions, store: ColonyStore): Promise<AuditRecorder> {
     const { chain, journalFile: file, owner, log } = options;
     const isCommitted = (entry: AuditEntry): Promise<boolean> => isOwnEntry(store, entry);
@@ -63,22 +63,22 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
     return recorder;
   }
 
-  /** How far its chain is, for agents to remember. */
+  /** The last link of the chain; agents keep it. */
   get head(): ChainLink & { chainId: string } {
     return { chainId: this.#options.chain.chainId, ...this.#options.chain.head };
   }
 
-  /** Resolves when it survives the end of this process; throws when it cannot be kept, and then what it tells of must not be done. */
+  /** Resolves when the entry is durable. Throws when it cannot be written: the recorded action must not happen then. */
   async note(note: AuditNote): Promise<void> {
     try {
       await this.#writer.write(this.#entryOf(note));
     } catch (error) {
       const { code, message } = CoralError.from(error);
-      throw new CoralError({ code, message: `Cannot write the audit, so that nothing was done: ${message}`, cause: error });
+      throw new CoralError({ code, message: `Cannot write the audit, so nothing was done: ${message}`, cause: error });
     }
   }
 
-  /** Resolves when what was written so far can be queried. */
+  /** Resolves when all entries written so far can be queried. */
   settled(): Promise<void> {
     return this.#writer.settled();
   }
@@ -116,23 +116,23 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
       recording: only?.recording ?? "",
       details: { ends: command.agentIds.slice(0, maxListed).map((agentId, index) => ({ agentId, ...endOf(ends[index]) })) },
     }).catch((error: unknown) =>
-      // It has been done already, and the agents have its end in their own audit.
-      this.#options.log.error(`Cannot write the end of ${command.kind} ${command.commandId} into the audit`, { error }),
+      // The command has run, and the agents' own audits have its end.
+      this.#options.log.error(`Cannot record the end of ${command.kind} ${command.commandId} in the audit`, { error }),
     );
   }
 
   #entryOf({ details, isSql, ...note }: AuditNote): AuditEntry {
     const { clock } = this.#options;
-    const said = { ...blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs())), ...note };
-    for (const [name, value] of Object.entries(said)) {
-      if (typeof value === "string") Object.assign(said, { [name]: bounded(value, maxTextLength) });
+    const entry = { ...blankAuditEntry(Math.round(clock.wallMs() * 1_000), Math.round(clock.monotonicMs())), ...note };
+    for (const [name, value] of Object.entries(entry)) {
+      if (typeof value === "string") Object.assign(entry, { [name]: bounded(value, maxTextLength) });
     }
-    for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) said[name] = Math.max(0, Math.round(said[name]) || 0);
+    for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) entry[name] = Math.max(0, Math.round(entry[name]) || 0);
     const command = note.command ?? "";
-    said.command = isSql ? bounded(redactText(command.slice(0, maxLookedAt)), maxCommandLength) : redactCommand(command);
+    entry.command = isSql ? bounded(redactText(command.slice(0, maxRedactedLength)), maxCommandLength) : redactCommand(command);
     const text = JSON.stringify(details ?? {});
-    said.details = text.length <= maxDetailsLength ? text : JSON.stringify({ cut: text.slice(0, maxDetailsLength / 2) });
-    return said;
+    entry.details = text.length <= maxDetailsLength ? text : JSON.stringify({ cut: text.slice(0, maxDetailsLength / 2) });
+    return entry;
   }
 }
 

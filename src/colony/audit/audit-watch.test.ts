@@ -24,33 +24,33 @@ const events = (world: World) =>
   world.store.query("SELECT severity, agent_id, message FROM events WHERE kind = 'audit-broken' ORDER BY time");
 const said = { kind: "exec", phase: "begun", command: "ls" };
 
-test("AuditWatch says nothing about chains that grow", async () => {
+test("AuditWatch reports nothing for chains that grow", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
   for (let round = 0; round < 3; round++) {
     await world.write(said, said);
     await world.pull();
     await watch.checkPulled();
-    await watch.askAgents(signal);
+    await watch.checkAgents(signal);
   }
   expect(await events(world)).toEqual([]);
 });
 
-test("AuditWatch tells once that what comes does not follow what was pulled", async () => {
+test("AuditWatch reports a rewritten chain once", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
   await world.write(said, said, said);
   await world.pull();
   await watch.checkPulled();
   await world.rewrite(2, "nothing");
-  await watch.askAgents(signal);
-  await watch.askAgents(signal);
+  await watch.checkAgents(signal);
+  await watch.checkAgents(signal);
   await world.write(said);
   await world.pull();
   await watch.checkPulled();
   await watch.checkPulled();
   expect(await events(world)).toEqual([
-    { severity: "error", agent_id: "web-1", message: expect.stringContaining("entry 3 says something else than when it was pulled") },
+    { severity: "error", agent_id: "web-1", message: expect.stringContaining("entry 3 was changed after it was pulled") },
     {
       severity: "error",
       agent_id: "web-1",
@@ -59,14 +59,14 @@ test("AuditWatch tells once that what comes does not follow what was pulled", as
   ]);
 });
 
-test("AuditWatch tells that a chain has become shorter", async () => {
+test("AuditWatch reports a truncated chain", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
   await world.write(said, said, said);
   await world.pull();
   await world.agent.query("DELETE FROM audit WHERE seq > 1");
-  await watch.askAgents(signal);
+  await watch.checkAgents(signal);
   expect(await events(world)).toEqual([
-    expect.objectContaining({ message: expect.stringContaining("it ends with entry 1, and entry 3 was pulled before") }),
+    expect.objectContaining({ message: expect.stringContaining("the chain ends at entry 1, but entry 3 was already pulled") }),
   ]);
 });

@@ -1,6 +1,6 @@
 /**
- * Notices by itself when an agent's audit is not what it was: entries that do not follow those pulled before, a chain that has become shorter or says
- * something else. What it finds is an event; `coral audit verify` looks closer.
+ * Detects tampering with agents' audits: pulled entries that do not follow the earlier ones, and chains that were truncated or rewritten. Each finding
+ * is an event; `coral audit verify` gives the details.
  */
 
 import { createClient } from "@connectrpc/connect";
@@ -20,39 +20,39 @@ export interface AuditWatchOptions {
   log: Logger;
 }
 
-const askTimeoutMs = 10_000;
+const verifyTimeoutMs = 10_000;
 const atOnce = 8;
-/** What was told is not told again, as long as so many are remembered. */
-const maxTold = 10_000;
+/** Findings remembered so that each is reported once; beyond this all are forgotten. */
+const maxReported = 10_000;
 
 export class AuditWatch {
   readonly #options: AuditWatchOptions;
   readonly #copies: CopyCheck;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(options: AuditWatchOptions) {
     this.#options = options;
     this.#copies = new CopyCheck(options.store);
   }
 
-  /** Looks at what was pulled since the last call. */
+  /** Checks the entries that were pulled since the last call. */
   async checkPulled(): Promise<void> {
     for (const { agentId, chainId, problems } of await this.#copies.round()) {
       const [first] = problems;
-      if (first) await this.#tell(agentId, chainId, first.entry, problems.map(({ message }) => message).join("; "));
+      if (first) await this.#report(agentId, chainId, first.entry, problems.map(({ message }) => message).join("; "));
     }
   }
 
-  /** Asks each connected agent for the hash of the last entry that was pulled of it. */
-  async askAgents(signal: AbortSignal): Promise<void> {
+  /** Compares the last pulled entry of each connected agent with the agent's own. */
+  async checkAgents(signal: AbortSignal): Promise<void> {
     const left = [...this.#options.registry.entries()].filter(({ session, record }) => session?.tunnel && !record.revokedAt);
     const worker = async (): Promise<void> => {
-      for (let entry = left.shift(); entry !== undefined; entry = left.shift()) await this.#ask(entry, signal);
+      for (let entry = left.shift(); entry !== undefined; entry = left.shift()) await this.#checkAgent(entry, signal);
     };
     await Promise.all(Array.from({ length: atOnce }, worker));
   }
 
-  async #ask({ record: { agentId }, session }: AgentEntry, signal: AbortSignal): Promise<void> {
+  async #checkAgent({ record: { agentId }, session }: AgentEntry, signal: AbortSignal): Promise<void> {
     const { store, log } = this.#options;
     const { epoch, afterSeq } = store.checkpoints(agentId);
     const last = afterSeq.get(audit.name) ?? 0;
@@ -61,27 +61,27 @@ export class AuditWatch {
     if (!ours) return;
     try {
       const client = createClient(AgentService, session.tunnel.transport);
-      const said = await client.verifyAudit({ entries: [BigInt(last)] }, { signal, timeoutMs: askTimeoutMs });
-      if (said.head?.chainId !== epoch) return;
-      const theirLast = Number(said.head.entry);
-      const [theirs] = said.links;
+      const answer = await client.verifyAudit({ entries: [BigInt(last)] }, { signal, timeoutMs: verifyTimeoutMs });
+      if (answer.head?.chainId !== epoch) return;
+      const theirLast = Number(answer.head.entry);
+      const [theirs] = answer.links;
       if (theirLast < last)
-        await this.#tell(agentId, epoch, theirLast + 1, `it ends with entry ${theirLast}, and entry ${last} was pulled before`);
+        await this.#report(agentId, epoch, theirLast + 1, `the chain ends at entry ${theirLast}, but entry ${last} was already pulled`);
       else if (theirs && theirs.hash !== ours.hash)
-        await this.#tell(agentId, epoch, last, `entry ${last} says something else than when it was pulled`);
+        await this.#report(agentId, epoch, last, `entry ${last} was changed after it was pulled`);
     } catch (error) {
-      // Silent and old agents are told of elsewhere.
-      log.debug(`Cannot ask agent ${agentId} about its audit: ${fromConnectError(error).message}`);
+      // Silent and outdated agents are reported elsewhere.
+      log.debug(`Cannot verify the audit of agent ${agentId}: ${fromConnectError(error).message}`);
     }
   }
 
-  async #tell(agentId: string, chainId: string, entry: number, what: string): Promise<void> {
+  async #report(agentId: string, chainId: string, entry: number, what: string): Promise<void> {
     const key = `${chainId} ${entry}`;
-    if (this.#told.has(key)) return;
-    if (this.#told.size >= maxTold) this.#told.clear();
-    this.#told.add(key);
+    if (this.#reported.has(key)) return;
+    if (this.#reported.size >= maxReported) this.#reported.clear();
+    this.#reported.add(key);
     const { store, clock, log } = this.#options;
-    const message = `The audit of agent ${agentId} is not whole: ${what.slice(0, 500)}; see coral audit verify`;
+    const message = `The audit of agent ${agentId} was tampered with or damaged: ${what.slice(0, 500)}; run coral audit verify`;
     log.error(message, { agentId, chainId, entry });
     await recordEvent(store, {
       at: Math.round(clock.wallMs() * 1_000),

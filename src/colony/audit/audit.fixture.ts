@@ -1,4 +1,4 @@
-/** A colony's store with an audit, and agents that answer in memory: for tests of this room. */
+/** Test fixture: a colony's store with an audit, and in-memory agents. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -44,7 +44,7 @@ export async function openAuditWorld() {
     store,
     agent,
     chain,
-    /** As the next process does. */
+    /** Closes the recorder and opens it again, as a restarted colony does. */
     reopen: async (): Promise<AuditRecorder> => {
       await recorder.close();
       recorder = await AuditRecorder.open({ chain, journalFile, clock, log: silentLogger }, store);
@@ -73,17 +73,17 @@ export async function openAuditWorld() {
 
 function writerOf(agent: AgentStore, clock: Clock) {
   let link: ChainLink = chainStart(agent.epoch);
-  const said = (more: Partial<AuditEntry>): AuditEntry => ({ ...blankAuditEntry(clock.wallMs() * 1_000, 0), ...more });
+  const entryOf = (more: Partial<AuditEntry>): AuditEntry => ({ ...blankAuditEntry(clock.wallMs() * 1_000, 0), ...more });
   return {
-    /** At the agent, as its own log does. */
+    /** Appends at the agent, as its own audit log does. */
     write: async (...entries: Partial<AuditEntry>[]): Promise<void> => {
       for (const entry of entries) {
-        const row = linkAuditEntry(link, said(entry));
+        const row = linkAuditEntry(link, entryOf(entry));
         await agent.append(audit, [row]);
         link = { entry: row.entry, hash: row.hash };
       }
     },
-    /** What somebody with the agent's file can do: everything after fits together again. */
+    /** Rewrites an entry and all hashes after it, as an attacker with access to the agent's file can. */
     rewrite: async (first: number, command: string): Promise<void> => {
       let last = chainStart(agent.epoch);
       for (const { time, seq: _seq, prev_hash: _prev, hash: _hash, ...row } of await agent.query("SELECT * FROM audit ORDER BY seq")) {
@@ -98,7 +98,7 @@ function writerOf(agent: AgentStore, clock: Clock) {
   };
 }
 
-/** A registry of agents whose service is implemented in memory; null: known and not connected. */
+/** A registry of agents with in-memory services; null: known but not connected. */
 export function registryOf(
   agents: Record<string, Partial<ServiceImpl<typeof AgentService>> | null>,
 ): Pick<AgentRegistry, "find" | "entries"> {

@@ -1,4 +1,4 @@
-/** What a backend does for people, written down: SQL, runtime contexts, captures, tokens, revocations. Commands write their own entries. */
+/** Wraps a backend so that SQL, runtime contexts, captures, replays, tokens and revocations are audited. Commands record their own entries. */
 
 import { randomUUID } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
@@ -9,7 +9,7 @@ import type { QueryBudget } from "./query-budget.ts";
 
 export interface AuditedBackendOptions {
   recorder: Pick<AuditRecorder, "note">;
-  /** Absent: every query has an entry of its own. */
+  /** Absent: every query gets an entry of its own. */
   queries?: Pick<QueryBudget, "take">;
   log: Logger;
 }
@@ -17,7 +17,7 @@ export interface AuditedBackendOptions {
 export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOptions): ColonyBackend {
   const { recorder } = options;
   const change = async <T>(note: Omit<AuditNote, "phase">, context: ToolCallContext, work: () => Promise<T>): Promise<T> => {
-    const about = { ...note, ...askerOf(context), command_id: randomUUID() };
+    const about = { ...note, ...callerOf(context), command_id: randomUUID() };
     await recorder.note({ ...about, phase: "asked" });
     const startedMs = performance.now();
     try {
@@ -41,9 +41,9 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
         ({ rows }) => ({ rows: rows.length }),
       );
     },
-    // It tells how a deployment is built: who asks for it is written down.
+    // Audited because it reveals how a deployment is built.
     runtimeContext: (request, context) => {
-      const command = request.refresh ? "runtime context, looked at again" : "runtime context";
+      const command = request.refresh ? "runtime context, refreshed" : "runtime context";
       const what = { kind: "runtime", target: `agent ${request.agentId}`, command };
       return auditedQuery(
         options,
@@ -55,9 +55,9 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
     },
     capture: (request, context) => auditedCapture(backend, recorder, request, context),
     recording: async function* (request, context) {
-      // What a terminal showed may hold anything: who looks is written down, too.
+      // Terminal output may contain secrets, so replays are audited too.
       const what = { kind: "replay", phase: "ended", target: `agent ${request.agentId}`, command: request.recording, reason: "replayed" };
-      await recorder.note({ ...what, ...askerOf(context), command_id: randomUUID(), recording: request.recording });
+      await recorder.note({ ...what, ...callerOf(context), command_id: randomUUID(), recording: request.recording });
       yield* backend.recording(request, context);
     },
     createToken: (request, context) => {
@@ -74,28 +74,28 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
   };
 }
 
-/** One entry each, as far as the budget goes, before the answer leaves. A disk that is full must not keep people from finding out why: that one is only logged. */
+/** Records a query before its answer is returned, within the budget. A failed write is only logged: with a full disk, queries must still show why. */
 async function auditedQuery<T>(
   { recorder, queries, log }: AuditedBackendOptions,
   what: Omit<AuditNote, "phase">,
   context: ToolCallContext,
-  ask: () => Promise<T>,
+  query: () => Promise<T>,
   detailsOf: (answer: T) => Record<string, unknown>,
 ): Promise<T> {
   const startedMs = performance.now();
-  const tell = async (reason: string, details: Record<string, unknown>): Promise<void> => {
+  const record = async (reason: string, details: Record<string, unknown>): Promise<void> => {
     if (queries?.take(context.caller ?? "", startedMs) === false) return;
     const result = { reason, details, exit_code: reason === "answered" ? 0 : 1, duration_ms: performance.now() - startedMs };
     await recorder
-      .note({ ...what, phase: "ended", ...askerOf(context), ...result, command_id: randomUUID() })
-      .catch((error: unknown) => log.error(`Cannot write a query of ${context.caller ?? "somebody"} into the audit`, { error }));
+      .note({ ...what, phase: "ended", ...callerOf(context), ...result, command_id: randomUUID() })
+      .catch((error: unknown) => log.error(`Cannot record a query by ${context.caller ?? "an unknown caller"} in the audit`, { error }));
   };
   try {
-    const answer = await ask();
-    await tell("answered", detailsOf(answer));
+    const answer = await query();
+    await record("answered", detailsOf(answer));
     return answer;
   } catch (error) {
-    await tell(CoralError.from(error).code, {});
+    await record(CoralError.from(error).code, {});
     throw error;
   }
 }
@@ -110,10 +110,10 @@ async function* auditedCapture(
   const filters = [...(route === undefined ? [] : [`route=${route}`]), ...(status === undefined ? [] : [`status=${status}`])];
   const command = ["capture", ...filters, ...(includeBody ? ["with bodies"] : [])].join(" ");
   const details = { minDurationMs, limit, durationMs, agents: agentIds.length };
-  const about = { kind: "capture", target: `service ${service}`, command, ...askerOf(context) };
-  // The id is known with the first event; agents write their own entry before they look at anything.
+  const about = { kind: "capture", target: `service ${service}`, command, ...callerOf(context) };
+  // The first event has the id; agents record their own entry before they capture anything.
   let commandId = randomUUID() as string;
-  let isBegun = false;
+  let isStarted = false;
   let requests = 0;
   const startedMs = performance.now();
   let reason = "cancelled";
@@ -122,7 +122,7 @@ async function* auditedCapture(
       if (event.kind === "started") {
         commandId = event.captureId;
         await recorder.note({ ...about, phase: "asked", command_id: commandId, details });
-        isBegun = true;
+        isStarted = true;
       }
       if (event.kind === "request") requests++;
       if (event.kind === "ended") reason = "ended";
@@ -133,10 +133,10 @@ async function* auditedCapture(
     throw error;
   } finally {
     const result = { reason, duration_ms: performance.now() - startedMs, details: { ...details, requests } };
-    await recorder.note({ ...about, ...result, phase: isBegun ? "ended" : "denied", command_id: commandId });
+    await recorder.note({ ...about, ...result, phase: isStarted ? "ended" : "denied", command_id: commandId });
   }
 }
 
-function askerOf({ caller = "", from = "", through = "http", questionId = "" }: ToolCallContext) {
+function callerOf({ caller = "", from = "", through = "http", questionId = "" }: ToolCallContext) {
   return { caller, caller_from: from, through, question_id: questionId };
 }

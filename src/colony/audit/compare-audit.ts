@@ -1,6 +1,6 @@
 /**
- * An agent's chain against the colony's copy of it, and the colony's own chain against what the agent remembers of it. Whoever can write one of the
- * two files can make that one look whole; both must agree.
+ * Compares an agent's chain with the colony's copy of it, and the colony's own chain with the links that the agent keeps of it. An attacker who can
+ * write one of the two files can make that file consistent; both must agree.
  */
 
 import type { Client } from "@connectrpc/connect";
@@ -15,15 +15,15 @@ export interface CompareAuditOptions {
   client: Pick<Client<typeof AgentService>, "verifyAudit">;
   store: ColonyStore;
   chain: ColonyAudit;
-  /** Absent when nothing was pulled of this agent. */
+  /** Absent when nothing was pulled from this agent. */
   copy: CopiedChain | undefined;
   signal: AbortSignal;
 }
 
 export interface AuditComparison {
-  /** The chain at the agent, with what it says itself and what the comparison has found. */
+  /** The chain at the agent, with the problems that it reports itself and those that the comparison found. */
   chain: Pick<AuditChain, "chainId" | "entries" | "firstEntry" | "lastEntry" | "head" | "problems" | "moreProblems">;
-  /** Of the colony's own chain. */
+  /** Problems of the colony's own chain. */
   ownProblems: ChainProblem[];
   notes: string[];
 }
@@ -31,40 +31,40 @@ export interface AuditComparison {
 type Problem = AuditChain["problems"][number];
 
 const walkTimeoutMs = 60_000;
-const askTimeoutMs = 10_000;
-/** Hashes asked for at once while the first difference is looked for. */
+const linksTimeoutMs = 10_000;
+/** Hashes requested per step of the search for the first difference. */
 const probes = 64;
 const maxProblems = 50;
 
 export async function compareWithAgent(options: CompareAuditOptions): Promise<AuditComparison> {
   const { client, copy, signal } = options;
   const entries = copy ? probesOf(copy) : [];
-  const said = await client.verifyAudit({ walk: true, entries: entries.map(BigInt) }, { signal, timeoutMs: walkTimeoutMs });
-  const problems: Problem[] = said.problems
+  const answer = await client.verifyAudit({ walk: true, entries: entries.map(BigInt) }, { signal, timeoutMs: walkTimeoutMs });
+  const problems: Problem[] = answer.problems
     .slice(0, maxProblems)
     .map(({ kind, entry, message }) => ({ kind: kind.slice(0, 32), entry: Number(entry), message: message.slice(0, 500) }));
   const notes: string[] = [];
-  const chainId = said.head?.chainId ?? "";
-  if (copy && copy.chainId !== chainId) notes.push("its store was begun anew just now; verify again after the next pull");
-  else if (copy) problems.push(...(await compareCopy(options, copy, said, entries)));
-  const own = await compareOwn(options, said.colonyLinks);
+  const chainId = answer.head?.chainId ?? "";
+  if (copy && copy.chainId !== chainId) notes.push("its store was just recreated; verify again after the next pull");
+  else if (copy) problems.push(...(await compareCopy(options, copy, answer, entries)));
+  const own = await compareOwn(options, answer.colonyLinks);
   notes.push(...own.notes);
   return {
     chain: {
       chainId,
-      entries: Number(said.entries),
-      firstEntry: Number(said.firstEntry),
-      lastEntry: Number(said.head?.entry ?? 0n),
-      head: said.head?.hash ?? "",
+      entries: Number(answer.entries),
+      firstEntry: Number(answer.firstEntry),
+      lastEntry: Number(answer.head?.entry ?? 0n),
+      head: answer.head?.hash ?? "",
       problems,
-      moreProblems: Number(said.moreProblems),
+      moreProblems: Number(answer.moreProblems),
     },
     ownProblems: own.problems,
     notes,
   };
 }
 
-/** Of a copy that fits together the last entry stands for all; where it does not, what was pulled before may differ from what came after. */
+/** The last entry stands for a whole consistent copy; around each problem, the entries on both sides are compared too. */
 function probesOf({ report }: CopiedChain): number[] {
   const { problems, head } = report;
   return [...new Set([head.entry, ...problems.flatMap(({ entry }) => [entry - 1, entry])])].filter((entry) => entry > 0);
@@ -73,29 +73,27 @@ function probesOf({ report }: CopiedChain): number[] {
 async function compareCopy(
   options: CompareAuditOptions,
   copy: CopiedChain,
-  said: VerifyAuditResponse,
+  answer: VerifyAuditResponse,
   probed: readonly number[],
 ): Promise<Problem[]> {
   const { head, entries } = copy.report;
   if (entries === 0) return [];
-  const agentLast = Number(said.head?.entry ?? 0n);
+  const agentLast = Number(answer.head?.entry ?? 0n);
   if (agentLast < head.entry) {
-    const message = `it ends with entry ${agentLast}, and the colony has entry ${head.entry} of it: entries were removed at the end, or an older copy of the file was put back`;
+    const message = `the chain ends at entry ${agentLast}, but the colony has entry ${head.entry}: entries were removed at the end, or an older copy of the file was restored`;
     return [{ kind: "cut", entry: agentLast + 1, message }];
   }
-  const theirs = new Map(said.links.map(({ entry, hash }) => [Number(entry), hash]));
+  const theirs = new Map(answer.links.map(({ entry, hash }) => [Number(entry), hash]));
   const ours = await copiedLinks(options.store, copy.chainId, probed);
-  // What is not there any more was taken by retention, or is among the problems that the agent has found itself.
+  // Missing entries were removed by retention, or are among the problems that the agent reports.
   const different = ours.find(({ entry, hash }) => theirs.has(entry) && theirs.get(entry) !== hash);
   if (!different) return [];
-  const first = await firstDifference(options, copy, Number(said.firstEntry), different.entry);
-  const where = first === undefined ? `at entry ${different.entry} or before` : `from entry ${first} on`;
-  return [
-    { kind: "rewritten", entry: first ?? different.entry, message: `it says something else than what the colony has pulled, ${where}` },
-  ];
+  const first = await firstDifference(options, copy, Number(answer.firstEntry), different.entry);
+  const where = first === undefined ? `at entry ${different.entry} or earlier` : `from entry ${first} on`;
+  return [{ kind: "rewritten", entry: first ?? different.entry, message: `the chain differs from what the colony has pulled, ${where}` }];
 }
 
-/** Two chains that differ once differ for good: the first place is found by asking for few. */
+/** Chains that differ at one entry differ at every later one, so a search finds the first with few requests. */
 async function firstDifference(
   { client, store, signal }: CompareAuditOptions,
   copy: CopiedChain,
@@ -109,7 +107,7 @@ async function firstDifference(
     const step = Math.max(1, Math.ceil((high - low) / probes));
     const entries: number[] = [];
     for (let entry = low; entry < high; entry += step) entries.push(entry);
-    const theirs = await client.verifyAudit({ entries: entries.map(BigInt) }, { signal, timeoutMs: askTimeoutMs });
+    const theirs = await client.verifyAudit({ entries: entries.map(BigInt) }, { signal, timeoutMs: linksTimeoutMs });
     const ours = new Map((await copiedLinks(store, copy.chainId, entries)).map(({ entry, hash }) => [entry, hash]));
     const their = new Map(theirs.links.map(({ entry, hash }) => [Number(entry), hash]));
     const different = entries.find((entry) => ours.get(entry) !== their.get(entry));
@@ -139,12 +137,12 @@ async function compareOwn(
   for (const { entry, hash } of remembered) {
     const found = ours.get(entry);
     if (found === hash) continue;
-    if (found !== undefined) problems.push({ kind: "rewritten", entry, message: `entry ${entry} says something else than it did` });
+    if (found !== undefined) problems.push({ kind: "rewritten", entry, message: `entry ${entry} was changed after it was written` });
     else if (entry > chain.head.entry)
-      problems.push({ kind: "cut", entry, message: `entry ${entry} was written, and the chain ends before it` });
+      problems.push({ kind: "cut", entry, message: `entry ${entry} is missing: the chain ends before it` });
   }
   const others = new Set(links.filter((link) => link.chainId !== chain.chainId).map((link) => link.chainId));
   const notes =
-    others.size > 0 ? ["it remembers another audit of this colony: the colony's store was begun anew, or the agent has moved"] : [];
+    others.size > 0 ? ["it has links of another audit chain of this colony: the colony's store was recreated, or the agent has moved"] : [];
   return { problems: problems.slice(-1), notes };
 }

@@ -1,4 +1,4 @@
-/** Puts the colony's audit together: its chain, what is written into it, approvals, and the questions about all of it. */
+/** Opens the colony's audit: its chain, its recorder, pending approvals, and the backend of the audit tools. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -24,8 +24,9 @@ export interface OpenAuditOptions {
   log: Logger;
 }
 
-/** What an entry takes on disk, more or less; and the share of the store that chains may take. */
+/** Approximate size of an entry on disk. */
 const entryBytes = 300;
+/** Share of the store that audit chains may take. */
 const storeShare = 0.1;
 const minRows = 50_000;
 
@@ -45,7 +46,7 @@ export async function openAudit({ journalFile, owner, store, registry, config, c
   });
   const watch = new AuditWatch({ store, registry, clock, log });
   const queries = new QueryBudget();
-  const tellCounted = async (): Promise<void> => {
+  const recordCounted = async (): Promise<void> => {
     for (const { caller, queries: count, sinceMs } of queries.takeCounted(performance.now()))
       await recorder.note({
         kind: "sql",
@@ -56,7 +57,7 @@ export async function openAudit({ journalFile, owner, store, registry, config, c
         details: { queries: count, sinceMs },
       });
   };
-  return { recorder, approvals, backend, watch, queries, tellCounted, prune: () => chain.prune() };
+  return { recorder, approvals, backend, watch, queries, recordCounted, prune: () => chain.prune() };
 }
 
 export type OpenedAudit = Awaited<ReturnType<typeof openAudit>>;

@@ -35,7 +35,7 @@ async function setUp(options: { allowsOwn?: boolean; decide?: () => void } = {})
   return { world, approvals, held, decisions, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
 
-test("PendingApprovals lists what waits, redacted, and forgets what is gone or long over", async () => {
+test("PendingApprovals lists held commands, redacted, and drops ended and expired ones", async () => {
   await using it = await setUp();
   it.approvals.held(it.held({ command: "mysql -phunter22" }));
   it.approvals.held(it.held({ agentId: "away" }));
@@ -49,7 +49,7 @@ test("PendingApprovals lists what waits, redacted, and forgets what is gone or l
   expect(await it.approvals.list()).toEqual([]);
 });
 
-test("PendingApprovals sends a decision to the agent and writes it down first", async () => {
+test("PendingApprovals records a decision before sending it to the agent", async () => {
   await using it = await setUp();
   it.approvals.held(it.held());
   const outcomes = await it.approvals.decide({ approvalId: "abcd", isApproved: true, reason: "planned" }, contextOf("token:bob"));
@@ -61,7 +61,7 @@ test("PendingApprovals sends a decision to the agent and writes it down first", 
   expect(await it.approvals.list()).toEqual([]);
 });
 
-test("PendingApprovals does not let the one who asked approve; denying is always fine", async () => {
+test("PendingApprovals lets callers deny but not approve their own commands", async () => {
   await using it = await setUp();
   it.approvals.held(it.held());
   await expect(it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"))).rejects.toMatchObject({
@@ -72,14 +72,14 @@ test("PendingApprovals does not let the one who asked approve; denying is always
   expect(it.decisions).toMatchObject([{ isApproved: false }]);
 });
 
-test("PendingApprovals lets the one who asked approve where the config does", async () => {
+test("PendingApprovals lets callers approve their own commands when the config allows it", async () => {
   await using it = await setUp({ allowsOwn: true });
   it.approvals.held(it.held());
   await it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:ann"));
   expect(it.decisions).toHaveLength(1);
 });
 
-test("PendingApprovals decides a command at all agents that hold it, or at one", async () => {
+test("PendingApprovals decides a command at every agent that holds it, or at one", async () => {
   await using it = await setUp();
   it.approvals.held(it.held());
   it.approvals.held(it.held({ agentId: "web-2" }));
@@ -99,7 +99,7 @@ test("PendingApprovals refuses unknown and ambiguous ids", async () => {
   await expect(decide("abc")).rejects.toMatchObject({ code: "not-found" });
 });
 
-test("PendingApprovals tells when an agent does not take the decision", async () => {
+test("PendingApprovals reports an agent that does not accept the decision", async () => {
   await using it = await setUp({
     decide: () => {
       throw new ConnectError("no such approval", Code.NotFound);
@@ -107,12 +107,12 @@ test("PendingApprovals tells when an agent does not take the decision", async ()
   });
   it.approvals.held(it.held());
   const [outcome] = await it.approvals.decide({ approvalId: "abcd1234", isApproved: true }, contextOf("token:bob"));
-  expect(outcome?.problem).toBe("it does not wait any more");
+  expect(outcome?.problem).toBe("it is no longer pending");
   expect((await it.world.entries()).map((row) => row["phase"])).toEqual(["decided", "ended"]);
   expect(await it.approvals.list()).toEqual([]);
 });
 
-test("PendingApprovals finds commands that did not come through the colony by the audit of their agent", async () => {
+test("PendingApprovals finds commands that bypassed the colony in the audit of their agent", async () => {
   await using it = await setUp();
   const said = { kind: "exec", caller: "local:uid=1000", target: "host", command: "reboot", rule: "restarts" };
   await it.world.write({ ...said, phase: "held", command_id: "local-1" }, { ...said, phase: "held", command_id: "local-2" });
@@ -123,11 +123,11 @@ test("PendingApprovals finds commands that did not come through the colony by th
   ]);
   await it.approvals.decide({ approvalId: "local-1", isApproved: true }, contextOf("token:bob"));
   expect(it.decisions).toMatchObject([{ approvalId: "local-1", isApproved: true }]);
-  // The audit that was pulled still ends with the wait.
+  // The pulled audit still shows it as held.
   expect(await it.approvals.list()).toEqual([]);
 });
 
-test("watchApprovals() tells the book from the wait to its end", async () => {
+test("watchApprovals() tracks a held command until it starts or ends", async () => {
   await using it = await setUp();
   const sent: unknown[] = [];
   const order = create(CommandOrderSchema, { commandId: "abcd1234", kind: "exec", text: "ls", caller: { name: "token:ann" } });

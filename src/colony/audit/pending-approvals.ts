@@ -1,6 +1,6 @@
 /**
- * Commands that wait at agents for somebody's word. The agents hold them and let them expire; here they are found, shown, and decided by whoever
- * may: not by the one who asked, unless the config allows it.
+ * Commands that agents hold until someone approves them. Agents hold and expire them; here they are listed and decided. Callers cannot approve their
+ * own commands unless the config allows it.
  */
 
 import { createClient } from "@connectrpc/connect";
@@ -16,7 +16,7 @@ import { fromConnectError } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import type { AuditRecorder } from "./audit-recorder.ts";
 
-/** A command that an agent holds back, as its stream tells. */
+/** A command that an agent holds, as reported by its stream. */
 export interface HeldCommand {
   agentId: string;
   commandId: string;
@@ -33,7 +33,7 @@ export interface PendingApprovalsOptions {
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find">;
   audit: Pick<AuditRecorder, "note">;
-  /** Whether the one who asked may also approve. */
+  /** Whether callers may approve their own commands. */
   allowsOwn: () => boolean;
   clock: Clock;
   log: Logger;
@@ -43,11 +43,11 @@ interface Waiting extends HeldCommand {
   heldAtMs: number;
 }
 
-/** More than this wait at their agents all the same, and are found by the audit that was pulled. */
+/** Held commands tracked in memory; those beyond it are still found in the pulled audit. */
 const maxWaiting = 1_000;
-/** Of those that do not wait any more, so many are remembered until their audit says so, too. */
+/** Ended waits remembered until the pulled audit shows their end, too. */
 const maxGone = 1_000;
-/** The longest that an agent's config lets a command wait. */
+/** The longest wait that an agent's config allows. */
 const longestWaitMs = 86_400_000;
 const shortestPrefix = 4;
 const decideTimeoutMs = 10_000;
@@ -55,27 +55,27 @@ const decideTimeoutMs = 10_000;
 export class PendingApprovals {
   readonly #options: PendingApprovalsOptions;
   readonly #waiting = new Map<string, Waiting>();
-  /** What was pulled of an agent's audit may end with the wait: the end comes with a later pull. Oldest first. */
+  /** Waits that have ended, oldest first. The pulled audit may still show them as open until the next pull. */
   readonly #gone = new Set<string>();
 
   constructor(options: PendingApprovalsOptions) {
     this.#options = options;
   }
 
-  /** An agent has said that it waits. */
+  /** An agent has reported that it holds this command. */
   held(command: HeldCommand): void {
     this.#forgetExpired();
     if (this.#waiting.size < maxWaiting) {
       const shown = redactCommand(command.command);
       this.#waiting.set(keyOf(command), { ...command, command: shown, heldAtMs: this.#options.clock.wallMs() });
     }
-    this.#options.log.info(`${command.caller} waits for an approval of rule ${command.rule}`, {
+    this.#options.log.info(`A command by ${command.caller} needs approval (rule ${command.rule})`, {
       approvalId: command.approvalId,
       agentId: command.agentId,
     });
   }
 
-  /** It does not wait any more, for whatever reason. */
+  /** The wait has ended: decided, expired or cancelled. */
   gone(agentId: string, approvalId: string): void {
     const key = keyOf({ agentId, approvalId });
     this.#waiting.delete(key);
@@ -86,7 +86,7 @@ export class PendingApprovals {
     }
   }
 
-  /** Oldest first. Those of commands that did not come through this colony are known by the audit of their agents. */
+  /** Oldest first. Commands that did not come through this colony are found in the audit of their agents. */
   async list(): Promise<ApprovalInfo[]> {
     this.#forgetExpired();
     const { registry, store, clock } = this.#options;
@@ -104,7 +104,7 @@ export class PendingApprovals {
       .sort((a, b) => a.heldAt.localeCompare(b.heldAt));
   }
 
-  /** By id or the beginning of one. The same command may wait at several agents: all that fit are decided. */
+  /** Decides by id or prefix. Several agents may hold the same command: the decision goes to all of them. */
   async decide(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]> {
     const chosen = await this.#choose(decision);
     const by = context.caller ?? "";
@@ -112,7 +112,7 @@ export class PendingApprovals {
     if (decision.isApproved && own && !this.#options.allowsOwn()) {
       throw new CoralError({
         code: "not-permitted",
-        message: `Cannot approve "${own.approvalId}": ${by} has asked for it, and somebody else has to approve; approvals.allow_own in the colony's config changes that`,
+        message: `Cannot approve "${own.approvalId}": it is ${by}'s own command, and someone else must approve it; set approvals.allow_own in the colony's config to allow this`,
       });
     }
     return await Promise.all(chosen.map((approval) => this.#decideOne(approval, decision, by, context)));
@@ -120,18 +120,21 @@ export class PendingApprovals {
 
   async #choose({ approvalId, agentId }: ApprovalDecision): Promise<ApprovalInfo[]> {
     const all = (await this.list()).filter((approval) => agentId === undefined || approval.agentId === agentId);
-    const fitting = all.filter((approval) =>
+    const matching = all.filter((approval) =>
       approvalId.length < shortestPrefix ? approval.approvalId === approvalId : approval.approvalId.startsWith(approvalId),
     );
-    const ids = new Set(fitting.map((approval) => approval.approvalId));
+    const ids = new Set(matching.map((approval) => approval.approvalId));
     if (ids.size === 0)
       throw new CoralError({
         code: "not-found",
-        message: `Cannot decide "${approvalId}": nothing of that id waits (any more); see coral approval list`,
+        message: `Cannot decide "${approvalId}": no pending approval has this id, or it is already over; see coral approval list`,
       });
     if (ids.size > 1)
-      throw new CoralError({ code: "invalid", message: `Cannot decide "${approvalId}": ${ids.size} ids begin so; write more of it` });
-    return fitting;
+      throw new CoralError({
+        code: "invalid",
+        message: `Cannot decide "${approvalId}": ambiguous id, ${ids.size} approvals match; use a longer prefix`,
+      });
+    return matching;
   }
 
   async #decideOne(approval: ApprovalInfo, decision: ApprovalDecision, by: string, context: ToolCallContext): Promise<ApprovalOutcome> {
@@ -153,7 +156,7 @@ export class PendingApprovals {
     const tunnel = registry.find(agentId)?.session?.tunnel;
     let problem: string | null = null;
     try {
-      if (!tunnel) throw new CoralError({ code: "unavailable", message: "the agent is not connected any more" });
+      if (!tunnel) throw new CoralError({ code: "unavailable", message: "the agent is no longer connected" });
       await createClient(AgentService, tunnel.transport).decideApproval(
         { approvalId, isApproved, decidedBy: by, reason },
         { signal: context.signal, timeoutMs: decideTimeoutMs },
@@ -161,9 +164,9 @@ export class PendingApprovals {
       this.gone(agentId, approvalId);
     } catch (error) {
       const failure = fromConnectError(error);
-      problem = failure.code === "not-found" ? "it does not wait any more" : failure.message;
+      problem = failure.code === "not-found" ? "it is no longer pending" : failure.message;
       if (failure.code === "not-found") this.gone(agentId, approvalId);
-      await audit.note({ ...about, phase: "ended", reason: `the agent did not take it: ${problem}`, details });
+      await audit.note({ ...about, phase: "ended", reason: `the agent did not accept the decision: ${problem}`, details });
     }
     return { approvalId, agentId, hostname, isApproved, problem };
   }
@@ -182,7 +185,7 @@ export class PendingApprovals {
   #forgetExpired(): void {
     const nowMs = this.#options.clock.wallMs();
     for (const [key, { expiresAtMs, heldAtMs }] of this.#waiting) {
-      // An agent's clock may be off; it ends the wait by itself, so that this only keeps the book small.
+      // Only bounds the map: the agent ends the wait itself. The minute allows for its clock being off.
       if (nowMs > expiresAtMs + 60_000 && nowMs > heldAtMs + 60_000) this.#waiting.delete(key);
     }
   }

@@ -5,7 +5,7 @@ function ask(budget: QueryBudget, caller: string, times: number, nowMs: number):
   return Array.from({ length: times }, () => budget.take(caller, nowMs)).filter(Boolean).length;
 }
 
-test("QueryBudget gives each caller so many entries in a minute, and counts the rest", () => {
+test("QueryBudget limits entries per caller and minute, and counts the rest", () => {
   const budget = new QueryBudget();
   expect(ask(budget, "ann", 1_000, 0)).toBe(queriesPerMinute);
   expect(ask(budget, "bob", 5, 0)).toBe(5);
@@ -15,7 +15,7 @@ test("QueryBudget gives each caller so many entries in a minute, and counts the 
   expect(ask(budget, "ann", 10, 60_001)).toBe(10);
 });
 
-test("QueryBudget gives nothing new before what was counted is told", () => {
+test("QueryBudget starts no new minute before its count was taken", () => {
   const budget = new QueryBudget();
   ask(budget, "ann", queriesPerMinute + 1, 0);
   expect(budget.take("ann", 90_000)).toBe(false);
@@ -23,7 +23,7 @@ test("QueryBudget gives nothing new before what was counted is told", () => {
   expect(budget.take("ann", 90_000)).toBe(true);
 });
 
-test("QueryBudget remembers a bounded number of callers; the others share", () => {
+test("QueryBudget tracks a bounded number of callers; the others share one budget", () => {
   const budget = new QueryBudget();
   let written = 0;
   for (let index = 0; index < 3_000; index++) written += ask(budget, `caller-${index}`, 1, 0);

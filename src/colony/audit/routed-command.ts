@@ -1,4 +1,4 @@
-/** A command on its way through the colony, and what is written down about it. */
+/** Commands that the colony routes to agents, and their audit entries. */
 
 import type { FlowLoad } from "../../base/flow-load.ts";
 import type { Logger } from "../../base/log.ts";
@@ -7,49 +7,49 @@ import type { CommandEnd } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import type { PendingApprovals } from "./pending-approvals.ts";
 
-/** Who asks, in the words of the audit. */
-export interface CommandAsker {
+/** The caller of a command, as the audit records it. */
+export interface CommandCaller {
   name: string;
   from: string;
   through: "cli" | "mcp" | "http" | "llm";
   questionId: string;
 }
 
-/** A command on its way to agents, as the colony writes it down. */
+/** A command for one or more agents, as the audit records it. */
 export interface RoutedCommand {
   commandId: string;
   kind: CommandKind;
-  caller: CommandAsker;
-  /** As it was asked for: `service=api env=prod`. */
+  caller: CommandCaller;
+  /** As requested: `service=api env=prod`. */
   target: string;
-  /** Words as they were given; not redacted. */
+  /** The command line as given; not redacted. */
   command: string;
-  /** Who gets it. */
+  /** The agents that run it. */
   agentIds: string[];
 }
 
-/** What the colony itself writes down about commands; agents keep their own. */
+/** The colony's own audit of commands; agents keep another. */
 export interface CommandRouteAudit {
-  /** Before anything is sent; nothing is when it throws. */
+  /** Called before anything is sent to an agent; if it throws, nothing is sent. */
   asked(command: RoutedCommand): Promise<void>;
-  /** Nobody can, or nobody is there. */
+  /** No agent is able to run it, or none is connected. */
   refused(command: RoutedCommand, reason: string): Promise<void>;
-  /** One end for each of `agentIds`. */
+  /** `ends` has one element for each of `agentIds`. */
   ended(command: RoutedCommand, ends: readonly CommandEnd[], durationMs: number): Promise<void>;
 }
 
 export interface CommandsOptions {
   registry: Pick<AgentRegistry, "find">;
-  /** Absent: only agents write it down. */
+  /** Absent: only agents audit commands. */
   audit?: CommandRouteAudit | undefined;
-  /** Absent: whoever asked waits in vain for an approval, until the agent ends it. */
+  /** Absent: held commands cannot be approved here and expire at the agent. */
   approvals?: Pick<PendingApprovals, "held" | "gone">;
-  /** Told of what agents write; absent: nobody wants to know. */
+  /** Counts the output of agents; absent: not counted. */
   load?: FlowLoad;
   log: Logger;
 }
 
-/** Written down before and after, also when the client has left in between. */
+/** Runs a command with an audit entry before and after it, also when the client disconnects meanwhile. */
 export async function auditedRun(
   { audit, log }: Pick<CommandsOptions, "audit" | "log">,
   routed: RoutedCommand,
@@ -57,7 +57,7 @@ export async function auditedRun(
 ): Promise<CommandEnd[]> {
   const { commandId, kind, caller, target, agentIds } = routed;
   await audit?.asked(routed);
-  log.info(`${caller.name} begins ${kind} at ${target}`, { commandId, agents: agentIds.length });
+  log.info(`${kind} on ${target} started by ${caller.name}`, { commandId, agents: agentIds.length });
   const startedMs = performance.now();
   let ends: CommandEnd[] = [];
   try {
@@ -65,7 +65,7 @@ export async function auditedRun(
     return ends;
   } finally {
     const durationMs = Math.round(performance.now() - startedMs);
-    log.info(`${kind} of ${caller.name} at ${target} has ended`, { commandId, agents: agentIds.length, durationMs });
+    log.info(`${kind} on ${target} by ${caller.name} ended`, { commandId, agents: agentIds.length, durationMs });
     await audit?.ended(routed, ends, durationMs);
   }
 }

@@ -20,13 +20,13 @@ import {
   runCommand,
   type SkippedTarget,
 } from "../../transport/index.ts";
-import { auditedRun, type CommandAsker, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
+import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { executeCommand } from "./execute-command.ts";
 import { followCommand } from "./follow-command.ts";
 
 export interface Commands {
   /** One command of a client on frames, up to the end of all its agents. */
-  serve(frames: FrameStream, backend: ColonyBackend, caller: Omit<CommandAsker, "through" | "questionId">): Promise<void>;
+  serve(frames: FrameStream, backend: ColonyBackend, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
   execute: ColonyBackend["execute"];
 }
 
@@ -45,7 +45,7 @@ async function serveCommand(
 ): Promise<void> {
   const asked = await readCommand(frames);
   const { ask } = asked;
-  const caller: CommandAsker = { ...who, through: ask.through ?? "http", questionId: "" };
+  const caller: CommandCaller = { ...who, through: ask.through ?? "http", questionId: "" };
   const routed: RoutedCommand = {
     commandId: randomUUID(),
     kind: ask.command,

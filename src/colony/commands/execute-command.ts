@@ -6,7 +6,7 @@ import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 import type { CommandOutcome, CommandRequest, CommandResult, ToolCallContext } from "../../tools/index.ts";
 import { brokenEnd, type CommandAsk, type CommandEnd, CommandInput, commandOrder, type FrameToSend } from "../../transport/index.ts";
-import { auditedRun, type CommandAsker, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
+import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { followCommand } from "./follow-command.ts";
 
 /** What an agent may write before it ends the command, whatever is shown of it. */
@@ -16,7 +16,7 @@ const graceMs = 5_000;
 
 export async function executeCommand(options: CommandsOptions, request: CommandRequest, context: ToolCallContext): Promise<CommandResult> {
   const commandId = randomUUID();
-  const caller: CommandAsker = {
+  const caller: CommandCaller = {
     name: context.caller ?? "",
     from: context.from ?? "",
     through: context.through ?? "http",

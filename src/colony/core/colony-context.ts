@@ -11,9 +11,9 @@ export interface ColonyOptions {
   version: string;
   owner: FileOwner | undefined;
   peerCredentials: ControlServerOptions["peerCredentials"];
-  /** Ports to try after a taken one. */
+  /** How many further ports to try when the configured one is in use. */
   portSearch: number;
-  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  /** Called when OTLP load justifies more memory for speed, and when it no longer does. */
   onOtlpLoad?: (isBusy: boolean) => void;
   /** The same, for the output of commands. */
   onCommandLoad?: (isBusy: boolean) => void;
@@ -21,11 +21,11 @@ export interface ColonyOptions {
   log: Logger;
 }
 
-/** What all parts of a running colony are made with. `config` is that of the last reload: whoever must see changes reads it each time. */
+/** What every part of a running colony shares. A reload replaces `config`: read it each time instead of keeping a copy. */
 export interface ColonyContext extends ColonyOptions {
   /** Why the last write failed; empty while writes succeed. */
   writeProblem: string;
-  /** `host:port` for agents and the CLI; empty until it listens. */
+  /** `host:port` for agents and the CLI; empty until the colony listens. */
   endpoint: string;
   /** Aborts when the colony is closed. */
   stopped: AbortSignal;

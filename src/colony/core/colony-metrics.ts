@@ -1,6 +1,6 @@
 import { type Counter, type Histogram, MetricsRegistry, processFigures } from "../../base/metrics.ts";
 
-/** What a colony says of itself on /metrics. */
+/** The colony's own metrics, served on /metrics. */
 export interface ColonyMetrics {
   registry: MetricsRegistry;
   rowsStored: Counter;
@@ -12,7 +12,7 @@ export interface ColonyMetrics {
   discoveryCycle: Histogram;
 }
 
-/** How many agents there are, by what they tell of themselves; revoked ones are not counted. */
+/** Agent counts by protocol and runtime; revoked agents are not counted. */
 export interface AgentKinds {
   total: number;
   legacy: number;
@@ -20,7 +20,7 @@ export interface AgentKinds {
 }
 
 export interface ColonyGauges {
-  /** Absent: agents are not counted by what they tell of themselves. */
+  /** Absent: no counts by protocol and runtime. */
   agentKinds?: { colonyId: string; read: () => AgentKinds };
   agentsByHealth: () => Record<string, number>;
   storeBytes: () => Promise<number>;
@@ -38,7 +38,7 @@ export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
     registry,
     rowsStored: registry.counter({ name: "coral_rows_stored_total", help: "Rows pulled from agents and committed" }),
     rowsLost: registry.counter({ name: "coral_rows_lost_total", help: "Rows known to be lost, in the gap ledger" }),
-    pullFailures: registry.counter({ name: "coral_pull_failures_total", help: "Pulls that failed and will be repeated" }),
+    pullFailures: registry.counter({ name: "coral_pull_failures_total", help: "Failed pulls; each is retried" }),
     pullLag: registry.histogram({
       name: "coral_pull_lag_seconds",
       help: "Time from a row's commit at the agent to its commit here, oldest row of each pull",
@@ -54,11 +54,11 @@ export function createColonyMetrics(gauges: ColonyGauges): ColonyMetrics {
 }
 
 function addKinds(registry: MetricsRegistry, { colonyId: colony, read: agentKinds }: NonNullable<ColonyGauges["agentKinds"]>): void {
-  registry.read({ name: "coral_agents_total", help: "Agents of the colony" }, () => [[{ colony }, agentKinds().total]]);
+  registry.read({ name: "coral_agents_total", help: "Agents in the colony" }, () => [[{ colony }, agentKinds().total]]);
   registry.read({ name: "coral_agents_legacy_total", help: "Agents with a protocol from before runtime contexts" }, () => [
     [{ colony }, agentKinds().legacy],
   ]);
-  registry.read({ name: "coral_agents_legacy_pct", help: "Their share of all agents, percent" }, () => {
+  registry.read({ name: "coral_agents_legacy_pct", help: "Share of agents with a protocol from before runtime contexts, percent" }, () => {
     const { total, legacy } = agentKinds();
     return [[{ colony }, total === 0 ? 0 : (legacy / total) * 100]];
   });

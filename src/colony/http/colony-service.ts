@@ -1,4 +1,4 @@
-/** ColonyService: what agents may ask of the colony. Join is authorised by a token, the rest by the certificate that mesh has checked. */
+/** ColonyService, the RPCs of agents. A token authorizes Join; the client certificate, which transport has checked, authorizes the rest. */
 
 import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../base/clock.ts";
@@ -11,7 +11,6 @@ import type { NamingLimits } from "../../store/discovery/index.ts";
 import { type Authority, isProofValid, requireAgent, runtimeFromWire } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import { checkLegacy } from "../registry/legacy-policy.ts";
-import { checkRegistrationSize } from "../registry/registration-size.ts";
 import type { TokenStore } from "../registry/token-store.ts";
 
 export interface ColonyServiceOptions {
@@ -29,6 +28,10 @@ export interface ColonyServiceOptions {
 }
 
 const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const maxFactLength = 255;
+const maxReasonLength = 4_096;
+const maxLabels = 128;
+const maxCapabilities = 128;
 
 export function addColonyService(router: ConnectRouter, options: ColonyServiceOptions): void {
   router.service(ColonyService, {
@@ -109,7 +112,25 @@ async function register(options: ColonyServiceOptions, request: RegisterRequest,
   };
 }
 
-/** Null when the agent wants nothing special. */
+/** Throws `invalid` for oversized facts: the colony keeps them in memory and sends them with every status. */
+function checkRegistrationSize({ host, version, epoch, labels, capabilities }: RegisterRequest): void {
+  const facts = Object.entries({ ...host, version, epoch }).filter((entry): entry is [string, string] => typeof entry[1] === "string");
+  for (const [name, value] of facts) limit(name, value.length, maxFactLength, "characters");
+  limit("labels", Object.keys(labels).length, maxLabels, "entries");
+  for (const text of Object.entries(labels).flat()) limit("labels", text.length, maxFactLength, "characters");
+  limit("capabilities", capabilities.length, maxCapabilities, "entries");
+  for (const { name, reason } of capabilities) {
+    limit("capabilities", name.length, maxFactLength, "characters");
+    limit("capabilities", reason.length, maxReasonLength, "characters");
+  }
+}
+
+function limit(name: string, size: number, max: number, unit: "characters" | "entries"): void {
+  if (size <= max) return;
+  throw new CoralError({ code: "invalid", message: `Cannot register: "${name}" has ${size} ${unit}, and ${max} is the limit` });
+}
+
+/** Null when the agent sets no limits. */
 function namingOf({ outsideNames }: RegisterRequest): NamingLimits | null {
   const { noReverseDns = false, noProviderRanges = false, maxCacheMs = 0n } = outsideNames ?? {};
   if (!noReverseDns && !noProviderRanges && maxCacheMs <= 0n) return null;

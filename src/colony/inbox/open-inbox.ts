@@ -1,6 +1,6 @@
 /**
- * What programs send to the colony itself by OTLP, such as functions that have no agent beside them. It is taken as an agent takes it, into a store of
- * its own, and moved from there like any agent's segments: each exactly once.
+ * OTLP that programs send to the colony itself, such as functions without an agent on their host. The inbox receives it as an agent does, into a
+ * store of its own, and moves it from there as pulls from an agent do: each row exactly once.
  */
 
 import { mkdir } from "node:fs/promises";
@@ -11,25 +11,19 @@ import { repeat } from "../../base/repeat.ts";
 import { ResourceStack } from "../../base/resource-stack.ts";
 import type { OtlpConfig } from "../../config/index.ts";
 import { createOtlpClient, MetricIntake, OtlpIntake, type OtlpStatus, startOtlpServers } from "../../otlp/index.ts";
-import { type AgentStore, openAgentStore } from "../../store/agent/index.ts";
+import { openAgentStore } from "../../store/agent/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { type Engine } from "../../store/engine/index.ts";
-import {
-  type AgentSegments,
-  type ColonySegments,
-  type PulledSignal,
-  type SegmentEntry,
-  type SegmentOffer,
-} from "../../store/segments/index.ts";
+import type { ColonySegments } from "../../store/segments/index.ts";
 import { metricLoss, metricPoint, metricSeries, type Signal, segmentSignals } from "../../store/signals/index.ts";
-import { moveRows } from "./move-rows.ts";
+import { moveRows, moveSegments } from "./move-signals.ts";
 
 export interface InboxOptions {
   config: { otlp: OtlpConfig };
   engine: Engine;
-  /** The inbox has a folder of its own in it; DuckDB must be allowed to read it. */
+  /** Holds the inbox's own directory; DuckDB must be allowed to read it. */
   paths: { dataDirectory: string };
-  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  /** Called when OTLP load justifies more memory for speed, and when it no longer does. */
   onOtlpLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
@@ -40,17 +34,16 @@ type RowTarget = Pick<ColonyStore, "checkpoints" | "applyPulls">;
 
 export interface Inbox extends AsyncDisposable {
   status(): OtlpStatus;
-  /** Moves what is stored to the colony's own store, until the signal aborts. */
+  /** Moves stored rows and segments to the colony's store until the signal aborts. */
   run(signal: AbortSignal): Promise<void>[];
 }
 
-/** Stands in `agent_id` of what was sent to the colony. */
-export const inboxId = "colony";
+/** `agent_id` of rows that were sent to the colony itself. */
+const inboxId = "colony";
 const metricSignals = [metricPoint, metricSeries, metricLoss] as readonly Signal[];
-const maxSegmentsPerMove = 16;
 const moveIntervalMs = 500;
 const pruneIntervalMs = 60_000;
-/** Of what was moved, and of what waits while the colony's own files cannot be written. */
+/** For rows that have moved, and for the backlog while the colony's store cannot be written. */
 const maxBytes = 256 * 1024 * 1024;
 
 export async function openInbox(options: InboxOptions, target: Target, rowTarget: RowTarget): Promise<Inbox> {
@@ -77,7 +70,7 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
     stack.defer(() => intake.stop());
     const segments = store.segments;
     const move = async (): Promise<void> => {
-      if (segments) while (await moveSegments(store, segments, target));
+      if (segments) while (await moveSegments({ epoch: store.epoch, segments }, target, inboxId));
     };
     const metricNames = metricSignals.map(({ name }) => name);
     const moveMetrics = async (): Promise<void> => {
@@ -86,47 +79,12 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
     return {
       status: () => intake.status(),
       run: (signal) => [
-        repeat("Moving what was sent to the colony", moveIntervalMs, move, log, signal),
-        repeat("Moving metrics that were sent to the colony", moveIntervalMs, moveMetrics, log, signal),
-        repeat("Losses of metrics that were sent to the colony", pruneIntervalMs, () => metricIntake.tellLosses(), log, signal),
-        repeat("Retention of what was sent to the colony", pruneIntervalMs, () => store.prune(), log, signal),
+        repeat("Moving inbox segments", moveIntervalMs, move, log, signal),
+        repeat("Moving inbox metrics", moveIntervalMs, moveMetrics, log, signal),
+        repeat("Recording inbox metric losses", pruneIntervalMs, () => metricIntake.tellLosses(), log, signal),
+        repeat("Inbox retention", pruneIntervalMs, () => store.prune(), log, signal),
       ],
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
     };
   });
-}
-
-async function moveSegments(store: AgentStore, segments: AgentSegments, colony: Target): Promise<boolean> {
-  const { epoch } = store;
-  const checkpoints = colony.checkpoints(inboxId, epoch);
-  const pulled: PulledSignal[] = [];
-  for (const { name } of segmentSignals) {
-    const { entries, lastNumber, totalRows, more } = segments.listAfter(name, checkpoints.get(name) ?? 0, maxSegmentsPerMove);
-    const filters = await segments.lookupFilters(entries);
-    const offers: SegmentOffer[] = entries.map((entry) => offerOf(name, entry, filters.get(entry)));
-    for (const offer of offers) if (!offer.isLost) await colony.receive(inboxId, epoch, offer, segments.read(name, offer.number, 0));
-    pulled.push({ signal: name, lastNumber, totalRows, offers, isAll: !more });
-  }
-  const hasNews = pulled.some(({ offers, lastNumber, signal }) => offers.length > 0 || lastNumber > (checkpoints.get(signal) ?? 0));
-  if (hasNews) await colony.commit({ agentId: inboxId, epoch, signals: pulled });
-  return pulled.some(({ isAll }) => !isAll);
-}
-
-function offerOf(signal: string, entry: SegmentEntry, lookupFilter: Uint8Array | undefined): SegmentOffer {
-  const { firstNumber, number, rowsBefore, rows, sizeBytes, minTimeUs, maxTimeUs, services, schemaVersion, sha256, state } = entry;
-  return {
-    signal,
-    firstNumber,
-    number,
-    rowsBefore,
-    rows,
-    sizeBytes,
-    minTimeUs,
-    maxTimeUs,
-    services,
-    ...(lookupFilter && lookupFilter.length > 0 && { lookupFilter }),
-    schemaVersion,
-    sha256,
-    isLost: state === "lost",
-  };
 }

@@ -1,4 +1,4 @@
-/** Questions to agents' own stores, through their tunnels. */
+/** Queries agents' own stores through their tunnels. */
 
 import { createClient } from "@connectrpc/connect";
 import { CoralError } from "../../base/errors.ts";
@@ -12,15 +12,15 @@ export type AgentQueryKind = "traces" | "trace" | "logs" | "log_patterns" | "met
 export interface OwnAnswer<T> {
   agentId: string;
   answer: T;
-  /** Since when it has rows of that kind, milliseconds since 1970; null when it has none. */
+  /** Time of its oldest row of that kind, milliseconds since 1970; null without rows. */
   oldestMs: number | null;
 }
 
 const oneTimeoutMs = 10_000;
-/** All agents together: who does not answer by then has nothing to add. */
+/** For all agents together; later answers are ignored. */
 const allTimeoutMs = 3_000;
 const atOnce = 16;
-/** More agents than this are not asked one by one. */
+/** Agents beyond this are not queried and count as silent. */
 const maxAgents = 256;
 
 export class AgentQueries {
@@ -30,12 +30,12 @@ export class AgentQueries {
     this.#registry = registry;
   }
 
-  /** `unavailable` when the agent is not connected. */
+  /** Throws `unavailable` when the agent is not connected. */
   async one<T>(agentId: string, kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<OwnAnswer<T>> {
     return await this.#ask<T>(agentId, kind, request, AbortSignal.any([signal, AbortSignal.timeout(oneTimeoutMs)]));
   }
 
-  /** Of all that are connected; `silent` are those that did not answer in time. */
+  /** Queries every connected agent; `silent` are those without an answer in time. */
   async all<T>(kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<{ answers: OwnAnswer<T>[]; silent: string[] }> {
     const connected = [...this.#registry.entries()].filter((entry) => entry.session?.tunnel).map((entry) => entry.record.agentId);
     const slots = new Semaphore(atOnce);
@@ -53,7 +53,7 @@ export class AgentQueries {
   async #ask<T>(agentId: string, kind: AgentQueryKind, request: object, signal: AbortSignal): Promise<OwnAnswer<T>> {
     const tunnel = this.#registry.find(agentId)?.session?.tunnel;
     if (tunnel === undefined) {
-      throw new CoralError({ code: "unavailable", message: `Cannot ask agent "${agentId}" itself: it is not connected` });
+      throw new CoralError({ code: "unavailable", message: `Cannot query agent "${agentId}": it is not connected` });
     }
     try {
       const { answer, oldestUs } = await createClient(AgentService, tunnel.transport).query(
@@ -63,7 +63,7 @@ export class AgentQueries {
       return { agentId, answer: JSON.parse(answer) as T, oldestMs: oldestUs === undefined ? null : Number(oldestUs) / 1_000 };
     } catch (error) {
       const problem = fromConnectError(error);
-      throw new CoralError({ code: problem.code, message: `Cannot ask agent "${agentId}" itself: ${problem.message}`, cause: error });
+      throw new CoralError({ code: problem.code, message: `Cannot query agent "${agentId}": ${problem.message}`, cause: error });
     }
   }
 }

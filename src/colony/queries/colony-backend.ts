@@ -1,4 +1,4 @@
-/** The colony behind the tools: facts from the registry and the store, nothing shaped for display. */
+/** The backend of the colony's tools: facts from the registry and the store, not formatted for display. */
 
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -7,7 +7,18 @@ import type { Logger } from "../../base/log.ts";
 import type { ColonyConfig } from "../../config/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import { type ColonyStore, listConflicts } from "../../store/colony/index.ts";
-import { queryEdges, queryEvents, queryHosts, queryHostsNow, queryServices } from "../../store/queries/index.ts";
+import {
+  queryConnections,
+  queryEdgeRed,
+  queryEdges,
+  queryEvents,
+  queryHosts,
+  queryHostsNow,
+  queryRed,
+  queryServiceCpu,
+  queryServices,
+  queryTrafficLosses,
+} from "../../store/queries/index.ts";
 import { runReadOnlySql } from "../../store/sql/index.ts";
 import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, StoreInfo } from "../../tools/index.ts";
 import type { OpenedAudit } from "../audit/open-audit.ts";
@@ -22,11 +33,8 @@ import type { RuntimeRegistry } from "../registry/runtime-registry.ts";
 import type { TokenStore } from "../registry/token-store.ts";
 import { AgentQueries } from "./agent-queries.ts";
 import { createDirectBackend } from "./direct-backend.ts";
-import { createLogsBackend } from "./logs-backend.ts";
-import { createMetricsBackend } from "./metrics-backend.ts";
 import { createSummaryBackend } from "./summary-backend.ts";
-import { createTraceBackend } from "./trace-backend.ts";
-import { createTrafficBackend } from "./traffic-backend.ts";
+import { createTelemetryBackend } from "./telemetry-backend.ts";
 
 export interface ColonyBackendOptions {
   store: ColonyStore;
@@ -39,13 +47,13 @@ export interface ColonyBackendOptions {
   startedAtMs: number;
   startedMonotonicMs: number;
   endpoints: () => string[];
-  /** Empty while writes succeed. */
+  /** Why the last write failed; empty while writes succeed. */
   writeProblem: () => string;
   discovery: Pick<DiscoveryLoop, "catchUp">;
   deployments: Pick<DeploymentWatch, "list" | "mark">;
   commands: Pick<Commands, "execute">;
   audit: OpenedAudit["backend"];
-  /** What keeps addresses outside from getting names. */
+  /** Why external addresses cannot be named; empty when they can. */
   nameProblems: () => string[];
   clock: Clock;
   log: Logger;
@@ -54,29 +62,17 @@ export interface ColonyBackendOptions {
 export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
   const { store, registry, tokens, clock, config } = options;
   const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
-  const own = {
-    ...createMetricsBackend({ store, clock }),
-    ...createLogsBackend({ store, clock }),
-    ...createTraceBackend({ store, clock }),
-  };
+  const telemetry = createTelemetryBackend({ store, clock });
   return {
     status: () => readStatus(options),
     agents: () => Promise.resolve([...registry.entries()].map((entry) => agentInfo(entry, options))),
     runtimeContext: createRuntimeContext(options),
     hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
-    services: async (request) => {
-      await options.discovery.catchUp();
-      return await queryServices(store, request);
-    },
-    edges: async (request) => {
-      await options.discovery.catchUp();
-      return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database: store.database.name });
-    },
-    ...createTrafficBackend({ store, discovery: options.discovery, clock }),
+    ...topologyBackend(options),
     ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
-    ...own,
-    ...createDirectBackend({ own, agents: new AgentQueries(registry), clock }),
+    ...telemetry,
+    ...createDirectBackend({ own: telemetry, agents: new AgentQueries(registry), clock }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,
     ...options.audit,
@@ -103,10 +99,38 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
   };
 }
 
-/** In the gap ledger: a loss that concerns all agents or all signals, such as a damaged file. */
+type TopologyBackend = Pick<ColonyBackend, "services" | "edges" | "red" | "edgeRed" | "connections" | "trafficLosses" | "serviceCpu">;
+
+/** Services, who calls whom, and request rates. Queries that name peers first let discovery catch up: the names are its output. */
+function topologyBackend({ store, discovery, clock }: ColonyBackendOptions): TopologyBackend {
+  const database = store.database.name;
+  return {
+    services: async (request) => {
+      await discovery.catchUp();
+      return await queryServices(store, request);
+    },
+    edges: async (request) => {
+      await discovery.catchUp();
+      return await queryEdges(store, { ...request, nowMs: clock.wallMs(), database });
+    },
+    red: (request) => queryRed(store, { ...request, nowMs: clock.wallMs() }),
+    edgeRed: async (request) => {
+      await discovery.catchUp();
+      return await queryEdgeRed(store, { ...request, nowMs: clock.wallMs(), database });
+    },
+    connections: async (request) => {
+      await discovery.catchUp();
+      return await queryConnections(store, { ...request, nowMs: clock.wallMs(), database });
+    },
+    trafficLosses: (request) => queryTrafficLosses(store, { ...request, nowMs: clock.wallMs() }),
+    serviceCpu: () => queryServiceCpu(store, { nowMs: clock.wallMs() }),
+  };
+}
+
+/** In the gap ledger: a loss of all agents or of all signals, such as a damaged file. */
 const everything = "*";
 
-/** People may ask for less than the config allows, not for more. */
+/** A request may lower the limits of the config, not raise them. */
 function sqlLimits(config: ColonyConfig, request: { maxRows: number; timeoutMs: number }): { maxRows: number; timeoutMs: number } {
   return { maxRows: Math.min(request.maxRows, config.sql.maxRows), timeoutMs: Math.min(request.timeoutMs, config.sql.timeoutMs) };
 }
@@ -154,7 +178,7 @@ function colonyInfo({ config, version, startedAtMs, startedMonotonicMs, clock, e
 async function storeInfo({ store, config, databaseFile, writeProblem }: ColonyBackendOptions): Promise<StoreInfo> {
   const { usedBytes, walBytes } = await store.database.size();
   return {
-    // New rows lie in the log until the next checkpoint; retention counts them, too.
+    // New rows stay in the WAL until the next checkpoint; retention counts them too.
     usedBytes: usedBytes + walBytes,
     limitBytes: config().store.maxSizeBytes,
     writeProblem: writeProblem(),
@@ -168,7 +192,7 @@ async function freeBytesOf(directory: string): Promise<number | null> {
     const { bavail, bsize } = await statfs(directory);
     return bavail * bsize;
   } catch {
-    // Some network file systems do not answer; the field says "unknown".
+    // Some network file systems do not support statfs; null is shown as unknown.
     return null;
   }
 }
@@ -210,10 +234,10 @@ function agentInfo(
   };
 }
 
-/** Since when is told beside it. */
+/** Without the duration: `lastContactAgoMs` has it. */
 function reasonFor(entry: AgentEntry): string {
   if (entry.record.revokedAt !== null) return "revoked";
-  return entry.session?.tunnel ? "connected, but it does not answer" : "not connected";
+  return entry.session?.tunnel ? "connected, but not responding" : "not connected";
 }
 
 function isoTime(atUs: number): string {

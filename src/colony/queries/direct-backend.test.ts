@@ -15,10 +15,10 @@ const spanOf = (spanId: string, parentSpanId: string | null): SpanFact =>
   }) as Partial<SpanFact> as SpanFact;
 const factsOf = (...spans: SpanFact[]): TraceFacts => ({ spans, total: spans.length });
 const request = { traceId: "a".repeat(32), maxSpans: 10, details: false };
-const unused = async (): Promise<never> => await Promise.reject(new Error("not asked for"));
+const unused = async (): Promise<never> => await Promise.reject(new Error("not called in this test"));
 
-/** A trace of which the colony has what `own` tells, one answer per question. */
-async function read(own: TraceFacts[], told: { answers: TraceFacts[]; silent: string[] }) {
+/** A backend whose own store answers `own`, one entry per call. */
+async function read(own: TraceFacts[], agents: { answers: TraceFacts[]; silent: string[] }) {
   const backend = createDirectBackend({
     own: {
       traces: unused,
@@ -31,8 +31,8 @@ async function read(own: TraceFacts[], told: { answers: TraceFacts[]; silent: st
     agents: {
       one: unused,
       all: async <T>() => ({
-        answers: told.answers.map((answer, index) => ({ agentId: `web-${index}`, answer: answer as T, oldestMs: null })),
-        silent: told.silent,
+        answers: agents.answers.map((answer, index) => ({ agentId: `web-${index}`, answer: answer as T, oldestMs: null })),
+        silent: agents.silent,
       }),
     },
     clock: systemClock,
@@ -42,21 +42,21 @@ async function read(own: TraceFacts[], told: { answers: TraceFacts[]; silent: st
 }
 
 describe("createDirectBackend() of a trace", () => {
-  it("says which agent did not answer", async () => {
+  it("names the agent that did not answer", async () => {
     const one = await read([factsOf()], { answers: [], silent: ["web-7"] });
-    expect(one).toEqual({ spans: [], directProblem: 'Cannot ask agent "web-7" for what came just now: no answer in time' });
+    expect(one).toEqual({ spans: [], directProblem: 'Cannot query agent "web-7" for the newest spans: no answer in time' });
     const more = await read([factsOf(spanOf("b", "a")), factsOf(spanOf("b", "a"))], {
       answers: [factsOf(spanOf("c", "b"))],
       silent: ["x", "y"],
     });
-    expect(more).toEqual({ spans: ["b", "c"], directProblem: "Cannot ask 2 agents for what came just now: no answer in time" });
+    expect(more).toEqual({ spans: ["b", "c"], directProblem: "Cannot query 2 agents for the newest spans: no answer in time" });
   });
 
-  it("finds what came while an agent was waited for", async () => {
+  it("finds spans that arrive while it waits for an agent", async () => {
     expect(await read([factsOf(), factsOf(spanOf("a", null))], { answers: [], silent: ["web-7"] })).toEqual({ spans: ["a"] });
   });
 
-  it("says nothing of agents that had nothing to add", async () => {
+  it("reports no problem when every agent answered", async () => {
     expect(await read([factsOf()], { answers: [factsOf(spanOf("a", null))], silent: [] })).toEqual({ spans: ["a"] });
     expect(await read([factsOf()], { answers: [factsOf()], silent: [] })).toEqual({ spans: [] });
   });

@@ -1,6 +1,6 @@
 /**
- * Where the colony lacks the detail, agents are asked themselves: the one that a question names, and all of them for a trace of the last minute
- * that is not, or not all, here yet.
+ * Queries agents directly for what the colony does not have yet: the one agent that a request names, or every agent for a trace of the last
+ * minute that is missing or incomplete here.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -9,19 +9,19 @@ import type { SpanFact, TraceFacts } from "../../model/traces.ts";
 import type { ColonyBackend, ToolCallContext } from "../../tools/index.ts";
 import type { AgentQueries, AgentQueryKind } from "./agent-queries.ts";
 
-type AskedParts = Pick<ColonyBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
+type DirectQueries = Pick<ColonyBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
 
 export interface DirectBackendOptions {
-  /** What the colony itself has. */
-  own: AskedParts;
+  /** The colony's own store. */
+  own: DirectQueries;
   agents: Pick<AgentQueries, "one" | "all">;
   clock: Clock;
 }
 
-/** Spans come to the colony within seconds: an older trace that lacks some lacks them for ever. */
+/** Spans reach the colony within seconds: an older trace with missing spans stays incomplete. */
 const freshMs = 60_000;
 
-export function createDirectBackend({ own, agents, clock }: DirectBackendOptions): AskedParts {
+export function createDirectBackend({ own, agents, clock }: DirectBackendOptions): DirectQueries {
   const ask = async <Request extends { sinceMs: number; agentIds?: readonly string[] }, Facts extends object>(
     kind: AgentQueryKind,
     fromColony: (request: Request, context: ToolCallContext) => Promise<Facts>,
@@ -33,13 +33,13 @@ export function createDirectBackend({ own, agents, clock }: DirectBackendOptions
     const { agentIds: _, ...question } = request;
     try {
       const { answer, oldestMs } = await agents.one<Facts>(agentId, kind, question, context.signal);
-      // The colony keeps what was before that for longer.
+      // The range starts before the agent's oldest row; the colony keeps rows longer.
       if (oldestMs === null || oldestMs > clock.wallMs() - request.sinceMs) return await fromColony(request, context);
       return { ...named(answer, agentId), ownStores: [agentId] };
     } catch (error) {
       context.signal.throwIfAborted();
       const problem = CoralError.from(error);
-      // What is wrong with the question is wrong here, too.
+      // An invalid request fails here, too.
       if (problem.code === "usage" || problem.code === "invalid") throw error;
       return { ...(await fromColony(request, context)), directProblem: problem.message };
     }
@@ -55,19 +55,19 @@ export function createDirectBackend({ own, agents, clock }: DirectBackendOptions
       if (!mayBeIncomplete(found, clock.wallMs())) return found;
       const { answers, silent } = await agents.all<TraceFacts>("trace", request, context.signal);
       const facts = merged(
-        // While an agent was waited for, its spans may have come.
+        // Spans of a silent agent may have arrived during the wait.
         silent.length === 0 ? found : await own.trace(request, context),
         answers.map(({ agentId, answer }) => ({ agentId, ...named(answer, agentId) })),
         request.maxSpans,
       );
       if (silent.length === 0 || !mayBeIncomplete(facts, clock.wallMs())) return facts;
       const who = silent.length === 1 ? `agent "${silent[0]}"` : `${silent.length} agents`;
-      return { ...facts, directProblem: `Cannot ask ${who} for what came just now: no answer in time` };
+      return { ...facts, directProblem: `Cannot query ${who} for the newest spans: no answer in time` };
     },
   };
 }
 
-/** Rows of an agent's own store do not say whose they are. */
+/** Adds the agent id: rows of an agent's own store do not have it. */
 function named<Facts extends object>(facts: Facts, agentId: string): Facts {
   const withId = (row: object): object => ("agentId" in row ? { ...row, agentId } : row);
   const lists = Object.entries(facts).filter(

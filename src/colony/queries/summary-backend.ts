@@ -1,4 +1,4 @@
-/** The part of the colony's backend that is about health and deployments. */
+/** The backend's queries of service health and deployments. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -25,7 +25,7 @@ export interface SummaryBackendOptions {
   log: Logger;
 }
 
-/** Which names of spans are which services is looked up this often: processes seldom change their name. */
+/** How long span-name aliases are cached: processes seldom change their name. */
 const aliasesKeptMs = 60_000;
 
 export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
@@ -39,7 +39,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
       const isUnseen = request.service !== undefined && facts.requests.length === 0 && facts.hasSpans;
       const known =
         isUnseen || facts.requests.some(({ source }) => source === "spans") ? await aliases.current() : new Map<string, string>();
-      // Its spans may call it by another name than its process.
+      // Its spans may use another name than its process.
       const [name] = isUnseen ? ([...known].find(([, service]) => service === request.service) ?? []) : [];
       const requests = name === undefined ? facts.requests : (await querySummary(store, { ...request, service: name, nowMs })).requests;
       return { ...facts, requests, nowMs, aliases: known };
@@ -51,7 +51,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
   };
 }
 
-/** Looked up beside the questions: only the first one waits. */
+/** Names in spans → service names. Refreshed in the background: only the first query waits. */
 class Aliases {
   readonly #store: ColonyStore;
   readonly #clock: Clock;
@@ -85,8 +85,8 @@ class Aliases {
       ]);
       this.#known = serviceAliases(processes, services);
     } catch (error) {
-      // Without them a service may be there twice, under both its names: better than no answer.
-      this.#log.debug("Cannot look up names of spans", { error });
+      // Without aliases a service may appear twice, once per name: better than no answer.
+      this.#log.debug("Cannot refresh the service names of spans; using the cached ones", { error });
     }
   }
 }

@@ -266,11 +266,11 @@ describe("coral approval", () => {
   });
 
   it("ends with 1 when no agent took it, and with the refusal of the colony", async () => {
-    const outcome = { approvalId: id, agentId: "agent-a", hostname: "web-1", isApproved: true, problem: "it does not wait any more" };
+    const outcome = { approvalId: id, agentId: "agent-a", hostname: "web-1", isApproved: true, problem: "it is no longer pending" };
     here.colony.tool("coral_decide_approval", { outcomes: [outcome] });
     expect(await here.world.coral("approval approve 3f2a9c1e")).toMatchObject({
       code: 1,
-      stdout: "Not taken by web-1: it does not wait any more\n",
+      stdout: "Not taken by web-1: it is no longer pending\n",
     });
     here.colony.replies.set("POST /v1/tools/coral_decide_approval", () => {
       throw new CoralError({ code: "not-permitted", message: 'Cannot approve "x": token:ann has asked for it' });

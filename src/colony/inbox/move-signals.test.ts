@@ -8,7 +8,7 @@ import { openAgentStore } from "../../store/agent/index.ts";
 import { openColonyStore } from "../../store/colony/index.ts";
 import { openEngine } from "../../store/engine/index.ts";
 import { metricLoss, type Signal, signals } from "../../store/signals/index.ts";
-import { moveRows } from "./move-rows.ts";
+import { moveRows } from "./move-signals.ts";
 
 it("moveRows() moves each row once, in parts", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-move-"));

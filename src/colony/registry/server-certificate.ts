@@ -1,14 +1,14 @@
 import type { Authority } from "../../transport/index.ts";
 
 /** The colony's own certificate, kept in memory only and made anew at two thirds of its life. */
-export interface OwnCertificate {
+export interface ServerCertificate {
   current(): { certPem: string; keyPem: string; caPem: string };
   renewWhenDue(nowMs: number, onRenewed: () => void): Promise<void>;
 }
 
 const ttlMs = 30 * 86_400_000;
 
-export async function createOwnCertificate(authority: Authority): Promise<OwnCertificate> {
+export async function createServerCertificate(authority: Authority): Promise<ServerCertificate> {
   let issued = await authority.issueColony({ ttlMs });
   return {
     current: () => ({ certPem: issued.certPem, keyPem: issued.keyPem, caPem: authority.caPem }),

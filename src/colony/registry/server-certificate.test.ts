@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { createAuthority } from "../../transport/index.ts";
-import { createOwnCertificate } from "./own-certificate.ts";
+import { createServerCertificate } from "./server-certificate.ts";
 
 const dayMs = 86_400_000;
 
-it("createOwnCertificate() makes another one at two thirds of its life, and tells", async () => {
+it("createServerCertificate() makes another one at two thirds of its life, and tells", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-certificate-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const authority = await createAuthority(directory, "shop-test-0a1b2c");
-  const certificate = await createOwnCertificate(authority);
+  const certificate = await createServerCertificate(authority);
   const first = certificate.current();
   expect(first.caPem).toBe(authority.caPem);
   const endsMs = Date.parse(new X509Certificate(first.certPem).validTo);
