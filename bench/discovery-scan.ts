@@ -10,7 +10,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { chooseSocketBackend } from "../src/agent/connections/socket-backend.ts";
+import { createSocketDumper } from "../src/agent/connections/socket-dumper.ts";
 import { createDiscoveryCollector, type DiscoveryCollector } from "../src/agent/discovery/discovery-collector.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
@@ -38,7 +38,7 @@ const periods = isSmall ? 2 : 5;
 function createCollector(): DiscoveryCollector {
   const reader = createHostReader();
   return createDiscoveryCollector({
-    scanner: reader.discovery({ dumper: chooseSocketBackend(() => "auto").dumper }),
+    scanner: reader.discovery({ dumper: createSocketDumper(() => "auto") }),
     config: () => config.serviceDiscovery,
     managed: { byPort: () => undefined, list: () => [], healthOf: () => undefined },
     ticksPerS: reader.units.ticksPerS,
@@ -146,7 +146,7 @@ async function measureAverage(): Promise<Figure> {
       store.append(connection, rows.connections),
       store.append(event, rows.events),
     ]);
-    await collector.settle();
+    await collector.hashBuilds();
     const { nextSeq } = store.heads().get(serviceInstance.name) ?? { nextSeq: 1 };
     await store.readAfter(serviceInstance.name, nextSeq - rows.instances.length - 1, { maxBytes: 4 * 1024 ** 2, maxRows: 100_000 });
     await sleep(delayMs);

@@ -1,4 +1,4 @@
-/** Every collector of this agent: what it samples, how often, and into which signals it goes. */
+/** The agent's collectors: what each samples, how often, and into which signals the rows go. */
 
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
@@ -23,11 +23,11 @@ import {
 } from "../store/signals/index.ts";
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
 import type { KernelConnections } from "./connections/kernel-connections.ts";
-import { chooseSocketBackend } from "./connections/socket-backend.ts";
+import { createSocketDumper } from "./connections/socket-dumper.ts";
 import { createDiscoveryCollector, type ScanWatcher } from "./discovery/discovery-collector.ts";
 import { createHostCollector, type HostRows } from "./host/host-collector.ts";
 import type { ManagedServices } from "./managed/managed-services.ts";
-import type { TrafficNames } from "./naming/traffic-names.ts";
+import type { TrafficNames } from "./naming/service-namer.ts";
 
 export interface CollectorsOptions {
   store: AgentStore;
@@ -35,40 +35,40 @@ export interface CollectorsOptions {
   clock: Clock;
   log: Logger;
   config: () => AgentConfig;
-  /** What users say about ports; beats every other name. */
+  /** Services registered by users; their names win over all others. */
   managed: ManagedServices;
-  /** Labels of the pods on this node, where there is a cluster to ask. */
+  /** Labels of the pods on this node; absent outside a cluster. */
   pods?: PodLabels;
-  /** What is seen in traffic; nothing by default. */
+  /** Service names learned from traffic; none by default. */
   traffic?: TrafficNames;
-  /** Told of every scan. */
+  /** Receives every scan. */
   watcher?: ScanWatcher;
-  /** What the kernel tells about connections; absent: scans are all there is. */
+  /** Connection events from the kernel; absent: scans only. */
   kernel?: KernelConnections;
 }
 
 export interface Collectors {
   /** One promise per collector; each resolves when aborted. */
   run(signal: AbortSignal): Promise<void>[];
-  /** Looks for services soon instead of at the next interval: what users say about a port has changed. */
+  /** Scans now and reports every instance: a user changed a registered service. */
   rescan(): void;
-  /** Looks soon, without reporting what is known already: a process was seen that nobody knows. */
-  lookSoon(): void;
-  /** The kernel has told something about connections: it is stored in a moment. */
-  connectionsArrived(): void;
-  /** What could not be seen, ready to print. */
+  /** Scans now, with the regular reports: traffic showed an unknown process. */
+  scanSoon(): void;
+  /** Stores pending connection events of the kernel after a short delay. */
+  storeConnectionsSoon(): void;
+  /** Sentences about what the collectors could not see. */
   notes(): string[];
 }
 
-/** What arrives about connections is stored together. */
-const newsDelayMs = 500;
+/** Collects connection events into one write. */
+const connectionsDelayMs = 500;
 
 export function createCollectors(options: CollectorsOptions): Collectors {
   const { store, reader, clock, log, config } = options;
   const hosts = createHostCollector({ reader, clock, topProcesses: () => config().host.topProcesses, log });
-  const backend = chooseSocketBackend(() => config().serviceDiscovery.backend);
+  const dumper = createSocketDumper(() => config().serviceDiscovery.backend);
   const discovery = createDiscoveryCollector({
-    scanner: reader.discovery({ dumper: backend.dumper, ...(options.pods ? { pods: options.pods } : {}) }),
+    scanner: reader.discovery({ dumper, ...(options.pods ? { pods: options.pods } : {}) }),
     config: () => config().serviceDiscovery,
     managed: options.managed,
     ...(options.traffic ? { traffic: options.traffic } : {}),
@@ -91,11 +91,11 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       appendInBatches(store, connection, rows.connections, batchSize),
       appendInBatches(store, event, rows.events, batchSize),
     ]);
-    await discovery.settle(signal);
+    await discovery.hashBuilds(signal);
   };
-  let newsTimer: NodeJS.Timeout | undefined;
-  const storeNews = async (): Promise<void> => {
-    await appendInBatches(store, connection, discovery.connectionNews(), config().serviceDiscovery.batchSize);
+  let connectionsTimer: NodeJS.Timeout | undefined;
+  const storeConnections = async (): Promise<void> => {
+    await appendInBatches(store, connection, discovery.kernelConnections(), config().serviceDiscovery.batchSize);
   };
   return {
     run: (signal) => [
@@ -106,18 +106,18 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       isRescan = true;
       alarm.ring();
     },
-    lookSoon: () => alarm.ring(),
-    connectionsArrived: () => {
-      newsTimer ??= setTimeout(() => {
-        newsTimer = undefined;
-        background(log, "Storing connections", storeNews());
-      }, newsDelayMs).unref();
+    scanSoon: () => alarm.ring(),
+    storeConnectionsSoon: () => {
+      connectionsTimer ??= setTimeout(() => {
+        connectionsTimer = undefined;
+        background(log, "storing connections", storeConnections());
+      }, connectionsDelayMs).unref();
     },
     notes: () => [...hosts.notes(), ...discovery.notes()],
   };
 }
 
-/** Together: the store commits them in one transaction, so a sample is there as a whole or not at all. */
+/** One transaction: the store commits concurrent appends together, so that a sample is stored completely or not at all. */
 async function appendHost(store: AgentStore, rows: HostRows): Promise<void> {
   await Promise.all([
     store.append(host, rows.host),
@@ -130,7 +130,7 @@ async function appendHost(store: AgentStore, rows: HostRows): Promise<void> {
   ]);
 }
 
-/** One after the other: a host with tens of thousands of connections has more rows than may wait in the store at once. */
+/** Sequential: a host with tens of thousands of connections has more rows than the store's queue takes at once. */
 async function appendInBatches<C extends Columns>(
   store: AgentStore,
   signal: Signal<C>,

@@ -25,8 +25,8 @@ export async function openObservers(setting: AgentSetting, { store, auditLog, me
   const kernel = createKernelConnections({
     isWanted: () => ["auto", "ebpf"].includes(setting.config.serviceDiscovery.backend),
     mark: (phase, mark) => traffic.collector.markScan(phase, mark),
-    onNews: () => collectors.connectionsArrived(),
-    onNewPeer: () => collectors.lookSoon(),
+    onEvents: () => collectors.storeConnectionsSoon(),
+    onScanWanted: () => collectors.scanSoon(),
     clock,
     log: log.child("connections"),
   });
@@ -37,7 +37,7 @@ export async function openObservers(setting: AgentSetting, { store, auditLog, me
     hostname,
     ...(setting.ownPids ? { ownPids: setting.ownPids } : {}),
     ...(setting.superviseTraffic ? { supervise: setting.superviseTraffic } : {}),
-    rescan: () => collectors.lookSoon(),
+    rescan: () => collectors.scanSoon(),
     connections: kernel,
     clock,
     log: log.child("traffic"),

@@ -10,7 +10,7 @@ import { superviseTraffic } from "../traffic/index.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type CaptureService, captureAuditNote, createCaptureService } from "./capture/capture-service.ts";
 import type { ScanWatcher } from "./discovery/discovery-collector.ts";
-import type { TrafficNames } from "./naming/traffic-names.ts";
+import type { TrafficNames } from "./naming/service-namer.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic/traffic-collector.ts";
 import { createTrafficDirectory, type TrafficDirectory } from "./traffic/traffic-directory.ts";
 import { TrafficNameBook } from "./traffic/traffic-name-book.ts";

@@ -2,7 +2,7 @@ import type { DiscoveryScan, TrackedSocket } from "../../host/index.ts";
 import { servingOwners } from "../naming/listener-owners.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 
-/** Whose end of a connection it is, and how that is known. */
+/** The process and service at one end of a connection, and how they were attributed. */
 export interface Owner {
   service: string | null;
   pid: number | null;
@@ -10,9 +10,9 @@ export interface Owner {
   attribution: "process_fd" | "listening_socket" | "config" | null;
 }
 
-export const nobody: Owner = { service: null, pid: null, startTicks: null, attribution: null };
+export const unknownOwner: Owner = { service: null, pid: null, startTicks: null, attribution: null };
 
-/** Whoever holds the socket; for a server that is not known, whoever listens. */
+/** The process that holds the socket; for a server's socket without a known holder, the owner of the listener. */
 export function ownerOf(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer): Owner {
   const isServer = socket.role === "server";
   const [pid] = scan.ownersOf(socket);
@@ -21,21 +21,21 @@ export function ownerOf(socket: TrackedSocket, scan: DiscoveryScan, namer: Servi
     const name = isServer ? namer.atServer(socket, entry.pid) : namer.ofProcess(entry.pid);
     return { service: name?.service ?? null, pid: entry.pid, startTicks: entry.startTicks, attribution: "process_fd" };
   }
-  if (!isServer) return nobody;
+  if (!isServer) return unknownOwner;
   return ownerOfListener(socket, scan, namer);
 }
 
-/** Whoever listens is taken to serve what came in there. */
+/** Attributes an accepted connection to the owner of its listener. */
 export function ownerOfListener(socket: TrackedSocket, scan: DiscoveryScan, namer: ServiceNamer): Owner {
   const [listener] = scan.listenersOf(socket);
-  if (!listener) return nobody;
+  if (!listener) return unknownOwner;
   const owners = servingOwners(scan, listener);
   const name = namer.atServer(socket, null);
   if (owners.length === 0) {
-    const isSaid = name?.namedBy === "manual" || name?.namedBy === "config";
-    return { service: name?.service ?? null, pid: null, startTicks: null, attribution: isSaid ? "config" : "listening_socket" };
+    const isConfigured = name?.namedBy === "manual" || name?.namedBy === "config";
+    return { service: name?.service ?? null, pid: null, startTicks: null, attribution: isConfigured ? "config" : "listening_socket" };
   }
-  // With one process there is no doubt which; of several, any may have accepted it.
+  // A single owner is certain; of several, any may have accepted the connection.
   const only = owners.length === 1 ? scan.processOf(owners[0] ?? 0) : undefined;
   return { service: name?.service ?? null, pid: only?.pid ?? null, startTicks: only?.startTicks ?? null, attribution: "listening_socket" };
 }

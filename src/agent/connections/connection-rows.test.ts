@@ -2,20 +2,19 @@ import { describe, expect, it } from "vitest";
 import { connection } from "../../store/signals/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../../traffic/index.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
-import { createServiceNamer } from "../naming/service-namer.ts";
-import { noTrafficNames } from "../naming/traffic-names.ts";
-import { ConnectionRows, type KernelNews } from "./connection-rows.ts";
+import { createServiceNamer, noTrafficNames } from "../naming/service-namer.ts";
+import { ConnectionRows, type TimedKernelBatch } from "./connection-rows.ts";
 
 class Scans {
   nowMs = 0;
   readonly rows = new ConnectionRows({ clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs } });
 
-  at(nowMs: number, { kernel, ...test }: TestScan & { kernel?: KernelNews }, portMapping: Record<string, string> = {}) {
+  at(nowMs: number, { kernel, ...test }: TestScan & { kernel?: TimedKernelBatch }, portMapping: Record<string, string> = {}) {
     const { scan, namer } = this.#scan(nowMs, test, portMapping);
     return this.rows.of(scan, namer, { at: nowMs * 1_000, mono_ms: nowMs }, kernel);
   }
 
-  between(nowMs: number, test: TestScan, kernel: KernelNews) {
+  between(nowMs: number, test: TestScan, kernel: TimedKernelBatch) {
     const { scan, namer } = this.#scan(nowMs, test, {});
     return this.rows.between(scan, namer, { at: nowMs * 1_000, mono_ms: nowMs }, kernel);
   }
@@ -35,7 +34,7 @@ const processes = [
 const minuteMs = 60_000;
 
 describe("ConnectionRows", () => {
-  it("has a row for each end that is local, with its owner", () => {
+  it("writes a row for each local end, with its owner", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [6] });
     const client = socketOf("127.0.0.1:40000", "127.0.0.1:80", "client", {
       owners: [5],
@@ -84,7 +83,7 @@ describe("ConnectionRows", () => {
     expect(Object.keys(rows[0]!).sort()).toEqual([...Object.keys(connection.columns), "at", "mono_ms"].sort());
   });
 
-  it("repeats a row every five minutes, and has a last one when the connection is gone", () => {
+  it("repeats a row every five minutes, and writes a last one when the connection is closed", () => {
     const scans = new Scans();
     const socket = socketOf("10.0.0.1:40000", "10.0.0.2:443", "client", { owners: [5], bytesSent: 1 });
     scans.at(0, { processes, connections: [socket] });
@@ -103,7 +102,7 @@ describe("ConnectionRows", () => {
     expect(scans.at(20 * minuteMs, {})).toEqual([]);
   });
 
-  it("takes up another name with the next repetition", () => {
+  it("picks up a changed name with the next repetition", () => {
     const scans = new Scans();
     const socket = socketOf("10.0.0.1:80", "10.0.0.2:50000", "server", { owners: [6] });
     const listeners = [socketOf("0.0.0.0:80", null, null, { owners: [6] })];
@@ -112,7 +111,7 @@ describe("ConnectionRows", () => {
     expect(scans.at(5 * minuteMs, still, { 80: "shop" })).toMatchObject([{ service: "shop" }]);
   });
 
-  it("waits for an answer before it says that a connection is open, and says when none came", () => {
+  it("reports a connection as open when it is answered, and as failed when it never is", () => {
     const scans = new Scans();
     const [answered, ignored] = [1, 2].map((port) => socketOf("10.0.0.1:40000", `10.0.0.2:${port}`, "client", { owners: [5], state: 2 }));
     expect(scans.at(0, { processes, connections: [answered!, ignored!] })).toEqual([]);
@@ -125,7 +124,7 @@ describe("ConnectionRows", () => {
     ]);
   });
 
-  it("says how it knows the owner, and tells it when it is found later", () => {
+  it("reports how the owner was attributed, and again when the owner is found later", () => {
     const scans = new Scans();
     const listeners = [
       socketOf("0.0.0.0:80", null, null, { owners: [6] }),
@@ -148,7 +147,7 @@ describe("ConnectionRows", () => {
     expect(scans.at(60_000, { processes, listeners, connections: [...served, called], more: { opened: [] } })).toEqual([]);
   });
 
-  it("has counted rows for what is above the limit", () => {
+  it("counts connections above the limit in aggregated rows", () => {
     const scans = new Scans();
     const ends = {
       networkNamespace: 100,
@@ -172,7 +171,7 @@ describe("ConnectionRows", () => {
   });
 });
 
-describe("ConnectionRows with a kernel that tells", () => {
+describe("ConnectionRows with kernel events", () => {
   const listener = socketOf("0.0.0.0:80", null, null, { owners: [6] });
   const times = { wallUs: (ns: bigint): number => Number(ns / 1_000n), scanEndedNs: 0n };
   const seconds = (s: number): bigint => BigInt(s) * 1_000_000_000n;
@@ -194,43 +193,43 @@ describe("ConnectionRows with a kernel that tells", () => {
     reason: null,
     ...more,
   });
-  const news = (events: ConnectionEvent[], peers: PeerConnections[] = []): KernelNews => ({ events, peers, times });
+  const batch = (events: ConnectionEvent[], peers: PeerConnections[] = []): TimedKernelBatch => ({ events, peers, times });
   const open = (more: object = {}) => socketOf("10.0.0.1:40000", "10.0.0.2:5432", "client", { owners: [5], bytesSent: 1, ...more });
   const world = { processes, listeners: [listener] };
 
-  it("closes what a scan has seen once, with the last amounts", () => {
+  it("closes a scanned connection once, with its final counters", () => {
     const scans = new Scans();
     const socket = open();
-    expect(scans.at(2_000, { ...world, connections: [socket], kernel: news([]) })).toMatchObject([
+    expect(scans.at(2_000, { ...world, connections: [socket], kernel: batch([]) })).toMatchObject([
       { state: "open", first_seen: 2_000_000 },
     ]);
-    expect(scans.between(3_500, { ...world, connections: [socket] }, news([ended()]))).toEqual([
+    expect(scans.between(3_500, { ...world, connections: [socket] }, batch([ended()]))).toEqual([
       expect.objectContaining({
         ...{ state: "closed", service: "api", first_seen: 2_000_000, last_seen: 3_000_000, connections: 1, client_port: 40_000 },
         ...{ bytes_sent: 100, bytes_received: 200, rtt_us: 30, retransmits: 1, reset: 0 },
       }),
     ]);
-    // The next scan misses it, and has nothing to add.
-    expect(scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: news([]) })).toEqual([]);
+    // The next scan adds nothing.
+    expect(scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: batch([]) })).toEqual([]);
   });
 
-  it("tells what ended while a scan went on as one connection", () => {
+  it("counts a connection that closed during a scan once", () => {
     const scans = new Scans();
-    scans.at(1_000, { ...world, kernel: news([]) });
-    const rows = scans.at(2_000, { ...world, connections: [open()], kernel: news([ended({ reason: "reset" })]) });
+    scans.at(1_000, { ...world, kernel: batch([]) });
+    const rows = scans.at(2_000, { ...world, connections: [open()], kernel: batch([ended({ reason: "reset" })]) });
     expect(rows).toMatchObject([
       { state: "open", first_seen: 2_000_000 },
       { state: "closed", first_seen: 2_000_000, reset: 1 },
     ]);
   });
 
-  it("adds the last amounts to what a scan has closed before", () => {
+  it("adds final counters to a connection that a scan has closed", () => {
     const scans = new Scans();
     const socket = open();
-    scans.at(2_000, { ...world, connections: [socket], kernel: news([]) });
-    const [closed] = scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: news([]) });
+    scans.at(2_000, { ...world, connections: [socket], kernel: batch([]) });
+    const [closed] = scans.at(32_000, { ...world, more: { closed: [socket] }, kernel: batch([]) });
     expect(closed).toMatchObject({ state: "closed", bytes_sent: 1 });
-    const later = scans.between(33_000, world, news([ended({ atNs: seconds(33) })]));
+    const later = scans.between(33_000, world, batch([ended({ atNs: seconds(33) })]));
     expect(later).toEqual([
       {
         ...closed,
@@ -249,87 +248,89 @@ describe("ConnectionRows with a kernel that tells", () => {
 
   it("takes the owner from the kernel where a scan found none", () => {
     const scans = new Scans();
-    // It ended before the scan looked for who holds it.
-    const rows = scans.at(2_000, { ...world, connections: [open({ owners: [] })], kernel: news([ended()]) });
+    // It closed before the scan looked for its process.
+    const rows = scans.at(2_000, { ...world, connections: [open({ owners: [] })], kernel: batch([ended()]) });
     expect(rows).toMatchObject([
       { state: "open", service: null, attribution: null },
       { state: "closed", service: "api", pid: 5, attribution: "process_fd" },
     ]);
     const second = open({ owners: [] });
-    scans.at(3_000, { ...world, connections: [second], kernel: news([]) });
-    expect(scans.at(4_000, { ...world, more: { closed: [second] }, kernel: news([]) })).toMatchObject([{ state: "closed", service: null }]);
-    expect(scans.between(5_000, world, news([ended()]))).toMatchObject([{ state: "closed", service: "api", first_seen: 3_000_000 }]);
+    scans.at(3_000, { ...world, connections: [second], kernel: batch([]) });
+    expect(scans.at(4_000, { ...world, more: { closed: [second] }, kernel: batch([]) })).toMatchObject([
+      { state: "closed", service: null },
+    ]);
+    expect(scans.between(5_000, world, batch([ended()]))).toMatchObject([{ state: "closed", service: "api", first_seen: 3_000_000 }]);
   });
 
-  it("waits for the owner of what a scan has seen, if its process is new", () => {
+  it("defers a scanned connection of a new process to the next scan", () => {
     const scans = new Scans();
     const socket = open({ owners: [] });
     const known = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
-    const rows = scans.at(2_000, { ...world, connections: [socket], kernel: news([ended({ pid: 9 })]) });
+    const rows = scans.at(2_000, { ...world, connections: [socket], kernel: batch([ended({ pid: 9 })]) });
     expect(rows).toMatchObject([{ state: "open", service: null }]);
-    const later = scans.at(3_000, { ...known, more: { closed: [socket] }, kernel: news([]) });
+    const later = scans.at(3_000, { ...known, more: { closed: [socket] }, kernel: batch([]) });
     expect(later).toMatchObject([{ state: "closed", service: "job", pid: 9, bytes_sent: 100, first_seen: 2_000_000 }]);
-    // Only once: who is gone by then stays unknown.
+    // Once only: a process that has exited by then stays unknown.
     const other = open({ owners: [] });
-    scans.at(4_000, { ...world, connections: [other], kernel: news([ended({ pid: 10 })]) });
-    expect(scans.at(5_000, { ...world, kernel: news([]) })).toMatchObject([{ state: "closed", service: null, pid: 10 }]);
+    scans.at(4_000, { ...world, connections: [other], kernel: batch([ended({ pid: 10 })]) });
+    expect(scans.at(5_000, { ...world, kernel: batch([]) })).toMatchObject([{ state: "closed", service: null, pid: 10 }]);
   });
 
-  it("gives what no scan has seen a row of its own: who called, or who listens", () => {
+  it("writes a row for a connection that no scan has seen, owned by the caller or the listener", () => {
     const scans = new Scans();
-    scans.at(1_000, { ...world, kernel: news([]) });
+    scans.at(1_000, { ...world, kernel: batch([]) });
     const served = { role: "server", pid: 0, localPort: 80, remotePort: 50_000 } as const;
     const failed = ended({ kind: "failed", reason: "refused", localPort: 40_002 });
-    expect(scans.between(4_000, world, news([ended(), ended(served), failed]))).toMatchObject([
+    expect(scans.between(4_000, world, batch([ended(), ended(served), failed]))).toMatchObject([
       { role: "client", state: "closed", service: "api", pid: 5, start_ticks: 5, attribution: "process_fd", first_seen: 1_000_000 },
       { role: "server", service: "web", attribution: "listening_socket", client_address: "10.0.0.2", client_port: 50_000, server_port: 80 },
       { state: "failed", refused: 1, bytes_sent: null },
     ]);
-    // Older than the hook, and only announced.
-    expect(scans.between(4_000, world, news([ended({ startedNs: 0n, localPort: 1 }), ended({ kind: "opened", localPort: 2 })]))).toEqual(
+    // Older than the hooks, and not closed yet.
+    expect(scans.between(4_000, world, batch([ended({ startedNs: 0n, localPort: 1 }), ended({ kind: "opened", localPort: 2 })]))).toEqual(
       [],
     );
   });
 
-  it("waits for the next scan with those of processes that nobody knows yet", () => {
+  it("defers events of unknown processes to the next scan", () => {
     const scans = new Scans();
-    scans.at(1_000, { ...world, kernel: news([]) });
-    expect(scans.between(4_000, world, news([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]))).toEqual([]);
-    const rows = scans.at(5_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: news([]) });
+    scans.at(1_000, { ...world, kernel: batch([]) });
+    expect(scans.between(4_000, world, batch([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]))).toEqual([]);
+    const rows = scans.at(5_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: batch([]) });
     expect(rows).toMatchObject([
       { service: "job", client_port: 40_000 },
       { service: "job", client_port: 0 },
     ]);
-    // Gone before anybody could look: the connection counts all the same.
-    scans.between(6_000, world, news([ended({ pid: 10 })]));
-    expect(scans.at(7_000, { ...world, kernel: news([]) })).toMatchObject([{ service: null, pid: 10, attribution: null }]);
+    // The process exited before the next scan: the connection still counts.
+    scans.between(6_000, world, batch([ended({ pid: 10 })]));
+    expect(scans.at(7_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 10, attribution: null }]);
   });
 
-  it("waits with those of processes that started after the scan under way had read who there is", () => {
+  it("defers events of processes that started after the running scan listed processes", () => {
     const scans = new Scans();
-    scans.at(1_000, { ...world, kernel: news([]) });
-    expect(scans.at(2_000, { ...world, kernel: news([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]) })).toEqual([]);
-    const rows = scans.at(3_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: news([]) });
+    scans.at(1_000, { ...world, kernel: batch([]) });
+    expect(scans.at(2_000, { ...world, kernel: batch([ended({ pid: 9 })], [peer({ pid: 9, failed: 0 })]) })).toEqual([]);
+    const rows = scans.at(3_000, { ...world, processes: [...processes, { pid: 9, service: "job" }], kernel: batch([]) });
     expect(rows).toMatchObject([
       { service: "job", client_port: 40_000 },
       { service: "job", client_port: 0 },
     ]);
   });
 
-  it("knows callers that have ended for a while", () => {
+  it("remembers the owners of exited processes for two minutes", () => {
     const scans = new Scans();
     const job = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
-    scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: news([]) });
-    scans.at(2_000, { ...world, kernel: news([ended({ pid: 9 })]) });
-    expect(scans.between(9_000, world, news([], [peer({ pid: 9, failed: 0 })]))).toMatchObject([{ service: "job", pid: 9 }]);
-    scans.between(300_000, world, news([], [peer({ pid: 9, failed: 0 })]));
-    expect(scans.at(301_000, { ...world, kernel: news([]) })).toMatchObject([{ service: null, pid: 9 }]);
+    scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: batch([]) });
+    scans.at(2_000, { ...world, kernel: batch([ended({ pid: 9 })]) });
+    expect(scans.between(9_000, world, batch([], [peer({ pid: 9, failed: 0 })]))).toMatchObject([{ service: "job", pid: 9 }]);
+    scans.between(300_000, world, batch([], [peer({ pid: 9, failed: 0 })]));
+    expect(scans.at(301_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 9 }]);
   });
 
-  it("has rows that stand for many, which never have the same begin", () => {
+  it("gives aggregated rows distinct start times", () => {
     const scans = new Scans();
-    scans.at(1_000, { ...world, kernel: news([]) });
-    const rows = scans.between(4_000, world, news([], [peer(), peer({ pid: 6, failed: 0, timedOut: 0 })]));
+    scans.at(1_000, { ...world, kernel: batch([]) });
+    const rows = scans.between(4_000, world, batch([], [peer(), peer({ pid: 6, failed: 0, timedOut: 0 })]));
     expect(rows).toMatchObject([
       { service: "api", state: "closed", connections: 10, client_port: 0, server_port: 5432, bytes_sent: 1_000, reset: 2, timed_out: 1 },
       { service: "api", state: "failed", connections: 4, refused: 2, timed_out: 2, bytes_sent: null },

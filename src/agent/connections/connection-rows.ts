@@ -1,6 +1,6 @@
 /**
- * Rows of connections: when first seen, when gone, and every few minutes in between. Where the kernel tells ends too, each connection is still
- * told once: one that a scan has seen is closed by what the kernel says of its end, and one that no scan has seen gets a row of its own.
+ * Rows of connections: when first seen, when closed, and every few minutes in between. Kernel events and scans overlap, but each connection is
+ * counted once: an event closes the connection that a scan has seen, and becomes a row of its own where no scan has seen it.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -9,14 +9,14 @@ import type { SampleTime } from "../../store/signals/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../../traffic/index.ts";
 import { servingOwners } from "../naming/listener-owners.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
-import { type CallerMemory, createCallerMemory } from "./caller-memory.ts";
-import { nobody, type Owner, ownerOfListener } from "./connection-owner.ts";
-import { type ConnectionRow, ConnectionTracks, endedRow, type OwnerSource, type Sight } from "./connection-tracks.ts";
+import { type Owner, ownerOfListener, unknownOwner } from "./connection-owner.ts";
+import { type ConnectionRow, ConnectionTracks, endedRow, type NamedScan, type OwnerSource } from "./connection-tracks.ts";
 import type { KernelBatch } from "./kernel-connections.ts";
 import { foldedKernelRows, type KernelTimes, socketOfEvent } from "./kernel-rows.ts";
+import { createRecentOwners, type RecentOwners } from "./recent-owners.ts";
 
-/** What the kernel told, and what its clock says in stored time. */
-export interface KernelNews extends KernelBatch {
+/** Events from the kernel, with the conversion of their timestamps. */
+export interface TimedKernelBatch extends KernelBatch {
   times: KernelTimes;
 }
 
@@ -26,85 +26,85 @@ export interface ConnectionRowsOptions {
   refreshMs?: number;
 }
 
-const maxWaiting = 5_000;
+const maxDeferred = 5_000;
 
 export class ConnectionRows {
   readonly #clock: Clock;
   readonly #refreshMs: number;
   readonly #tracks: ConnectionTracks;
-  readonly #callers: CallerMemory;
-  /** Of processes that started after a scan had read who there is: the next one may know them. */
-  #waiting: KernelBatch = { events: [], peers: [] };
+  readonly #recentOwners: RecentOwners;
+  /** Events of processes that started after the scan listed processes: the next scan may know them. */
+  #deferred: KernelBatch = { events: [], peers: [] };
   #nextFoldedMs = Number.NEGATIVE_INFINITY;
 
   constructor({ clock, refreshMs = 300_000 }: ConnectionRowsOptions) {
     this.#clock = clock;
     this.#refreshMs = refreshMs;
     this.#tracks = new ConnectionTracks(clock, refreshMs);
-    this.#callers = createCallerMemory(clock);
+    this.#recentOwners = createRecentOwners(clock);
   }
 
-  /** Connections followed now. */
+  /** Connections tracked now. */
   get size(): number {
     return this.#tracks.size;
   }
 
-  /** What this scan has to tell, and with it the kernel about connections that ended until the end of the scan. */
-  of(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, told?: KernelNews): ConnectionRow[] {
-    const sight = { scan, namer, time };
-    if (told) this.#tracks.listenToKernel();
-    // Each waits for one scan; who has ended by then stays unknown.
-    const waited = this.#waiting;
-    this.#waiting = { events: [], peers: [] };
-    const kernel = told && {
-      ...told,
-      events: [...waited.events, ...told.events],
-      peers: [...waited.peers, ...told.peers.filter((peer) => !this.#isPutAside(this.#waiting.peers, peer, scan))],
+  /** Rows of a scan, and of the connections that the kernel reported closed before the scan's end. */
+  of(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, reported?: TimedKernelBatch): ConnectionRow[] {
+    const named = { scan, namer, time };
+    if (reported) this.#tracks.enableKernelEvents();
+    // An event is deferred for one scan only; a process that has exited by then stays unknown.
+    const deferred = this.#deferred;
+    this.#deferred = { events: [], peers: [] };
+    const kernel = reported && {
+      ...reported,
+      events: [...deferred.events, ...reported.events],
+      peers: [...deferred.peers, ...reported.peers.filter((peer) => !this.#defer(this.#deferred.peers, peer, scan))],
     };
-    // Before the scan's own: what the kernel closes here the scan has not to close again.
-    const hasWaited = new Set(waited.events);
-    const owners = this.#owners(sight, hasWaited);
-    const before = kernel ? this.#tracks.closeByKernel(kernel.events, time, kernel.times, owners) : { rows: [], rest: [] };
-    const followed = this.#tracks.follow(sight, (pid, owner) => this.#callers.remember(pid, owner));
-    const rows = [...before.rows, ...followed, ...this.#folded(sight)];
+    // Kernel events first: the scan then does not close the same connections again.
+    const wasDeferred = new Set(deferred.events);
+    const owners = this.#owners(named, wasDeferred);
+    const before = kernel ? this.#tracks.applyKernelEvents(kernel.events, time, kernel.times, owners) : { rows: [], rest: [] };
+    const scanned = this.#tracks.applyScan(named, (pid, owner) => this.#recentOwners.add(pid, owner));
+    const rows = [...before.rows, ...scanned, ...this.#folded(named)];
     if (!kernel) return rows;
-    // Seen by this scan for the first time, and ended while it went on.
-    const after = this.#tracks.closeByKernel(before.rest, time, kernel.times, owners);
-    const unseen = after.rest.filter((event) => !owners.putAside(event));
-    return [...rows, ...after.rows, ...this.#unseen(unseen, sight, kernel.times), ...this.#sums(kernel, sight)];
+    // First seen by this scan, and closed while it ran.
+    const after = this.#tracks.applyKernelEvents(before.rest, time, kernel.times, owners);
+    const unseen = after.rest.filter((event) => !owners.defer(event));
+    return [...rows, ...after.rows, ...this.#unseen(unseen, named, kernel.times), ...this.#peerRows(kernel, named)];
   }
 
-  /** What the kernel has to tell between two scans; `scan` is the last one. */
-  between(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, kernel: KernelNews): ConnectionRow[] {
-    const sight = { scan, namer, time };
-    this.#tracks.listenToKernel();
-    const owners = this.#owners(sight);
-    const { rows, rest } = this.#tracks.closeByKernel(kernel.events, time, kernel.times, owners);
-    const events = rest.filter((event) => !owners.putAside(event));
-    const peers = kernel.peers.filter((peer) => !this.#isPutAside(this.#waiting.peers, peer, scan));
-    return [...rows, ...this.#unseen(events, sight, kernel.times), ...this.#sums({ ...kernel, peers }, sight)];
+  /** Rows of kernel events that arrived between two scans; `scan` is the last one. */
+  between(scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime, kernel: TimedKernelBatch): ConnectionRow[] {
+    const named = { scan, namer, time };
+    this.#tracks.enableKernelEvents();
+    const owners = this.#owners(named);
+    const { rows, rest } = this.#tracks.applyKernelEvents(kernel.events, time, kernel.times, owners);
+    const events = rest.filter((event) => !owners.defer(event));
+    const peers = kernel.peers.filter((peer) => !this.#defer(this.#deferred.peers, peer, scan));
+    return [...rows, ...this.#unseen(events, named, kernel.times), ...this.#peerRows({ ...kernel, peers }, named)];
   }
 
-  #owners(sight: Sight, hasWaited: ReadonlySet<ConnectionEvent> = new Set()): OwnerSource {
+  #owners(named: NamedScan, wasDeferred: ReadonlySet<ConnectionEvent> = new Set()): OwnerSource {
     return {
-      find: (socket, pid) => this.#ownerByKernel(socket, pid, sight),
-      putAside: (event) => !hasWaited.has(event) && this.#isPutAside(this.#waiting.events, event, sight.scan),
+      find: (socket, pid) => this.#ownerByKernel(socket, pid, named),
+      defer: (event) => !wasDeferred.has(event) && this.#defer(this.#deferred.events, event, named.scan),
     };
   }
 
-  /** The process that called connect(2), also when it has ended meanwhile, or whoever listens. */
-  #ownerByKernel(socket: TrackedSocket, pid: number, { scan, namer }: Sight): Owner {
+  /** For a client, the process that called connect(2), even if it has exited since; for a server, the owner of the listener. */
+  #ownerByKernel(socket: TrackedSocket, pid: number, { scan, namer }: NamedScan): Owner {
     if (socket.role === "server") return ownerOfListener(socket, scan, namer);
     const entry = scan.processOf(pid);
-    if (!entry) return this.#callers.find(pid) ?? { ...nobody, pid: pid === 0 ? null : pid };
+    if (!entry) return this.#recentOwners.find(pid) ?? { ...unknownOwner, pid: pid === 0 ? null : pid };
     const owner: Owner = { service: namer.ofProcess(pid)?.service ?? null, pid, startTicks: entry.startTicks, attribution: "process_fd" };
-    this.#callers.remember(pid, owner);
+    this.#recentOwners.add(pid, owner);
     return owner;
   }
 
-  /** Those that no scan has seen. What is older than the hook, and was in no scan either, began at a time that nobody watched. */
-  #unseen(events: readonly ConnectionEvent[], sight: Sight, times: KernelTimes): ConnectionRow[] {
-    const { scan, time } = sight;
+  /** Connections that no scan has seen. One that is older than the hooks is skipped: its start time is unknown. */
+  #unseen(events: readonly ConnectionEvent[], named: NamedScan, times: KernelTimes): ConnectionRow[] {
+    const { scan, time } = named;
     const isFolded = ({ startedNs }: ConnectionEvent): boolean => scan.folded.length > 0 && startedNs <= times.scanEndedNs;
     return events
       .filter((event) => event.startedNs > 0n && event.role !== null && !isFolded(event) && scan.isSeenNamespace(event.networkNamespace))
@@ -112,32 +112,32 @@ export class ConnectionRows {
         const socket = socketOfEvent(event, event.remotePort, event.localPort);
         const firstSeenUs = times.wallUs(event.startedNs);
         const lastSeenUs = Math.max(firstSeenUs, times.wallUs(event.atNs));
-        return endedRow({ socket, firstSeenUs, lastSeenUs, owner: this.#ownerByKernel(socket, event.pid, sight) }, event, time);
+        return endedRow({ socket, firstSeenUs, lastSeenUs, owner: this.#ownerByKernel(socket, event.pid, named) }, event, time);
       });
   }
 
-  #folded({ scan, namer, time }: Sight): ConnectionRow[] {
+  #folded({ scan, namer, time }: NamedScan): ConnectionRow[] {
     if (scan.folded.length === 0 || this.#clock.monotonicMs() < this.#nextFoldedMs) return [];
     this.#nextFoldedMs = this.#clock.monotonicMs() + this.#refreshMs;
     return scan.folded.map((group) => foldedRow(group, scan, namer, time));
   }
 
-  /** Puts aside what the next scan can say more about; true when it was. */
-  #isPutAside<T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean {
-    const isKnown =
-      item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined || this.#callers.find(item.pid) !== undefined;
-    if ((isKnown && scan.isSeenNamespace(item.networkNamespace)) || list.length >= maxWaiting) return false;
+  /** Defers an item whose process or namespace the next scan may know; false when it is known, or too many are deferred. */
+  #defer<T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean {
+    const isOwnerKnown =
+      item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined || this.#recentOwners.find(item.pid) !== undefined;
+    if ((isOwnerKnown && scan.isSeenNamespace(item.networkNamespace)) || list.length >= maxDeferred) return false;
     list.push(item);
     return true;
   }
 
-  #sums(kernel: KernelNews, sight: Sight): ConnectionRow[] {
+  #peerRows(kernel: TimedKernelBatch, named: NamedScan): ConnectionRow[] {
     return foldedKernelRows(
-      // The kernel tells of the whole machine; an agent in a container tells of what it sees.
-      kernel.peers.filter(({ networkNamespace }) => sight.scan.isSeenNamespace(networkNamespace)),
+      // The kernel reports the whole machine; an agent in a container reports only the namespaces that it can see.
+      kernel.peers.filter(({ networkNamespace }) => named.scan.isSeenNamespace(networkNamespace)),
       kernel.times,
-      sight.time,
-      (socket, pid) => this.#ownerByKernel(socket, pid, sight),
+      named.time,
+      (socket, pid) => this.#ownerByKernel(socket, pid, named),
     );
   }
 }

@@ -1,4 +1,4 @@
-/** The connections that scans have seen and that are not over, each with the time of its next row; and those that ended a moment ago. */
+/** Open connections that scans have seen, each with the time of its next row, and recently closed ones. */
 
 import type { Clock } from "../../base/clock.ts";
 import { type DiscoveryScan, socketStates, type TrackedSocket } from "../../host/index.ts";
@@ -10,14 +10,14 @@ import { type KernelTimes, reasonsOf } from "./kernel-rows.ts";
 
 export type ConnectionRow = RowOf<typeof connection.columns>;
 
-/** One scan, who is who in it, and its time for rows. */
-export interface Sight {
+/** A scan with the names of its processes and the timestamp of its rows. */
+export interface NamedScan {
   scan: DiscoveryScan;
   namer: ServiceNamer;
   time: SampleTime;
 }
 
-/** What a row tells. */
+/** The content of a row. */
 export interface SeenConnection {
   socket: TrackedSocket;
   firstSeenUs: number;
@@ -28,18 +28,18 @@ export interface SeenConnection {
 interface Track extends SeenConnection {
   /** Monotonic. */
   nextRowMs: number;
-  /** An attempt that was not answered yet; no row until it is. */
+  /** A SYN without an answer; no row until one arrives. */
   isPending: boolean;
 }
 
-/** Who knows whose connections are that no scan found an owner of: they had ended before it looked. */
+/** Finds owners of connections that closed before a scan could find the process that held them. */
 export interface OwnerSource {
   find(socket: TrackedSocket, pid: number): Owner;
-  /** True when the event is kept for the next scan, which may know more; it comes again then. */
-  putAside(event: ConnectionEvent): boolean;
+  /** True when the event is kept until the next scan, which may know the process. */
+  defer(event: ConnectionEvent): boolean;
 }
 
-/** An end that a scan has told: the kernel may still tell its last amounts. */
+/** A connection closed by a scan: the kernel may still report its final counters. */
 interface Ended {
   socket: TrackedSocket;
   row: ConnectionRow;
@@ -47,23 +47,23 @@ interface Ended {
   untilMs: number;
 }
 
-/** Sockets stay for a while after a scan no longer counts them: the other end has to agree. */
-const endedMs = 300_000;
+/** The kernel closes a socket some time after scans stop listing it: the peer has to acknowledge the close. */
+const keptEndedMs = 300_000;
 const maxEnded = 20_000;
 
 export class ConnectionTracks {
   readonly #clock: Clock;
   readonly #refreshMs: number;
-  /** Bounded by the scanner: one per connection that it keeps. In the order of their next row, as all wait equally long. */
+  /** Bounded by the scanner, which limits connections. Ordered by the time of their next row: all wait equally long. */
   readonly #tracks = new Map<TrackedSocket, Track>();
-  /** The same, by their ends; only where the kernel tells too. */
-  readonly #byEnds = new Map<string, Track>();
+  /** The same, by address pair; filled only with kernel events. */
+  readonly #byTuple = new Map<string, Track>();
   readonly #ended = new Map<string, Ended>();
-  /** Those without an owner, or not answered yet: looked at in every scan. */
+  /** Tracks without an owner or without an answer: checked in every scan. */
   readonly #unsettled = new Set<Track>();
-  /** Set by the first news of the kernel. */
+  /** Set by the first kernel events. */
   #hasKernel = false;
-  /** When the scan before looked: what is gone now was last seen then. */
+  /** Time of the previous scan: connections gone now were last seen then. */
   #lastScanUs = 0;
 
   constructor(clock: Clock, refreshMs: number) {
@@ -75,46 +75,46 @@ export class ConnectionTracks {
     return this.#tracks.size;
   }
 
-  /** From the first news on; what scans have found before is looked up too. */
-  listenToKernel(): void {
+  /** Call before the first kernel events; indexes the connections that earlier scans have found. */
+  enableKernelEvents(): void {
     if (this.#hasKernel) return;
     this.#hasKernel = true;
-    for (const track of this.#tracks.values()) if (track.socket.protocol === "tcp") this.#byEnds.set(endsOf(track.socket), track);
+    for (const track of this.#tracks.values()) if (track.socket.protocol === "tcp") this.#byTuple.set(tupleOf(track.socket), track);
   }
 
-  /** Rows of what this scan has found gone, settled, new, or due for another row. */
-  follow(sight: Sight, onClient: (pid: number, owner: Owner) => void): ConnectionRow[] {
-    const rows: (ConnectionRow | null)[] = sight.scan.closed.map((socket) => this.#close(socket, sight.time));
-    for (const track of this.#unsettled) rows.push(this.#settle(track, sight));
-    for (const socket of sight.scan.opened) rows.push(this.#open(socket, sight, onClient));
-    rows.push(...this.#refresh(sight));
-    this.#lastScanUs = sight.time.at;
+  /** Rows of connections that this scan found closed, settled, new, or due for another row. */
+  applyScan(named: NamedScan, onClient: (pid: number, owner: Owner) => void): ConnectionRow[] {
+    const rows: (ConnectionRow | null)[] = named.scan.closed.map((socket) => this.#close(socket, named.time));
+    for (const track of this.#unsettled) rows.push(this.#settle(track, named));
+    for (const socket of named.scan.opened) rows.push(this.#open(socket, named, onClient));
+    rows.push(...this.#refresh(named));
+    this.#lastScanUs = named.time.at;
     return rows.filter((row) => row !== null);
   }
 
-  /** Rows for those that scans have told, and the events that are left. */
-  closeByKernel(events: readonly ConnectionEvent[], time: SampleTime, times: KernelTimes, owners: OwnerSource) {
+  /** Closes the connections that scans have seen; returns their rows, and the events of all others. */
+  applyKernelEvents(events: readonly ConnectionEvent[], time: SampleTime, times: KernelTimes, owners: OwnerSource) {
     const rows: ConnectionRow[] = [];
     const rest: ConnectionEvent[] = [];
     for (const event of events) {
       if (event.kind === "opened") continue;
-      const ends = endsOf(event);
-      const track = this.#byEnds.get(ends);
-      const told = this.#ended.get(ends);
-      const isOwnerMissing = (track?.owner ?? told?.row)?.attribution === null;
-      if (isOwnerMissing && owners.putAside(event)) continue;
+      const tuple = tupleOf(event);
+      const track = this.#byTuple.get(tuple);
+      const closed = this.#ended.get(tuple);
+      const isOwnerMissing = (track?.owner ?? closed?.row)?.attribution === null;
+      if (isOwnerMissing && owners.defer(event)) continue;
       if (track) {
         if (isOwnerMissing) track.owner = owners.find(track.socket, event.pid);
         this.#forget(track);
         track.lastSeenUs = Math.max(track.firstSeenUs, times.wallUs(event.atNs));
         rows.push(endedRow(track, event, time));
       }
-      // Told by a scan already; the same row again, with what went through it at the very last.
-      else if (told) {
-        const owner = isOwnerMissing ? ownerColumns(owners.find(told.socket, event.pid)) : {};
-        rows.push({ ...told.row, ...owner, at: time.at, mono_ms: time.mono_ms, ...lastAmounts(event) });
+      // A scan has closed it already: write the same row again, with the final counters.
+      else if (closed) {
+        const owner = isOwnerMissing ? ownerColumns(owners.find(closed.socket, event.pid)) : {};
+        rows.push({ ...closed.row, ...owner, at: time.at, mono_ms: time.mono_ms, ...finalCounters(event) });
       } else rest.push(event);
-      this.#ended.delete(ends);
+      this.#ended.delete(tuple);
     }
     return { rows, rest };
   }
@@ -126,19 +126,19 @@ export class ConnectionTracks {
     this.#tracks.set(track.socket, track);
   }
 
-  #open(socket: TrackedSocket, { scan, namer, time }: Sight, onClient: (pid: number, owner: Owner) => void): ConnectionRow | null {
+  #open(socket: TrackedSocket, { scan, namer, time }: NamedScan, onClient: (pid: number, owner: Owner) => void): ConnectionRow | null {
     const isPending = socket.state === socketStates.synSent;
     const owner = ownerOf(socket, scan, namer);
     if (socket.role !== "server" && owner.pid !== null) onClient(owner.pid, owner);
     const track: Track = { socket, firstSeenUs: time.at, lastSeenUs: time.at, owner, nextRowMs: 0, isPending };
     this.#written(track);
-    if (this.#hasKernel && socket.protocol === "tcp") this.#byEnds.set(endsOf(socket), track);
+    if (this.#hasKernel && socket.protocol === "tcp") this.#byTuple.set(tupleOf(socket), track);
     if (isPending || owner.attribution !== "process_fd") this.#unsettled.add(track);
     return isPending ? null : rowOf(track, "open", time);
   }
 
-  /** Answered meanwhile, or its owner was found. */
-  #settle(track: Track, { scan, namer, time }: Sight): ConnectionRow | null {
+  /** A row when the connection was answered or its owner found since the last scan. */
+  #settle(track: Track, { scan, namer, time }: NamedScan): ConnectionRow | null {
     const wasAnswered = track.isPending && track.socket.state !== socketStates.synSent;
     const isOwnerFound = track.owner.attribution !== "process_fd" && scan.ownersOf(track.socket).length > 0;
     if (!wasAnswered && !isOwnerFound) return null;
@@ -157,11 +157,11 @@ export class ConnectionTracks {
     this.#forget(track);
     track.lastSeenUs = Math.max(track.lastSeenUs, this.#lastScanUs);
     const row = rowOf(track, track.isPending ? "failed" : "closed", time);
-    if (this.#hasKernel && socket.protocol === "tcp") this.#rememberEnded(socket, row);
+    if (this.#hasKernel && socket.protocol === "tcp") this.#keepEnded(socket, row);
     return row;
   }
 
-  *#refresh({ scan, namer, time }: Sight): Generator<ConnectionRow> {
+  *#refresh({ scan, namer, time }: NamedScan): Generator<ConnectionRow> {
     const nowMs = this.#clock.monotonicMs();
     const due: Track[] = [];
     for (const track of this.#tracks.values()) {
@@ -169,7 +169,7 @@ export class ConnectionTracks {
       due.push(track);
     }
     for (const track of due) {
-      // A reloaded config, or a service that was connected meanwhile, may have given it another name.
+      // The name may have changed with a reloaded config or `coral connect`.
       const owner = ownerOf(track.socket, scan, namer);
       if (owner.attribution !== null) track.owner = owner;
       track.lastSeenUs = time.at;
@@ -181,31 +181,31 @@ export class ConnectionTracks {
   #forget(track: Track): void {
     this.#tracks.delete(track.socket);
     this.#unsettled.delete(track);
-    const ends = endsOf(track.socket);
-    if (this.#byEnds.get(ends) === track) this.#byEnds.delete(ends);
+    const tuple = tupleOf(track.socket);
+    if (this.#byTuple.get(tuple) === track) this.#byTuple.delete(tuple);
   }
 
-  #rememberEnded(socket: TrackedSocket, row: ConnectionRow): void {
+  #keepEnded(socket: TrackedSocket, row: ConnectionRow): void {
     const nowMs = this.#clock.monotonicMs();
-    for (const [ends, { untilMs }] of this.#ended) {
+    for (const [tuple, { untilMs }] of this.#ended) {
       if (untilMs > nowMs && this.#ended.size < maxEnded) break;
-      this.#ended.delete(ends);
+      this.#ended.delete(tuple);
     }
-    this.#ended.set(endsOf(socket), { socket, row, untilMs: nowMs + endedMs });
+    this.#ended.set(tupleOf(socket), { socket, row, untilMs: nowMs + keptEndedMs });
   }
 }
 
-/** The last row of a connection whose end the kernel has told. */
+/** The last row of a connection whose end the kernel reported. */
 export function endedRow(seen: SeenConnection, event: ConnectionEvent, time: SampleTime): ConnectionRow {
-  return { ...rowOf(seen, event.kind === "failed" ? "failed" : "closed", time), ...lastAmounts(event) };
+  return { ...rowOf(seen, event.kind === "failed" ? "failed" : "closed", time), ...finalCounters(event) };
 }
 
-/** Both ends in their namespace: what scans and the kernel know a connection by. UDP has no ends that the kernel tells. */
-function endsOf(end: Pick<TrackedSocket, "networkNamespace" | "localAddress" | "localPort" | "remoteAddress" | "remotePort">): string {
+/** Both addresses in their namespace identify a connection for scans and the kernel. The kernel reports no tuple of UDP. */
+function tupleOf(end: Pick<TrackedSocket, "networkNamespace" | "localAddress" | "localPort" | "remoteAddress" | "remotePort">): string {
   return `${end.networkNamespace} ${end.localAddress} ${end.localPort} ${end.remoteAddress} ${end.remotePort}`;
 }
 
-function lastAmounts(event: ConnectionEvent) {
+function finalCounters(event: ConnectionEvent) {
   return {
     ...(event.kind === "failed"
       ? {}

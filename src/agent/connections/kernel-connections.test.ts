@@ -31,7 +31,7 @@ const event = (kind: ConnectionEvent["kind"]): ConnectionEvent => ({
 });
 const on = { kind: "connections-state", problem: null } as const;
 
-/** A traffic process that answers marks, as long as it is told to. */
+/** A traffic process that answers marks while `state.answers` is true. */
 function setUp(more: Partial<KernelConnectionsOptions> = {}) {
   const log: string[] = [];
   const state = { answers: true, log, extra: [] as ConnectionEvent[] };
@@ -42,8 +42,8 @@ function setUp(more: Partial<KernelConnectionsOptions> = {}) {
       if (state.answers) setImmediate(() => kernel.accept(report({ mark, events: state.extra.splice(0) })));
       return true;
     },
-    onNews: () => log.push("news"),
-    onNewPeer: () => log.push("scan soon"),
+    onEvents: () => log.push("events"),
+    onScanWanted: () => log.push("scan soon"),
     clock: systemClock,
     log: silentLogger,
     timeoutMs: 50,
@@ -53,16 +53,16 @@ function setUp(more: Partial<KernelConnectionsOptions> = {}) {
 }
 
 describe("createKernelConnections()", () => {
-  it("counts from the first marked scan on, and keeps what ends during a scan for after it", async () => {
+  it("counts from the first marked scan on, and holds events during a scan until its end", async () => {
     const { kernel, state } = setUp();
     expect(await kernel.beginScan()).toBe(false);
-    expect(kernel.problem()).toMatch(/has not said yet/);
+    expect(kernel.problem()).toMatch(/is starting/);
     expect(kernel.capability()).toEqual({ name: "connections", available: true, reason: "" });
     kernel.accept(on);
     expect(state.log).toEqual(["scan soon"]);
     kernel.accept(report({ events: [event("closed")] }));
     expect(kernel.take().events).toEqual([]);
-    expect(kernel.problem()).toBe("the kernel is listened to from the next scan on");
+    expect(kernel.problem()).toBe("kernel events are counted from the next scan on");
     expect(await kernel.beginScan()).toBe(true);
     state.extra.push(event("closed"));
     kernel.accept(report({ events: [event("failed")] }));
@@ -70,11 +70,11 @@ describe("createKernelConnections()", () => {
     expect(await kernel.endScan()).toBe(true);
     expect(kernel.take().events.map(({ kind }) => kind)).toEqual(["failed", "closed"]);
     kernel.accept(report({ events: [event("closed")] }));
-    expect(state.log.at(-1)).toBe("news");
+    expect(state.log.at(-1)).toBe("events");
     expect(kernel.problem()).toBe(null);
   });
 
-  it("asks for a scan for the sake of new peers, but not for each of many", async () => {
+  it("requests scans for new peers, at a limited rate", async () => {
     const { kernel, state } = setUp();
     kernel.accept(on);
     await kernel.beginScan();
@@ -83,35 +83,35 @@ describe("createKernelConnections()", () => {
     expect(state.log.filter((line) => line === "scan soon")).toHaveLength(4);
   });
 
-  it("goes without the kernel when it does not answer, until it is back", async () => {
+  it("falls back to scans while the traffic process does not respond", async () => {
     const { kernel, state } = setUp();
     kernel.accept(on);
     expect(await kernel.beginScan()).toBe(true);
     state.answers = false;
     expect(await kernel.endScan()).toBe(false);
-    expect(kernel.problem()).toBe("the traffic process does not answer");
-    expect(kernel.capability()).toEqual({ name: "connections", available: false, reason: "the traffic process does not answer" });
+    expect(kernel.problem()).toBe("the traffic process does not respond");
+    expect(kernel.capability()).toEqual({ name: "connections", available: false, reason: "the traffic process does not respond" });
     expect(kernel.take()).toEqual({ events: [], peers: [] });
     expect(await kernel.beginScan()).toBe(false);
     state.answers = true;
     kernel.accept(on);
     expect(await kernel.beginScan()).toBe(true);
-    kernel.lost("it ended");
-    expect([kernel.isScanning, kernel.problem(), await kernel.endScan()]).toEqual([false, "it ended", false]);
+    kernel.lost("it exited");
+    expect([kernel.isScanning, kernel.problem(), await kernel.endScan()]).toEqual([false, "it exited", false]);
   });
 
-  it("warns of a process that was lost, not of one that was ended", () => {
+  it("warns about a process that was lost, not about one that was stopped", () => {
     const lines: string[] = [];
     const { kernel } = setUp({ log: createLogger("test", "warn", ({ message }) => lines.push(message)) });
     kernel.accept(on);
-    kernel.ended("the agent is stopping");
+    kernel.stopped("the agent is stopping");
     expect([kernel.problem(), lines]).toEqual(["the agent is stopping", []]);
     kernel.accept(on);
-    kernel.lost("it ended");
-    expect(lines).toEqual(["Connections are only scanned: it ended"]);
+    kernel.lost("it exited");
+    expect(lines).toEqual(["No connection events from the kernel: it exited; relying on scans"]);
   });
 
-  it("takes nothing when another backend is wanted", async () => {
+  it("ignores events when another backend is configured", async () => {
     const { kernel, state } = setUp({ isWanted: () => false });
     kernel.accept(on);
     expect(await kernel.beginScan()).toBe(false);

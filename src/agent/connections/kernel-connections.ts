@@ -1,62 +1,61 @@
-/** What the kernel tells about connections, by way of the traffic process, between the scans that also see some of them. */
+/** Connection events from kernel hooks, received from the traffic process and synchronised with scans. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ConnectionEvent, ConnectionsReport, ConnectionsState, PeerConnections } from "../../traffic/index.ts";
-import { ScanAllowance } from "./scan-allowance.ts";
-import { ScanMarks } from "./scan-marks.ts";
+import { ScanBarrier } from "./scan-barrier.ts";
 
-/** What has arrived since the last time. */
+/** Events since the previous batch. */
 export interface KernelBatch {
   events: ConnectionEvent[];
   peers: PeerConnections[];
 }
 
-/** The side of the traffic process. */
+/** The part that the traffic process reports to. */
 export interface KernelReports {
   accept(report: ConnectionsReport | ConnectionsState): void;
-  /** The process is gone; scans do without it until it is back. */
-  lost(why: string): void;
-  /** The process was ended on purpose: as lost(), but nothing to warn of. */
-  ended(why: string): void;
-  /** Why nothing is to be expected; says nothing while something is told. */
-  explain(why: string): void;
+  /** The process exited unexpectedly, or its hooks failed; scans work alone until it is back. */
+  lost(reason: string): void;
+  /** Like lost(), for a process that was stopped on purpose: no warning. */
+  stopped(reason: string): void;
+  /** Sets the reason why there are no events yet; ignored once the process has reported its state. */
+  explain(reason: string): void;
 }
 
 export interface KernelConnections extends KernelReports {
-  /** To be awaited before sockets are read: true when what the kernel tells and what the scan sees can be told apart. */
+  /** Await before sockets are read. True when kernel events before and after this point can be separated. */
   beginScan(signal?: AbortSignal): Promise<boolean>;
-  /** After a scan that was begun: true when everything that ended before is in the next batch. */
+  /** Await after the scan. True when the next batch has every event from before this point. */
   endScan(signal?: AbortSignal): Promise<boolean>;
   take(): KernelBatch;
-  /** True between the two: what arrives then is for after the scan. */
+  /** True between beginScan() and endScan(): events of that time belong to the batch after the scan. */
   readonly isScanning: boolean;
-  /** Null when what the kernel tells is counted. */
+  /** Null while kernel events are counted. */
   problem(): string | null;
-  /** For the registration; while programs are being loaded they are taken to work. */
+  /** For the registration; reported as available while BPF programs are loading. */
   capability(): { name: string; available: boolean; reason: string };
 }
 
 export interface KernelConnectionsOptions {
-  /** What the config says: with another backend nothing is marked and nothing is taken. */
+  /** False when the config selects another backend: events are ignored. */
   isWanted: () => boolean;
-  /** False when there is no process to tell it to. */
+  /** Sends a mark to the traffic process; false when there is none. */
   mark: (phase: "begin" | "end", mark: number) => boolean;
-  /** Something has arrived that a scan need not wait for. */
-  onNews: () => void;
-  /** A scan soon would tell more: a new peer, or the kernel has just begun to be listened to. */
-  onNewPeer: () => void;
+  /** Events arrived outside a scan and can be stored now. */
+  onEvents: () => void;
+  /** A scan is wanted soon: there is a new peer, or the hooks have just started. */
+  onScanWanted: () => void;
   clock: Clock;
   log: Logger;
-  /** How long a mark may take; default 2 s. */
+  /** For the answer to a mark; default 2 s. */
   timeoutMs?: number;
 }
 
-/** What waits for the next batch at most. */
+/** Limits of one batch. */
 const maxEvents = 50_000;
 const maxPeers = 50_000;
-const beginning = "the kernel is listened to from the next scan on";
-const starting = "the traffic process has not said yet whether it can watch them";
+const beginning = "kernel events are counted from the next scan on";
+const starting = "the traffic process is starting";
 
 export function createKernelConnections(options: KernelConnectionsOptions): KernelConnections {
   return new ReportedConnections(options);
@@ -64,19 +63,19 @@ export function createKernelConnections(options: KernelConnectionsOptions): Kern
 
 class ReportedConnections implements KernelConnections {
   readonly #options: KernelConnectionsOptions;
-  readonly #marks: ScanMarks;
-  /** Scans for the sake of new peers. */
-  readonly #allowance: ScanAllowance;
+  readonly #barrier: ScanBarrier;
+  /** Limits scans on behalf of new peers. */
+  readonly #scanLimiter: ScanLimiter;
   #problem: string | null = starting;
   #batch: KernelBatch = { events: [], peers: [] };
   #isScanning = false;
-  /** From the first scan on that the kernel knew of; before it nobody can tell who has seen what. */
+  /** Set by the first marked scan; before it, events and scans would count connections twice. */
   #isCounting = false;
 
   constructor(options: KernelConnectionsOptions) {
     this.#options = options;
-    this.#marks = new ScanMarks(options.mark, options.timeoutMs ?? 2_000);
-    this.#allowance = new ScanAllowance(options.clock);
+    this.#barrier = new ScanBarrier(options.mark, options.timeoutMs ?? 2_000);
+    this.#scanLimiter = new ScanLimiter(options.clock);
   }
 
   get isScanning(): boolean {
@@ -85,26 +84,26 @@ class ReportedConnections implements KernelConnections {
 
   accept(report: ConnectionsReport | ConnectionsState): void {
     if (!this.#options.isWanted()) return;
-    if (report.kind === "connections") this.#takeReport(report);
+    if (report.kind === "connections") this.#acceptEvents(report);
     else if (report.problem !== null) this.lost(report.problem);
-    else this.#startAnew();
+    else this.#restarted();
   }
 
-  lost(why: string): void {
-    if (this.#problem === null) this.#options.log.warn(`Connections are only scanned: ${why}`);
-    this.ended(why);
+  lost(reason: string): void {
+    if (this.#problem === null) this.#options.log.warn(`No connection events from the kernel: ${reason}; relying on scans`);
+    this.stopped(reason);
   }
 
-  ended(why: string): void {
-    this.#problem = why;
+  stopped(reason: string): void {
+    this.#problem = reason;
     this.#isCounting = false;
     this.#isScanning = false;
-    this.#marks.giveUp();
+    this.#barrier.cancel();
     this.take();
   }
 
-  explain(why: string): void {
-    if (this.#problem === starting) this.#problem = why;
+  explain(reason: string): void {
+    if (this.#problem === starting) this.#problem = reason;
   }
 
   async beginScan(signal?: AbortSignal): Promise<boolean> {
@@ -120,9 +119,9 @@ class ReportedConnections implements KernelConnections {
 
   async endScan(signal?: AbortSignal): Promise<boolean> {
     if (!this.#isScanning) return false;
-    const isAnswered = await this.#mark("end", signal);
+    const isReached = await this.#mark("end", signal);
     this.#isScanning = false;
-    return isAnswered;
+    return isReached;
   }
 
   take(): KernelBatch {
@@ -137,31 +136,58 @@ class ReportedConnections implements KernelConnections {
 
   capability(): { name: string; available: boolean; reason: string } {
     const problem = this.#problem === starting ? null : this.#problem;
-    const reason = this.#options.isWanted() ? problem : "the config wants another backend for connections";
+    const reason = this.#options.isWanted() ? problem : "the config selects another backend for connections";
     return { name: "connections", available: reason === null, reason: reason ?? "" };
   }
 
   async #mark(phase: "begin" | "end", signal: AbortSignal | undefined): Promise<boolean> {
-    const isAnswered = await this.#marks.set(phase, signal);
-    if (!isAnswered && signal?.aborted !== true && this.#problem === null) this.lost("the traffic process does not answer");
-    return isAnswered;
+    const isReached = await this.#barrier.reach(phase, signal);
+    if (!isReached && signal?.aborted !== true && this.#problem === null) this.lost("the traffic process does not respond");
+    return isReached;
   }
 
-  /** Programs that were loaded just now know of no scan. */
-  #startAnew(): void {
+  /** Freshly loaded BPF programs have seen no scan. */
+  #restarted(): void {
     this.#problem = null;
     this.#isCounting = false;
     this.#isScanning = false;
-    this.#options.onNewPeer();
+    this.#options.onScanWanted();
   }
 
-  #takeReport({ events, peers, mark }: ConnectionsReport): void {
+  #acceptEvents({ events, peers, mark }: ConnectionsReport): void {
     if (this.#isCounting) {
       if (this.#batch.events.length < maxEvents) this.#batch.events.push(...events);
       if (this.#batch.peers.length < maxPeers) this.#batch.peers.push(...peers);
-      if (events.some(({ kind }) => kind === "opened") && this.#allowance.take()) this.#options.onNewPeer();
-      if (!this.#isScanning && (events.length > 0 || peers.length > 0)) this.#options.onNews();
+      if (events.some(({ kind }) => kind === "opened") && this.#scanLimiter.take()) this.#options.onScanWanted();
+      if (!this.#isScanning && (events.length > 0 || peers.length > 0)) this.#options.onEvents();
     }
-    if (mark !== null) this.#marks.answer(mark);
+    if (mark !== null) this.#barrier.acknowledge(mark);
+  }
+}
+
+const scanBurst = 3;
+const scanRefillMs = 15_000;
+
+/** A token bucket for scans out of turn: a burst of three, then one every 15 seconds. */
+class ScanLimiter {
+  readonly #clock: Clock;
+  #tokens = scanBurst;
+  #refilledMs: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#refilledMs = clock.monotonicMs();
+  }
+
+  /** False when no token is left. */
+  take(): boolean {
+    const refills = Math.floor((this.#clock.monotonicMs() - this.#refilledMs) / scanRefillMs);
+    if (refills > 0) {
+      this.#tokens = Math.min(scanBurst, this.#tokens + refills);
+      this.#refilledMs += refills * scanRefillMs;
+    }
+    if (this.#tokens === 0) return false;
+    this.#tokens--;
+    return true;
   }
 }

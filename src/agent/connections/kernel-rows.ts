@@ -1,4 +1,4 @@
-/** Pieces of rows out of what the kernel tells about connections. */
+/** Connection rows from kernel events. */
 
 import { socketStates, type TrackedSocket } from "../../host/index.ts";
 import type { SampleTime } from "../../store/signals/index.ts";
@@ -6,11 +6,11 @@ import type { ConnectionEvent, PeerConnections } from "../../traffic/index.ts";
 import type { Owner } from "./connection-owner.ts";
 import type { ConnectionRow } from "./connection-tracks.ts";
 
-/** The kernel's clock in stored time. */
+/** Converts kernel timestamps to stored time. */
 export interface KernelTimes {
   /** Microseconds since 1970 of a time of CLOCK_MONOTONIC. */
   wallUs(monotonicNs: bigint): number;
-  /** When the last scan had read all sockets, CLOCK_MONOTONIC. */
+  /** When the last scan finished reading sockets, CLOCK_MONOTONIC. */
   scanEndedNs: bigint;
 }
 
@@ -20,7 +20,7 @@ export function reasonsOf(reason: ConnectionEvent["reason"]): Pick<ConnectionRow
 
 type Ends = Pick<ConnectionEvent, "role" | "networkNamespace" | "localAddress" | "remoteAddress">;
 
-/** A socket as scans know it, without an inode: it is gone. */
+/** A closed socket in the shape of a scan, without an inode. */
 export function socketOfEvent(
   { role, networkNamespace, localAddress, remoteAddress }: Ends,
   remotePort: number,
@@ -48,7 +48,10 @@ export function socketOfEvent(
   };
 }
 
-/** Rows that stand for many: one for connections, one for attempts. Two of the same ends never begin at the same microsecond: that tells them apart. */
+/**
+ * Rows that count many connections of a peer: one for connections, one for failed attempts. Rows with the same addresses never share a
+ * start time: both together identify a connection in the store.
+ */
 export function foldedKernelRows(
   peers: readonly PeerConnections[],
   times: KernelTimes,
@@ -62,9 +65,9 @@ export function foldedKernelRows(
     const owner = ownerOf(socket, peer.pid);
     const firstUs = (): number => {
       let us = times.wallUs(peer.firstNs);
-      const ends = `${peer.role} ${peer.networkNamespace} ${peer.localAddress} ${peer.remoteAddress} ${peer.serverPort}`;
-      while (used.has(`${ends} ${us}`)) us++;
-      used.add(`${ends} ${us}`);
+      const tuple = `${peer.role} ${peer.networkNamespace} ${peer.localAddress} ${peer.remoteAddress} ${peer.serverPort}`;
+      while (used.has(`${tuple} ${us}`)) us++;
+      used.add(`${tuple} ${us}`);
       return us;
     };
     const common = (state: "closed" | "failed", connections: number) => {
@@ -89,15 +92,16 @@ export function foldedKernelRows(
         connections,
       };
     };
-    // A refusal is the end of an attempt and a reset that of a connection; a timeout may be either.
-    const givenUp = Math.min(peer.timedOut, Math.max(0, peer.failed - peer.refused));
-    const nothing = { bytes_sent: null, bytes_received: null, rtt_us: null, retransmits: null };
+    // A refusal tuple an attempt and a reset tuple a connection; a timeout may end either.
+    const attemptTimeouts = Math.min(peer.timedOut, Math.max(0, peer.failed - peer.refused));
+    const noCounters = { bytes_sent: null, bytes_received: null, rtt_us: null, retransmits: null };
     const { bytesSent, bytesReceived, rttUs, retransmits, reset } = peer;
-    const amounts = { bytes_sent: bytesSent, bytes_received: bytesReceived, rtt_us: rttUs, retransmits };
+    const counters = { bytes_sent: bytesSent, bytes_received: bytesReceived, rtt_us: rttUs, retransmits };
     const rows: ConnectionRow[] = [];
     if (peer.connections > 0)
-      rows.push({ ...common("closed", peer.connections), ...amounts, refused: 0, reset, timed_out: peer.timedOut - givenUp });
-    if (peer.failed > 0) rows.push({ ...common("failed", peer.failed), ...nothing, refused: peer.refused, reset: 0, timed_out: givenUp });
+      rows.push({ ...common("closed", peer.connections), ...counters, refused: 0, reset, timed_out: peer.timedOut - attemptTimeouts });
+    if (peer.failed > 0)
+      rows.push({ ...common("failed", peer.failed), ...noCounters, refused: peer.refused, reset: 0, timed_out: attemptTimeouts });
     return rows;
   });
 }

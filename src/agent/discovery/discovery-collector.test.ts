@@ -11,7 +11,7 @@ import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import { createHostReader, type DiscoveryScanner } from "../../host/index.ts";
 import { connection, serviceInstance } from "../../store/signals/index.ts";
 import { createKernelConnections } from "../connections/kernel-connections.ts";
-import { chooseSocketBackend } from "../connections/socket-backend.ts";
+import { createSocketDumper } from "../connections/socket-dumper.ts";
 import { createDiscoveryCollector, type DiscoveryCollector, type DiscoveryCollectorOptions } from "./discovery-collector.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf } from "./discovery-scan.fixture.ts";
 
@@ -43,7 +43,7 @@ async function start(command: string, ...args: string[]): Promise<{ child: Child
 function collectorOf(more: Partial<DiscoveryCollectorOptions> = {}): DiscoveryCollector {
   const reader = createHostReader();
   return createDiscoveryCollector({
-    scanner: reader.discovery({ dumper: chooseSocketBackend(() => "auto").dumper }),
+    scanner: reader.discovery({ dumper: createSocketDumper(() => "auto") }),
     config: () => defaultDiscovery,
     managed: managedOf([]),
     ticksPerS: reader.units.ticksPerS,
@@ -57,7 +57,7 @@ const listenScript = (port = 0): string =>
   `const s = require("node:net").createServer().listen(${port}, "127.0.0.1", () => console.log(s.address().port));`;
 
 describe("createDiscoveryCollector() on this machine", () => {
-  it("makes rows of a service, of both ends of a connection with their bytes, and of its end", async () => {
+  it("writes rows of a service, of both ends of a connection with their bytes, and of its close", async () => {
     const server = createServer((socket) => socket.on("data", (bytes) => socket.write(bytes))).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -75,7 +75,7 @@ describe("createDiscoveryCollector() on this machine", () => {
         protocol: "tcp",
         method: "listening_socket",
       });
-      // The clocks may be a second apart, and Node counts from when it runs.
+      // The clocks may differ by a second, and Node counts from its own start.
       expect(Math.abs(instance!.started! / 1_000 - (Date.now() - process.uptime() * 1_000))).toBeLessThan(10_000);
       expect(Object.keys(instance!).sort()).toEqual([...Object.keys(serviceInstance.columns), "at", "mono_ms"].sort());
       const ends = rows.connections.filter((row) => row.server_port === port).sort((a, b) => a.role.localeCompare(b.role));
@@ -105,27 +105,27 @@ describe("createDiscoveryCollector() on this machine", () => {
     }
   });
 
-  it("sees a service restart, exit, and its binary change", async () => {
+  it("reports a restart, an exit and a changed binary", async () => {
     const [program, script] = [join(directory, "shopd"), join(directory, "main.js")];
     copyFileSync(process.execPath, program);
     chmodSync(program, 0o755);
     writeFileSync(script, listenScript());
     const first = await start(program, script);
     const port = Number(first.line);
-    // A minute passes with every look: a port that the kernel gave for a moment has no events.
+    // Every scan advances the clock by a minute: short-lived ephemeral ports have no events.
     let nowMs = 0;
     const collector = collectorOf({ clock: { wallMs: () => Date.now(), monotonicMs: () => (nowMs += 60_000) } });
     const serviceAt = async () => (await collector.sample(undefined, true)).instances.find((row) => row.port === port);
     const before = await serviceAt();
     expect(before).toMatchObject({ pid: first.child.pid, exe: program });
 
-    // Another file under the same name, while the old one runs.
+    // Replaces the file while the old one runs.
     copyFileSync(process.execPath, `${program}.new`);
     writeFileSync(`${program}.new`, "more", { flag: "a" });
     chmodSync(`${program}.new`, 0o755);
     renameSync(`${program}.new`, program);
     const replaced = (await collector.sample()).events.filter((row) => row.pid === first.child.pid);
-    // Files with a build-id that is the same are the same build; without one the hash tells, a little later.
+    // Files with the same build id are the same build; without one the hash decides, a little later.
     expect(replaced.every(({ kind }) => kind === "binary-updated")).toBe(true);
 
     await end(first.child);
@@ -143,7 +143,7 @@ describe("createDiscoveryCollector() on this machine", () => {
   });
 
   it.runIf(spawnSync("gcc", ["--version"]).status === 0)(
-    "tells a binary that was swapped under a running service",
+    "reports a binary that was replaced under a running service",
     { timeout: 30_000 },
     async () => {
       const source = `#include <stdio.h>\n#include <unistd.h>\n#include <sys/socket.h>\n#include <netinet/in.h>\nint main(void) { struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = 0x0100007f }; socklen_t n = sizeof a; int s = socket(AF_INET, SOCK_STREAM, 0); bind(s, (void *)&a, n); listen(s, 9); getsockname(s, (void *)&a, &n); printf("%d\\n", ntohs(a.sin_port)); fflush(stdout); for (;;) pause(); }\n`;
@@ -173,7 +173,7 @@ describe("createDiscoveryCollector() on this machine", () => {
   );
 
   it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)(
-    "follows connections inside another network namespace, with their bytes",
+    "tracks connections in another network namespace, with their bytes",
     async () => {
       const script = `const net = require("node:net"); require("node:child_process").execFileSync("ip", ["link", "set", "lo", "up"]);
       net.createServer((s) => s.resume()).listen(6001, "127.0.0.1", () => { const c = net.connect(6001, "127.0.0.1", () => c.write("x".repeat(100), () => console.log("ready"))); });`;
@@ -205,7 +205,7 @@ describe("createDiscoveryCollector()", () => {
   };
   const clockAt = (state: { nowMs: number }) => ({ monotonicMs: () => state.nowMs, wallMs: () => 1_700_000_000_000 + state.nowMs });
 
-  it("reports all instances at the report interval, and when asked", async () => {
+  it("reports all instances at the report interval and on request", async () => {
     const state = { nowMs: 0 };
     const config = { ...defaultDiscovery, scanIntervalMs: 10_000, reportIntervalMs: 60_000 };
     const collector = collectorOf({ scanner: fakeScanner().scanner, clock: clockAt(state), config: () => config });
@@ -224,7 +224,7 @@ describe("createDiscoveryCollector()", () => {
     expect(collector.nextDelayMs()).toBe(10_000);
   });
 
-  it("asks for what the config wants", async () => {
+  it("requests what the config selects", async () => {
     const { scanner, requests } = fakeScanner();
     let config: AgentDiscoveryConfig = {
       ...defaultDiscovery,
@@ -249,7 +249,7 @@ describe("createDiscoveryCollector()", () => {
     expect(requests[2]).toMatchObject({ connections: true });
   });
 
-  it("does nothing when it is switched off, but follow what people connected", async () => {
+  it("tracks only registered services when discovery is disabled", async () => {
     const { scanner, requests } = fakeScanner();
     const config = { ...defaultDiscovery, enabled: false };
     expect(await collectorOf({ scanner, config: () => config }).sample()).toEqual({ instances: [], connections: [], events: [] });
@@ -259,12 +259,12 @@ describe("createDiscoveryCollector()", () => {
     expect(requests[0]).toMatchObject({ connections: false });
   });
 
-  it("says what it could not see, and why the wanted backend is not used", async () => {
+  it("notes what it could not see, and why the configured backend is not used", async () => {
     const kernel = createKernelConnections({
       isWanted: () => true,
       mark: () => false,
-      onNews: () => undefined,
-      onNewPeer: () => undefined,
+      onEvents: () => undefined,
+      onScanWanted: () => undefined,
       clock: systemClock,
       log: silentLogger,
     });
@@ -272,11 +272,11 @@ describe("createDiscoveryCollector()", () => {
     const collector = collectorOf({ scanner: fakeScanner().scanner, kernel });
     expect(collector.notes()).toEqual([]);
     await collector.sample();
-    const unseen = "Connections that begin and end between two scans (30s) are not seen";
-    expect(collector.notes()).toContain(`${unseen}: no eBPF`);
-    expect(collector.connectionNews()).toEqual([]);
-    // Not only with the next scan.
+    const missed = "Connections that open and close between two scans (30s) are missed";
+    expect(collector.notes()).toContain(`${missed}: no eBPF`);
+    expect(collector.kernelConnections()).toEqual([]);
+    // Without waiting for the next scan.
     kernel.lost("it was killed");
-    expect(collector.notes()).toContain(`${unseen}: it was killed`);
+    expect(collector.notes()).toContain(`${missed}: it was killed`);
   });
 });

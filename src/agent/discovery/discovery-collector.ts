@@ -1,28 +1,27 @@
-/** Finds services, their instances and connections, and what becomes of them. */
+/** Scans for services, instances and connections, and turns each scan into rows. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import type { DiscoveryRequest, DiscoveryScan, DiscoveryScanner } from "../../host/index.ts";
 import type { SampleTime } from "../../store/signals/index.ts";
-import { ConnectionRows, type KernelNews } from "../connections/connection-rows.ts";
+import { ConnectionRows, type TimedKernelBatch } from "../connections/connection-rows.ts";
 import type { ConnectionRow } from "../connections/connection-tracks.ts";
 import type { KernelBatch, KernelConnections } from "../connections/kernel-connections.ts";
 import type { ManagedServices } from "../managed/managed-services.ts";
-import { createServiceNamer, type ServiceNamer } from "../naming/service-namer.ts";
-import { noTrafficNames, type TrafficNames } from "../naming/traffic-names.ts";
+import { createServiceNamer, noTrafficNames, type ServiceNamer, type TrafficNames } from "../naming/service-namer.ts";
 import { type DiscoveryGaps, discoveryNotes } from "./discovery-notes.ts";
-import { createProcessLife, type EventRow } from "./process-life.ts";
 import { buildInstances, instanceRow, type ServiceInstanceRow } from "./service-instances.ts";
+import { createServiceLifecycle, type EventRow } from "./service-lifecycle.ts";
 
-/** What one scan made, by signal; all rows carry the same time. */
+/** Rows of one scan, by signal; all have the same timestamp. */
 export interface DiscoveryRows {
   instances: ServiceInstanceRow[];
   connections: ConnectionRow[];
   events: EventRow[];
 }
 
-/** Somebody who needs to know who is who on this host, also when services are not looked for. */
+/** Receives every scan. While it wants scans, they run even with service discovery disabled. */
 export interface ScanWatcher {
   isWanted(): boolean;
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void;
@@ -30,13 +29,13 @@ export interface ScanWatcher {
 
 export interface DiscoveryCollectorOptions {
   scanner: DiscoveryScanner;
-  /** Read before each scan, so that a reloaded config counts at once. */
+  /** Read before each scan, so that a reload takes effect. */
   config: () => AgentDiscoveryConfig;
-  /** What users say about ports; beats every other name. */
+  /** Services registered by users; their names win over all others. */
   managed: ManagedServices;
   traffic?: TrafficNames;
   watcher?: ScanWatcher;
-  /** What the kernel tells about connections; absent: scans are all there is. */
+  /** Connection events from the kernel; absent: scans only. */
   kernel?: KernelConnections;
   ticksPerS: number;
   clock: Clock;
@@ -44,24 +43,24 @@ export interface DiscoveryCollectorOptions {
 }
 
 export interface DiscoveryCollector {
-  /** One at a time. Rejects only when the signal is aborted. `reportAll` writes every instance whatever the interval. */
+  /** One at a time. Rejects only when aborted. `reportAll` reports every instance before its interval is over. */
   sample(signal?: AbortSignal, reportAll?: boolean): Promise<DiscoveryRows>;
-  /** What the kernel told since the last scan, for those who do not want to wait for the next; empty while one is under way. */
-  connectionNews(): ConnectionRow[];
-  /** Names builds that had to be hashed; to be called after each sample, when its rows are stored. */
-  settle(signal?: AbortSignal): Promise<void>;
-  /** How long to wait for the next scan: sooner when something vanished and may be on its way back. */
+  /** Rows of kernel events since the last scan; empty while a scan is running. */
+  kernelConnections(): ConnectionRow[];
+  /** Hashes executables without a build id; call after each sample, when its rows are stored. */
+  hashBuilds(signal?: AbortSignal): Promise<void>;
+  /** Delay before the next scan: short while a process that exited may be restarting. */
   nextDelayMs(): number;
-  /** What the last scan could not see, ready to print. */
+  /** Sentences about what the last scan could not see. */
   notes(): string[];
 }
 
-/** A restart takes a moment; this tells it from an end. */
-const lookAgainMs = 3_000;
-/** The boot time is computed from two clocks; a smaller difference is their noise. */
+/** A restart shows within this time; otherwise the process has exited for good. */
+const restartWaitMs = 3_000;
+/** The boot time is computed from two clocks; smaller differences are noise. */
 const bootNoiseMs = 1_000;
 
-const noKernel = "nothing listens to the kernel";
+const noKernel = "kernel events are not available";
 
 const nothing: DiscoveryRows = { instances: [], connections: [], events: [] };
 
@@ -69,18 +68,18 @@ export function createDiscoveryCollector(options: DiscoveryCollectorOptions): Di
   return new ScanCollector(options);
 }
 
-/** A scan that has ended, and what is to be known of the time it took. */
+/** A finished scan. */
 interface MarkedScan {
   scan: DiscoveryScan;
   time: SampleTime;
-  /** The kernel knows of its begin and its end. */
+  /** Kernel events are separated by its start and end. */
   isMarked: boolean;
 }
 
 class ScanCollector implements DiscoveryCollector {
   readonly #options: DiscoveryCollectorOptions;
   readonly #connections: ConnectionRows;
-  readonly #life = createProcessLife();
+  readonly #lifecycle = createServiceLifecycle();
   readonly #rulesOf = createRules();
   /** Of the last scan. */
   #gaps: Omit<DiscoveryGaps, "kernelProblem"> | undefined;
@@ -107,20 +106,20 @@ class ScanCollector implements DiscoveryCollector {
     return this.#rowsOf(marked, config, reportAll);
   }
 
-  connectionNews(): ConnectionRow[] {
+  kernelConnections(): ConnectionRow[] {
     const { kernel } = this.#options;
     const last = this.#last;
     if (!kernel || !last || kernel.isScanning) return [];
-    return this.#connections.between(last.scan, last.namer, this.#now(), this.#kernelNews(kernel.take()));
+    return this.#connections.between(last.scan, last.namer, this.#now(), this.#timed(kernel.take()));
   }
 
-  async settle(signal?: AbortSignal): Promise<void> {
+  async hashBuilds(signal?: AbortSignal): Promise<void> {
     const hashed = await this.#options.scanner.hashBuilds(signal);
     if (hashed > 0) this.#options.log.debug("executables hashed", { files: hashed });
   }
 
   nextDelayMs(): number {
-    return Math.min(this.#options.config().scanIntervalMs, this.#life.isWaiting ? lookAgainMs : Number.POSITIVE_INFINITY);
+    return Math.min(this.#options.config().scanIntervalMs, this.#lifecycle.awaitsRestart ? restartWaitMs : Number.POSITIVE_INFINITY);
   }
 
   notes(): string[] {
@@ -128,17 +127,17 @@ class ScanCollector implements DiscoveryCollector {
     return this.#gaps ? discoveryNotes({ ...this.#gaps, kernelProblem: kernel ? kernel.problem() : noKernel }) : [];
   }
 
-  /** Marks both ends of the scan for the kernel, so that each connection is told once. */
+  /** Marks start and end of the scan in the stream of kernel events, so that each connection is counted once. */
   async #scan(config: AgentDiscoveryConfig, signal?: AbortSignal): Promise<MarkedScan> {
     const { kernel, scanner } = this.#options;
-    const isBegun = isTracking(config) && (await kernel?.beginScan(signal)) === true;
+    const hasBegun = isTracking(config) && (await kernel?.beginScan(signal)) === true;
     const time = this.#now();
     let isMarked = false;
     let scan: DiscoveryScan;
     try {
       scan = await scanner.scan({ ...requestOf(config), rules: this.#rulesOf(config) }, signal);
     } finally {
-      if (isBegun) isMarked = (await kernel?.endScan(signal)) === true;
+      if (hasBegun) isMarked = (await kernel?.endScan(signal)) === true;
       this.#scanEndedNs = process.hrtime.bigint();
     }
     return { scan, time, isMarked };
@@ -150,30 +149,30 @@ class ScanCollector implements DiscoveryCollector {
     watcher?.scanned(scan, namer);
     const { instances, cut } = buildInstances({ scan, namer, config, managed });
     this.#gaps = { limits: scan.limits, cutInstances: cut, config };
-    this.#noteServices(new Set(instances.map(({ name }) => name.service)).size);
+    this.#logServices(new Set(instances.map(({ name }) => name.service)).size);
     const isDue = this.#isReportDue(time.mono_ms, config) || reportAll;
-    const news = isTracking(config) && isMarked && kernel ? this.#kernelNews(kernel.take()) : undefined;
+    const batch = isTracking(config) && isMarked && kernel ? this.#timed(kernel.take()) : undefined;
     this.#last = { scan, namer };
     return {
       instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, this.#bootedAtMs, ticksPerS)) : [],
-      connections: isTracking(config) ? this.#connections.of(scan, namer, time, news) : [],
-      events: this.#life.of(instances, scan, time),
+      connections: isTracking(config) ? this.#connections.of(scan, namer, time, batch) : [],
+      events: this.#lifecycle.eventsOf(instances, scan, time),
     };
   }
 
-  #noteServices(found: number): void {
+  #logServices(found: number): void {
     if (found !== this.#services) this.#options.log.debug("services changed", { before: this.#services, now: found });
     this.#services = found;
   }
 
   #isReportDue(monotonicMs: number, config: AgentDiscoveryConfig): boolean {
-    // Timers are late rather than early: a scan that comes a little before its report is the one to report.
+    // Timers are late rather than early: a scan slightly before its report is due is the one to report.
     if (monotonicMs < this.#nextReportMs - config.scanIntervalMs / 10) return false;
     this.#nextReportMs = monotonicMs + config.reportIntervalMs;
     return true;
   }
 
-  #kernelNews(batch: KernelBatch): KernelNews {
+  #timed(batch: KernelBatch): TimedKernelBatch {
     const [wallUs, monotonicNs] = [Math.round(this.#options.clock.wallMs() * 1_000), process.hrtime.bigint()];
     const timeUs = (ns: bigint): number => wallUs - Math.max(0, Math.round(Number(monotonicNs - ns) / 1_000));
     return { ...batch, times: { wallUs: timeUs, scanEndedNs: this.#scanEndedNs } };
@@ -198,7 +197,7 @@ function requestOf(config: AgentDiscoveryConfig): Omit<DiscoveryRequest, "rules"
   return { protocols: config.protocols, connections: isTracking(config) };
 }
 
-/** The same object as long as the config is: another one makes the scanner read everything anew. */
+/** Returns the same object for the same config: with a new one the scanner re-reads every process. */
 function createRules(): (config: AgentDiscoveryConfig) => DiscoveryRequest["rules"] {
   let last: { config: AgentDiscoveryConfig; rules: DiscoveryRequest["rules"] } | undefined;
   return (config) => {

@@ -9,17 +9,17 @@ const notes = (limits = {}, more = {}): string[] =>
   );
 
 describe("discoveryNotes()", () => {
-  it("always says what scans cannot see", () => {
-    expect(notes()).toEqual(["Connections that begin and end between two scans (30s) are not seen: no kernel"]);
+  it("reports the blind spot of scans, unless kernel events cover it", () => {
+    expect(notes()).toEqual(["Connections that open and close between two scans (30s) are missed: no kernel"]);
     expect(notes({}, { kernelProblem: null })).toEqual([]);
     const scanned = { ...defaultDiscovery, backend: "sock_diag" };
     expect(notes({}, { kernelProblem: null, config: scanned })).toEqual([
-      "Connections that begin and end between two scans (30s) are not seen",
+      "Connections that open and close between two scans (30s) are missed",
     ]);
     expect(notes({}, { config: { ...defaultDiscovery, methods: ["listening_sockets"] } })).toEqual([]);
   });
 
-  it("says each thing that was missed, and what to do", () => {
+  it("reports each gap with its fix", () => {
     const limits = {
       listenersWithoutProcess: 1,
       connectionsWithoutProcess: 20,
@@ -33,17 +33,17 @@ describe("discoveryNotes()", () => {
     expect(notes(limits, { cutInstances: 1, kernelProblem: "eBPF is not there" })).toEqual([
       "1 listening socket has no known process; do this",
       "20 connections have no known process; do this",
-      expect.stringMatching(/^3 processes cannot be looked into: .*; do this$/),
+      expect.stringMatching(/^3 processes cannot be inspected: .*; do this$/),
       expect.stringMatching(/^6 network namespaces could not be read/),
       expect.stringMatching(/^5 connections above the limit/),
-      expect.stringMatching(/^5 sockets, processes or descriptors/),
+      expect.stringMatching(/^5 sockets, processes or file descriptors/),
       expect.stringMatching(/^7 executables/),
-      "Some connections have no bytes and round-trip times: no netlink",
-      expect.stringMatching(/^Connections that begin .*: eBPF is not there$/),
+      "Some connections have no byte counts or round-trip times: no netlink",
+      expect.stringMatching(/^Connections that open .*: eBPF is not there$/),
     ]);
   });
 
-  it("does not complain about missing counters when the tables were asked for", () => {
+  it("does not report missing counters when the config selects procfs", () => {
     expect(notes({ withoutCounters: "x" }, { config: { ...defaultDiscovery, backend: "procfs" } })).toHaveLength(1);
   });
 });

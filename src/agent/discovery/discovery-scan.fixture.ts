@@ -1,4 +1,4 @@
-/** A scan made by hand: who runs, listens and is connected. */
+/** A scan from given processes, listeners and connections. */
 
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import type { DiscoveryLimits, DiscoveryScan, ExecutableFile, ProcessFacts, TrackedSocket } from "../../host/index.ts";
@@ -16,7 +16,7 @@ export interface TestProcess {
   exe?: string | null;
   script?: string | null;
   build?: string | null;
-  /** What lies on disk now; the running file by default. */
+  /** The file on disk now; the running file by default. */
   disk?: { key: string; build: string | null } | null;
   containerId?: string | null;
   networkNamespace?: number;
@@ -120,7 +120,7 @@ export interface TestScan {
   more?: Partial<DiscoveryScan>;
 }
 
-/** Connections are taken for opened in this scan unless `more` says otherwise. */
+/** Connections count as opened in this scan unless `more.opened` is given. */
 export function scanOf({ processes = [], listeners = [], connections = [], more = {} }: TestScan): DiscoveryScan {
   const facts = new Map(processes.map((process) => [process.pid, factsOf(process)]));
   const disks = new Map(processes.map(({ pid, disk }) => [pid, disk]));

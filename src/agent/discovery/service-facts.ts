@@ -1,4 +1,4 @@
-/** What the agent's store knows of services on this host: the newest scan, and what was last said of a service's health. */
+/** Services on this host as stored: the newest scan, and the last reported health. */
 
 import type { AgentStore } from "../../store/agent/index.ts";
 import type { Row } from "../../store/engine/index.ts";
@@ -6,27 +6,27 @@ import type { AgentServiceStatus } from "../../tools/index.ts";
 import type { ManagedService, ServiceHealth } from "../managed/managed-services.ts";
 
 export interface ServiceFacts {
-  /** What the scan made of a port by itself; undefined when nobody was seen listening. */
+  /** The discovered name of a port, without registered services; undefined when no listener was seen. */
   discoveredAt(port: number, protocol: "tcp" | "udp"): Promise<{ name: string; method: string } | undefined>;
-  /** Where the newest scan saw a port answer, besides loopback and wildcards. */
+  /** Addresses on which the newest scan saw a port, besides loopback and wildcards. */
   addressesOf(port: number): Promise<string[]>;
-  /** What the last event said of a service's health. */
+  /** The state in the last health event of a service. */
   lastHealth(service: Pick<ManagedService, "name" | "port">): Promise<ServiceHealth["state"] | undefined>;
   /** The newest scan, one line per service and port, by name; without health checks. */
   newestScan(): Promise<AgentServiceStatus[]>;
 }
 
-// Rows of one scan share their instant.
+// All rows of one scan have the same timestamp.
 const newest = "mono_ms = (SELECT mono_ms FROM service_instance ORDER BY seq DESC LIMIT 1)";
-/** A port that was given up a while ago says nothing about who has it now. */
-const memory = "INTERVAL 10 MINUTES";
+/** An older row may describe a previous owner of the port. */
+const maxAge = "INTERVAL 10 MINUTES";
 const maxAddresses = 8;
 
 export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFacts {
   return {
     discoveredAt: async (port, protocol) => {
       const [row] = await store.query(
-        `SELECT service, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${memory} ORDER BY seq DESC LIMIT 1`,
+        `SELECT service, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${maxAge} ORDER BY seq DESC LIMIT 1`,
         [port, protocol],
       );
       return row ? { name: String(row["service"]), method: String(row["method"]) } : undefined;
@@ -36,7 +36,7 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
         port,
       ]);
       const all = rows.flatMap((row) => [textOf(row, "address") ?? "", ...listIn(textOf(row, "addresses"))]);
-      return [...new Set(all)].filter(isWorthTrying).slice(0, maxAddresses);
+      return [...new Set(all)].filter(isReachable).slice(0, maxAddresses);
     },
     lastHealth: async ({ name, port }) => {
       const rows = await store.query(
@@ -78,7 +78,7 @@ function statusOf(row: Row): AgentServiceStatus {
   };
 }
 
-function isWorthTrying(address: string): boolean {
+function isReachable(address: string): boolean {
   return /^[0-9a-f.:]+$/i.test(address) && !["0.0.0.0", "::", "::1"].includes(address) && !address.startsWith("127.");
 }
 
@@ -106,7 +106,7 @@ function parsed(json: string | null): unknown {
   try {
     return json === null ? undefined : JSON.parse(json);
   } catch {
-    // Written by another version: as good as absent.
+    // Written by another version: treat it as absent.
     return undefined;
   }
 }

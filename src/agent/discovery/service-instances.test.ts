@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import { serviceInstance } from "../../store/signals/index.ts";
 import type { ManagedServices } from "../managed/managed-services.ts";
-import { createServiceNamer } from "../naming/service-namer.ts";
-import { noTrafficNames } from "../naming/traffic-names.ts";
+import { createServiceNamer, noTrafficNames } from "../naming/service-namer.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "./discovery-scan.fixture.ts";
 import { buildInstances, instanceRow, type ServiceInstance } from "./service-instances.ts";
 
@@ -22,7 +21,7 @@ const text = ({ name, protocol, port, address, facts, method }: ServiceInstance)
   `${name.service} ${protocol}:${port} ${address} pid ${facts?.entry.pid ?? null} ${method}`;
 
 describe("buildInstances()", () => {
-  it("has one for each process and port, whatever the number of addresses and sockets", () => {
+  it("has one instance per process and port, whatever the number of addresses and sockets", () => {
     const listeners = [
       socketOf("127.0.0.1:80", null, null, { owners: [5, 6] }),
       socketOf("0.0.0.0:80", null, null, { owners: [5] }),
@@ -47,7 +46,7 @@ describe("buildInstances()", () => {
     expect([...instances[1]!.addresses]).toEqual([]);
   });
 
-  it("finds workers by what they call, but not people's tools", () => {
+  it("finds workers by their outgoing connections, and skips command-line tools", () => {
     const connections = [
       socketOf("10.0.0.1:40000", "10.0.0.9:5432", "client", { owners: [7] }),
       socketOf("10.0.0.2:40001", "10.0.0.9:5432", "client", { owners: [7] }),
@@ -67,7 +66,7 @@ describe("buildInstances()", () => {
     expect([...instances[1]!.addresses]).toEqual(["10.0.0.1", "10.0.0.2"]);
   });
 
-  it("follows the methods of the config, in their order", () => {
+  it("applies the methods of the config in their order", () => {
     const listeners = [socketOf("0.0.0.0:80", null, null, { owners: [5] })];
     const connections = [
       socketOf("10.0.0.1:40003", "10.0.0.9:443", "client", { owners: [5] }),
@@ -88,7 +87,7 @@ describe("buildInstances()", () => {
     expect(build(test, { config: { enabled: false } }).instances).toEqual([]);
   });
 
-  it("follows connected services also when discovery is off, and when nobody listens", () => {
+  it("reports registered services with discovery disabled and without a listener", () => {
     const managed = managedOf([
       { name: "web", port: 80 },
       { name: "db", port: 5432 },
@@ -102,7 +101,7 @@ describe("buildInstances()", () => {
     expect(instances.every(({ isManaged }) => isManaged)).toBe(true);
   });
 
-  it("leaves out who only keeps a socket open for another", () => {
+  it("skips a process that only keeps a socket open for another", () => {
     const listeners = [socketOf("0.0.0.0:22", null, null, { owners: [1, 5] }), socketOf("0.0.0.0:631", null, null, { owners: [1] })];
     const { instances } = build({
       processes: [
@@ -114,14 +113,14 @@ describe("buildInstances()", () => {
     expect(instances.map(text)).toEqual(["sshd tcp:22 0.0.0.0 pid 5 listening_socket", "systemd tcp:631 0.0.0.0 pid 1 listening_socket"]);
   });
 
-  it("takes a fresh UDP socket on a port of the kernel's choice for a caller's", () => {
+  it("takes a new UDP socket on an ephemeral port for a client's", () => {
     const udp = (local: string, sinceScan: number) => socketOf(local, null, null, { protocol: "udp", sinceScan, owners: [5] });
     const listeners = [udp("0.0.0.0:53", 4), udp("0.0.0.0:40000", 4), udp("0.0.0.0:40001", 3)];
     const { instances } = build({ processes: [{ pid: 5, service: "dns" }], listeners, more: { number: 4 } });
     expect(instances.map(({ port }) => port)).toEqual([53, 40001]);
   });
 
-  it("reports no addresses when that is switched off, and bounds instances", () => {
+  it("reports no addresses when disabled, and bounds instances", () => {
     const listeners = [1, 2, 3].map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [5] }));
     const test = { processes: [{ pid: 5, service: "web" }], listeners };
     const { instances, cut } = build(test, {
@@ -162,7 +161,7 @@ describe("instanceRow()", () => {
     });
   });
 
-  it("has nulls for what is not known", () => {
+  it("has nulls for unknown values", () => {
     const { instances, scan, managed } = build({ listeners: [socketOf("127.0.0.1:80", null, null, { networkNamespace: 0 })] });
     expect(instanceRow(instances[0]!, scan, managed, { at: 9, mono_ms: 8 }, 1_000, 100)).toMatchObject({
       pid: null,

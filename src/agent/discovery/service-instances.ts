@@ -1,4 +1,4 @@
-/** The instances of one scan: a process at a port, or a worker that only calls out. */
+/** The instances of one scan: a process at a port, or a worker with only outgoing connections. */
 
 import { isLinkLocal, isLoopback, isWildcard } from "../../base/ip-address.ts";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
@@ -15,12 +15,12 @@ export interface ServiceInstance {
   name: ServiceName;
   isManaged: boolean;
   method: "manual" | "listening_socket" | "connection_tracking";
-  /** Null for a worker that only calls out. */
+  /** Null for a worker with only outgoing connections. */
   protocol: "tcp" | "udp" | null;
   port: number | null;
-  /** The widest it listens on; null for workers, and for connected services that nobody listens for. */
+  /** The widest listening address; null for workers, and for registered services without a listener. */
   address: string | null;
-  /** Null when the owner may not be seen, and when nobody listens. */
+  /** Null when the owner cannot be read, and without a listener. */
   facts: ProcessFacts | null;
   networkNamespace: number | null;
   userId: number;
@@ -42,7 +42,7 @@ export interface BuildInstancesOptions {
   maxInstances?: number;
 }
 
-/** Tools that people and scripts call: they come and go, and are nobody's service. Their connections are seen all the same. */
+/** Command-line tools are not services, although their connections are tracked. */
 const tools = new Set(
   `curl wget apt apt-get aptitude dpkg dnf yum apk git git-remote-https ssh scp sftp rsync dig nslookup ping telnet nc ncat netcat socat psql mysql
   mariadb redis-cli mongosh npm npx yarn pnpm pip cargo kubectl helm aws gcloud az terraform ansible ansible-playbook ab wrk hey k6 iperf iperf3
@@ -64,12 +64,12 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
     instances.set(key, instance);
     return instance;
   };
-  const callsFrom = config.network.reportServiceIps ? callersAddresses(scan) : new Map<number, Set<string>>();
+  const localAddresses = config.network.reportServiceIps ? outgoingAddresses(scan) : new Map<number, Set<string>>();
   const expand = (instance: ServiceInstance, listener: TrackedSocket): void => {
     instance.address = widest(instance.address, listener.localAddress);
     if (!config.network.reportServiceIps) return;
     const local = isWildcard(listener.localAddress) ? scan.addressesIn(listener.networkNamespace) : [listener.localAddress];
-    for (const address of local) if (isWorthReporting(address)) instance.addresses.add(address);
+    for (const address of local) if (isReportable(address)) instance.addresses.add(address);
   };
 
   const launched = managed.launched?.() ?? new Map<number, string>();
@@ -78,42 +78,42 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
   for (const listener of scan.listeners.values()) {
     const owners = servingOwners(scan, listener);
     for (const pid of owners) listeners.add(pid);
-    if (isCallersSocket(scan, listener)) continue;
+    if (isClientSocket(scan, listener)) continue;
     for (const pid of owners.length > 0 ? owners : [null]) {
       const name = namer.atListener(listener, pid);
       const isLaunched = pid !== null && launchedName(launched, pid, (child) => scan.processOf(child)?.parentPid) !== undefined;
       const key = `${pid ?? `inode ${listener.inode}`} ${listener.protocol} ${listener.localPort}`;
-      // With discovery switched off, what people connected or started is still followed.
+      // Services registered with `coral connect` or started with `coral run` are tracked even with discovery disabled.
       if (!isOn("listening_sockets") && !name.managed && !isLaunched) continue;
       const instance = add(key, () => ({
         name,
         isManaged: name.managed !== undefined || isLaunched,
-        method: name.managed || isLaunched ? "manual" : methodOf(config, pid !== null && callsFrom.has(pid)),
+        method: name.managed || isLaunched ? "manual" : methodOf(config, pid !== null && localAddresses.has(pid)),
         protocol: listener.protocol,
         port: listener.localPort,
         address: null,
         facts: pid === null ? null : scan.factsOf(pid),
         networkNamespace: listener.networkNamespace === 0 ? null : listener.networkNamespace,
         userId: listener.userId,
-        addresses: new Set(pid === null ? [] : callsFrom.get(pid)),
+        addresses: new Set(pid === null ? [] : localAddresses.get(pid)),
       }));
       if (instance) expand(instance, listener);
     }
   }
   addLaunched(scan, launched, listeners, add);
-  if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, callsFrom, add);
+  if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, localAddresses, add);
   addAbsent(instances, managed, add);
   return { instances: [...instances.values()], cut };
 }
 
-/** Of the ways that found it, the first that is configured. */
+/** The first configured method that found the instance. */
 function methodOf(config: AgentDiscoveryConfig, isCalling: boolean): ServiceInstance["method"] {
   const first = config.methods.find((method) => method === "listening_sockets" || (method === "connection_tracking" && isCalling));
   return first === "connection_tracking" ? "connection_tracking" : "listening_socket";
 }
 
-/** UDP has no listeners: a fresh socket on a port that the kernel chose is most likely somebody who asks, not somebody who answers. */
-function isCallersSocket(scan: DiscoveryScan, { protocol, localPort, sinceScan }: TrackedSocket): boolean {
+/** UDP has no listening state: a new socket on an ephemeral port is most likely a client's. */
+function isClientSocket(scan: DiscoveryScan, { protocol, localPort, sinceScan }: TrackedSocket): boolean {
   return protocol === "udp" && scan.isEphemeral(localPort) && sinceScan === scan.number;
 }
 
@@ -123,15 +123,15 @@ function addWorkers(
   scan: DiscoveryScan,
   namer: ServiceNamer,
   listeners: ReadonlySet<number>,
-  callsFrom: ReadonlyMap<number, Set<string>>,
+  localAddresses: ReadonlyMap<number, Set<string>>,
   add: Add,
 ): void {
-  const asked = new Set<number>();
+  const checked = new Set<number>();
   for (const connection of scan.connections.values()) {
     if (connection.role !== "client") continue;
     const [pid] = scan.ownersOf(connection);
-    if (pid === undefined || listeners.has(pid) || asked.has(pid)) continue;
-    asked.add(pid);
+    if (pid === undefined || listeners.has(pid) || checked.has(pid)) continue;
+    checked.add(pid);
     const facts = scan.factsOf(pid);
     const name = facts && namer.ofProcess(pid);
     if (!facts || !name || tools.has(name.service)) continue;
@@ -145,12 +145,12 @@ function addWorkers(
       facts,
       networkNamespace: facts.entry.networkNamespace,
       userId: facts.userId,
-      addresses: new Set(callsFrom.get(pid)),
+      addresses: new Set(localAddresses.get(pid)),
     }));
   }
 }
 
-/** Programs of `coral run` that listen nowhere, or not yet. */
+/** Programs of `coral run` that do not listen, or not yet. */
 function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>, listeners: ReadonlySet<number>, add: Add): void {
   for (const [pid, service] of launched) {
     const facts = scan.factsOf(pid);
@@ -171,7 +171,7 @@ function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>,
   }
 }
 
-/** Connected services that nobody listens for: they are known, and they are down. */
+/** Registered services without a listener: they are down. */
 function addAbsent(instances: ReadonlyMap<string, ServiceInstance>, managed: ManagedServices, add: Add): void {
   const seen = new Set([...instances.values()].filter(({ isManaged }) => isManaged).map(({ port }) => port));
   for (const entry of managed.list()) {
@@ -191,11 +191,11 @@ function addAbsent(instances: ReadonlyMap<string, ServiceInstance>, managed: Man
   }
 }
 
-/** Local addresses of what each process calls. */
-function callersAddresses(scan: DiscoveryScan): Map<number, Set<string>> {
+/** Local addresses of each process's outgoing connections. */
+function outgoingAddresses(scan: DiscoveryScan): Map<number, Set<string>> {
   const addresses = new Map<number, Set<string>>();
   for (const connection of scan.connections.values()) {
-    if (connection.role !== "client" || !isWorthReporting(connection.localAddress)) continue;
+    if (connection.role !== "client" || !isReportable(connection.localAddress)) continue;
     const [pid] = scan.ownersOf(connection);
     if (pid === undefined) continue;
     const known = addresses.get(pid);
@@ -205,17 +205,17 @@ function callersAddresses(scan: DiscoveryScan): Map<number, Set<string>> {
   return addresses;
 }
 
-function isWorthReporting(address: string): boolean {
+function isReportable(address: string): boolean {
   return !isLoopback(address) && !isLinkLocal(address) && !isWildcard(address);
 }
 
 function widest(one: string | null, other: string): string {
   if (one === null || (isWildcard(other) && !isWildcard(one))) return other;
-  // Of the two that mean everything, the one that people look for.
+  // Of the two wildcards, the one that users search for.
   return isWildcard(one) && isWildcard(other) ? "0.0.0.0" : one;
 }
 
-/** At most this many addresses of one instance. */
+/** Addresses reported per instance. */
 const maxAddresses = 64;
 
 export function instanceRow(
@@ -230,7 +230,7 @@ export function instanceRow(
   const build = facts && scan.buildOf(facts);
   const health = instance.isManaged && instance.port !== null ? managed.healthOf(instance.port) : undefined;
   return {
-    // Not spread: an object of this size is several times slower to make that way.
+    // No spread: it makes building an object of this size several times slower.
     at: time.at,
     mono_ms: time.mono_ms,
     service: name.service,

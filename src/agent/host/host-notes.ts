@@ -1,7 +1,7 @@
 /** What a host sample could not see, as sentences. */
 
 import type { HostSnapshot } from "../../host/index.ts";
-import { count, whyHidden } from "../discovery/why-hidden.ts";
+import { hiddenReason, plural } from "../discovery/hidden-reason.ts";
 import type { HostProcessRow } from "./host-rows.ts";
 
 function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): string[] {
@@ -10,10 +10,10 @@ function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): 
   const uncounted = rows.filter((row) => row.open_files === null).length;
   // Kernel threads have no executable, and no memory of their own.
   const unnamed = rows.filter((row) => row.exe === null && row.rss_bytes > 0).length;
-  if (processesHidden) notes.push(`Processes of other users may be invisible: /proc is mounted with hidepid; ${whyHidden()}`);
-  if (processes.tally.denied > 0) notes.push(`${count(processes.tally.denied, "process", "processes")} cannot be read; ${whyHidden()}`);
-  if (unnamed > 0) notes.push(`Executables of ${unnamed} of the ${rows.length} top processes cannot be read; ${whyHidden()}`);
-  if (uncounted > 0) notes.push(`Open files of ${uncounted} of the ${rows.length} top processes cannot be counted; ${whyHidden()}`);
+  if (processesHidden) notes.push(`Processes of other users may be invisible: /proc is mounted with hidepid; ${hiddenReason()}`);
+  if (processes.tally.denied > 0) notes.push(`${plural(processes.tally.denied, "process", "processes")} cannot be read; ${hiddenReason()}`);
+  if (unnamed > 0) notes.push(`Executables of ${unnamed} of the ${rows.length} top processes cannot be read; ${hiddenReason()}`);
+  if (uncounted > 0) notes.push(`Open files of ${uncounted} of the ${rows.length} top processes cannot be counted; ${hiddenReason()}`);
   if (processes.cut > 0) notes.push(`${processes.cut} processes were not looked at: there are too many`);
   return notes;
 }
@@ -26,7 +26,7 @@ function deviceNotes({ mounts, disks, interfaces, cgroups }: HostSnapshot): stri
       `File system "${first}"${others.length > 0 ? ` and ${others.length} more` : ""} did not answer in time: its server may be gone`,
     );
   }
-  if (mounts.failed > 0) notes.push(`${count(mounts.failed, "file system")} refused to say how full`);
+  if (mounts.failed > 0) notes.push(`${plural(mounts.failed, "file system")} refused to say how full`);
   if (mounts.cut > 0) notes.push(`${mounts.cut} file systems were not looked at: there are too many`);
   if (disks.cut > 0) notes.push(`${disks.cut} block devices were not looked at: there are too many`);
   if (interfaces.cut > 0) notes.push(`The ${interfaces.cut} least used network interfaces were left out: there are too many`);

@@ -31,7 +31,7 @@ const podsOf = (fetchJson: FetchClusterJson, more: Partial<Parameters<typeof cre
 const live = new AbortController().signal;
 
 describe("createKubernetesPods()", () => {
-  it("asks for the pods of its own node, with its token and the cluster's CA", async () => {
+  it("requests the pods of its own node, with its token and the cluster's CA", async () => {
     const asked: Parameters<FetchClusterJson>[0][] = [];
     const pods = podsOf(async (request) => {
       asked.push(request);
@@ -44,13 +44,13 @@ describe("createKubernetesPods()", () => {
     expect([pods.of(id), pods.of("other"), pods.problem]).toEqual([{ app: "shop" }, null, null]);
   });
 
-  it("asks nobody outside of a cluster", async () => {
+  it("sends no request outside a cluster", async () => {
     const pods = podsOf(() => Promise.reject(new Error("not to be called")), { env: {} });
     await pods.refresh(live);
     expect(pods.problem).toBeNull();
   });
 
-  it("keeps what it knows when the API fails, and says why", async () => {
+  it("keeps the labels when the API fails, and reports why", async () => {
     let fails = false;
     const pods = podsOf(async () => {
       if (fails) throw new Error("403 Forbidden");
@@ -64,7 +64,7 @@ describe("createKubernetesPods()", () => {
     expect(pods.problem).not.toContain("secret-token");
   });
 
-  it("says that there is no service account", async () => {
+  it("reports a missing service account", async () => {
     await rm(join(directory, "token"));
     const pods = podsOf(async () => answer);
     await pods.refresh(live);
@@ -79,7 +79,7 @@ describe("createKubernetesPods()", () => {
 
 describe("labelsByContainer()", () => {
   it.each([null, 7, "x", [], {}, { items: 5 }, { items: [{ status: { containerStatuses: [{ containerID: "docker://short" }] } }] }])(
-    "has none in %j",
+    "finds no labels in %j",
     (value) => {
       expect(labelsByContainer(value).size).toBe(0);
     },

@@ -1,26 +1,26 @@
-/** Labels of the pods on this node, from the cluster's API. Optional: without a service account, or when the API refuses, there are none. */
+/** Labels of the pods on this node, from the Kubernetes API. Optional: none without a service account or when the API refuses. */
 
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { PodLabels } from "../../host/index.ts";
 
-/** GET with a bearer token and the cluster's own CA; resolves with the parsed JSON. */
+/** GET with a bearer token and the cluster's CA; resolves with the parsed JSON. */
 export type FetchClusterJson = (request: { url: string; token: string; caPem: string; signal: AbortSignal }) => Promise<unknown>;
 
 export interface KubernetesPodsOptions {
   fetchJson: FetchClusterJson;
   env: Readonly<Record<string, string | undefined>>;
-  /** Where the pod finds its service account; default as Kubernetes mounts it. */
+  /** Mount point of the service account; default as Kubernetes mounts it. */
   directory?: string;
   hostname: string;
   log: Logger;
 }
 
 export interface KubernetesPods extends PodLabels {
-  /** Asks the API, when there is one. Never rejects unless aborted; what was known stays when it fails. */
+  /** Queries the API, if in a cluster. Rejects only when aborted; a failure keeps the previous labels. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** Why there are no labels, ready to print; null when there are, and outside of clusters. */
+  /** Why labels are not used; null while they are, and outside a cluster. */
   readonly problem: string | null;
 }
 
@@ -37,7 +37,7 @@ export function createKubernetesPods(options: KubernetesPodsOptions): Kubernetes
   const node = env["NODE_NAME"] ?? env["K8S_NODE_NAME"] ?? options.hostname;
   const [host, port] = [env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"] ?? "443"];
 
-  const ask = async (signal: AbortSignal): Promise<void> => {
+  const fetchLabels = async (signal: AbortSignal): Promise<void> => {
     const [token, caPem] = await Promise.all([readFile(`${directory}/token`, "utf8"), readFile(`${directory}/ca.crt`, "utf8")]);
     const authority = host?.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     const selector = encodeURIComponent(`spec.nodeName=${node}`);
@@ -52,14 +52,14 @@ export function createKubernetesPods(options: KubernetesPodsOptions): Kubernetes
     refresh: async (signal) => {
       if (host === undefined) return;
       try {
-        await ask(signal);
+        await fetchLabels(signal);
         problem = null;
       } catch (error) {
         signal.throwIfAborted();
-        // Most agents run without the right to list pods: names then come from the other sources.
-        const why = CoralError.from(error).message;
-        if (problem === null) log.info(`Cannot ask the cluster for pod labels: ${why}`);
-        problem = `Pod labels of the cluster's API are not used: ${why}`;
+        // Most agents lack permission to list pods: names then come from other sources.
+        const reason = CoralError.from(error).message;
+        if (problem === null) log.info(`Cannot read pod labels from the Kubernetes API: ${reason}; naming services by other sources`);
+        problem = `Pod labels are not used, the Kubernetes API cannot be read: ${reason}`;
       }
     },
     get problem() {
@@ -68,7 +68,7 @@ export function createKubernetesPods(options: KubernetesPodsOptions): Kubernetes
   };
 }
 
-/** `containerd://<id>` and its kin, of all containers of all pods. Anything that is not of that form is skipped. */
+/** Labels by container id, for all containers of all pods. Ids are `containerd://<id>` and similar; other values are skipped. */
 export function labelsByContainer(answer: unknown): Map<string, Labels> {
   const labels = new Map<string, Labels>();
   for (const pod of listIn(answer, "items").slice(0, maxPods)) {

@@ -1,13 +1,13 @@
-/** Programs that `coral run` has started here and that still run. What listens or calls in their name carries the name that they were given. */
+/** Running programs that were started with `coral run`. Their processes carry the name given there. */
 
 export interface LaunchedPrograms {
   /** By process id. */
   readonly names: ReadonlyMap<number, string>;
-  /** The returned function forgets it. Both are told by `onChange`, the beginning once more a moment later: a program needs one to listen. */
+  /** Returns a function that removes it. Both call `onChange`; adding calls it again after a moment, when the program may listen. */
   add(pid: number, name: string, onChange: () => void): () => void;
 }
 
-/** Bounds the walk to a parent; programs start workers, and those start theirs. */
+/** Bounds the walk to the parents: programs start workers, which start workers. */
 const maxAncestors = 8;
 const settleMs = 1_500;
 
@@ -28,7 +28,7 @@ export function createLaunchedPrograms(): LaunchedPrograms {
   };
 }
 
-/** The name of the program that a process is, or belongs to. */
+/** The name of the program that a process belongs to. */
 export function launchedName(
   names: ReadonlyMap<number, string>,
   pid: number,

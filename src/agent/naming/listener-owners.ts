@@ -1,12 +1,12 @@
-/** Who serves which listener. */
+/** Which processes serve which listener. */
 
 import { remembered } from "../../base/remembered.ts";
 import type { DiscoveryScan, TrackedSocket } from "../../host/index.ts";
 
-/** Programs that open sockets for others and hand them over. */
+/** Programs that open sockets and hand them to others. */
 const activators = new Set(["systemd", "init", "inetd", "xinetd", "launchd"]);
 
-/** Who serves a listener: whoever was handed it, not who keeps it open; the latter only when nobody else has it. */
+/** The processes that serve a listener: those it was handed to; the activator only when no other process has it. */
 export function servingOwners(scan: Pick<DiscoveryScan, "ownersOf" | "processOf">, listener: TrackedSocket): readonly number[] {
   const owners = scan.ownersOf(listener);
   if (owners.length < 2) return owners;
@@ -14,7 +14,7 @@ export function servingOwners(scan: Pick<DiscoveryScan, "ownersOf" | "processOf"
   return serving.length > 0 ? serving : owners;
 }
 
-/** What each process serves, by pid. */
+/** Listeners served by each process, by pid. */
 export function listenersByProcess(scan: DiscoveryScan): Map<number, Set<TrackedSocket>> {
   const served = new Map<number, Set<TrackedSocket>>();
   for (const listener of scan.listeners.values())
@@ -22,7 +22,7 @@ export function listenersByProcess(scan: DiscoveryScan): Map<number, Set<Tracked
   return served;
 }
 
-/** Of all namespaces and both protocols together. */
+/** Across all namespaces and both protocols. */
 export function listenersByPort(scan: Pick<DiscoveryScan, "listeners">): Map<number, TrackedSocket[]> {
   const ports = new Map<number, TrackedSocket[]>();
   for (const listener of scan.listeners.values()) remembered(ports, listener.localPort, () => []).push(listener);

@@ -1,26 +1,26 @@
-/** Which processes are one service: workers belong to the program that started them. Of one scan. */
+/** Groups the processes of one scan into services: a worker belongs to the program that started it. */
 
 import { remembered } from "../../base/remembered.ts";
 import type { DiscoveryScan, ProcessFacts, TrackedSocket } from "../../host/index.ts";
 import { servingOwners } from "./listener-owners.ts";
 
-/** Process managers: their children are services of their own, though they run in the same interpreter. */
+/** Process managers: their children are separate services, even with the same interpreter. */
 const managers = /^(?:pm2|supervisord?|foreman|honcho|overmind|npm|yarn|pnpm|concurrently|systemd|init|tini|dumb-init|s6-.*)$/i;
 const maxAncestors = 8;
 
 export class ProcessFamilies {
   readonly #scan: DiscoveryScan;
   readonly #listening: ReadonlyMap<number, ReadonlySet<TrackedSocket>>;
-  /** Made when it is first needed: it takes a walk over all connections. */
+  /** Built on first use: it iterates over all connections. */
   #acceptedFrom: ReadonlyMap<number, ReadonlySet<number>> | undefined;
 
-  /** `listening`: what each process listens on. */
+  /** `listening`: the listeners of each process. */
   constructor(scan: DiscoveryScan, listening: ReadonlyMap<number, ReadonlySet<TrackedSocket>>) {
     this.#scan = scan;
     this.#listening = listening;
   }
 
-  /** The process that started a worker, through workers of its own; the process itself when it is none. */
+  /** The topmost process of a worker's family; the process itself when it is not a worker. */
   headOf(facts: ProcessFacts): ProcessFacts {
     let head = facts;
     for (let depth = 0; depth < maxAncestors; depth++) {
@@ -37,7 +37,7 @@ export class ProcessFamilies {
     return child.script === parent.script || this.#sharesPort(child.entry.pid, parent.entry.pid);
   }
 
-  /** A child that runs another script still serves its parent's port when it holds the socket, or connections that came in through it. */
+  /** A child with another script still serves its parent's port when it holds the socket or connections accepted on it. */
   #sharesPort(childPid: number, parentPid: number): boolean {
     const ports = this.#listening.get(parentPid);
     if (!ports) return false;
@@ -47,7 +47,7 @@ export class ProcessFamilies {
   }
 }
 
-/** For each process that holds accepted connections: whose listeners they came in through. */
+/** For each process with accepted connections: the owners of the listeners that accepted them. */
 function acceptedFrom(scan: DiscoveryScan): Map<number, Set<number>> {
   const owners = new Map<number, Set<number>>();
   for (const connection of scan.connections.values()) {

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
 import type { ManagedServices } from "../managed/managed-services.ts";
-import { createServiceNamer, type ServiceNamer } from "./service-namer.ts";
-import { noTrafficNames, type TrafficNames } from "./traffic-names.ts";
+import { createServiceNamer, noTrafficNames, type ServiceNamer, type TrafficNames } from "./service-namer.ts";
 
 interface Said {
   config?: Partial<AgentDiscoveryConfig>;
@@ -19,7 +18,7 @@ const node = { exe: "/usr/bin/node" };
 const nginx = { exe: "/usr/sbin/nginx", script: null };
 
 describe("createServiceNamer()", () => {
-  it("takes people's word for a port, then the config's, then the process's", () => {
+  it("prefers the user's name for a port, then the config's, then the process's", () => {
     const listener = socketOf("0.0.0.0:8080", null, null, { owners: [5] });
     const scan = { processes: [{ pid: 5, service: "found" }], listeners: [listener] };
     expect(namerOf(scan).atListener(listener, 5)).toMatchObject({ service: "found", managed: undefined });
@@ -35,7 +34,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf(scan).atListener(listener, null)).toMatchObject({ service: "unknown-8080", confidence: 0 });
   });
 
-  it("means the host's own port when people name one, and a container's only when nobody has it there", () => {
+  it("applies a registered port to the host, and to a container only when the host does not use the port", () => {
     const own = socketOf("0.0.0.0:80", null, null, { owners: [5] });
     const other = socketOf("0.0.0.0:80", null, null, { owners: [6], networkNamespace: 200 });
     const processes = [
@@ -50,7 +49,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({ processes, listeners: [udp] }, { managed }).atListener(udp, 5).service).toBe("a");
   });
 
-  it("asks traffic when nothing surer is known, unless that is switched off", () => {
+  it("uses names from traffic when no better source is known, unless disabled", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [5] });
     const traffic: TrafficNames = {
       nameOf: ({ pid, startTicks, port }, sources) => (pid === 5 && startTicks === 5 && port === 80 ? sources.join("-") : undefined),
@@ -65,7 +64,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf(sure, { traffic }).atListener(listener, 5).service).toBe("label");
   });
 
-  it("calls workers like the program that started them", () => {
+  it("names workers after the program that started them", () => {
     const processes = [
       { pid: 10, service: "nginx", ...nginx },
       { pid: 11, parent: 10, service: "worker", ...nginx },
@@ -78,7 +77,7 @@ describe("createServiceNamer()", () => {
     expect([11, 12, 13, 14, 15].map((pid) => namer.ofProcess(pid)?.service)).toEqual(["nginx", "nginx", "other", "contained", "unit"]);
   });
 
-  it("tells scripts of one interpreter apart, unless the child serves its parent's port", () => {
+  it("separates scripts of one interpreter, unless the child serves its parent's port", () => {
     const processes = [
       { pid: 10, service: "api", script: "api", ...node },
       { pid: 11, parent: 10, service: "api", script: "api", ...node },
@@ -92,7 +91,7 @@ describe("createServiceNamer()", () => {
     expect([11, 12, 13, 14].map((pid) => namer.ofProcess(pid)?.service)).toEqual(["api", "mailer", "api", "api"]);
   });
 
-  it("does not call services like their process manager", () => {
+  it("does not name services after their process manager", () => {
     const processes = [
       { pid: 10, service: "pm2", script: "pm2", ...node },
       { pid: 11, parent: 10, service: "shop", script: "shop", ...node },
@@ -101,7 +100,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({ processes, listeners: [listener] }).ofProcess(11)?.service).toBe("shop");
   });
 
-  it("calls a process by its only port that people named", () => {
+  it("names a process after its only user-named port", () => {
     const [first, second] = [socketOf("0.0.0.0:80", null, null, { owners: [5] }), socketOf("0.0.0.0:81", null, null, { owners: [5] })];
     const scan = { processes: [{ pid: 5, service: "found" }], listeners: [first, second] };
     expect(namerOf(scan, mapped({ 80: "web" })).ofProcess(5)?.service).toBe("web");
@@ -110,7 +109,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({}).ofProcess(99)).toBeNull();
   });
 
-  it("names the called end: by the listener for its backends, by itself for what inetd started", () => {
+  it("names a server by its listener for backends, and by itself when started by inetd", () => {
     const processes = [
       { pid: 10, service: "postgres", exe: "/usr/bin/postgres" },
       { pid: 11, parent: 10, service: "postgres", exe: "/usr/bin/postgres" },

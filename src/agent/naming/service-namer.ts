@@ -1,4 +1,4 @@
-/** Names for the processes of one scan: what people said first, then what is surest; workers are called like what started them. */
+/** Names the processes of one scan: user-given names first, then the most certain source; workers get the name of their program. */
 
 import { remembered } from "../../base/remembered.ts";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
@@ -7,7 +7,17 @@ import { type ManagedService, type ManagedServices, protocolOf } from "../manage
 import { launchedName } from "./launched-programs.ts";
 import { listenersByPort, listenersByProcess, servingOwners } from "./listener-owners.ts";
 import { ProcessFamilies } from "./process-families.ts";
-import type { TrafficNames } from "./traffic-names.ts";
+
+/** Where a name was seen in traffic: the host of HTTP requests, or the name of a gRPC service. */
+export type TrafficSource = "http_host" | "grpc_service";
+
+/** Service names learned from traffic, by process and port. */
+export interface TrafficNames {
+  nameOf(instance: { pid: number; startTicks: number; port: number | null }, sources: readonly TrafficSource[]): string | undefined;
+}
+
+/** For agents that do not inspect traffic. */
+export const noTrafficNames: TrafficNames = { nameOf: () => undefined };
 
 export interface ServiceNamerOptions {
   scan: DiscoveryScan;
@@ -17,24 +27,24 @@ export interface ServiceNamerOptions {
 }
 
 export interface InstanceName extends ServiceName {
-  /** What `coral connect` says about the port. */
+  /** The service that `coral connect` registered at the port. */
   managed: ManagedService | undefined;
 }
 
 export interface ServiceNamer {
-  /** Of a process at a port that it listens on; pid null when the owner is unknown. */
+  /** The name of a process at a listener; pid null when the owner is unknown. */
   atListener(listener: TrackedSocket, pid: number | null): InstanceName;
-  /** Of a process as a whole, for what it calls. Null when nothing names it. */
+  /** The name of a process as a whole, for its outgoing connections. Null when no source has one. */
   ofProcess(pid: number): ServiceName | null;
-  /** Of the end of a connection that was called. */
+  /** The name of the server's end of a connection. */
   atServer(connection: TrackedSocket, pid: number | null): ServiceName | null;
-  /** Of a process that answers at a port, whoever listens there. Null when nothing names it. */
+  /** The name of a process that serves a port, whichever process listens there. Null when no source has one. */
   atPort(pid: number, port: number): ServiceName | null;
-  /** Who started a worker, itself for others: what traffic says of one of them holds for all. Undefined when it does not run. */
+  /** The topmost process of its family, which shares names learned from traffic. Undefined when the process does not run. */
   headOf(pid: number): { pid: number; startTicks: number } | undefined;
 }
 
-/** A name that people or the host gave to this very process is not replaced by its parent's. */
+/** From this confidence on, a process keeps its own name instead of its parent's. */
 const ownNameConfidence = 0.85;
 
 export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
@@ -46,13 +56,13 @@ class ScanNamer implements ServiceNamer {
   readonly #config: AgentDiscoveryConfig;
   readonly #managed: ManagedServices;
   readonly #traffic: TrafficNames;
-  /** What each process listens on. */
+  /** The listeners of each process. */
   readonly #listening: ReadonlyMap<number, ReadonlySet<TrackedSocket>>;
   readonly #families: ProcessFamilies;
-  /** Ports that are listened on in the host's own namespace. */
+  /** Listening ports in the host's network namespace. */
   readonly #hostPorts: ReadonlySet<string>;
   #byPort: ReadonlyMap<number, readonly TrackedSocket[]> | undefined;
-  // Names are asked for with every connection.
+  // Cached: names are looked up for every connection.
   readonly #inferred = new Map<number, ServiceName | null>();
   readonly #ofProcesses = new Map<number, ServiceName | null>();
   readonly #atListeners = new Map<TrackedSocket, Map<number | null, InstanceName>>();
@@ -112,14 +122,14 @@ class ScanNamer implements ServiceNamer {
   }
 
   #nameWhole(pid: number): ServiceName | null {
-    // What people call its only named port is what they call the process.
-    const said = new Map<string, ServiceName>();
+    // A process with a single user-named port has the name of that port.
+    const given = new Map<string, ServiceName>();
     for (const listener of this.#listening.get(pid) ?? []) {
       const name = this.atListener(listener, pid);
-      if (name.namedBy === "manual" || name.namedBy === "config") said.set(name.service, name);
+      if (name.namedBy === "manual" || name.namedBy === "config") given.set(name.service, name);
     }
-    const [only] = said.values();
-    if (only && said.size === 1) return only;
+    const [only] = given.values();
+    if (only && given.size === 1) return only;
     const process = this.#infer(pid);
     const seen = this.#trafficName(pid, null);
     return process === null && seen === undefined ? null : nameInstance({ process, port: null, traffic: seen });
@@ -129,24 +139,24 @@ class ScanNamer implements ServiceNamer {
     const owners = servingOwners(this.#scan, listener);
     if (pid === null || owners.includes(pid)) return this.atListener(listener, pid ?? owners[0] ?? null);
     const own = this.ofProcess(pid);
-    // A backend of its own for each connection is called like the one who listens; a program that inetd or systemd started is not.
+    // A per-connection backend has the name of its listener; a program started by inetd or systemd has its own.
     const head = owners.find((owner) => this.#infer(owner)?.service === own?.service);
     return head === undefined ? own : this.atListener(listener, head);
   }
 
-  /** By what `coral run` was told, its own facts, or its ancestor's when it is a worker of the same program. */
+  /** From `coral run`, the process's own facts, or those of its program when it is a worker. */
   #infer(pid: number): ServiceName | null {
     return remembered(this.#inferred, pid, () => {
       const launched = this.#managed.launched?.();
-      const given = launched && launchedName(launched, pid, (child) => this.#scan.processOf(child)?.parentPid);
-      if (given) return { service: given, namedBy: "manual", confidence: 1 };
+      const launchName = launched && launchedName(launched, pid, (child) => this.#scan.processOf(child)?.parentPid);
+      if (launchName) return { service: launchName, namedBy: "manual", confidence: 1 };
       const facts = this.#scan.factsOf(pid);
       if (!facts) return null;
       return (facts.name?.confidence ?? 0) >= ownNameConfidence ? facts.name : this.#families.headOf(facts).name;
     });
   }
 
-  /** A port means the host's own; in a container's namespace only when nobody has it there. */
+  /** A registered port means the host's namespace, and a container's only when no process on the host has the port. */
   #managedAt(listener: TrackedSocket): ManagedService | undefined {
     const entry = this.#managed.byPort(listener.localPort);
     const isMeant = entry !== undefined && protocolOf(entry) === listener.protocol;

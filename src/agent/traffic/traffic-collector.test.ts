@@ -61,7 +61,7 @@ beforeEach(async () => {
     connections: {
       accept: ({ kind }) => told.push(kind),
       lost: (why) => told.push(why),
-      ended: (why) => told.push(`ended: ${why}`),
+      stopped: (reason) => told.push(`ended: ${reason}`),
       explain: (why) => told.push(why),
     },
     clock,

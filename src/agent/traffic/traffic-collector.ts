@@ -167,7 +167,7 @@ export class TrafficCollector implements AsyncDisposable {
     this.#supervisor = undefined;
     this.#step = 0;
     this.captures.lost();
-    this.#options.connections?.ended(this.#isClosed ? "the agent is stopping" : "traffic.enabled is false in the agent's config");
+    this.#options.connections?.stopped(this.#isClosed ? "the agent is stopping" : "traffic.enabled is false in the agent's config");
     await supervisor[Symbol.asyncDispose]();
   }
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultDiscovery, hostNamespace, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
-import { createServiceNamer } from "../naming/service-namer.ts";
-import { noTrafficNames } from "../naming/traffic-names.ts";
+import { createServiceNamer, noTrafficNames } from "../naming/service-namer.ts";
 import { createTrafficDirectory, type TrafficDirectory } from "./traffic-directory.ts";
 
 function update(directory: TrafficDirectory, test: TestScan): void {

@@ -2,7 +2,7 @@
 
 import { parseIpv4, parseIpv6 } from "../../base/ip-parse.ts";
 import type { TrafficName } from "../../traffic/index.ts";
-import type { TrafficNames, TrafficSource } from "../naming/traffic-names.ts";
+import type { TrafficNames, TrafficSource } from "../naming/service-namer.ts";
 
 export interface TrafficNameBookOptions {
   /** Of this machine: says where a service runs, not which it is. */

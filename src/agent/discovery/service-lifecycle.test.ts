@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { event } from "../../store/signals/index.ts";
 import { factsOf, scanOf, type TestProcess } from "./discovery-scan.fixture.ts";
-import { createProcessLife, type EventRow } from "./process-life.ts";
 import type { ServiceInstance } from "./service-instances.ts";
+import { createServiceLifecycle, type EventRow } from "./service-lifecycle.ts";
 
 interface Running extends TestProcess {
   port?: number | null;
 }
 
 class Scans {
-  readonly life = createProcessLife();
+  readonly lifecycle = createServiceLifecycle();
   #nowMs = 0;
 
-  /** What runs now; `alive` are processes that are there without being an instance. */
+  /** Processes of the next scan; `alive` run without being an instance. */
   next(running: Running[], alive: TestProcess[] = [], afterMs = 30_000): EventRow[] {
     this.#nowMs += afterMs;
     const instances = running.map(
@@ -30,18 +30,18 @@ class Scans {
       }),
     );
     const scan = scanOf({ processes: [...running, ...alive] });
-    return this.life.of(instances, scan, { at: this.#nowMs * 1_000, mono_ms: this.#nowMs });
+    return this.lifecycle.eventsOf(instances, scan, { at: this.#nowMs * 1_000, mono_ms: this.#nowMs });
   }
 }
 
 const text = (events: EventRow[]): string[] => events.map(({ kind, severity, pid }) => `${kind} ${severity} ${pid}`);
 
-describe("createProcessLife()", () => {
-  it("takes the first scan as it is", () => {
+describe("createServiceLifecycle()", () => {
+  it("takes the first scan as baseline", () => {
     expect(new Scans().next([{ pid: 5 }])).toEqual([]);
   });
 
-  it("tells a restart, with what was before and what is after", () => {
+  it("reports a restart with the process before and after", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, build: "a" }]);
     const [row, ...rest] = scans.next([{ pid: 9, build: "a" }]);
@@ -63,13 +63,13 @@ describe("createProcessLife()", () => {
     expect(scans.next([{ pid: 9, build: "a" }])).toEqual([]);
   });
 
-  it("knows a restart under the same pid by the start time", () => {
+  it("detects a restart under the same pid by the start time", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, start: 100 }]);
     expect(text(scans.next([{ pid: 5, start: 200 }]))).toEqual(["service-restarted warning 5"]);
   });
 
-  it("tells another binary, also when its hash is known only later", () => {
+  it("reports another binary, also when its hash is known only later", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, build: "a" }]);
     const events = scans.next([{ pid: 9, build: "b" }]);
@@ -80,17 +80,17 @@ describe("createProcessLife()", () => {
     expect(scans.next([{ pid: 12, build: "c" }])).toEqual([]);
   });
 
-  it("tells a process that became another program without ending", () => {
+  it("reports a process that executed another program", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, build: "a" }]);
     expect(text(scans.next([{ pid: 5, build: "b" }]))).toEqual(["binary-updated info 5"]);
   });
 
-  it("tells a file that was replaced under a running process, once, and not for the same build", () => {
+  it("reports a replaced file under a running process once, and not for the same build", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, build: "a" }]);
     expect(scans.next([{ pid: 5, build: "a", disk: { key: "touched", build: "a" } }])).toEqual([]);
-    // Its hash is not known at once.
+    // Its hash is not known yet.
     expect(scans.next([{ pid: 5, build: "a", disk: { key: "new", build: null } }])).toEqual([]);
     const events = scans.next([{ pid: 5, build: "a", disk: { key: "new", build: "b" } }]);
     expect(text(events)).toEqual(["binary-updated info 5"]);
@@ -101,15 +101,15 @@ describe("createProcessLife()", () => {
     expect(text(scans.next([{ pid: 6, build: "b" }]))).toEqual(["service-restarted info 6", "binary-updated info 6"]);
   });
 
-  it("gives what vanished a moment to come back, then says that it is gone", () => {
+  it("waits one scan for a restart before it reports an exit", () => {
     const scans = new Scans();
     scans.next([{ pid: 5 }]);
     expect(scans.next([])).toEqual([]);
-    expect(scans.life.isWaiting).toBe(true);
+    expect(scans.lifecycle.awaitsRestart).toBe(true);
     const events = scans.next([], [], 3_000);
     expect(text(events)).toEqual(["service-exited error 5"]);
     expect(JSON.parse(events[0]!.details)).toMatchObject({ before: { pid: 5 }, after: null, remaining: 0 });
-    expect([scans.life.isWaiting, scans.next([]).length]).toEqual([false, 0]);
+    expect([scans.lifecycle.awaitsRestart, scans.next([]).length]).toEqual([false, 0]);
 
     const slow = new Scans();
     slow.next([{ pid: 5 }]);
@@ -117,16 +117,16 @@ describe("createProcessLife()", () => {
     expect(text(slow.next([{ pid: 6 }], [], 3_000))).toEqual(["service-restarted warning 6"]);
   });
 
-  it("does not take workers that come and go for the service", () => {
+  it("ignores workers that come and go", () => {
     const scans = new Scans();
     const master = { pid: 5 };
     scans.next([master, { pid: 6, parent: 5 }, { pid: 7, parent: 5 }]);
     expect(scans.next([master, { pid: 8, parent: 5 }, { pid: 9, parent: 5 }])).toEqual([]);
     expect(scans.next([master])).toEqual([]);
-    expect(scans.life.isWaiting).toBe(false);
+    expect(scans.lifecycle.awaitsRestart).toBe(false);
   });
 
-  it("says when the master is gone and its workers are left", () => {
+  it("reports a master that exited while its workers remain", () => {
     const scans = new Scans();
     scans.next([{ pid: 5 }, { pid: 6, parent: 5 }, { pid: 7, parent: 5 }]);
     scans.next([
@@ -141,21 +141,21 @@ describe("createProcessLife()", () => {
     expect(events[0]!.message).toBe("api exited: pid 5 is gone; 2 other processes remain");
   });
 
-  it("pairs the processes of several copies one by one", () => {
+  it("pairs exited and new processes of several replicas", () => {
     const scans = new Scans();
     scans.next([{ pid: 5 }, { pid: 6 }]);
     expect(text(scans.next([{ pid: 5 }, { pid: 8 }]))).toEqual(["service-restarted warning 8"]);
     expect(scans.next([{ pid: 5 }, { pid: 8 }, { pid: 9 }])).toEqual([]);
   });
 
-  it("tells one life of a process that has several ports", () => {
+  it("reports a process with several ports once", () => {
     const scans = new Scans();
     const at = (pid: number) => [80, 81, 82].map((port) => ({ pid, port }));
     scans.next(at(5));
     expect(text(scans.next(at(6)))).toEqual(["service-restarted warning 6"]);
   });
 
-  it("takes neither another name nor a closed port for an end", () => {
+  it("does not report a renamed service or a closed port as an exit", () => {
     const scans = new Scans();
     scans.next([
       { pid: 5, service: "perl" },
@@ -165,7 +165,7 @@ describe("createProcessLife()", () => {
     for (let round = 0; round < 3; round++) expect(scans.next([{ pid: 5, service: "shop" }], alive)).toEqual([]);
   });
 
-  it("lets short tasks without a port end in silence, but not old workers", () => {
+  it("reports the exit of an old worker without a port, not of a short task", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, port: null, service: "worker" }]);
     scans.next(
@@ -180,7 +180,7 @@ describe("createProcessLife()", () => {
     expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
   });
 
-  it("lets a port that the kernel gave for a moment go in silence", () => {
+  it("does not report a short-lived service on an ephemeral port", () => {
     const scans = new Scans();
     scans.next([{ pid: 5, port: 40_000 }]);
     scans.next(
@@ -195,12 +195,12 @@ describe("createProcessLife()", () => {
     expect(text(scans.next([]))).toEqual(["service-exited error 5"]);
   });
 
-  it("forgets what is gone", () => {
+  it("forgets exited services", () => {
     const scans = new Scans();
     scans.next([]);
     for (let pid = 10; pid < 5_000; pid += 10) scans.next([{ pid, service: `s${pid}` }]);
     scans.next([]);
     scans.next([]);
-    expect(scans.life.isWaiting).toBe(false);
+    expect(scans.lifecycle.awaitsRestart).toBe(false);
   });
 });

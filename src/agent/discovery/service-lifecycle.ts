@@ -1,4 +1,4 @@
-/** What becomes of services from scan to scan: restarted, another binary, gone. Pure but for the state it keeps. */
+/** Compares scans and reports what changed: a service restarted, exited, or runs another binary. Does no I/O. */
 
 import type { DiscoveryScan, ExecutableBuild, ExecutableFile, ProcessFacts } from "../../host/index.ts";
 import type { event, RowOf, SampleTime } from "../../store/signals/index.ts";
@@ -6,24 +6,24 @@ import type { ServiceInstance } from "./service-instances.ts";
 
 export type EventRow = RowOf<typeof event.columns>;
 
-export interface ProcessLife {
-  /** Events of this scan; none for the first, which is what others are compared with. */
-  of(instances: readonly ServiceInstance[], scan: LifeScan, time: SampleTime): EventRow[];
-  /** Something has vanished and may be on its way back: a scan soon tells. */
-  readonly isWaiting: boolean;
+export interface ServiceLifecycle {
+  /** Events since the previous scan; none for the first scan, which is the baseline. */
+  eventsOf(instances: readonly ServiceInstance[], scan: LifecycleScan, time: SampleTime): EventRow[];
+  /** A process has exited and may be restarting: scan again soon. */
+  readonly awaitsRestart: boolean;
 }
 
-/** What it asks of a scan. */
-export type LifeScan = Pick<DiscoveryScan, "buildOf" | "fileOnDisk" | "processOf" | "isEphemeral">;
+/** The part of a scan that is used here. */
+export type LifecycleScan = Pick<DiscoveryScan, "buildOf" | "fileOnDisk" | "processOf" | "isEphemeral">;
 
 /** One main process of a service at a port: a master, not its workers. */
 interface Root {
   facts: ProcessFacts;
   build: ExecutableBuild | null;
   sinceMs: number;
-  /** The file at the place it was started from, when last looked at. */
+  /** The file now at the path it was started from. */
   diskKey: string | null;
-  /** Scans that waited for the new file's hash. */
+  /** Scans spent waiting for the new file's hash. */
   diskWaits: number;
 }
 
@@ -32,36 +32,36 @@ interface Watched {
   protocol: string | null;
   port: number | null;
   roots: Map<string, Root>;
-  /** All processes of the scan before, workers included. */
+  /** All processes of the previous scan, workers included. */
   members: Set<string>;
-  /** Main processes that vanished in the scan before, without a replacement. */
+  /** Main processes that exited before the previous scan and were not replaced. */
   missing: Root[];
-  /** The last build that is known. */
+  /** The last known build. */
   build: ExecutableBuild | null;
 }
 
-/** Services followed; the rest have no events. */
+/** Services tracked; more have no events. */
 const maxWatched = 10_000;
-/** A worker without a port that was not here for so long was a task that is done. */
+/** A worker without a port that lived shorter was a finished task: no event. */
 const minWorkerAgeMs = 600_000;
-/** Tests and tools listen for a moment on a port that the kernel gave them. */
+/** Tests and tools listen briefly on an ephemeral port: no event. */
 const minEphemeralAgeMs = 60_000;
-/** A file without a build-id is hashed after the scan that saw it; an event waits so many scans for it. */
+/** A file without a build id is hashed after the scan that saw it; its event waits this many scans. */
 const maxDiskWaits = 3;
 
 function idOf({ entry }: ProcessFacts): string {
   return `${entry.pid} ${entry.startTicks}`;
 }
 
-export function createProcessLife(): ProcessLife {
+export function createServiceLifecycle(): ServiceLifecycle {
   const watched = new Map<string, Watched>();
   let isFirst = true;
-  let isWaiting = false;
+  let awaitsRestart = false;
 
-  const of = (instances: readonly ServiceInstance[], scan: LifeScan, time: SampleTime): EventRow[] => {
+  const eventsOf = (instances: readonly ServiceInstance[], scan: LifecycleScan, time: SampleTime): EventRow[] => {
     const events: EventRow[] = [];
     const now = groupByService(instances);
-    isWaiting = false;
+    awaitsRestart = false;
     for (const [key, group] of now) {
       const before = watched.get(key);
       if (!before) {
@@ -77,20 +77,20 @@ export function createProcessLife(): ProcessLife {
       );
       if (before.roots.size === 0 && before.missing.length === 0) watched.delete(key);
     }
-    for (const { missing } of watched.values()) isWaiting ||= missing.length > 0;
+    for (const { missing } of watched.values()) awaitsRestart ||= missing.length > 0;
     const result = isFirst ? [] : withoutRepeats(events);
     isFirst = false;
     return result;
   };
   return {
-    of,
-    get isWaiting() {
-      return isWaiting;
+    eventsOf,
+    get awaitsRestart() {
+      return awaitsRestart;
     },
   };
 }
 
-/** A process at two ports has one life. */
+/** A process with two ports restarts once. */
 function withoutRepeats(events: readonly EventRow[]): EventRow[] {
   const seen = new Set<string>();
   return events.filter(({ kind, service, pid }) => {
@@ -106,7 +106,7 @@ interface Group {
   members: Map<string, ProcessFacts>;
 }
 
-/** Instances by service and port. A namespace is not part of it: a container that starts again has another one. */
+/** Instances by service and port. The namespace is not part of the key: a restarted container gets a new one. */
 function groupByService(instances: readonly ServiceInstance[]): Map<string, Group> {
   const groups = new Map<string, Group>();
   for (const { name, protocol, port, facts } of instances) {
@@ -128,25 +128,25 @@ function rootsOf({ members }: Group): ProcessFacts[] {
   return [...members.values()].filter(({ entry }) => !pids.has(entry.parentPid));
 }
 
-function rootOf(facts: ProcessFacts, scan: LifeScan, time: SampleTime): Root {
+function rootOf(facts: ProcessFacts, scan: LifecycleScan, time: SampleTime): Root {
   return { facts, build: scan.buildOf(facts), sinceMs: time.mono_ms, diskKey: scan.fileOnDisk(facts)?.key ?? null, diskWaits: 0 };
 }
 
-function begin(group: Group, scan: LifeScan, time: SampleTime): Watched {
+function begin(group: Group, scan: LifecycleScan, time: SampleTime): Watched {
   const roots = new Map(rootsOf(group).map((facts) => [idOf(facts), rootOf(facts, scan, time)]));
   const build = [...roots.values()].find((root) => root.build !== null)?.build ?? null;
   const { service, protocol, port } = group;
   return { service, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
 }
 
-function compare(before: Watched, group: Group, scan: LifeScan, time: SampleTime): EventRow[] {
+function compare(before: Watched, group: Group, scan: LifecycleScan, time: SampleTime): EventRow[] {
   const events: EventRow[] = [];
   const current = rootsOf(group);
   const gone: Root[] = [];
   for (const [id, root] of before.roots) {
     if (group.members.has(id)) continue;
     before.roots.delete(id);
-    // Still there under another name, or without its port: that is no end.
+    // The process may only have another name, or no port any more: that is not an exit.
     if (scan.processOf(root.facts.entry.pid)?.startTicks !== root.facts.entry.startTicks) gone.push(root);
   }
   const fresh: Root[] = [];
@@ -154,12 +154,12 @@ function compare(before: Watched, group: Group, scan: LifeScan, time: SampleTime
     const id = idOf(facts);
     const known = before.roots.get(id);
     if (known) {
-      events.push(...watchBinary(before, known, facts, scan, time));
+      events.push(...checkBinary(before, known, facts, scan, time));
       continue;
     }
     const root = rootOf(facts, scan, time);
     before.roots.set(id, root);
-    // A worker whose master has died is a main process now, and is not new.
+    // A worker whose master has exited is a main process now, but not a new one.
     if (!before.members.has(id)) fresh.push(root);
   }
   events.push(...pairUp(before, gone, fresh, scan, time));
@@ -167,33 +167,33 @@ function compare(before: Watched, group: Group, scan: LifeScan, time: SampleTime
   return events;
 }
 
-/** What vanished and what came: a restart each, as far as they go. What vanished in vain is given one more scan. */
-function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifeScan, time: SampleTime): EventRow[] {
+/** Pairs exited with new processes: each pair is a restart. An exited process without a partner waits for one more scan. */
+function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifecycleScan, time: SampleTime): EventRow[] {
   const events: EventRow[] = [];
-  const lost = [...watched.missing, ...gone].filter((root) => fresh.length > 0 || isWorthAnEvent(watched, root, scan, time));
-  const waited = new Set(watched.missing);
+  const candidates = [...watched.missing, ...gone].filter((root) => fresh.length > 0 || isWorthAnEvent(watched, root, scan, time));
+  const missedBefore = new Set(watched.missing);
   watched.missing = [];
-  for (const before of lost) {
+  for (const before of candidates) {
     const after = fresh.shift();
     if (after) {
       events.push(restarted(watched, before, after, time), ...updated(watched, before.build, after, time));
       continue;
     }
-    if (waited.has(before)) events.push(exited(watched, before, time));
+    if (missedBefore.has(before)) events.push(exited(watched, before, time));
     else watched.missing.push(before);
   }
   for (const root of fresh) watched.build = root.build ?? watched.build;
   return events;
 }
 
-function isWorthAnEvent({ port }: Watched, root: Root, scan: LifeScan, time: SampleTime): boolean {
+function isWorthAnEvent({ port }: Watched, root: Root, scan: LifecycleScan, time: SampleTime): boolean {
   const ageMs = time.mono_ms - root.sinceMs;
   if (port === null) return ageMs >= minWorkerAgeMs;
   return !scan.isEphemeral(port) || ageMs >= minEphemeralAgeMs;
 }
 
-/** The same process: its build became known, it became another program, or another file lies where it was started from. */
-function watchBinary(watched: Watched, root: Root, facts: ProcessFacts, scan: LifeScan, time: SampleTime): EventRow[] {
+/** Checks a running process: its build became known, it executed another program, or its file was replaced on disk. */
+function checkBinary(watched: Watched, root: Root, facts: ProcessFacts, scan: LifecycleScan, time: SampleTime): EventRow[] {
   const events: EventRow[] = [];
   const build = scan.buildOf(facts);
   const isOtherFile = root.facts.file?.key !== facts.file?.key;
@@ -211,7 +211,7 @@ function diskChanged(watched: Watched, root: Root, disk: ExecutableFile, time: S
   if (disk.key !== root.facts.file?.key && disk.build === null && root.diskWaits++ < maxDiskWaits) return [];
   root.diskKey = disk.key;
   root.diskWaits = 0;
-  // The same build again is a copy or a touched file.
+  // The same build: the file was copied or touched.
   if (disk.key === root.facts.file?.key || (disk.build !== null && disk.build.id === root.build?.id)) return [];
   const { pid } = root.facts.entry;
   const details = {
@@ -238,7 +238,7 @@ function restarted(watched: Watched, before: Root, after: Root, time: SampleTime
   );
 }
 
-/** When the process runs another build than was known for the service. */
+/** An event when the process runs another build than the service's last known one. */
 function updated(watched: Watched, known: ExecutableBuild | null, after: Root, time: SampleTime): EventRow[] {
   const before = known ?? watched.build;
   const { build } = after;
